@@ -1,0 +1,55 @@
+# The only door: every task of the repository is a target here. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BIN := .venv/bin
+BED := $(BIN)/python -m windlass_testbed
+LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --custom-compile-command 'make lock'
+
+##@ Use
+.PHONY: help demo chat demo-delete cluster cluster-delete env
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*##/ {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+demo: sync ## from a bare machine to a streamed answer of a served model
+	@$(BED) demo
+chat: sync ## talk to the demo's service
+	@$(BED) chat
+demo-delete: sync ## delete the demo: service, charts, cluster; caches stay
+	@$(BED) down
+cluster: sync ## a kind cluster with two workers of eight named GPUs each
+	@$(BED) up
+cluster-delete: demo-delete ## delete the cluster and stop our container engine; caches stay
+env: sync ## print the environment of the cluster: eval "$$(make env)"
+	@$(BED) env
+
+##@ Change
+.PHONY: sync fmt check crds charts golden lock images
+sync: ## make .venv with the locked packages
+	@tools/bootstrap
+fmt: sync ## format the code
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+check: sync crds charts ## format, lint, types, layers, spelling; generated files are current
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
+	@$(BIN)/mypy && $(BIN)/lint-imports --no-cache
+	@$(BIN)/codespell README.md CONTRIBUTING.md docs sizing operator server license_server testbed charts examples
+	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml testbed/node
+	@git diff --exit-code --stat -- crds charts
+crds: sync ## write crds/ from the pydantic models
+	@$(BIN)/python -m windlass_operator.api.schema
+charts: crds ## copy the CRD into its chart
+	@cp crds/llmservices.serving.windlass.dev.yaml charts/windlass/files/llmservices.yaml
+golden: sync ## rewrite the golden manifests; read the diff
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests
+lock: ## resolve requirements.lock again
+	@$(LOCK) --no-emit-package windlass-sizing --group dev {operator,server,license_server,sizing}/pyproject.toml -o requirements.lock
+images: sync ## build the project's images and print their tags
+	@$(BED) images
+
+##@ Test
+.PHONY: test test-fast test-apiserver test-e2e
+test: check test-fast test-apiserver test-e2e ## everything; sets up what it needs
+test-fast: sync ## pure and contract tests: seconds
+	@$(BIN)/pytest -q -m 'not apiserver and not kind'
+test-apiserver: sync ## the operator against a real kube-apiserver and etcd
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q tests/apiserver -m 'not kind'
+test-e2e: sync ## the scenarios on the kind cluster
+	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/kind
