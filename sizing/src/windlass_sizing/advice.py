@@ -1,0 +1,71 @@
+"""What to do when memory is short, in the documents' order, each line with what it would bring.
+
+more or larger GPUs; `ifq`; a smaller max-model-len; utilization 0.95; eager mode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from windlass_sizing.facts import ModelFacts
+from windlass_sizing.formula import Serving, demand
+from windlass_sizing.methods import METHODS, runs_on
+from windlass_sizing.parallel import divides
+
+SHORT_CONTEXT = 2048
+HIGH_UTILIZATION = 0.95
+
+# The documents' quick table: billions of parameters from, to, and cards.
+QUICK_TABLE = (
+    (6, 8, "6–8B: L20 × 1, A10 × 1, A100 × 1, V100 × 1"),
+    (12, 14, "12–14B: L20 × 1, A10 × 2, A100 × 1, V100 × 2"),
+    (65, 72, "65–72B: L20 × 8, A100 × 8"),
+)
+TABLE_SLACK = 0.06  # a "7B" has 7.6 and a "14B" 14.8 billion parameters
+
+
+def quick_table(params: int) -> str:
+    """The quick table's row for a model of this size; empty when it has none."""
+    billions = params / 1e9
+    rows = (text for low, high, text in QUICK_TABLE if low * (1 - TABLE_SLACK) <= billions <= high * (1 + TABLE_SLACK))
+    return next(rows, "")
+
+
+def advise(
+    facts: ModelFacts, serving: Serving, gpu_gib: float, capability: tuple[int, int] | None = None
+) -> tuple[str, ...]:
+    """Every step that would lower the need of a card, in order, with the figure it leads to."""
+    now = demand(facts, serving).per_gpu_gib
+    lines = [_more_gpus(facts, serving, gpu_gib)]
+    for text, changed in _steps(facts, serving, capability):
+        then = demand(facts, changed).per_gpu_gib
+        if then < now - 0.005:
+            lines.append(f"{text}: {then:.2f} instead of {now:.2f} GiB a GPU{_fits(then, gpu_gib)}")
+    return tuple(lines)
+
+
+def _fits(need_gib: float, gpu_gib: float) -> str:
+    return f", fits {gpu_gib:.1f} GiB" if need_gib <= gpu_gib else ""
+
+
+def _more_gpus(facts: ModelFacts, serving: Serving, gpu_gib: float) -> str:
+    for tp in range(serving.tp + 1, facts.num_attention_heads + 1):
+        need = demand(facts, replace(serving, tp=tp)).per_gpu_gib
+        if divides(facts, tp) and need <= gpu_gib:
+            return f"more or larger GPUs: {tp} of {gpu_gib:.1f} GiB need {need:.2f} GiB each"
+    need = demand(facts, serving).per_gpu_gib
+    return f"more or larger GPUs: {serving.tp} of at least {need:.2f} GiB"
+
+
+def _steps(facts: ModelFacts, serving: Serving, capability: tuple[int, int] | None) -> list[tuple[str, Serving]]:
+    steps: list[tuple[str, Serving]] = []
+    plain = facts.quantization is None and METHODS.get(serving.quantization or "none") is METHODS["none"]
+    if plain and runs_on("ifq", capability):
+        steps.append(("engine.quantization ifq", replace(serving, quantization="ifq")))
+    if serving.max_model_len > SHORT_CONTEXT:
+        steps.append((f"engine.maxModelLen {SHORT_CONTEXT}", replace(serving, max_model_len=SHORT_CONTEXT)))
+    if serving.utilization < HIGH_UTILIZATION:
+        steps.append(("engine.gpuMemoryUtilizationPercent 95", replace(serving, utilization=HIGH_UTILIZATION)))
+    if not serving.enforce_eager:
+        steps.append(("engine.enforceEager true", replace(serving, enforce_eager=True)))
+    return steps

@@ -1,0 +1,158 @@
+"""The memory formula: the published quick formula to the digit, and our own figure beside it.
+
+The quick formula (`seed_…`) is what the documents print and users compare with. Our figure (`demand`) takes the real
+bytes, the head size, KV heads that repeat on ranks, windows, and what each GPU needs beside weights and cache.
+Numbers in, numbers out; no I/O.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from windlass_sizing.dtypes import dtype_bytes
+from windlass_sizing.facts import ModelFacts
+from windlass_sizing.methods import METHODS
+
+GIB = 1024**3
+DEFAULT_MAX_MODEL_LEN = 8192
+DEFAULT_UTILIZATION = 0.9
+
+# What a GPU holds beside weights and KV cache.
+RUNTIME_GIB = 0.6  # CUDA context, kernels, allocator slack
+COMMUNICATION_GIB = 0.4  # NCCL and custom all-reduce buffers, when TP > 1
+GRAPHS_GIB = 0.7  # CUDA graphs, unless eager
+STEP_TOKENS_MAX = 8192  # longer prompts are prefilled in chunks of this many tokens
+SAMPLED_SEQUENCES = 256  # rows of logits in one step, in float32, copied once
+
+
+def seed_weights_gib(params_b: float, weight_bytes: float) -> float:
+    """Weights, by the quick formula: billions of parameters times bytes."""
+    return params_b * weight_bytes
+
+
+def seed_kv_gib(facts: ModelFacts, max_model_len: int, kv_bytes: float = 2) -> float:
+    """The KV cache of one full context, by the quick formula."""
+    share = facts.num_key_value_heads / facts.num_attention_heads
+    return facts.hidden_size * facts.num_hidden_layers * share * max_model_len * kv_bytes * 2 / GIB
+
+
+def seed_required_gib(weights_gib: float, kv_gib: float, utilization: float = DEFAULT_UTILIZATION) -> float:
+    """GPU memory that must be there, by the quick formula."""
+    return (weights_gib + kv_gib) / utilization
+
+
+def seed_min_gpus(required_gib: float, gpu_gib: float, heads: int) -> int | None:
+    """The fewest GPUs that hold it and divide the heads; None when no count does."""
+    fewest = max(1, math.ceil(required_gib / gpu_gib))
+    return next((gpus for gpus in range(fewest, heads + 1) if heads % gpus == 0), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How the model would be run."""
+
+    max_model_len: int
+    tp: int = 1
+    pp: int = 1
+    dtype: str = "float16"
+    quantization: str | None = None
+    utilization: float = DEFAULT_UTILIZATION
+    enforce_eager: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Our figure: what a replica needs, in GiB."""
+
+    weights_gib: float
+    kv_gib: float  # one full context, on all ranks together
+    overhead_gib: float  # a GPU
+    per_gpu_gib: float  # memory that each card must have
+    required_gib: float  # all cards together
+
+
+def weight_bytes_of(facts: ModelFacts, quantization: str | None, dtype: str) -> float:
+    """Bytes a weight by the quick formula's table: 2 for 16-bit, 1 for fp8/int8, 0.5 for nf4/int4."""
+    if facts.quantization and facts.quantization_bits:
+        return facts.quantization_bits / 8
+    row = METHODS.get(quantization or "none")
+    return row.nominal_bytes if row and row.nominal_bytes else serving_dtype_bytes(facts, dtype)
+
+
+def serving_dtype_bytes(facts: ModelFacts, dtype: str) -> float:
+    """Bytes of a value while serving; `auto` is the checkpoint's own format, float32 served as float16."""
+    if dtype != "auto":
+        return dtype_bytes(dtype)
+    stored = facts.stored_dtype or "float16"
+    return 2 if stored == "float32" else dtype_bytes(stored)
+
+
+def weights_gib(facts: ModelFacts, serving: Serving) -> float:
+    """Weights as they lie on the GPUs; online quantization leaves embeddings and output head alone."""
+    if facts.quantization is not None and facts.weights_bytes is not None:
+        return facts.weights_bytes / GIB
+    plain = serving_dtype_bytes(facts, serving.dtype)
+    row = METHODS.get(serving.quantization or "none")
+    packed = row.real_bytes if row and row.real_bytes else plain
+    if facts.quantization is not None and facts.quantization_bits:
+        packed = facts.quantization_bits / 8
+    rest = min(facts.embedding_params, facts.params)
+    return ((facts.params - rest) * packed + rest * plain) / GIB
+
+
+def kv_gib(facts: ModelFacts, serving: Serving) -> float:
+    """The KV cache of one full context over all ranks: heads fewer than ranks repeat, latent caches always do."""
+    return kv_gib_per_gpu(facts, serving) * serving.tp
+
+
+def kv_gib_per_gpu(facts: ModelFacts, serving: Serving) -> float:
+    """The share of one rank."""
+    value_bytes = serving_dtype_bytes(facts, serving.dtype)
+    if facts.latent_kv_dim:
+        values = float(facts.latent_kv_dim)
+    else:
+        values = 2.0 * facts.head_dim * math.ceil(facts.num_key_value_heads / serving.tp)
+    length = serving.max_model_len
+    # A sliding layer keeps its window and the tokens of the step that is being computed.
+    slid = min(length, (facts.window or length) + min(length, STEP_TOKENS_MAX))
+    tokens = facts.kv_layers * length + facts.window_layers * slid
+    return tokens * values * value_bytes / GIB
+
+
+def activations_gib(facts: ModelFacts, serving: Serving) -> float:
+    """The largest step's activations and logits, on one rank."""
+    tokens = min(max(serving.max_model_len, 2048), STEP_TOKENS_MAX)
+    inner = 2 * (facts.intermediate_size or 4 * facts.hidden_size) / serving.tp
+    activations = tokens * (4 * facts.hidden_size + inner) * 2
+    logits = SAMPLED_SEQUENCES * facts.vocab_size * 4 * 2
+    return (activations + logits) / GIB
+
+
+def overhead_gib(facts: ModelFacts, serving: Serving) -> float:
+    """What each GPU needs beside weights and cache: runtime, communication, graphs, activations."""
+    communication = COMMUNICATION_GIB if serving.tp * serving.pp > 1 else 0
+    graphs = 0 if serving.enforce_eager else GRAPHS_GIB
+    return RUNTIME_GIB + communication + graphs + activations_gib(facts, serving)
+
+
+def demand(facts: ModelFacts, serving: Serving) -> Demand:
+    """Our figure for this way of running the model on GPUs."""
+    weights, beside = weights_gib(facts, serving), overhead_gib(facts, serving)
+    cache, gpus = kv_gib_per_gpu(facts, serving), serving.tp * serving.pp
+    per_gpu = (weights / gpus + cache / serving.pp + beside) / serving.utilization
+    return Demand(weights, cache * serving.tp, beside, per_gpu, per_gpu * gpus)
+
+
+def cpu_demand(facts: ModelFacts, serving: Serving) -> Demand:
+    """Our figure for the CPU: no card, no share of one, no graphs."""
+    weights, cache = weights_gib(facts, serving), kv_gib(facts, serving)
+    beside = activations_gib(facts, serving)
+    return Demand(weights, cache, beside, 0, weights + cache + beside)
+
+
+def seed_demand_gib(facts: ModelFacts, serving: Serving) -> float:
+    """The quick formula's required memory for this way of running the model."""
+    weights = seed_weights_gib(facts.params / 1e9, weight_bytes_of(facts, serving.quantization, serving.dtype))
+    cache = seed_kv_gib(facts, serving.max_model_len, serving_dtype_bytes(facts, serving.dtype))
+    return seed_required_gib(weights, cache, serving.utilization)

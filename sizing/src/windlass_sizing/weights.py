@@ -1,0 +1,148 @@
+"""The weight files of a checkpoint: which there must be, which are there, whole or cut off, and how large.
+
+Sizes come from the safetensors headers, so a shard whose download stopped is found without reading the weights.
+Called by `checkpoint.py` only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from windlass_sizing.errors import CheckpointError
+
+INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+SUFFIXES = (".safetensors", ".bin", ".gguf")
+NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin", "rng_state.bin")
+HEADER_BYTES_MAX = 100 * 1024 * 1024
+LFS_POINTER = b"version https://git-lfs"
+SHARD_NAME = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.\w+)$")
+HEADER_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+NAMES_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What the weight files say."""
+
+    files: int
+    tensor_bytes: int
+    stored_dtype: str | None  # of most bytes; None when the files do not tell
+
+
+def read_weights(directory: Path) -> Weights:
+    """Check every weight file; raises CheckpointError with the names of those that are missing or broken."""
+    names = wanted_files(directory)
+    missing = [name for name in names if not (directory / name).exists()]
+    if missing:
+        raise CheckpointError(
+            "ShardMissing",
+            f"{len(missing)} of {len(names)} weight files are missing: {listed(missing)}; copy them, or download again",
+        )
+    total, by_dtype = 0, Counter[str]()
+    for name in names:
+        size, dtypes = _measure(inside(directory, name))
+        total += size
+        by_dtype += dtypes
+    common = by_dtype.most_common(1)
+    return Weights(len(names), total, common[0][0] if common else None)
+
+
+def wanted_files(directory: Path) -> list[str]:
+    """The weight files that the index asks for, else those that lie there with the gaps in their numbers filled."""
+    for index in INDEXES:
+        if (directory / index).is_file():
+            return _indexed(inside(directory, index))
+    found = {entry.name for entry in directory.iterdir()} - set(NOT_WEIGHTS)
+    for suffix in SUFFIXES:
+        names = sorted(name for name in found if name.endswith(suffix))
+        # Some authors ship the same weights twice, once as the training framework's "consolidated" file.
+        names = [name for name in names if not name.startswith("consolidated")] or names
+        if names:
+            return sorted({full for name in names for full in _series(name)})
+    raise CheckpointError(
+        "WeightsMissing", "there are no weight files (*.safetensors, *.bin, *.gguf) beside config.json"
+    )
+
+
+def inside(directory: Path, name: str) -> Path:
+    """The file, unless it is a link that leads out: the serving pod mounts this one directory and nothing around it."""
+    path = directory / name
+    if not path.resolve().is_relative_to(directory.resolve()):
+        raise CheckpointError(
+            "PathEscapes",
+            f"{name} is a link to a file outside the model's directory, which the server does not see; "
+            "copy the file itself into the directory",
+        )
+    return path
+
+
+def listed(names: list[str], most: int = NAMES_MAX) -> str:
+    """Some names and how many more."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _indexed(index: Path) -> list[str]:
+    try:
+        files = sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            "IndexBroken", f"{index.name} has no readable weight_map ({error}); download it again"
+        ) from error
+    if any("/" in name or name in ("", "..") for name in files):
+        raise CheckpointError("PathEscapes", f"{index.name} names files outside the model's directory")
+    return files
+
+
+def _series(name: str) -> list[str]:
+    match = SHARD_NAME.match(name)
+    if not match:
+        return [name]
+    stem, count, suffix = match["stem"], match["count"], match["suffix"]
+    return [f"{stem}-{number:05d}-of-{count}{suffix}" for number in range(1, int(count) + 1)]
+
+
+def _measure(path: Path) -> tuple[int, Counter[str]]:
+    with path.open("rb") as file:
+        head = file.read(len(LFS_POINTER))
+    if head == LFS_POINTER:
+        raise CheckpointError(
+            "ShardBroken", f"{path.name} is a Git LFS pointer, not the weights; run `git lfs pull` or download it"
+        )
+    size = path.stat().st_size
+    if size == 0:
+        raise CheckpointError("ShardBroken", f"{path.name} is empty; download it again")
+    return _safetensors(path, size) if path.suffix == ".safetensors" else (size, Counter())
+
+
+def _safetensors(path: Path, size: int) -> tuple[int, Counter[str]]:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(HEADER_BYTES_MAX, size - 8):
+            raise _broken(path, "its header's length is impossible")
+        raw = file.read(length)
+    try:
+        spans = _spans(json.loads(raw))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _broken(path, "its header is not readable") from error
+    expected = 8 + length + max((end for _, _, end in spans), default=0)
+    if size < expected:
+        raise _broken(path, f"it has {size} bytes of {expected}")
+    dtypes: Counter[str] = Counter()
+    for dtype, start, end in spans:
+        dtypes[HEADER_DTYPES.get(dtype, dtype.casefold())] += end - start
+    return dtypes.total(), dtypes
+
+
+def _spans(header: dict[str, Any]) -> list[tuple[str, int, int]]:
+    tensors = [value for key, value in header.items() if key != "__metadata__"]
+    return [(str(one["dtype"]), int(one["data_offsets"][0]), int(one["data_offsets"][1])) for one in tensors]
+
+
+def _broken(path: Path, why: str) -> CheckpointError:
+    return CheckpointError("ShardBroken", f"{path.name} is not whole: {why}; download it again")

@@ -1,0 +1,197 @@
+"""Looking at a model directory: whole ones give facts, others a sentence that says what is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from windlass_sizing.checkpoint import REASONS, CheckpointReport, inspect
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000, "max_position_embeddings": 256,
+}  # fmt: skip
+
+
+def safetensors(size: int, dtype: str = "BF16") -> bytes:
+    header = json.dumps(
+        {"__metadata__": {}, "w": {"dtype": dtype, "shape": [size], "data_offsets": [0, size]}}
+    ).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(size)
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    """A volume with one whole model, `good`, of two shards."""
+    root = tmp_path / "volume"
+    good = root / "good"
+    good.mkdir(parents=True)
+    (good / "config.json").write_text(json.dumps(CONFIG))
+    (good / "tokenizer.json").write_text("{}")
+    shards = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
+    for shard in shards:
+        (good / shard).write_bytes(safetensors(1000))
+    weight_map = {f"layer{number}": shard for number, shard in enumerate(shards)}
+    (good / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    return root
+
+
+def refused(volume: Path, path: str = "good") -> CheckpointReport:
+    report = inspect(volume, path, "pvc/models")
+    assert not report.ok
+    assert report.reason in REASONS
+    assert CheckpointReport.from_dict(json.loads(report.to_json())) == report
+    return report
+
+
+def test_a_whole_checkpoint_gives_its_facts(volume):
+    """Bytes and number format are those of the files."""
+    report = inspect(volume, "/good/", "pvc/models")
+    assert report.ok
+    assert (report.facts.weights_bytes, report.facts.stored_dtype, report.facts.params) == (2000, "bfloat16", 1000)
+    assert CheckpointReport.from_dict(json.loads(report.to_json())) == report
+
+
+def test_the_root_of_a_volume_can_be_the_model(volume):
+    """An empty path is the volume itself."""
+    assert inspect(volume / "good").ok
+
+
+def test_a_wrong_path_says_what_there_is(volume):
+    """The nearest existing parent is listed."""
+    report = refused(volume, "god/x")
+    assert report.reason == "PathNotFound"
+    assert report.message == 'source.path "god/x" is not in PVC models; / has: good'
+
+
+def test_a_directory_without_config_says_what_it_has(volume):
+    """The sentence of the house style, to the letter."""
+    assert refused(volume, "").message == 'source.path "" has no config.json in PVC models; it has: good'
+
+
+def test_long_listings_stay_short(volume):
+    """Twenty names and how many more; the line fits a termination message, whatever the names."""
+    for number in range(3000):
+        (volume / f"{number:04d}-{'ü' * 40}").mkdir()
+    report = refused(volume, "nothing")
+    assert "and 2981 more" in report.message
+    assert len(report.to_json().encode()) <= 4000
+
+
+def test_a_file_is_not_a_directory(volume):
+    """A path to config.json itself is a common slip."""
+    assert (
+        "is a file, not a directory, in PVC models; /good has: config.json"
+        in refused(volume, "good/config.json").message
+    )
+
+
+def test_a_path_that_goes_up_is_refused(volume):
+    """Neither in words nor through a link."""
+    (volume / "link").symlink_to("/")
+    assert refused(volume, "good/../..").reason == "PathEscapes"
+    assert refused(volume, "link/etc").reason == "PathEscapes"
+
+
+def test_a_link_inside_the_volume_is_followed(volume):
+    """`latest -> good` is how people switch models."""
+    (volume / "latest").symlink_to("good")
+    assert inspect(volume, "latest").ok
+
+
+def test_a_shard_that_links_out_of_the_directory_is_refused(volume):
+    """The hub's cache layout links to ../../blobs, which the server's mount does not hold."""
+    (volume / "blob").write_bytes(safetensors(1000))
+    shard = volume / "good" / "model-00001-of-00002.safetensors"
+    shard.unlink()
+    shard.symlink_to("../blob")
+    report = refused(volume)
+    assert report.reason == "PathEscapes"
+    assert "copy the file itself" in report.message
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "", "\x00"], ids=["cut", "a list", "empty", "binary"])
+def test_a_broken_config_is_told(volume, text):
+    """Not JSON, or not an object."""
+    (volume / "good" / "config.json").write_text(text)
+    report = refused(volume)
+    assert report.reason == "ConfigBroken"
+    assert 'source.path "good" in PVC models: config.json' in report.message
+
+
+def test_a_config_that_says_too_little_names_the_keys(volume):
+    """The facts' own error, with the path in front."""
+    (volume / "good" / "config.json").write_text('{"model_type": "llama"}')
+    assert "config.json does not say hidden_size" in refused(volume).message
+
+
+def test_missing_shards_are_named(volume):
+    """By the index, and by the numbers in the names when there is no index."""
+    (volume / "good" / "model-00002-of-00002.safetensors").unlink()
+    assert "1 of 2 weight files are missing: model-00002-of-00002.safetensors" in refused(volume).message
+    (volume / "good" / "model.safetensors.index.json").unlink()
+    assert refused(volume).reason == "ShardMissing"
+
+
+def test_a_shard_cut_short_is_told_by_its_header(volume):
+    """A download that stopped."""
+    shard = volume / "good" / "model-00001-of-00002.safetensors"
+    shard.write_bytes(shard.read_bytes()[:-10])
+    report = refused(volume)
+    assert report.reason == "ShardBroken"
+    assert "model-00001-of-00002.safetensors is not whole: it has" in report.message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"version https://git-lfs.github.com/", b"<html>404</html>", b"\x10" + bytes(7) + b"not json 123456"],
+    ids=["empty", "LFS pointer", "a web page", "no JSON"],
+)  # fmt: skip
+def test_what_is_not_weights_is_told(volume, content):
+    """Everything that lands in the place of a shard."""
+    (volume / "good" / "model-00001-of-00002.safetensors").write_bytes(content)
+    assert refused(volume).reason == "ShardBroken"
+
+
+def test_an_index_that_cannot_be_read_is_told(volume):
+    """Its own reason, for it is its own file."""
+    (volume / "good" / "model.safetensors.index.json").write_text("{}")
+    assert refused(volume).reason == "IndexBroken"
+
+
+def test_bin_shards_are_weights_too(volume):
+    """PyTorch files have no header: their size is their size, and the trainer's own files are none."""
+    good = volume / "good"
+    for path in good.glob("model*"):
+        path.unlink()
+    assert refused(volume).reason == "WeightsMissing"
+    (good / "training_args.bin").write_bytes(b"x")
+    assert refused(volume).reason == "WeightsMissing"
+    (good / "pytorch_model.bin").write_bytes(bytes(5000))
+    assert inspect(volume, "good").facts.weights_bytes == 5000
+
+
+def test_a_missing_tokenizer_is_told(volume):
+    """The server would find out only after loading the weights."""
+    (volume / "good" / "tokenizer.json").unlink()
+    assert refused(volume).reason == "TokenizerMissing"
+
+
+def test_quantization_beside_the_config_is_read(volume):
+    """Older GPTQ exports say it in a file of its own."""
+    (volume / "good" / "quantize_config.json").write_text('{"bits": 4, "group_size": 128}')
+    facts = inspect(volume, "good").facts
+    assert (facts.quantization, facts.quantization_bits) == ("gptq", 4)
+
+
+def test_what_may_not_be_read_is_told(volume, monkeypatch):
+    """A directory of another user; the tests run as root, so the refusal is played."""
+
+    def refuse(self, *_):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    report = refused(volume)
+    assert report.reason == "PathUnreadable"
+    assert "config.json: Permission denied; the server runs as user 10001" in report.message
