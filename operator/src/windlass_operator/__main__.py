@@ -1,0 +1,95 @@
+"""The command line: `windlass-operator run | inspect | version`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from windlass_operator import __version__
+from windlass_operator.errors import SettingsError
+from windlass_operator.settings import VARIABLES, from_env
+
+EXIT_USAGE = 2
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(prog="windlass-operator", description="The Kubernetes operator for LLMService.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser(
+        "run",
+        help="watch LLMServices and serve them",
+        description="Watch LLMServices and serve them. All settings come from the environment.",
+        epilog=_variables_text(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    inspect = commands.add_parser(
+        "inspect",
+        help="look at a model directory (the inspect Job runs this)",
+        description="Look at a model directory and write what was found as a line of JSON; exit 0 when it could tell.",
+    )
+    inspect.add_argument("--root", type=Path, required=True, help="where the volume is mounted")
+    inspect.add_argument("--path", default="", help="the model's directory inside the volume (default: its root)")
+    inspect.add_argument("--source", default="the volume", help="how messages name the volume, for example pvc/models")
+    inspect.add_argument(
+        "--termination-log",
+        type=Path,
+        default=None,
+        help="file for the report (default: WINDLASS_TERMINATION_LOG, else /dev/termination-log)",
+    )
+    commands.add_parser("version", help="print the version")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is its result."""
+    options = parser().parse_args(argv)
+    if options.command == "version":
+        print(__version__)
+        return 0
+    if options.command == "inspect":
+        return _inspect(options, os.environ)
+    return _run(os.environ)
+
+
+def _inspect(options: argparse.Namespace, env: Mapping[str, str]) -> int:
+    from windlass_operator.inspection.job import TERMINATION_LOG, inspect
+
+    log = options.termination_log or Path(env.get("WINDLASS_TERMINATION_LOG") or TERMINATION_LOG)
+    try:
+        print(inspect(options.root, options.path, options.source, log))
+    except OSError as error:
+        print(f"windlass-operator inspect: {log} cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(env: Mapping[str, str]) -> int:
+    from windlass_operator.run import operate
+
+    try:
+        settings = from_env(env)
+    except SettingsError as error:
+        print(f"windlass-operator: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for chatty in ("kopf", "httpx2", "aiohttp.access"):  # a line for each request and each event tells nobody anything
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    asyncio.run(operate(settings))
+    return 0
+
+
+def _variables_text() -> str:
+    rows = [
+        f"  {row.name:<27} {row.meaning}" + (f" (default: {row.default})" if row.default else "") for row in VARIABLES
+    ]
+    return "environment:\n" + "\n".join(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

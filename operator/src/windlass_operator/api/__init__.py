@@ -1,0 +1,1 @@
+"""The LLMService resource: pydantic models and the CRD made from them."""

@@ -1,0 +1,139 @@
+"""The status of an LLMService, as pydantic models: strings and integers only, no floats.
+
+`status/observe.py` fills it, the CRD's schema and the console's typed client come from it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from windlass_operator.api.base import GPUS_MAX, INT64, WHOLE_LIST, ApiModel, list_map
+
+COUNT_MAX = 2**31 - 1
+GENERATION_MAX = 2**62
+
+Sentence = Annotated[str, Field(max_length=1024)]
+
+
+class Condition(ApiModel):
+    """One standard Kubernetes condition."""
+
+    type: str = Field(min_length=1, max_length=64, description="type is the condition's name.")
+    status: Literal["True", "False", "Unknown"] = Field(description="status is True, False or Unknown.")
+    reason: str = Field("", max_length=64, description="reason is one word out of Windlass's closed list.")
+    message: str = Field("", max_length=32768, description="message is a sentence for a person.")
+    last_transition_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})] = Field(
+        description="lastTransitionTime is when the status last changed."
+    )
+    observed_generation: int | None = Field(
+        None,
+        ge=0,
+        le=GENERATION_MAX,
+        json_schema_extra=INT64,
+        description="observedGeneration is the spec's generation that this condition speaks of.",
+    )
+
+
+class PlanStatus(ApiModel):
+    """What was decided before any GPU was taken, and why."""
+
+    gpus: int | None = Field(None, ge=0, le=GPUS_MAX, description="gpus is the number of GPUs of a replica.")
+    tp: int | None = Field(None, ge=0, le=GPUS_MAX, description="tp is the tensor parallel size.")
+    pp: int | None = Field(None, ge=0, le=GPUS_MAX, description="pp is the pipeline parallel size.")
+    nodes: int | None = Field(None, ge=0, le=GPUS_MAX, description="nodes is the number of nodes of a replica.")
+    gpu_type: str | None = Field(None, max_length=63, description="gpuType is the chosen GPU.")
+    max_model_len: int | None = Field(None, ge=0, le=16777216, description="maxModelLen is the context in tokens.")
+    dtype: str | None = Field(None, max_length=32, description="dtype is the number format that is served.")
+    weights_gib: str | None = Field(
+        None, alias="weightsGiB", max_length=32, description="weightsGiB is the size of the weights as served."
+    )
+    kv_gib: str | None = Field(
+        None, alias="kvGiB", max_length=32, description="kvGiB is the KV cache of one full context."
+    )
+    required_gib: str | None = Field(
+        None, alias="requiredGiB", max_length=32, description="requiredGiB is the GPU memory needed, by our figure."
+    )
+    seed_required_gib: str | None = Field(
+        None,
+        alias="seedRequiredGiB",
+        max_length=32,
+        description="seedRequiredGiB is the GPU memory needed, by the published quick formula.",
+    )
+    alternatives: list[Sentence] = Field(
+        default_factory=list,
+        max_length=32,
+        json_schema_extra=WHOLE_LIST,
+        description="alternatives are other placements that would fit.",
+    )
+    advice: list[Sentence] = Field(
+        default_factory=list,
+        max_length=32,
+        json_schema_extra=WHOLE_LIST,
+        description="advice is what to do when memory is short, in order.",
+    )
+    because: list[Sentence] = Field(
+        default_factory=list, max_length=32, json_schema_extra=WHOLE_LIST, description="because are the plan's reasons."
+    )
+
+
+class StartupPhase(ApiModel):
+    """How long one phase of the start took."""
+
+    phase: str = Field(min_length=1, max_length=64, description="phase is license, prefetch, engine or serving.")
+    seconds: str = Field("", max_length=32, description="seconds is how long the phase took.")
+
+
+class FailureStatus(ApiModel):
+    """The last failure of a container, in words."""
+
+    reason: str = Field("", max_length=64, description="reason is one word out of Windlass's closed list.")
+    container: str = Field("", max_length=253, description="container is the container that failed.")
+    exit_code: int | None = Field(None, ge=-1, le=255, description="exitCode is the container's exit code.")
+    excerpt: str = Field("", max_length=8192, description="excerpt is the end of what the container said.")
+    remedy: str = Field("", max_length=2048, description="remedy is what to do.")
+    count: int = Field(0, ge=0, le=COUNT_MAX, description="count is how often it failed in a row.")
+
+
+class Address(ApiModel):
+    """A place where the service answers."""
+
+    name: str = Field(min_length=1, max_length=63, description="name tells addresses apart: cluster.")
+    url: str = Field("", max_length=2048, description="url is the OpenAI base URL.")
+
+
+class LLMServiceStatus(ApiModel):
+    """What the operator saw and did."""
+
+    observed_generation: int | None = Field(
+        None,
+        ge=0,
+        le=GENERATION_MAX,
+        json_schema_extra=INT64,
+        description="observedGeneration is the spec's generation that this status speaks of.",
+    )
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=list_map("type"),
+        description="conditions are Ready, ModelReady, Planned, Licensed, WorkloadReady and Progressing.",
+    )
+    plan: PlanStatus | None = Field(None, description="plan is what was decided before any GPU was taken, and why.")
+    startup: list[StartupPhase] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=list_map("phase"),
+        description="startup are the phases of the last start, with their seconds.",
+    )
+    failure: FailureStatus | None = Field(None, description="failure is the last failure of a container, in words.")
+    replicas: int | None = Field(None, ge=0, le=COUNT_MAX, description="replicas is the number of pods there are.")
+    ready_replicas: int | None = Field(None, ge=0, le=COUNT_MAX, description="readyReplicas is how many pods serve.")
+    ready: str | None = Field(None, max_length=32, description="ready is readyReplicas/replicas as text, for READY.")
+    selector: str | None = Field(None, max_length=1024, description="selector finds the pods; kubectl scale reads it.")
+    addresses: list[Address] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=list_map("name"),
+        description="addresses are the base URLs where the service answers.",
+    )

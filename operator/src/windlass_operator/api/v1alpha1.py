@@ -1,0 +1,272 @@
+"""The LLMService resource, version v1alpha1, as pydantic models.
+
+This is the one source of the CRD: `schema.py` turns these classes into the structural schema, so types, defaults,
+bounds and descriptions live here only. The operator, the console's typed client and the tests read resources through
+these models. It must not import a Kubernetes client, kopf, or anything that does I/O.
+
+Every description begins with the field's name, as `kubectl explain` readers and LWS's API lint expect.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from windlass_operator.api.base import (
+    GPUS_MAX,
+    WHOLE_LIST,
+    AbsolutePath,
+    ApiModel,
+    Quantity,
+    VolumePath,
+    list_map,
+    schema_extra,
+)
+from windlass_operator.api.rules import (
+    ENGINE_RULES,
+    MODEL_ID_RULES,
+    NAME_RULES,
+    QUANTIZATION_RULES,
+    SOURCE_RULES,
+)
+from windlass_operator.api.status import LLMServiceStatus
+
+GROUP = "serving.windlass.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "LLMService"
+PLURAL = "llmservices"
+SINGULAR = "llmservice"
+SHORT_NAMES = ("llm", "llmsvc")
+CATEGORIES = ("windlass", "ai")
+
+
+class PvcSource(ApiModel):
+    """A directory inside a PersistentVolumeClaim of the service's namespace."""
+
+    claim_name: str = Field(
+        min_length=1, max_length=253, description="claimName is the PersistentVolumeClaim in the service's namespace."
+    )
+    path: VolumePath = Field(
+        "",
+        description="path is the checkpoint's directory inside the volume; empty means the volume's root.",
+    )
+
+
+class NfsSource(ApiModel):
+    """A directory exported by an NFS server (also CFS)."""
+
+    server: str = Field(min_length=1, max_length=253, description="server is the NFS server's host name or address.")
+    path: AbsolutePath = Field(description="path is the exported directory that holds the checkpoint; absolute.")
+
+
+class HostPathSource(ApiModel):
+    """A directory on each node; for tests and for nodes that carry the models themselves."""
+
+    path: AbsolutePath = Field(description="path is the checkpoint's directory on the node; absolute.")
+
+
+class ModelSource(ApiModel):
+    """Where the checkpoint lies: exactly one kind of volume."""
+
+    model_config = ConfigDict(json_schema_extra=schema_extra(*SOURCE_RULES))
+
+    pvc: PvcSource | None = Field(None, description="pvc reads the model from a PersistentVolumeClaim.")
+    nfs: NfsSource | None = Field(None, description="nfs reads the model from an NFS export.")
+    host_path: HostPathSource | None = Field(None, description="hostPath reads the model from a directory of the node.")
+
+
+class ModelSpec(ApiModel):
+    """Which model is served, and from where."""
+
+    id: str = Field(
+        min_length=1,
+        max_length=200,
+        json_schema_extra=schema_extra(*MODEL_ID_RULES),
+        description="id is the model's name, as clients send it in `model` and as chat templates are matched.",
+    )
+    source: ModelSource = Field(description="source is the volume that holds the checkpoint: exactly one kind.")
+
+
+class PullSecret(ApiModel):
+    """A reference to an image pull secret."""
+
+    name: str = Field(min_length=1, max_length=253, description="name is a Secret in the service's namespace.")
+
+
+class ImageSpec(ApiModel):
+    """The serving image."""
+
+    family: Literal["vllm"] = Field("vllm", description="family is the engine inside the image.")
+    version: str = Field(
+        "",
+        max_length=128,
+        description="version is the image's tag; empty means the operator's own default.",
+    )
+    repository: str = Field(
+        "",
+        max_length=512,
+        description="repository is the image without its tag; empty means the operator's own default.",
+    )
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
+        "IfNotPresent", description="pullPolicy says when the node pulls the image."
+    )
+    pull_secrets: list[PullSecret] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=list_map("name"),
+        description="pullSecrets are the Secrets used to pull the image.",
+    )
+
+
+class ResourcesSpec(ApiModel):
+    """What the service may take; everything left out is planned from the model."""
+
+    gpu_type: str | None = Field(
+        None,
+        min_length=1,
+        max_length=63,
+        description="gpuType is the wanted GPU, as its short name (L20) or its node label (NVIDIA-L20).",
+    )
+    gpus: int | None = Field(
+        None,
+        ge=0,
+        le=GPUS_MAX,
+        description="gpus is the number of GPUs of a replica; left out, it is planned; 0 serves on the CPU.",
+    )
+    cpu: Quantity | None = Field(None, description="cpu is the CPU request of a replica; left out, it is planned.")
+    memory: Quantity | None = Field(
+        None, description="memory is the host memory request of a replica; left out, it is planned."
+    )
+    resource_group: str | None = Field(
+        None,
+        min_length=1,
+        max_length=63,
+        description="resourceGroup keeps the service on nodes labelled serving.windlass.dev/resource-group with it.",
+    )
+
+
+class EngineSpec(ApiModel):
+    """How the engine runs; everything left out is planned or the engine's default."""
+
+    model_config = ConfigDict(json_schema_extra=schema_extra(*ENGINE_RULES))
+
+    quantization: str | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        json_schema_extra=schema_extra(*QUANTIZATION_RULES),
+        description="quantization is the method: fp8, ifq, ifq_nf4, smoothquant, auto, none, or one of vLLM's own.",
+    )
+    max_model_len: int | None = Field(
+        None,
+        ge=1,
+        le=16777216,
+        description="maxModelLen is the context length in tokens; left out: the model's own, cut to 8192.",
+    )
+    dtype: Literal["auto", "float16", "bfloat16", "float32"] | None = Field(
+        None, description="dtype is the number format of weights and activations; left out: float16."
+    )
+    gpu_memory_utilization_percent: int = Field(
+        90,
+        ge=10,
+        le=99,
+        description="gpuMemoryUtilizationPercent is the share of each GPU's memory that the engine takes.",
+    )
+    enforce_eager: bool = Field(False, description="enforceEager switches CUDA graphs off: less memory, slower.")
+    tensor_parallel_size: int | None = Field(
+        None,
+        ge=1,
+        le=GPUS_MAX,
+        description="tensorParallelSize is the number of GPUs that share each layer; left out, it is planned.",
+    )
+
+
+class EnvVar(ApiModel):
+    """An environment variable of the serving container."""
+
+    name: str = Field(
+        min_length=1, max_length=256, pattern="^[A-Za-z_][A-Za-z0-9_]*$", description="name is the variable's name."
+    )
+    value: str = Field("", max_length=32768, description="value is the variable's text.")
+
+
+class LicenseSpec(ApiModel):
+    """Whether serving needs a license, and who grants it."""
+
+    required: bool = Field(True, description="required makes each replica wait for a license before it serves.")
+    addresses: list[Annotated[str, Field(min_length=1, max_length=512, pattern="^https?://")]] = Field(
+        default_factory=list,
+        max_length=8,
+        json_schema_extra=WHOLE_LIST,
+        description="addresses are license servers' base URLs, tried in order; empty means the default addresses.",
+    )
+
+
+Word = Annotated[str, Field(max_length=16384)]
+
+
+class LLMServiceSpec(ApiModel):
+    """What the user asks for."""
+
+    model: ModelSpec = Field(description="model is what to serve: its name and where its checkpoint lies.")
+    image: ImageSpec = Field(
+        default_factory=ImageSpec, description="image is the serving image; every part has a default."
+    )
+    replicas: int = Field(1, ge=0, le=1000, description="replicas is the number of equal copies of the server.")
+    resources: ResourcesSpec = Field(
+        default_factory=ResourcesSpec,
+        description="resources are the GPUs, CPU and memory of a replica; what is left out is planned.",
+    )
+    engine: EngineSpec = Field(
+        default_factory=EngineSpec, description="engine tunes the engine; what is left out is planned."
+    )
+    command: list[Word] = Field(
+        default_factory=list,
+        max_length=64,
+        json_schema_extra=WHOLE_LIST,
+        description="command replaces the start command; `run …` keeps Windlass's own with these flags added.",
+    )
+    args: list[Word] = Field(
+        default_factory=list,
+        max_length=256,
+        json_schema_extra=WHOLE_LIST,
+        description="args are added after the planned flags, so they win.",
+    )
+    env: list[EnvVar] = Field(
+        default_factory=list,
+        max_length=128,
+        json_schema_extra=list_map("name"),
+        description="env are environment variables of the serving container; they win over Windlass's own.",
+    )
+    license: LicenseSpec = Field(
+        default_factory=LicenseSpec, description="license says whether and where a license is asked for."
+    )
+
+
+class Metadata(ApiModel):
+    """The part of Kubernetes' object metadata that the operator reads."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class LLMService(ApiModel):
+    """LLMService serves one language model from a directory on a volume as an OpenAI-compatible service."""
+
+    model_config = ConfigDict(json_schema_extra=schema_extra(*NAME_RULES))
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    metadata: Metadata = Field(default_factory=Metadata)
+    spec: LLMServiceSpec = Field(description="spec is what is wanted.")
+    status: LLMServiceStatus = Field(
+        default_factory=LLMServiceStatus, description="status is what the operator saw and did."
+    )

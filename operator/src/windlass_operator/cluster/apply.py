@@ -1,0 +1,107 @@
+"""Applies owned objects, and only when something differs: steady state is zero requests that write.
+
+Two signs that an apply is due. The hash of our last intent, kept in an annotation, differs: we want something else.
+Or a field of ours reads differently in the live object: someone edited it. What the API server itself rewrites (a
+quantity's spelling) would look like such an edit for ever; `Applier` remembers what it made of our last apply.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from windlass_operator.api.v1alpha1 import KIND
+from windlass_operator.cluster.client import Cluster, Manifest
+from windlass_operator.errors import InvalidError, Retry, UserError
+
+APPLIED_ANNOTATION = "serving.windlass.dev/applied"
+# Lists whose rows have a key: others may add rows (a sidecar, an injected variable), ours must be as we want them.
+LIST_KEYS = ("mountPath", "containerPort", "name", "uid", "key")
+
+
+def stamped(manifest: Manifest) -> Manifest:
+    """The manifest with the hash of itself in an annotation."""
+    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
+    meta = manifest["metadata"]
+    annotations = {**meta.get("annotations", {}), APPLIED_ANNOTATION: digest}
+    return {**manifest, "metadata": {**meta, "annotations": annotations}}
+
+
+def project(live: object, wanted: object) -> object:
+    """The part of `live` that `wanted` speaks of, in the shape of `wanted`; None where it is missing."""
+    if isinstance(wanted, Mapping):
+        return {key: project(live.get(key) if isinstance(live, Mapping) else None, wanted[key]) for key in wanted}
+    if isinstance(wanted, list) and isinstance(live, list):
+        return _project_rows(live, wanted)
+    return live
+
+
+def _project_rows(live: list[Any], wanted: list[Any]) -> list[object]:
+    """Rows with a key are found by it; any other list is one value."""
+    whole = bool(wanted) and all(isinstance(row, Mapping) for row in wanted)
+    key = next((key for key in LIST_KEYS if whole and all(key in row for row in wanted)), None)
+    if key is None:
+        return live
+    rows = {row.get(key): row for row in live if isinstance(row, Mapping)}
+    return [project(rows.get(row[key]), row) for row in wanted]
+
+
+class Applier:
+    """Applies manifests of one cluster, remembering the API server's spelling of each."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._spelling: dict[tuple[str, str, str], tuple[Manifest, object]] = {}
+
+    async def apply(self, manifest: Manifest, live: Mapping[str, Any] | None) -> bool:
+        """Bring the object to what the manifest says; returns whether a write was needed."""
+        wanted = stamped(manifest)
+        if live is not None:
+            _must_be_ours(wanted, live)
+            if self._same(wanted, live):
+                return False
+        answer = await self._apply(wanted, live)
+        self._spelling[_key(wanted)] = (wanted, project(answer, wanted))
+        return True
+
+    async def _apply(self, wanted: Manifest, live: Mapping[str, Any] | None) -> Manifest:
+        """Apply; where the result would be invalid because of rows that an edit made another's, take the lists back.
+
+        An edit of a row's key (a Service's port) makes the row foreign. Applied beside it, ours is a duplicate.
+        """
+        try:
+            return await self._cluster.apply(wanted)
+        except InvalidError:
+            if live is None:
+                raise
+            await self._cluster.overwrite(wanted)
+            return await self._cluster.apply(wanted)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The LLMService is gone: keep nothing of its objects."""
+        for key in [key for key in self._spelling if key[1] == namespace and key[2].startswith(name)]:
+            del self._spelling[key]
+
+    def _same(self, wanted: Manifest, live: Mapping[str, Any]) -> bool:
+        seen = project(live, wanted)
+        return seen == wanted or self._spelling.get(_key(wanted)) == (wanted, seen)
+
+
+def _key(manifest: Manifest) -> tuple[str, str, str]:
+    meta = manifest["metadata"]
+    return (str(manifest["kind"]), str(meta["namespace"]), str(meta["name"]))
+
+
+def _must_be_ours(wanted: Manifest, live: Mapping[str, Any]) -> None:
+    """Never take over an object that someone else made."""
+    wanted_owner = wanted["metadata"]["ownerReferences"][0]
+    owners = live.get("metadata", {}).get("ownerReferences") or ()
+    if any(owner.get("uid") == wanted_owner["uid"] for owner in owners):
+        return
+    if any(owner.get("kind") == KIND and owner.get("name") == wanted_owner["name"] for owner in owners):
+        raise Retry("the objects of an earlier LLMService of this name are still being deleted", 2.0)
+    who = ", ".join(f"{owner.get('kind')} {owner.get('name')}" for owner in owners) or "nobody"
+    kind, name = wanted["kind"], wanted["metadata"]["name"]
+    raise UserError("NameTaken", f'{kind} "{name}" exists already in {wanted["metadata"]["namespace"]}, owned by {who}')

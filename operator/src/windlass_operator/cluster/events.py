@@ -1,0 +1,61 @@
+"""Kubernetes Events about an LLMService, aggregated: the same words again raise a count instead of making a new one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass_operator.cluster.client import Cluster, Manifest
+from windlass_operator.cluster.kinds import Events
+from windlass_operator.status import reasons
+
+COMPONENT = "windlass-operator"
+MESSAGE_MAX = 1024  # the API server's own bound
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What an Event says; its type is the reason's severity."""
+
+    reason: str
+    message: str
+
+
+def event_name(owner: Mapping[str, Any], note: Note) -> str:
+    """The same words about the same object have the same name: that is the aggregation."""
+    meta = owner["metadata"]
+    digest = hashlib.sha256("\0".join((meta["uid"], note.reason, note.message)).encode()).hexdigest()[:16]
+    return f"{meta['name']}.{digest}"
+
+
+def event(owner: Mapping[str, Any], note: Note, now: str, live: Mapping[str, Any] | None) -> Manifest:
+    """The Event; where it happened before, counted once more."""
+    meta = owner["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": event_name(owner, note), "namespace": meta["namespace"]},
+        "involvedObject": {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+        },
+        "type": reasons.row(note.reason).severity,
+        "reason": note.reason,
+        "message": note.message[:MESSAGE_MAX],
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "firstTimestamp": (live or {}).get("firstTimestamp") or now,
+        "lastTimestamp": now,
+        "count": int((live or {}).get("count") or 0) + 1,
+    }
+
+
+async def record(cluster: Cluster, owner: Mapping[str, Any], note: Note, now: str) -> None:
+    """Write the Event, or count it once more."""
+    live = await cluster.get(Events, owner["metadata"]["namespace"], event_name(owner, note))
+    await cluster.apply(event(owner, note, now, live))

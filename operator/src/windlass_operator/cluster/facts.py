@@ -1,0 +1,36 @@
+"""Asks serving pods for their facts; a pod that does not answer in time has none yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import httpx2
+
+from windlass_operator.status.children import Object, dig, name_of
+from windlass_operator.status.facts import PodFacts, parse
+
+PORT = 8502
+TIMEOUT_S = 2.0
+ANSWER_MAX = 64 * 1024
+PODS_MAX = 8  # of one service; more would only say the same
+
+
+async def pod_facts(http: httpx2.AsyncClient, pods: Iterable[Object]) -> tuple[PodFacts, ...]:
+    """The facts of the pods that run and answer."""
+    running = [pod for pod in pods if dig(pod, "status", "phase") == "Running" and dig(pod, "status", "podIP")]
+    answers = await asyncio.gather(*(_ask(http, pod) for pod in running[:PODS_MAX]))
+    return tuple(answer for answer in answers if answer is not None)
+
+
+async def _ask(http: httpx2.AsyncClient, pod: Object) -> PodFacts | None:
+    address = str(dig(pod, "status", "podIP"))
+    host = f"[{address}]" if ":" in address else address
+    try:
+        async with asyncio.timeout(TIMEOUT_S):  # httpx2's own time-outs bound each step, not the whole
+            answer = await http.get(f"http://{host}:{PORT}/windlass/facts", timeout=TIMEOUT_S)
+            if answer.status_code != httpx2.codes.OK or len(answer.content) > ANSWER_MAX:
+                return None
+            return parse(name_of(pod), answer.json())
+    except (httpx2.HTTPError, TimeoutError, ValueError):
+        return None

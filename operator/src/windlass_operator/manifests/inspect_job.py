@@ -1,0 +1,66 @@
+"""The Job that looks at the model's directory before any GPU is taken, in the operator's own image."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.manifests.metadata import (
+    INSPECT,
+    Manifest,
+    container_security,
+    labels,
+    object_meta,
+    pod_security,
+)
+from windlass_operator.manifests.volume import ROOT_PATH, VOLUME_NAME, model_volume
+
+RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
+
+
+def inspect_job(service: LLMService, image: str, pull_policy: str) -> Manifest:
+    """The Job; its name holds a hash of all that it looks at and with, so a change of these is a new Job."""
+    pod = _pod(service, image, pull_policy)
+    digest = hashlib.sha256(json.dumps(pod, sort_keys=True).encode()).hexdigest()[:8]
+    name = f"{service.metadata.name}-inspect-{digest}"
+    template_meta = {"labels": labels(service.metadata.name, INSPECT)}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": object_meta(service, name, INSPECT),
+        "spec": {"backoffLimit": 1, "template": {"metadata": template_meta, "spec": pod}},
+    }
+
+
+def _pod(service: LLMService, image: str, pull_policy: str) -> Manifest:
+    volume = model_volume(service.spec.model.source)
+    group = service.spec.resources.resource_group
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": pod_security(),
+        **({"nodeSelector": {RESOURCE_GROUP_LABEL: group}} if group else {}),
+        # Models on a node's own disk lie on GPU nodes, which are often tainted.
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        **_pull_secrets(service),
+        "containers": [
+            {
+                "name": "inspect",
+                "image": image,
+                "imagePullPolicy": pull_policy,
+                "args": ["inspect", "--root", ROOT_PATH, "--path", volume.path, "--source", volume.label],
+                "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
+                "securityContext": container_security(),
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                "volumeMounts": [{"name": VOLUME_NAME, "mountPath": ROOT_PATH, "readOnly": True}],
+            }
+        ],
+        "volumes": [{"name": VOLUME_NAME, **volume.looked_at}],
+    }
+
+
+def _pull_secrets(service: LLMService) -> Manifest:
+    names = [{"name": secret.name} for secret in service.spec.image.pull_secrets]
+    return {"imagePullSecrets": names} if names else {}

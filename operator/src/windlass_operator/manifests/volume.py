@@ -1,0 +1,71 @@
+"""The model's volume: as the server mounts it (the model alone), and as the inspect Job does (its neighbours too).
+
+One row a kind of source; a new kind is a new row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from windlass_operator.api.v1alpha1 import HostPathSource, ModelSource, NfsSource, PvcSource
+from windlass_operator.manifests.metadata import Manifest
+
+VOLUME_NAME = "model"
+MODEL_PATH = "/data/model"
+ROOT_PATH = "/data/volume"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVolume:
+    """One source in all the ways that pods need it."""
+
+    served: Manifest  # the volume of the serving pod
+    served_sub_path: str  # inside it, where the model lies
+    looked_at: Manifest  # the volume of the inspect Job: the root that can be listed
+    path: str  # of the model inside the root
+    label: str  # how messages name the source: pvc/models
+
+
+def model_volume(source: ModelSource) -> ModelVolume:
+    """The volume of the one source that is set; the API server's rule says that it is exactly one."""
+    for field, build in BUILDERS:
+        value = getattr(source, field)
+        if value is not None:
+            return build(value)
+    raise ValueError("spec.model.source names no volume")
+
+
+def _pvc(source: PvcSource) -> ModelVolume:
+    path = str(PurePosixPath(source.path.strip("/"))) if source.path.strip("/") else ""
+    # readOnly stands on the mount, not here: on the volume it would make the claim's whole attachment read-only,
+    # which some drivers refuse while another pod writes.
+    volume = {"persistentVolumeClaim": {"claimName": source.claim_name}}
+    return ModelVolume(volume, path, volume, path, f"pvc/{source.claim_name}")
+
+
+def _nfs(source: NfsSource) -> ModelVolume:
+    # Only the directory itself is sure to be exported, so there is no parent to list.
+    volume = {"nfs": {"server": source.server, "path": source.path, "readOnly": True}}
+    return ModelVolume(volume, "", volume, "", f"nfs/{source.server}:{source.path}")
+
+
+def _host_path(source: HostPathSource) -> ModelVolume:
+    path = PurePosixPath(source.path)
+    # type Directory: without it the container runtime would make the missing directory, empty.
+    return ModelVolume(
+        {"hostPath": {"path": str(path), "type": "Directory"}},
+        "",
+        {"hostPath": {"path": str(path.parent), "type": "Directory"}},
+        path.name,
+        f"hostPath/{path.parent}",
+    )
+
+
+BUILDERS: tuple[tuple[str, Callable[[Any], ModelVolume]], ...] = (
+    ("pvc", _pvc),
+    ("nfs", _nfs),
+    ("host_path", _host_path),
+)

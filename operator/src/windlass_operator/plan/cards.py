@@ -1,0 +1,68 @@
+"""The cluster's GPUs as kinds of card: what a plan chooses between.
+
+Nodes of one product are one kind. A plan reads what nodes hand out at all, never what is free at the moment, so that it
+does not change while pods come and go. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from windlass_sizing import gpus
+
+from windlass_operator.plan.model import RESOURCE_GROUP_LABEL, Inventory, NodeGpus
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One kind of GPU in this cluster."""
+
+    product: str  # the node label, for the node selector
+    name: str  # the short name, for people
+    real_gib: float | None  # as the driver reports it; None when neither label nor table know
+    nominal_gib: float | None  # as the quick formula takes it
+    capability: tuple[int, int] | None
+    most_per_node: int
+    largest_node: str
+
+
+def cards(nodes: Iterable[NodeGpus]) -> tuple[Card, ...]:
+    """The kinds of card on these nodes, by product."""
+    by_product: dict[str, list[NodeGpus]] = {}
+    for node in nodes:
+        if node.allocatable > 0:
+            by_product.setdefault(node.product, []).append(node)
+    return tuple(_card(product, same) for product, same in sorted(by_product.items()))
+
+
+def wanted_nodes(inventory: Inventory, gpu_type: str | None, group: str | None) -> tuple[NodeGpus, ...]:
+    """The nodes of the asked type and resource group; both may be left out."""
+    return tuple(
+        node
+        for node in inventory.nodes
+        if node.allocatable > 0
+        and (gpu_type is None or gpus.matches(gpu_type, node.product))
+        and (group is None or node.labels.get(RESOURCE_GROUP_LABEL) == group)
+    )
+
+
+def largest_node(nodes: Iterable[NodeGpus]) -> NodeGpus:
+    """The node with the most cards; the first by name when several have as many."""
+    return min(nodes, key=lambda node: (-node.allocatable, node.node))
+
+
+def _card(product: str, nodes: list[NodeGpus]) -> Card:
+    known = gpus.find(product)
+    labelled = [node.memory_gib for node in nodes if node.memory_gib]
+    real = min(labelled) if labelled else (known.real_gib if known else None)
+    largest = largest_node(nodes)
+    return Card(
+        product=product,
+        name=known.name if known else product.removeprefix("NVIDIA-") or "GPU",
+        real_gib=real,
+        nominal_gib=float(known.memory_gib) if known else real,
+        capability=known.capability if known else None,
+        most_per_node=largest.allocatable,
+        largest_node=largest.node,
+    )

@@ -1,0 +1,172 @@
+"""The work queue between the watches and the one reconcile: keyed, coalescing, rate-limited.
+
+`Schedule` is the pure core (time is a parameter); `WorkQueue` is the asyncio shell. A key is never worked on twice at
+once; any number of events while it waits or runs make one further run; failures back off exponentially.
+kopf's own queue is not enough: it is keyed by the watched object, not by the LLMService that owns it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from windlass_operator import metrics
+from windlass_operator.errors import Retry
+
+logger = logging.getLogger(__name__)
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How often one key may run, and how failures back off."""
+
+    interval_s: float = 0.5  # between two starts of the same key: an event storm is one run
+    backoff_first_s: float = 1.0
+    backoff_max_s: float = 300.0
+
+    def backoff_s(self, failures: int) -> float:
+        """The wait after the n-th failure in a row."""
+        return float(min(self.backoff_max_s, self.backoff_first_s * 2 ** min(failures - 1, 30)))
+
+
+class Schedule(Generic[K]):
+    """Which key is due when, which ones run; knows no clock."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._due: dict[K, float] = {}
+        self._running: set[K] = set()
+        self._started: dict[K, float] = {}
+        self._failures: dict[K, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, key: K, due: float) -> None:
+        """Ask for a run not before `due`; the earliest wish wins, the per-key interval is kept."""
+        earliest = max(due, self._started.get(key, float("-inf")) + self._limits.interval_s)
+        self._due[key] = min(earliest, self._due.get(key, earliest))
+
+    def take(self, now: float) -> K | None:
+        """The key that waits longest of those due and not running, marked as running; None when there is none."""
+        ready = [(due, index, key) for index, (key, due) in enumerate(self._due.items()) if self._free(key, due, now)]
+        if not ready:
+            return None
+        key = min(ready, key=lambda row: row[:2])[2]
+        del self._due[key]
+        self._running.add(key)
+        self._started[key] = now
+        return key
+
+    def _free(self, key: K, due: float, now: float) -> bool:
+        return due <= now and key not in self._running
+
+    def next_due(self) -> float | None:
+        """When the next key that does not run becomes due."""
+        return min((due for key, due in self._due.items() if key not in self._running), default=None)
+
+    def succeed(self, key: K, now: float, again_in_s: float | None) -> None:
+        """The run ended well; it may ask for another one."""
+        self._running.discard(key)
+        self._failures.pop(key, None)
+        if again_in_s is not None:
+            self.add(key, now + again_in_s)
+
+    def fail(self, key: K, now: float, jitter: float) -> float:
+        """The run failed: back off exponentially, up to `jitter` (0…1) of a quarter longer; returns the wait."""
+        self._running.discard(key)
+        self._failures[key] = self._failures.get(key, 0) + 1
+        wait_s = self._limits.backoff_s(self._failures[key]) * (1 + jitter / 4)
+        self.add(key, now + wait_s)
+        return wait_s
+
+    def forget(self, key: K) -> None:
+        """The object is gone: keep nothing of it."""
+        for table in (self._due, self._started, self._failures):
+            table.pop(key, None)
+
+
+Work = Callable[[K], Awaitable[float | None]]
+
+
+class WorkQueue(Generic[K]):
+    """The asyncio shell around `Schedule`: workers that take due keys and call `work(key)`."""
+
+    def __init__(
+        self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic, workers: int = 8
+    ) -> None:
+        self._schedule: Schedule[K] = Schedule(limits or Limits())
+        self._clock = clock
+        self._workers = workers
+        self._changed = asyncio.Condition()
+
+    def __len__(self) -> int:
+        return len(self._schedule)
+
+    async def add(self, key: K, after_s: float = 0.0) -> None:
+        """Ask for a run of the key; any number of asks before it runs are one run."""
+        async with self._changed:
+            self._schedule.add(key, self._clock() + after_s)
+            self._changed.notify()
+
+    async def forget(self, key: K) -> None:
+        """Drop what is kept of a key whose object is gone."""
+        async with self._changed:
+            self._schedule.forget(key)
+
+    async def run(self, work: Work[K]) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._workers):
+                group.create_task(self._worker(work))
+
+    async def _worker(self, work: Work[K]) -> None:
+        while True:
+            key = await self._take()
+            await self._work_one(work, key)
+
+    async def _take(self) -> K:
+        async with self._changed:
+            while True:
+                metrics.QUEUE_DEPTH.set(len(self._schedule))
+                key = self._schedule.take(self._clock())
+                if key is not None:
+                    self._changed.notify()  # another worker now waits for the next due time
+                    return key
+                await self._wait(self._schedule.next_due())
+
+    async def _wait(self, due: float | None) -> None:
+        """Sleep until something changes or `due` comes; the condition is held on both sides."""
+        timeout_s = None if due is None else max(0.0, due - self._clock())
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _work_one(self, work: Work[K], key: K) -> None:
+        try:
+            with metrics.RECONCILE_SECONDS.time():
+                again_in_s = await work(key)
+        except Retry as retry:
+            logger.info("%s: %s; again in %.0f s", key, retry, retry.after_s)
+            again_in_s = retry.after_s
+        except Exception:  # the outermost loop: one broken object must never stop the others
+            await self._failed(key)
+            return
+        async with self._changed:
+            self._schedule.succeed(key, self._clock(), again_in_s)
+            self._changed.notify()
+
+    async def _failed(self, key: K) -> None:
+        metrics.RECONCILE_ERRORS.inc()
+        async with self._changed:
+            wait_s = self._schedule.fail(key, self._clock(), random.random())  # noqa: S311 - jitter, not a secret
+            self._changed.notify()
+        logger.exception("%s: reconcile failed; again in %.1f s", key, wait_s)

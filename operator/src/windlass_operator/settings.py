@@ -1,0 +1,100 @@
+"""The operator's own settings, read once from the environment that the chart writes.
+
+Pure: `from_env` takes the environment as a mapping. A wrong value is one sentence that names the variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windlass_operator.errors import SettingsError
+
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+PORT_MAX = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the operator was told at its start."""
+
+    server_image: str  # repository of the serving image, without tag
+    server_version: str  # its tag where an LLMService names none
+    operator_image: str  # whole image of the inspect Job: the operator's own
+    image_pull_policy: str = "IfNotPresent"  # of the inspect Job
+    license_addresses: tuple[str, ...] = ()
+    watch_namespace: str | None = None  # None: all namespaces
+    metrics_port: int = 9090  # 0: no metrics
+    health_port: int = 8080  # 0: no liveness endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One environment variable of the operator, for `--help` and the docs."""
+
+    name: str
+    meaning: str
+    default: str = ""
+    required: bool = False
+
+
+VARIABLES = (
+    Variable("WINDLASS_SERVER_IMAGE", "repository of the serving image, without a tag", required=True),
+    Variable("WINDLASS_SERVER_VERSION", "tag of the serving image where an LLMService names none", required=True),
+    Variable("WINDLASS_OPERATOR_IMAGE", "whole image of the inspect Job: the operator's own", required=True),
+    Variable(
+        "WINDLASS_IMAGE_PULL_POLICY", "pull policy of the inspect Job: Always, IfNotPresent, Never", "IfNotPresent"
+    ),
+    Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
+    Variable("WINDLASS_WATCH_NAMESPACE", "the one namespace to watch; empty: all"),
+    Variable("WINDLASS_METRICS_PORT", "port of /metrics; 0 switches it off", "9090"),
+    Variable("WINDLASS_HEALTH_PORT", "port of /healthz; 0 switches it off", "8080"),
+)
+
+
+def from_env(env: Mapping[str, str]) -> Settings:
+    """Read the settings; raises SettingsError with one sentence when one cannot be used."""
+    values = {row.name: env.get(row.name, "").strip() or row.default for row in VARIABLES}
+    for row in VARIABLES:
+        if row.required and not values[row.name]:
+            raise SettingsError(f"{row.name} is not set: give it the {row.meaning}")
+    return Settings(
+        server_image=_repository(values["WINDLASS_SERVER_IMAGE"]),
+        server_version=values["WINDLASS_SERVER_VERSION"],
+        operator_image=values["WINDLASS_OPERATOR_IMAGE"],
+        image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
+        license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
+        watch_namespace=values["WINDLASS_WATCH_NAMESPACE"] or None,
+        metrics_port=_port("WINDLASS_METRICS_PORT", values),
+        health_port=_port("WINDLASS_HEALTH_PORT", values),
+    )
+
+
+def _repository(text: str) -> str:
+    """A repository has no tag; a colon may only stand before a slash, as a registry's port."""
+    if ":" in text.rsplit("/", 1)[-1]:
+        raise SettingsError(
+            f'WINDLASS_SERVER_IMAGE is "{text}": leave the tag out and put it into WINDLASS_SERVER_VERSION'
+        )
+    return text
+
+
+def _one_of(name: str, values: Mapping[str, str], allowed: tuple[str, ...]) -> str:
+    if values[name] not in allowed:
+        raise SettingsError(f'{name} is "{values[name]}": use one of {", ".join(allowed)}')
+    return values[name]
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    addresses = tuple(part.strip() for part in text.split(",") if part.strip())
+    for address in addresses:
+        if not address.startswith(("http://", "https://")):
+            raise SettingsError(f'WINDLASS_LS_ADDR holds "{address}": each address begins with http:// or https://')
+    return addresses
+
+
+def _port(name: str, values: Mapping[str, str]) -> int:
+    text = values[name]
+    if not text.isdecimal() or int(text) > PORT_MAX:
+        raise SettingsError(f'{name} is "{text}": use a port number from 1 to {PORT_MAX}, or 0 to switch it off')
+    return int(text)

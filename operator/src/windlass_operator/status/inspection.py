@@ -1,0 +1,106 @@
+"""What the inspect Job found, read out of its pod's termination message, and when a failed one runs again.
+
+The message is copied into an annotation of the Job, so that the finding outlives the pod. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from windlass_operator.status import reasons
+from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, seconds_between, uid_of
+from windlass_operator.status.failures import diagnose
+
+RESULT_ANNOTATION = "serving.windlass.dev/inspect-result"
+FINISHED_ANNOTATION = "serving.windlass.dev/inspect-finished"
+RETRY_FIRST_S = 60.0
+RETRY_MAX_S = 600.0
+
+
+class State(Enum):
+    """How far the inspection is."""
+
+    RUNNING = "running"
+    STUCK = "stuck"  # its pod cannot start; the kubelet goes on trying by itself
+    FOUND = "found"
+    FAILED = "failed"  # it looked and something is wrong; we look again later
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The finding; `text` is the termination message as it came."""
+
+    state: State
+    reason: str
+    message: str
+    facts: Mapping[str, Any] | None = None
+    text: str = ""
+    finished_at: str = ""
+
+
+WAITING = Inspection(State.RUNNING, "Inspecting", "a Job reads the model's directory")
+
+
+def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -> Inspection:
+    """The finding of a Job; a Job that is not there has not begun."""
+    if job is None:
+        return WAITING
+    kept = dig(job, "metadata", "annotations", RESULT_ANNOTATION)
+    if kept:
+        return parse(str(kept), str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION) or ""))
+    mine = owned_by(pods, uid_of(job))
+    for pod in living(mine):
+        ended = _terminated(pod)
+        if ended is not None and (ended.get("exitCode") == 0 or _given_up(job)):
+            return parse(str(ended.get("message") or ""), str(ended.get("finishedAt") or _created(job)))
+    if _given_up(job):
+        return parse("", _given_up(job))
+    stuck = diagnose(mine, events)
+    return Inspection(State.STUCK, stuck.reason, stuck.message) if stuck and stuck.exit_code is None else WAITING
+
+
+def parse(text: str, finished_at: str) -> Inspection:
+    """The finding in a termination message; a text that is not ours is a failed inspection."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = None
+    if not isinstance(data, Mapping):
+        words = text.strip()[-512:] or "it left no message"
+        message = f"the inspect Job ended without an answer: {words}"
+        return Inspection(State.FAILED, "InspectFailed", message, text=text, finished_at=finished_at)
+    if data.get("ok") is True and isinstance(data.get("facts"), Mapping):
+        return Inspection(State.FOUND, "ModelFound", "", data["facts"], text, finished_at)
+    reason = reasons.known(str(data.get("reason")), "InspectFailed")
+    return Inspection(State.FAILED, reason, str(data.get("message") or reason), None, text, finished_at)
+
+
+def _terminated(pod: Object) -> Mapping[str, Any] | None:
+    rows = dig(pod, "status", "containerStatuses") or ()
+    return next((row["state"]["terminated"] for row in rows if dig(row, "state", "terminated")), None)
+
+
+def _created(job: Object) -> str:
+    return str(dig(job, "metadata", "creationTimestamp") or "")
+
+
+def _given_up(job: Object) -> str:
+    """When the Job controller gave up; empty while it has not."""
+    rows = (condition_of(job, "Failed"), condition_of(job, "Complete"))
+    return next(
+        (str(row.get("lastTransitionTime") or _created(job)) for row in rows if row and row.get("status") == "True"), ""
+    )
+
+
+def retry_in_s(inspection: Inspection, failing_since: str, now: str) -> float:
+    """Seconds until a failed inspection runs again: the wait grows with the time that it has been failing.
+
+    The condition's lastTransitionTime is the only memory, so a restarted operator keeps the same pace.
+    """
+    finished = inspection.finished_at or now
+    wait_s = min(RETRY_MAX_S, max(RETRY_FIRST_S, seconds_between(failing_since or finished, finished)))
+    return max(0.0, wait_s - seconds_between(finished, now))

@@ -1,0 +1,151 @@
+"""Applying: only when our intent or a field of ours in the live object differs."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from windlass_operator.cluster.apply import Applier, project, stamped
+from windlass_operator.errors import Retry, UserError
+
+OWNER = {"kind": "LLMService", "name": "qwen", "uid": "u-1", "controller": True}
+
+
+def wanted(**container):
+    container = {"name": "server", "image": "i", "resources": {"requests": {"memory": "4096Mi"}}, **container}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "qwen", "namespace": "team-a", "ownerReferences": [OWNER]},
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [container]}}},
+    }
+
+
+class Server:
+    """An API server that fills in a default and spells quantities its own way."""
+
+    def __init__(self):
+        self.live, self.writes = None, 0
+
+    async def apply(self, manifest):
+        self.writes += 1
+        self.live = copy.deepcopy(manifest)
+        container = self.live["spec"]["template"]["spec"]["containers"][0]
+        container["terminationMessagePath"] = "/dev/termination-log"
+        container["resources"]["requests"]["memory"] = "4Gi"
+        return copy.deepcopy(self.live)
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+async def test_nothing_is_written_twice(server):
+    """Defaults and other spellings of the API server are no difference."""
+    applier = Applier(server)
+    assert await applier.apply(wanted(), None)
+    for _ in range(3):
+        assert not await applier.apply(wanted(), server.live)
+    assert server.writes == 1
+
+
+async def test_a_restarted_operator_learns_the_spelling_with_one_apply(server):
+    await Applier(server).apply(wanted(), None)
+    again = Applier(server)
+    await again.apply(wanted(), server.live)
+    await again.apply(wanted(), server.live)
+    assert server.writes == 2
+
+
+async def test_a_new_intent_is_written(server):
+    """Also one that only takes something away, which no field comparison would see."""
+    applier = Applier(server)
+    await applier.apply(wanted(env=[{"name": "A", "value": "1"}]), None)
+    assert await applier.apply(wanted(), server.live)
+
+
+def edit(path, value):
+    def change(live):
+        place = live
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+
+    return change
+
+
+CONTAINERS = ("spec", "template", "spec", "containers")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        edit(("spec", "replicas"), 5),
+        edit((*CONTAINERS, 0, "image"), "theirs"),
+        edit((*CONTAINERS, 0, "resources", "requests", "memory"), "1Gi"),
+        edit((*CONTAINERS, 0, "name"), "renamed"),
+        edit(CONTAINERS, []),
+        edit(("metadata", "annotations"), {}),
+    ],
+    ids=["replicas", "image", "memory", "renamed", "gone", "annotations"],
+)
+async def test_an_edit_of_ours_is_undone(server, change):
+    applier = Applier(server)
+    await applier.apply(wanted(), None)
+    change(server.live)
+    assert await applier.apply(wanted(), server.live)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        edit(("metadata", "labels"), {"theirs": "1"}),
+        edit(("spec", "paused"), False),
+        lambda live: live["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"}),
+    ],
+    ids=["label", "other field", "sidecar"],
+)
+async def test_what_others_add_is_theirs(server, change):
+    applier = Applier(server)
+    await applier.apply(wanted(), None)
+    change(server.live)
+    assert not await applier.apply(wanted(), server.live)
+
+
+@pytest.mark.parametrize(
+    ("owners", "error"),
+    [
+        ([], UserError),
+        ([{"kind": "Helm", "name": "x", "uid": "u-2"}], UserError),
+        ([{"kind": "LLMService", "name": "qwen", "uid": "u-0"}], Retry),
+    ],
+    ids=["nobody's", "someone's", "of a deleted namesake"],
+)
+async def test_what_is_not_ours_is_never_taken(server, owners, error):
+    live = wanted()
+    live["metadata"]["ownerReferences"] = owners
+    with pytest.raises(error):
+        await Applier(server).apply(wanted(), live)
+    assert server.writes == 0
+
+
+def test_the_stamp_names_the_intent():
+    assert stamped(wanted()) == stamped(wanted())
+    assert stamped(wanted()) != stamped(wanted(image="other"))
+
+
+def test_a_projection_has_the_shape_of_the_wish():
+    live = {
+        "a": 1,
+        "b": {"c": 2, "x": 3},
+        "rows": [{"name": "two", "v": 2, "x": 0}, {"name": "one", "v": 1}],
+        "l": [1, 2],
+    }
+    wish = {"a": 0, "b": {"c": 0, "d": 0}, "rows": [{"name": "one", "v": 0}, {"name": "three", "v": 3}], "l": [1]}
+    assert project(live, wish) == {
+        "a": 1,
+        "b": {"c": 2, "d": None},
+        "rows": [{"name": "one", "v": 1}, {"name": None, "v": None}],
+        "l": [1, 2],
+    }

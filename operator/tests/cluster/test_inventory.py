@@ -1,0 +1,44 @@
+"""The cluster's GPUs: nodes that take pods, less what other pods request."""
+
+from __future__ import annotations
+
+from windlass_operator.cluster.inventory import gpu_signature, inventory
+
+
+def a_node(name="n1", gpus="4", ready="True", **labels):
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {"nvidia.com/gpu.product": "NVIDIA-L20", "nvidia.com/gpu.memory": "46068", **labels},
+        },
+        "status": {"allocatable": {"nvidia.com/gpu": gpus}, "conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+def a_pod(gpus, node="n1", phase="Running"):
+    limits = {"limits": {"nvidia.com/gpu": str(gpus)}}
+    return {"spec": {"nodeName": node, "containers": [{"resources": limits}, {}]}, "status": {"phase": phase}}
+
+
+def test_free_is_what_no_pod_requests():
+    (node,) = inventory([a_node()], [a_pod(1), a_pod(2), a_pod(1, "n2"), a_pod(1, phase="Succeeded")]).nodes
+    assert (node.node, node.product, node.allocatable, node.free) == ("n1", "NVIDIA-L20", 4, 1)
+    assert round(node.memory_gib, 2) == 44.99
+
+
+def test_nodes_that_take_no_pods_are_left_out():
+    cordoned = a_node("n3") | {"spec": {"unschedulable": True}}
+    nodes = inventory([a_node(), a_node("n2", ready="False"), cordoned, a_node("n4", gpus="0")], []).nodes
+    assert [node.node for node in nodes] == ["n1"]
+
+
+def test_memory_without_a_label_is_unknown():
+    (node,) = inventory([a_node(**{"nvidia.com/gpu.memory": ""})], []).nodes
+    assert node.memory_gib is None
+
+
+def test_a_heartbeat_changes_nothing():
+    beat = a_node()
+    beat["status"]["conditions"][0]["lastHeartbeatTime"] = "later"
+    assert gpu_signature(beat) == gpu_signature(a_node())
+    assert gpu_signature(a_node(gpus="5")) != gpu_signature(a_node())

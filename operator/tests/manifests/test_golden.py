@@ -1,0 +1,155 @@
+"""Golden manifests: the YAML in tests/golden is what the API server gets. WINDLASS_GOLDEN=write rewrites it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.manifests.deployment import PodShape, deployment
+from windlass_operator.manifests.inspect_job import inspect_job
+from windlass_operator.manifests.service import service
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+OPERATOR_IMAGE = "windlass/operator:1.2"
+
+
+class ServiceBuilder:
+    """An LLMService in words."""
+
+    def __init__(self) -> None:
+        self.spec: dict = {
+            "model": {"id": "Qwen2-7B-Instruct", "source": {"pvc": {"claimName": "models", "path": "/qwen2-7b/"}}}
+        }
+
+    def from_source(self, **source: dict) -> ServiceBuilder:
+        self.spec["model"]["source"] = source
+        return self
+
+    def with_spec(self, **fields: object) -> ServiceBuilder:
+        self.spec.update(fields)
+        return self
+
+    def build(self) -> LLMService:
+        meta = {"name": "qwen", "namespace": "team-a", "uid": "uid-1"}
+        return LLMService.model_validate({"metadata": meta, "spec": self.spec})
+
+
+def a_service() -> ServiceBuilder:
+    return ServiceBuilder()
+
+
+ON_GPUS = PodShape(
+    image="windlass/server:1.2",
+    command=("windlass",),
+    args=("run", "--model", "/data/model", "--tensor-parallel-size", "2"),
+    cpu="2",
+    memory="40Gi",
+    shm="3Gi",
+    gpus=2,
+    weights_gib=14.2,
+    node_selector=(("nvidia.com/gpu.product", "NVIDIA-L20"),),
+    license_addresses=("http://licenses.example:10080",),
+    annotations=(("serving.windlass.dev/plan", "{}"),),
+)
+ON_CPU = replace(ON_GPUS, gpus=0, node_selector=(), license_addresses=(), annotations=())
+
+CASES = {
+    "deployment-gpu": lambda: deployment(a_service().with_spec(replicas=2).build(), ON_GPUS),
+    "deployment-cpu": lambda: deployment(a_service().with_spec(license={"required": False}).build(), ON_CPU),
+    "deployment-all-fields": lambda: deployment(
+        a_service()
+        .from_source(nfs={"server": "10.0.0.12", "path": "/models/qwen"})
+        .with_spec(
+            image={"pullPolicy": "Always", "pullSecrets": [{"name": "registry"}]},
+            env=[{"name": "HOME", "value": "/elsewhere"}, {"name": "SEED", "value": "1"}],
+            license={"required": True, "addresses": ["http://one.example:10080", "http://two.example:10080"]},
+        )
+        .build(),
+        ON_GPUS,
+    ),
+    "deployment-own-command": lambda: deployment(
+        a_service().from_source(hostPath={"path": "/models/qwen"}).build(),
+        replace(ON_CPU, command=("python3", "-m", "mine"), args=("--port", "8501")),
+    ),
+    "service": lambda: service(a_service().build()),
+    "inspect-pvc": lambda: inspect_job(a_service().build(), OPERATOR_IMAGE, "IfNotPresent"),
+    "inspect-nfs": lambda: inspect_job(
+        a_service().from_source(nfs={"server": "10.0.0.12", "path": "/models/qwen"}).build(), OPERATOR_IMAGE, "Always"
+    ),
+    "inspect-host-path": lambda: inspect_job(
+        a_service()
+        .from_source(hostPath={"path": "/models/qwen"})
+        .with_spec(resources={"resourceGroup": "team-a"}, image={"pullSecrets": [{"name": "registry"}]})
+        .build(),
+        OPERATOR_IMAGE,
+        "Never",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_manifest_is_as_reviewed(name):
+    """What is rendered is what the golden file says, byte for byte."""
+    text = yaml.safe_dump(CASES[name](), sort_keys=False, width=120)
+    path = GOLDEN / f"{name}.yaml"
+    if os.environ.get("WINDLASS_GOLDEN") == "write":
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def test_every_golden_file_has_its_case():
+    assert sorted(path.stem for path in GOLDEN.glob("*.yaml")) == sorted(CASES)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "service"])
+def test_every_pod_meets_the_restricted_standard(name):
+    """Pod Security `restricted`, and a root file system that cannot be written."""
+    pod = CASES[name]()["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    model = next(mount for mount in container["volumeMounts"] if mount["name"] == "model")
+    assert model["readOnly"] is True
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_object_is_owned_and_labelled(name):
+    meta = CASES[name]()["metadata"]
+    owner = meta["ownerReferences"][0]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("LLMService", "uid-1", True)
+    assert meta["labels"]["app.kubernetes.io/managed-by"] == "windlass"
+    assert meta["labels"]["serving.windlass.dev/service"] == "qwen"
+
+
+def test_another_source_is_another_job():
+    """The Job's name changes with all that it looks at or with, and with nothing else."""
+    name = lambda service, image="i": inspect_job(service, image, "Always")["metadata"]["name"]  # noqa: E731
+    same = a_service().with_spec(replicas=4, args=["--seed", "1"]).build()
+    other = a_service().from_source(pvc={"claimName": "models", "path": "other"}).build()
+    assert name(a_service().build()) == name(same)
+    assert len({name(a_service().build()), name(other), name(same, "another")}) == 3
+
+
+def test_the_users_variables_win():
+    service = a_service().with_spec(env=[{"name": "MODEL_ID", "value": "mine"}]).build()
+    env = deployment(service, ON_CPU)["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert [one for one in env if one["name"] == "MODEL_ID"] == [{"name": "MODEL_ID", "value": "mine"}]
+
+
+def test_a_larger_model_may_start_longer():
+    tries = [
+        deployment(a_service().with_spec(license={"required": False}).build(), replace(ON_CPU, weights_gib=gib))[
+            "spec"
+        ]["template"]["spec"]["containers"][0]["startupProbe"]["failureThreshold"]
+        for gib in (1, 10, 140)
+    ]
+    assert tries == sorted(tries)
+    assert tries[-1] * 10 > 60 * 60

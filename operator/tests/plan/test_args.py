@@ -1,0 +1,72 @@
+"""The server's command line, and which settings are in force."""
+
+from __future__ import annotations
+
+from windlass_operator.api.v1alpha1 import LLMServiceSpec
+from windlass_operator.plan.args import container_command, server_args
+from windlass_operator.plan.model import Plan
+from windlass_operator.plan.overrides import engine_in_force
+
+PLAN = Plan(
+    gpus=2, tp=2, pp=1, nodes=1, gpu_type="L20", max_model_len=8192, dtype="float16", quantization=None,
+    gpu_memory_utilization_percent=90, enforce_eager=False, weights_gib=1, kv_gib=1, required_gib=2,
+    seed_required_gib=2, cpu="1", memory="4Gi", shm="1Gi",
+)  # fmt: skip
+PLANNED = (
+    "--model", "/data/model", "--served-model-name", "m", "--tensor-parallel-size", "2", "--max-model-len", "8192",
+    "--dtype", "float16", "--gpu-memory-utilization", "0.90",
+)  # fmt: skip
+
+
+def a_spec(**parts) -> LLMServiceSpec:
+    return LLMServiceSpec.model_validate({"model": {"id": "m", "source": {"pvc": {"claimName": "c"}}}, **parts})
+
+
+def plan(**changes) -> Plan:
+    import dataclasses
+
+    return dataclasses.replace(PLAN, **changes)
+
+
+def test_the_plan_becomes_flags_and_the_users_own_come_last():
+    """The last flag wins in the server."""
+    assert server_args(a_spec(), PLAN) == PLANNED
+    assert server_args(a_spec(command=["run", "--seed", "1"], args=["--dtype", "auto"]), PLAN) == (
+        *PLANNED, "--seed", "1", "--dtype", "auto",
+    )  # fmt: skip
+
+
+def test_optional_flags_appear_when_they_say_something():
+    """Quantization, eager mode, pipeline."""
+    flags = server_args(a_spec(), plan(quantization="fp8", enforce_eager=True, pp=2))
+    assert flags[len(PLANNED) :] == ("--pipeline-parallel-size", "2", "--quantization", "fp8", "--enforce-eager")
+
+
+def test_a_command_of_the_users_own_stands_as_it_is():
+    """`run` is ours; anything else replaces the whole command."""
+    assert container_command(a_spec(), PLAN) == (("windlass",), ("run", *PLANNED))
+    assert container_command(a_spec(command=["vllm", "serve"], args=["x"]), PLAN) == (("vllm", "serve"), ("x",))
+
+
+def test_flags_win_over_variables_and_both_over_the_engine_section():
+    """As the server itself reads them."""
+    env = [
+        {"name": "MAX_MODEL_LEN", "value": "4096"},
+        {"name": "DTYPE", "value": "auto"},
+        {"name": "OTHER", "value": "1"},
+    ]
+    engine = engine_in_force(
+        a_spec(
+            engine={"maxModelLen": 1024, "enforceEager": False},
+            env=env,
+            command=["run", "--enforce-eager", "--gpu_memory_utilization=0.95"],
+            args=["--dtype", "bfloat16", "-tp", "4", "-q=fp8"],
+        )
+    )
+    assert (engine.max_model_len, engine.dtype, engine.enforce_eager) == (4096, "bfloat16", True)
+    assert (engine.gpu_memory_utilization_percent, engine.tensor_parallel_size, engine.quantization) == (95, 4, "fp8")
+
+
+def test_text_that_cannot_be_read_is_left_to_the_server():
+    """It refuses with a sentence of its own; the plan goes by what it can read."""
+    assert engine_in_force(a_spec(args=["--max-model-len", "many", "--dtype"])).max_model_len is None

@@ -1,0 +1,51 @@
+"""A cluster made of dicts, for tests of the reconcile that need no API server."""
+
+from __future__ import annotations
+
+import copy
+
+
+class FakeCluster:
+    """Keeps objects by kind and name; `writes` names every request that would change something."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], dict] = {}
+        self.writes: list[str] = []
+
+    def put(self, kind, obj) -> None:
+        self.objects[(kind, obj["metadata"]["name"])] = obj
+
+    def one(self, kind, name):
+        return self.objects.get((kind, name))
+
+    def all(self, kind):
+        return [obj for (its_kind, _), obj in self.objects.items() if its_kind == kind]
+
+    async def get(self, kind, namespace, name):
+        return copy.deepcopy(self.one(kind._api_info.resource.kind, name))
+
+    async def find(self, kind, namespace, labels=None, fields=None):
+        rows = self.all(kind._api_info.resource.kind)
+        has = lambda row: (labels or {}).items() <= row["metadata"].get("labels", {}).items()  # noqa: E731
+        return [copy.deepcopy(row) for row in rows if has(row)]
+
+    async def list_nodes(self):
+        return copy.deepcopy(self.all("Node"))
+
+    async def apply(self, manifest):
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        self.writes.append(f"apply {kind}/{name}")
+        live = copy.deepcopy(manifest)
+        live["metadata"].setdefault("uid", f"uid-{kind}-{name}")
+        live["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        self.put(kind, live)
+        return copy.deepcopy(live)
+
+    async def apply_status(self, manifest):
+        self.writes.append("status")
+        self.one(manifest["kind"], manifest["metadata"]["name"])["status"] = copy.deepcopy(manifest["status"])
+
+    async def delete(self, kind, namespace, name):
+        word = kind._api_info.resource.kind
+        self.writes.append(f"delete {word}/{name}")
+        self.objects.pop((word, name), None)

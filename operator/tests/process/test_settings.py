@@ -1,0 +1,58 @@
+"""The operator's settings: read once, and a wrong one is one sentence that names the variable."""
+
+from __future__ import annotations
+
+import pytest
+from windlass_operator.errors import SettingsError
+from windlass_operator.settings import Settings, from_env
+
+ENOUGH = {
+    "WINDLASS_SERVER_IMAGE": "registry.example:5000/windlass/server",
+    "WINDLASS_SERVER_VERSION": "1.2",
+    "WINDLASS_OPERATOR_IMAGE": "windlass/operator:1.2",
+}
+
+
+def test_the_chart_s_least_environment_is_enough():
+    assert from_env(ENOUGH) == Settings(
+        server_image="registry.example:5000/windlass/server",
+        server_version="1.2",
+        operator_image="windlass/operator:1.2",
+        image_pull_policy="IfNotPresent",
+        license_addresses=(),
+        watch_namespace=None,
+        metrics_port=9090,
+        health_port=8080,
+    )
+
+
+def test_every_variable_is_read():
+    env = {
+        **ENOUGH,
+        "WINDLASS_IMAGE_PULL_POLICY": "Never",
+        "WINDLASS_LS_ADDR": "http://one:10080, https://two",
+        "WINDLASS_WATCH_NAMESPACE": "team-a",
+        "WINDLASS_METRICS_PORT": "0",
+        "WINDLASS_HEALTH_PORT": "81",
+    }
+    settings = from_env(env)
+    assert settings.license_addresses == ("http://one:10080", "https://two")
+    assert (settings.image_pull_policy, settings.watch_namespace) == ("Never", "team-a")
+    assert (settings.metrics_port, settings.health_port) == (0, 81)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("WINDLASS_SERVER_IMAGE", "", "WINDLASS_SERVER_IMAGE is not set: give it the repository of the serving image"),
+        ("WINDLASS_SERVER_IMAGE", "windlass/server:1.2", "leave the tag out"),
+        ("WINDLASS_IMAGE_PULL_POLICY", "Sometimes", "use one of Always, IfNotPresent, Never"),
+        ("WINDLASS_LS_ADDR", "licenses:10080", "each address begins with http:// or https://"),
+        ("WINDLASS_METRICS_PORT", "http", "use a port number from 1 to 65535, or 0"),
+        ("WINDLASS_HEALTH_PORT", "70000", "use a port number from 1 to 65535, or 0"),
+    ],
+)
+def test_a_wrong_variable_is_one_sentence(variable, value, words):
+    with pytest.raises(SettingsError, match=variable) as caught:
+        from_env({**ENOUGH, variable: value})
+    assert words in str(caught.value)

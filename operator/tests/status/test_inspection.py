@@ -1,0 +1,82 @@
+"""What the inspect Job found, and when a failed one runs again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from windlass_operator.status.inspection import State, parse, read, retry_in_s
+
+GOOD = json.dumps({"ok": True, "facts": {"architecture": "Qwen2ForCausalLM"}})
+BAD = json.dumps({"ok": False, "reason": "PathNotFound", "message": "it is not there"})
+JOB = {"metadata": {"name": "j", "uid": "job-1", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+
+
+def a_pod(message="", code=0, owner="job-1", **status):
+    ended = {"exitCode": code, "message": message, "finishedAt": "2026-01-01T00:01:00Z"}
+    rows = [{"name": "inspect", "state": {"terminated": ended}}]
+    owners = [{"uid": owner, "controller": True}]
+    return {
+        "metadata": {"name": "p", "uid": "p", "ownerReferences": owners},
+        "status": {"containerStatuses": rows, **status},
+    }
+
+
+def test_no_job_has_not_begun():
+    assert read(None, [], []).state is State.RUNNING
+
+
+def test_the_facts_are_read_from_the_pod():
+    found = read(JOB, [a_pod(GOOD)], [])
+    assert (found.state, found.facts) == (State.FOUND, {"architecture": "Qwen2ForCausalLM"})
+    assert found.finished_at == "2026-01-01T00:01:00Z"
+
+
+def test_another_job_s_pod_says_nothing():
+    assert read(JOB, [a_pod(GOOD, owner="job-0")], []).state is State.RUNNING
+
+
+def test_the_finding_outlives_the_pod():
+    """It is kept on the Job."""
+    kept = {"serving.windlass.dev/inspect-result": BAD, "serving.windlass.dev/inspect-finished": "2026-01-01T00:01:00Z"}
+    job = {"metadata": {**JOB["metadata"], "annotations": kept}}
+    found = read(job, [], [])
+    assert (found.state, found.reason, found.message) == (State.FAILED, "PathNotFound", "it is not there")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Traceback …", "[]", "null", '{"ok": 1}', '{"ok": true}', '{"reason": "Sunspots"}']
+)
+def test_a_message_that_is_not_ours_is_a_failed_inspection(text):
+    found = parse(text, "")
+    assert (found.state, found.reason) == (State.FAILED, "InspectFailed")
+    assert found.message
+
+
+def test_a_pod_that_failed_is_tried_again_by_the_job_first():
+    assert read(JOB, [a_pod("oops", code=1)], []).state is State.RUNNING
+    given_up = {**JOB, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+    found = read(given_up, [a_pod("oops", code=1)], [])
+    assert (found.state, "oops" in found.message) == (State.FAILED, True)
+
+
+def test_a_pod_that_cannot_start_is_stuck_not_failed():
+    """The kubelet goes on trying, so the Job is left alone."""
+    rows = [{"name": "inspect", "image": "i", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]
+    found = read(JOB, [a_pod() | {"status": {"containerStatuses": rows}}], [])
+    assert (found.state, found.reason) == (State.STUCK, "ImagePullFailed")
+
+
+@pytest.mark.parametrize(
+    ("failing_since", "now", "left"),
+    [
+        ("", "2026-01-01T01:00:00Z", 60),
+        ("2026-01-01T01:00:00Z", "2026-01-01T01:00:20Z", 40),
+        ("2026-01-01T00:55:00Z", "2026-01-01T01:00:00Z", 300),
+        ("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", 600),
+        ("2026-01-01T00:00:00Z", "2026-01-01T02:00:00Z", 0),
+    ],
+    ids=["first", "waiting", "growing", "at most ten minutes", "due"],
+)
+def test_the_wait_grows_with_the_time_of_failing(failing_since, now, left):
+    assert retry_in_s(parse(BAD, "2026-01-01T01:00:00Z"), failing_since, now) == left

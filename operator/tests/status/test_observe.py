@@ -1,0 +1,162 @@
+"""The whole status: Ready is True exactly while a replica answers, and otherwise names the first thing in the way."""
+
+from __future__ import annotations
+
+import pytest
+from windlass_operator.status import conditions as c
+from windlass_operator.status.children import Children
+from windlass_operator.status.facts import PodFacts
+from windlass_operator.status.inspection import WAITING, Inspection, State
+from windlass_operator.status.observe import Seen, Subject, observe, rejected
+from windlass_operator.status.pace import again_in_s
+
+THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
+FOUND = Inspection(State.FOUND, "ModelFound", "Qwen2ForCausalLM, in pvc/models", {})
+FAILED = Inspection(State.FAILED, "PathNotFound", "nope is not in PVC models", text="{}")
+PLANNED = c.yes("Planned", "1 × L20, TP 1")
+REFUSED = c.Verdict("False", "NoGpuNodes", "no node offers nvidia.com/gpu; add one")
+
+
+def a_subject(replicas=1, previous=None, generation=1, license_required=False):
+    return Subject("qwen", "team-a", generation, replicas, license_required, previous or {})
+
+
+def a_deployment(ready=0, replicas=1, updated=None, generation=1):
+    status = {"observedGeneration": 1, "replicas": replicas, "readyReplicas": ready,
+              "updatedReplicas": replicas if updated is None else updated}  # fmt: skip
+    return {"metadata": {"generation": generation}, "status": status}
+
+
+def a_pod(state, ready=False):
+    rows = [{"name": "server", "image": "i", "state": state}]
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    meta = {"name": "qwen-0", "uid": "u", "creationTimestamp": THEN}
+    return {"metadata": meta, "status": {"phase": "Running", "containerStatuses": rows, "conditions": conditions}}
+
+
+def serving(ready=1, **more):
+    children = Children(deployment=a_deployment(ready), service={}, pods=(a_pod({"running": {}}, ready > 0),))
+    return Seen(children=children, inspection=FOUND, planned=PLANNED, plan={"gpus": 1}, selector="s", **more)
+
+
+def crashing():
+    ended = {"exitCode": 2, "message": '{"reason": "BadFlag", "message": "unknown flag --x"}'}
+    children = Children(deployment=a_deployment(), service={}, pods=(a_pod({"terminated": ended}),))
+    return Seen(children=children, inspection=FOUND, planned=PLANNED, plan={"gpus": 1})
+
+
+def refused_license():
+    return serving(
+        0, facts=(PodFacts("qwen-0", "license", license_state="refused", license_message="GPU-1 is not in it"),)
+    )
+
+
+def words(status):
+    return {row["type"]: (row["status"], row["reason"]) for row in status["conditions"]}
+
+
+READY = {
+    "nothing yet": (Seen(), a_subject(), ("False", "Inspecting")),
+    "wrong path": (Seen(inspection=FAILED), a_subject(), ("False", "PathNotFound")),
+    "no GPU": (Seen(inspection=FOUND, planned=REFUSED), a_subject(), ("False", "NoGpuNodes")),
+    "starting": (serving(0), a_subject(), ("False", "Starting")),
+    "starting, license unknown": (serving(0), a_subject(license_required=True), ("False", "Starting")),
+    "license refused": (refused_license(), a_subject(license_required=True), ("False", "Unlicensed")),
+    "crashing": (crashing(), a_subject(), ("False", "BadFlag")),
+    "running": (serving(1), a_subject(), ("True", "Running")),
+    "one of two": (serving(1), a_subject(replicas=2), ("True", "PartlyReady")),
+    "scaled to zero": (serving(0), a_subject(replicas=0), ("False", "ScaledToZero")),
+}
+
+
+@pytest.mark.parametrize(("seen", "subject", "ready"), READY.values(), ids=READY)
+def test_ready_has_one_word(seen, subject, ready):
+    status = observe(subject, seen, NOW)
+    assert words(status)["Ready"] == ready
+    assert list(words(status)) == list(c.TYPES)
+
+
+def test_a_settled_service_says_so_and_needs_no_poll():
+    status = observe(a_subject(), serving(1), NOW)
+    assert words(status)["Progressing"] == ("False", "Settled")
+    assert again_in_s(status["conditions"], NOW) is None
+    assert status["ready"] == "1/1"
+    assert status["addresses"] == [{"name": "cluster", "url": "http://qwen.team-a.svc:8501/v1"}]
+    assert "failure" not in status
+
+
+def test_an_unchanged_look_is_an_unchanged_status():
+    """The same things seen later make the same status: zero writes when nothing changed."""
+    first = observe(a_subject(), crashing(), THEN)
+    assert observe(a_subject(previous=first), crashing(), NOW) == first
+
+
+def test_a_change_that_cannot_be_done_leaves_what_serves_ready():
+    """The old pods answer, and the message says that the change is not in force and why."""
+    children = Children(deployment=a_deployment(1), service={})
+    before = observe(a_subject(), serving(1), THEN)
+    status = observe(a_subject(previous=before, generation=2), Seen(children=children, inspection=FAILED), NOW)
+    ready = c.find(status["conditions"], "Ready")
+    assert (ready["status"], ready["reason"]) == ("True", "Running")
+    assert "the change is not in force: nope is not in PVC models" in ready["message"]
+    assert words(status)["Progressing"] == ("False", "PathNotFound")
+    assert status["plan"] == {"gpus": 1}
+
+
+def test_a_retried_inspection_does_not_flicker():
+    """While the Job runs again, what it found last stays word for word."""
+    before = observe(a_subject(), Seen(inspection=FAILED), THEN)
+    assert observe(a_subject(previous=before), Seen(inspection=WAITING), NOW) == before
+
+
+def test_a_new_spec_is_inspected_afresh():
+    before = observe(a_subject(), Seen(inspection=FAILED), THEN)
+    status = observe(a_subject(previous=before, generation=2), Seen(inspection=WAITING), NOW)
+    assert words(status)["ModelReady"] == ("Unknown", "Inspecting")
+
+
+def test_a_granted_license_is_remembered_while_replicas_answer():
+    facts = (PodFacts("qwen-0", "serving", license_state="granted", license_message="granted"),)
+    before = observe(a_subject(license_required=True), serving(1, facts=facts), THEN)
+    after = observe(a_subject(license_required=True, previous=before), serving(1), NOW)
+    assert words(after)["Licensed"] == ("True", "LicenseGranted")
+
+
+def test_what_the_pod_does_is_told_without_its_clock():
+    """The message names the phase; seconds stand in status.startup only, so that no look is a write by itself."""
+    facts = (PodFacts("qwen-0", "engine", (("license", 1.0), ("prefetch", 20.5))),)
+    status = observe(a_subject(), serving(0, facts=facts), NOW)
+    assert c.find(status["conditions"], "Ready")["message"] == "0 of 1 replicas answer; pod qwen-0 loads the engine"
+    assert status["startup"][1] == {"phase": "prefetch", "seconds": "20.5"}
+
+
+def test_a_rollout_is_progress():
+    children = Children(deployment=a_deployment(1, replicas=2, updated=1), service={})
+    status = observe(a_subject(), Seen(children=children, inspection=FOUND, planned=PLANNED), NOW)
+    assert words(status)["Progressing"] == ("True", "RollingOut")
+
+
+def test_a_rejected_resource_keeps_the_rest_of_its_status():
+    before = observe(a_subject(), serving(1), THEN)
+    status = rejected(a_subject(previous=before, generation=2), "Rejected", "spec.model.id is wrong", NOW)
+    assert words(status)["Ready"] == ("True", "PartlyReady")
+    assert words(status)["Progressing"] == ("False", "Rejected")
+    assert (status["observedGeneration"], status["plan"]) == (2, {"gpus": 1})
+
+
+@pytest.mark.parametrize(
+    ("seen", "subject", "seconds"),
+    [
+        (Seen(), a_subject(), 15.0),
+        (serving(0), a_subject(), 15.0),
+        (refused_license(), a_subject(license_required=True), 5.0),
+        (crashing(), a_subject(), 30.0),
+        (Seen(inspection=FOUND, planned=REFUSED), a_subject(), 30.0),
+    ],
+    ids=["inspecting", "starting", "license", "crashing", "no plan"],
+)
+def test_the_pace_follows_what_is_awaited(seen, subject, seconds):
+    """Three seconds at first, slower with time: a start that lasts ten minutes is asked every fifteen seconds."""
+    status = observe(subject, seen, THEN)
+    assert again_in_s(status["conditions"], NOW) == seconds
+    assert again_in_s(status["conditions"], THEN) == min(seconds, 3.0 if seconds == 15.0 else seconds)

@@ -1,0 +1,48 @@
+"""The closed table: every word that any part can say has its row."""
+
+from __future__ import annotations
+
+import pytest
+from windlass_operator.plan.model import REFUSAL_REASONS
+from windlass_operator.status import failures, pace, reasons
+from windlass_sizing import checkpoint
+
+
+def test_every_word_stands_once():
+    words = [row.word for row in reasons.ROWS]
+    assert sorted(set(words)) == sorted(words)
+
+
+@pytest.mark.parametrize("word", checkpoint.REASONS)
+def test_every_word_of_the_inspection_has_a_row(word):
+    assert reasons.row(word).severity == reasons.WARNING
+
+
+@pytest.mark.parametrize("word", REFUSAL_REASONS)
+def test_every_refusal_of_the_plan_has_a_row(word):
+    assert reasons.row(word).severity == reasons.WARNING
+
+
+def test_every_word_of_a_pod_s_failure_has_a_row():
+    words = {reason for _, reason in failures.SCHEDULER_WORDS + failures.EXCERPT_REASONS}
+    words |= {*failures.WAITING_WORDS.values(), *failures.STARTED_REASONS.values(), *failures.SAID_REASONS.values()}
+    words |= {*failures.EXIT_REASONS.values(), *failures.VAGUE, *pace.LICENSE_REASONS}
+    assert words - reasons.TABLE.keys() == set()
+
+
+@pytest.mark.parametrize("row", reasons.ROWS, ids=lambda row: row.word)
+def test_a_row_says_what_it_means_and_what_to_do(row):
+    """One word in camel case, as Kubernetes wants it, and two texts without a full stop."""
+    assert row.word[0].isupper()
+    assert row.word.isalpha()
+    assert row.meaning
+    assert row.remedy
+    assert not (row.meaning + row.remedy).endswith(".")
+
+
+def test_a_remedy_is_said_once():
+    once = reasons.explain("ScaledToZero", "spec.replicas is 0")
+    assert once == "spec.replicas is 0"
+    told = reasons.explain("BadFlag", "unknown flag --x.")
+    assert told == "unknown flag --x; correct spec.args or spec.engine"
+    assert reasons.explain("BadFlag", told) == told
