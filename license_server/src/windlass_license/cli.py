@@ -1,0 +1,201 @@
+"""The command line `windlass-license`: the vendor's side (keygen, issue, inspect, verify) and the server.
+
+Exit codes: 0 done, 1 a license file is not valid, 2 wrong usage, input or settings. Data goes to standard output,
+complaints to standard error. The web framework is imported by `serve` only.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from windlass_license import __version__, codec, keys
+from windlass_license.errors import KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
+from windlass_license.issue import Terms, file_name, issue, parse_expiry
+from windlass_license.listing import ListedGpu, merge_listings, parse_listing
+from windlass_license.model import DEFAULT_GRACE_S
+from windlass_license.settings import DEFAULT_PORT, DEFAULT_TTL, Settings, read_admin_token, read_public_keys
+
+PRIVATE_NAME, PUBLIC_NAME = "private.pem", "public.pem"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = command_line().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        return command(options)
+    except LicenseFileError as error:
+        print(f"windlass-license: {options.file}: {error}", file=sys.stderr)
+        return 1
+    except (WindlassLicenseError, OSError) as error:
+        print(f"windlass-license: {error}", file=sys.stderr)
+        return 2
+
+
+def keygen(options: argparse.Namespace) -> int:
+    """Write a new key pair; never over an old one."""
+    directory: Path = options.out
+    private, public = directory / PRIVATE_NAME, directory / PUBLIC_NAME
+    for path in (private, public):
+        if path.exists():
+            raise KeyFileError(f"{path} exists and is left as it is; choose another --out directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    private_pem, public_pem, key = keys.generate()
+    with os.fdopen(os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(private_pem)
+    public.write_text(public_pem, encoding="ascii")
+    print(f"key {key}\nprivate key: {private} (signs licenses; keep it off the cluster)\npublic key: {public}")
+    return 0
+
+
+def issue_file(options: argparse.Namespace) -> int:
+    """Sign a license for the GPUs of the listings."""
+    gpus = merge_listings(_listing(source) for source in options.gpus)
+    terms = Terms(
+        customer=options.customer,
+        appid=options.appid,
+        expires=parse_expiry(options.expires),
+        limit=options.max_concurrent,
+        grace_s=options.grace_seconds,
+        renew_after_expiry=not options.stop_at_expiry,
+    )
+    license_ = issue(gpus, terms, datetime.now(UTC))
+    key = keys.parse_private(options.key.read_text(encoding="utf-8"), str(options.key))
+    out: Path = options.out / file_name(license_) if options.out.is_dir() else options.out
+    out.write_bytes(codec.sign(license_, key))
+    print(out)
+    print("".join(f"{name}: {value}\n" for name, value in codec.header_rows(license_)), end="")
+    return 0
+
+
+def inspect_file(options: argparse.Namespace) -> int:
+    """Print what a license file claims."""
+    license_, key = codec.read_unverified(options.file.read_bytes())
+    rows = (
+        *codec.header_rows(license_),
+        ("Grace without the server", f"{license_.grace_s} s"),
+        ("After expiry", "serving pods go on" if license_.renew_after_expiry else "serving pods are refused, too"),
+        ("Key", f"{key} (the signature was not checked: use verify)"),
+    )
+    print("".join(f"{name}: {value}\n" for name, value in rows), end="")
+    for gpu in license_.gpus:
+        print(f"{gpu.uuid}  {gpu.brand}  {gpu.issued.isoformat()}  {gpu.expires.isoformat()}")
+    return 0
+
+
+def verify_file(options: argparse.Namespace) -> int:
+    """Say whether a server with these keys would take the file now."""
+    trusted = read_public_keys(options.public_key, {})
+    license_ = codec.accept(options.file.read_bytes(), trusted, datetime.now(UTC))
+    until = license_.expires_last.isoformat()
+    print(f"{options.file}: valid; customer {license_.customer}, {len(license_.gpus)} GPUs, until {until}")
+    return 0
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Run the license server until it is told to stop."""
+    from windlass_license.serve import serve as run_server
+
+    if options.ttl_seconds < 5:
+        raise SettingsError(f"--ttl-seconds {options.ttl_seconds} is too short to be renewed in time; give 5 or more")
+    settings = Settings(
+        data_dir=options.data,
+        public_keys=read_public_keys(options.public_key, os.environ),
+        admin_token=read_admin_token(options.admin_token_file, os.environ),
+        ttl=timedelta(seconds=options.ttl_seconds),
+        trust_clock=options.trust_clock,
+    )
+    return run_server(settings, options.host, options.port)
+
+
+def _listing(source: str) -> tuple[ListedGpu, ...]:
+    if source == "-":
+        return parse_listing(sys.stdin.read(), "standard input")
+    return parse_listing(Path(source).read_text(encoding="utf-8-sig"), source)
+
+
+def command_line() -> argparse.ArgumentParser:
+    """Every command and option; the docs and the chart are held against it."""
+    parser = argparse.ArgumentParser(prog="windlass-license", description="Issue, inspect and serve licenses for GPUs.")
+    parser.add_argument("--version", action="version", version=f"windlass-license {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, add_options, run in _COMMANDS:
+        command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+        command.set_defaults(command=run, file=None)
+        add_options(command)
+    return parser
+
+
+def _keygen_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="directory of the new key files")
+
+
+def _issue_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    gpus_help = "output of `nvidia-smi -L`, of any number of machines; - is standard input"
+    add("--gpus", required=True, nargs="+", action="extend", metavar="FILE", help=gpus_help)
+    add("--customer", required=True, metavar="TEXT", help="who bought the license")
+    add("--appid", required=True, metavar="N", help="the customer's number")
+    add("--expires", required=True, metavar="ISO8601", help="end of the license with zone, 2027-09-06T00:00:00+08:00")
+    add("--max-concurrent", type=int, default=0, metavar="N", help="GPUs in use at a time; 0 (default) is no limit")
+    grace_help = f"how long pods serve without the server (default {DEFAULT_GRACE_S})"
+    add("--grace-seconds", type=int, default=DEFAULT_GRACE_S, metavar="S", help=grace_help)
+    add("--stop-at-expiry", action="store_true", help="refuse serving pods too once the license expired")
+    add("--key", type=Path, required=True, metavar="PRIVATE", help="private key made by keygen")
+    add("--out", type=Path, required=True, metavar="FILE", help="license file, or a directory to name it in")
+
+
+def _file_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="license file")
+
+
+def _keys_option(parser: argparse.ArgumentParser, required: bool) -> None:
+    key_help = "PEM file with one or more public keys"
+    parser.add_argument(
+        "--public-key",
+        type=Path,
+        nargs="+",
+        action="extend",
+        default=[],
+        required=required,
+        metavar="PATH",
+        help=key_help,
+    )
+
+
+def _verify_options(parser: argparse.ArgumentParser) -> None:
+    _file_option(parser)
+    _keys_option(parser, required=True)
+
+
+def _serve_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--host", default="0.0.0.0", help="address to listen on (default %(default)s)")  # noqa: S104  it runs in a pod
+    add("--port", type=int, default=DEFAULT_PORT, help="port to listen on (default %(default)s)")
+    add(
+        "--data", type=Path, required=True, metavar="DIR", help="directory of the license, the leases and the audit log"
+    )
+    _keys_option(parser, required=False)
+    add("--admin-token-file", type=Path, metavar="PATH", help="file with the token that upload and audit ask for")
+    ttl_help = "how long a lease lasts unless it is renewed (default %(default)s)"
+    add("--ttl-seconds", type=int, default=int(DEFAULT_TTL.total_seconds()), metavar="S", help=ttl_help)
+    add(
+        "--trust-clock",
+        action="store_true",
+        help="forget the latest time seen, after the date was once far in the future",
+    )
+
+
+_COMMANDS = (
+    ("keygen", _keygen_options, keygen),
+    ("issue", _issue_options, issue_file),
+    ("inspect", _file_option, inspect_file),
+    ("verify", _verify_options, verify_file),
+    ("serve", _serve_options, serve),
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Every error that this distribution raises on purpose.
+
+    WindlassLicenseError
+    ├── ListingError        the text given as `nvidia-smi -L` output cannot be licensed
+    ├── TermsError          the terms of a license make no sense
+    ├── KeyFileError        a key file cannot be read or is of the wrong kind
+    ├── LicenseFileError    a license file is refused (`reason` says which rule)
+    └── SettingsError       the server cannot start with what it was given
+
+The message is one sentence for the person at the other end: what, where, what to do.
+"""
+
+from enum import StrEnum
+
+
+class WindlassLicenseError(Exception):
+    """Base of all errors whose message is meant for the user."""
+
+
+class ListingError(WindlassLicenseError):
+    """The GPU listing holds a line that is not `nvidia-smi -L` output, or no GPU at all."""
+
+
+class TermsError(WindlassLicenseError):
+    """Customer, expiry or a number of a license to issue makes no sense."""
+
+
+class KeyFileError(WindlassLicenseError):
+    """A PEM text is not the Ed25519 key that was expected."""
+
+
+class SettingsError(WindlassLicenseError):
+    """A setting of the server is missing or makes no sense."""
+
+
+class FileRefusal(StrEnum):
+    """Why a license file is refused; each has its own sentence."""
+
+    EMPTY = "Empty"
+    NOT_A_LICENSE = "NotALicense"
+    TRUNCATED = "Truncated"
+    UNKNOWN_KEY = "UnknownKey"
+    TAMPERED = "Tampered"
+    NOT_CANONICAL = "NotCanonical"
+    EXPIRED = "Expired"
+    TOO_LARGE = "TooLarge"
+    NO_FILE = "NoFile"
+
+
+class LicenseFileError(WindlassLicenseError):
+    """A license file is refused; nothing changed because of it."""
+
+    def __init__(self, reason: FileRefusal, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

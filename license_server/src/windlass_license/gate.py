@@ -1,0 +1,111 @@
+"""The rules: may these GPUs run now? One function of values, asked by the server for every lease request.
+
+    1. no license in force                                  → refused, NoLicense
+    2. a GPU that the license does not name                 → refused, Unlicensed, all such GPUs named
+    3. a GPU past its expiry: a live lease is renewed and marked expired (unless the license says otherwise);
+       anything else                                        → refused, Expired
+    4. the pod already holds a live lease for these GPUs    → renewed; it counts already
+    5. more distinct GPUs in use than the limit             → refused, LimitReached, with the number of holders
+    6. else                                                 → granted
+
+All or nothing for one pod. A MIG slice counts as its GPU, and a GPU shared by two pods counts once.
+A limit lowered by a new license evicts nobody: it holds back new pods until enough GPUs are free.
+Pure: no clock, no storage, no web framework.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from windlass_license.model import Lease, LeaseRequest, License, Refusal, State, Verdict
+
+_NAMES_SHOWN = 8
+
+
+def gate(license_: License | None, leases: Iterable[Lease], request: LeaseRequest, now: datetime) -> Verdict:
+    """Decide one request against the license in force and the leases; leases past their expiry do not count."""
+    if license_ is None:
+        return _refuse(Refusal.NO_LICENSE, request.gpus, "no license is in force; upload one with POST /ls")
+    if unlicensed := tuple(gpu for gpu in request.gpus if license_.covering(gpu) is None):
+        return _refuse(Refusal.UNLICENSED, unlicensed, _unlicensed(license_, unlicensed))
+    live = [lease for lease in leases if lease.expires > now]
+    held = next((lease for lease in live if lease.answers(request)), None)
+    if expired := tuple(gpu for gpu in request.gpus if _expiry(license_, gpu) <= now):
+        return _after_expiry(license_, request, expired, held)
+    if held is not None:
+        return _allow(license_, request, held)
+    used = {physical(license_, gpu) for lease in live for gpu in lease.gpus}
+    wanted = used | {physical(license_, gpu) for gpu in request.gpus}
+    if license_.limit and len(wanted) > license_.limit:
+        return _refuse(Refusal.LIMIT_REACHED, request.gpus, _limit_reached(license_, request, live, len(used)))
+    return _allow(license_, request, None)
+
+
+def physical(license_: License, device: str) -> str:
+    """The GPU that a device counts as; a device of an earlier license counts as itself."""
+    gpu = license_.covering(device)
+    return device if gpu is None else gpu.uuid
+
+
+def name_gpus(gpus: tuple[str, ...]) -> str:
+    """`GPU a` or `GPUs a, b and 3 more`, for a sentence."""
+    shown = ", ".join(gpus[:_NAMES_SHOWN])
+    more = f" and {len(gpus) - _NAMES_SHOWN} more" if len(gpus) > _NAMES_SHOWN else ""
+    return f"{'GPU' if len(gpus) == 1 else 'GPUs'} {shown}{more}"
+
+
+def _expiry(license_: License, device: str) -> datetime:
+    gpu = license_.covering(device)
+    if gpu is None:
+        raise KeyError(device)  # the caller has refused unlicensed devices before
+    return gpu.expires
+
+
+def _after_expiry(license_: License, request: LeaseRequest, expired: tuple[str, ...], held: Lease | None) -> Verdict:
+    if held is not None and license_.renew_after_expiry:
+        return _allow(license_, request, held, expired)
+    when = min(_expiry(license_, gpu) for gpu in expired).isoformat()
+    message = f"the license for {name_gpus(expired)} expired at {when}"
+    if held is not None:
+        message += " and does not allow serving after that"
+    they = "it is" if len(expired) == 1 else "they are"
+    return _refuse(Refusal.EXPIRED, expired, f"{message}; upload a license in which {they} valid")
+
+
+def _allow(license_: License, request: LeaseRequest, held: Lease | None, expired: tuple[str, ...] = ()) -> Verdict:
+    expires = min(_expiry(license_, gpu) for gpu in request.gpus)
+    state = State.GRANTED if held is None else State.RENEWED
+    message = f"{name_gpus(request.gpus)} {state} for {request.holder}"
+    if expired:
+        since = expires.isoformat()
+        message = f"the license expired at {since}; serving pods go on, new ones are refused; upload a new license"
+    return Verdict(state, message, request.gpus, expires=expires, expired=bool(expired), renews=held)
+
+
+def _refuse(reason: Refusal, gpus: tuple[str, ...], message: str) -> Verdict:
+    return Verdict(State.REFUSED, message, gpus, reason=reason)
+
+
+def _unlicensed(license_: License, gpus: tuple[str, ...]) -> str:
+    return (
+        f"{name_gpus(gpus)} {_are(len(gpus))} not in the license in force "
+        f"(customer {license_.customer}, {_count(len(license_.gpus), 'GPU')}); "
+        f"upload a license that names {'it' if len(gpus) == 1 else 'them'}"
+    )
+
+
+def _limit_reached(license_: License, request: LeaseRequest, live: list[Lease], used: int) -> str:
+    holders = sorted({str(lease.holder) for lease in live})
+    shown = ", ".join(holders[:_NAMES_SHOWN]) + (", …" if len(holders) > _NAMES_SHOWN else "")
+    by = f" by {_count(len(holders), 'pod')} ({shown})" if holders else ""
+    return (
+        f"the license allows {_count(license_.limit, 'GPU')} at a time and {used} {_are(used)} in use{by}; "
+        f"{request.holder} asks for {len(request.gpus)}: it waits until enough are free or the license allows more"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

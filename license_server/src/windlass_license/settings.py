@@ -1,0 +1,59 @@
+"""What `windlass-license serve` may be told, by flag or environment, as one value.
+
+The token comes by environment or file only: an argument would show in the process list.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from windlass_license.errors import SettingsError
+from windlass_license.keys import PublicKeys, by_id, parse_public
+
+PUBLIC_KEYS_VARIABLE = "WINDLASS_LICENSE_PUBLIC_KEYS"
+ADMIN_TOKEN_VARIABLE = "WINDLASS_LICENSE_ADMIN_TOKEN"  # noqa: S105  the name of the variable
+DEFAULT_PORT = 10080
+DEFAULT_TTL = timedelta(seconds=60)
+UPLOAD_MAX_BYTES = 16 * 1024 * 1024
+"""10,000 GPUs with eight MIG slices each need about 6 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the server depends on besides its clock."""
+
+    data_dir: Path
+    public_keys: PublicKeys
+    admin_token: str | None = None
+    """Asked for by upload and audit; None leaves them open, as the original's bare curl."""
+    ttl: timedelta = DEFAULT_TTL
+    upload_max_bytes: int = UPLOAD_MAX_BYTES
+    audit_rows_max: int = 1_000_000
+    trust_clock: bool = False
+    """Forget the latest time seen: for a server whose date was once wrong, far in the future."""
+
+
+def read_public_keys(paths: Sequence[Path], environment: Mapping[str, str]) -> PublicKeys:
+    """The keys of all files and of WINDLASS_LICENSE_PUBLIC_KEYS; having none is an error."""
+    sources = [(str(path), _text(path)) for path in paths]
+    if inline := environment.get(PUBLIC_KEYS_VARIABLE, "").strip():
+        sources.append((PUBLIC_KEYS_VARIABLE, inline))
+    if not sources:
+        raise SettingsError(
+            f"no public key to verify licenses with; give --public-key FILE or set {PUBLIC_KEYS_VARIABLE} to PEM text"
+        )
+    return by_id(key for source, text in sources for key in parse_public(text, source))
+
+
+def read_admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None:
+    """The token from a file, else from WINDLASS_LICENSE_ADMIN_TOKEN; empty means that none is asked for."""
+    token = _text(path).strip() if path is not None else environment.get(ADMIN_TOKEN_VARIABLE, "").strip()
+    return token or None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read {path}: {error}") from error

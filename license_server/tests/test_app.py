@@ -1,0 +1,175 @@
+"""What a transcript cannot show: metrics, limits, time, restarts, many requests at once."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+
+import pytest
+import yaml
+from windlass_license.keys import by_id
+
+
+def test_two_seats_and_twenty_requests(server: Any, a_license: Callable[..., Any]) -> None:
+    """Limit 2 and 20 simultaneous pods: exactly two are granted."""
+    server.upload(a_license(20, limit=2))
+    start = threading.Barrier(20)
+
+    def ask(n: int) -> object:
+        start.wait()
+        return server.ask(f"GPU-{n}", uid=f"uid-{n}")["state"]
+
+    with ThreadPoolExecutor(20) as pool:
+        states = list(pool.map(ask, range(20)))
+    assert sorted(states) == ["granted"] * 2 + ["refused"] * 18
+
+
+def test_restart_keeps_license_and_leases(
+    server: Any, a_server: Callable[..., Any], a_license: Callable[..., Any], clocks: Any
+) -> None:
+    """A restart, however long, neither frees a seat that is in use nor forgets the license."""
+    server.upload(a_license(3, limit=1))
+    first = server.ask("GPU-0", uid="a")
+    clocks.advance(3600)
+    restarted = a_server(clocks)
+    assert restarted.ask("GPU-1", uid="b")["reason"] == "LimitReached"
+    again = restarted.ask("GPU-0", uid="a")
+    assert (again["state"], again["lease"]) == ("renewed", first["lease"])
+
+
+def test_restart_does_not_revive_a_dead_pod(
+    server: Any, a_server: Callable[..., Any], a_license: Callable[..., Any], clocks: Any
+) -> None:
+    """After a restart a pod that does not renew loses its seat within one TTL."""
+    server.upload(a_license(3, limit=1))
+    server.ask("GPU-0", uid="a")
+    clocks.advance(3600)
+    restarted = a_server(clocks)
+    clocks.advance(61)
+    assert restarted.ask("GPU-1", uid="b")["state"] == "granted"
+
+
+def test_a_lapsed_lease_frees_its_seat(server: Any, a_license: Callable[..., Any], clocks: Any) -> None:
+    """A pod that dies without a word is gone after the TTL, and the audit log says so."""
+    server.upload(a_license(2, limit=1))
+    server.ask("GPU-0", uid="a")
+    clocks.advance(59)
+    assert server.ask("GPU-1", uid="b")["state"] == "refused"
+    clocks.advance(2)
+    assert server.ask("GPU-1", uid="b")["state"] == "granted"
+    assert server.audit_events() == ["uploaded", "granted", "refused", "lapsed", "granted"]
+
+
+def test_clock_set_back_revives_nothing(
+    server: Any, a_server: Callable[..., Any], a_license: Callable[..., Any], clocks: Any
+) -> None:
+    """After the license expired, setting the date back does not help, not even with a restart."""
+    server.upload(a_license(2, days=1))
+    clocks.advance(2 * 86400)
+    assert server.ask("GPU-0")["reason"] == "Expired"
+    clocks.step(-2 * 86400)
+    assert server.ask("GPU-0")["reason"] == "Expired"
+    restarted = a_server(clocks)
+    assert restarted.ask("GPU-0")["reason"] == "Expired"
+    assert "windlass_license_clock_behind_seconds 172800.0" in restarted.client.get("/metrics").text
+    trusting = a_server(clocks, trust_clock=True)
+    assert trusting.ask("GPU-0")["state"] == "granted"
+
+
+def test_clock_set_back_freezes_nothing(server: Any, a_license: Callable[..., Any], clocks: Any) -> None:
+    """Leases lapse by time that passes, whatever the date says."""
+    server.upload(a_license(2, limit=1))
+    server.ask("GPU-0", uid="a")
+    clocks.step(-3600)
+    clocks.advance(61)
+    assert server.ask("GPU-1", uid="b")["state"] == "granted"
+
+
+def test_clock_jump_forwards_steals_no_seat(server: Any, a_license: Callable[..., Any], clocks: Any) -> None:
+    """A suspended node or a corrected date does not hand a serving pod's seat to another."""
+    server.upload(a_license(2, limit=1))
+    server.ask("GPU-0", uid="a")
+    clocks.step(3600)
+    assert server.ask("GPU-1", uid="b")["reason"] == "LimitReached"
+    assert server.ask("GPU-0", uid="a")["state"] == "renewed"
+    clocks.advance(61)
+    assert server.ask("GPU-1", uid="b")["state"] == "granted"
+
+
+def test_renewal_after_expiry_is_granted_and_marked(server: Any, a_license: Callable[..., Any], clocks: Any) -> None:
+    """Expiry stops new pods, not the ones that serve."""
+    server.upload(a_license(2, days=30 / 86400))
+    server.ask("GPU-0", uid="a")
+    clocks.advance(40)
+    renewal = server.ask("GPU-0", uid="a")
+    assert (renewal["state"], renewal["expired"]) == ("renewed", True)
+    assert server.ask("GPU-1", uid="b")["reason"] == "Expired"
+
+
+def test_a_new_license_heals_a_refusal(server: Any, a_license: Callable[..., Any]) -> None:
+    """Upload replaces all; the next try of the waiting pod passes."""
+    server.upload(a_license(1))
+    assert server.ask("GPU-1")["reason"] == "Unlicensed"
+    server.upload(a_license(2))
+    assert server.ask("GPU-1")["state"] == "granted"
+
+
+def test_a_withdrawn_key_takes_its_license_along(
+    server: Any, a_server: Callable[..., Any], a_license: Callable[..., Any], foreign_key: Any, clocks: Any
+) -> None:
+    """A stored license is verified again at every start."""
+    server.upload(a_license())
+    restarted = a_server(clocks, public_keys=by_id([foreign_key.public_key()]))
+    assert restarted.ask("GPU-0")["reason"] == "NoLicense"
+    assert restarted.client.get("/ls/view").status_code == 404
+
+
+def test_metrics(server: Any, a_license: Callable[..., Any]) -> None:
+    """The figures follow the license and the leases."""
+    server.upload(a_license(3, limit=2))
+    server.ask("GPU-0", "GPU-1")
+    server.ask("GPU-2", uid="b")
+    text = server.client.get("/metrics").text
+    for line in (
+        "windlass_license_gpus_licensed 3.0",
+        "windlass_license_gpus_limit 2.0",
+        "windlass_license_gpus_live 2.0",
+        "windlass_license_leases_live 1.0",
+        'windlass_license_lease_requests_total{reason="",state="granted"} 1.0',
+        'windlass_license_lease_requests_total{reason="LimitReached",state="refused"} 1.0',
+        'windlass_license_uploads_total{outcome="accepted"} 1.0',
+        "windlass_license_lease_seconds_count 2.0",
+    ):
+        assert line in text
+    expiry = next(line for line in text.splitlines() if line.startswith("windlass_license_expiry"))
+    assert float(expiry.split()[1]) == a_license().expires_last.timestamp()
+
+
+BAD_BODIES = {
+    "no json": ("nonsense", 422, "the request is not understood"),
+    "no gpus": ('{"holder": {"uid": "u"}}', 422, "gpus: Field required"),
+    "no GPU named": ('{"gpus": [], "holder": {"uid": "u"}}', 422, "gpus: List should have at least 1 item"),
+    "no uid": ('{"gpus": ["GPU-0"], "holder": {}}', 422, "holder.uid: Field required"),
+    "control characters": ('{"gpus": ["GPU-\\n0"], "holder": {"uid": "u"}}', 422, "gpus.0: String should match"),
+    "half a surrogate": ('{"gpus": ["GPU-0"], "holder": {"uid": "\\ud800"}}', 422, "the request is not understood"),
+    "too large": ('{"gpus": ["' + "x" * 300_000 + '"]}', 413, "larger than 256 KiB"),
+}
+
+
+@pytest.mark.parametrize(("body", "status", "message"), BAD_BODIES.values(), ids=BAD_BODIES)
+def test_bad_lease_request(body: str, status: int, message: str, server: Any) -> None:
+    """A request that makes no sense is explained and leaves no trace."""
+    reply = server.client.post("/v1/leases", content=body, headers={"Content-Type": "application/json"})
+    assert (reply.status_code, message in reply.text) == (status, True), reply.text
+    assert server.audit_events() == []
+
+
+def test_view_of_ten_thousand_gpus(server: Any, a_license: Callable[..., Any], now: datetime) -> None:
+    """A large license is uploaded and viewed whole."""
+    license_ = a_license(10_000, limit=10)
+    server.upload(license_)
+    facts = yaml.safe_load(server.client.get("/ls/view").text)
+    assert (facts["accesslimit"], len(facts["gpuinfos"])) == (10, 10_000)
+    assert {gpu.uuid for gpu in license_.gpus} == {info["uuid"] for info in facts["gpuinfos"]}
+    assert facts["gpuinfos"][0]["expiredtime"] == license_.expires_last

@@ -1,0 +1,97 @@
+"""The vendor's commands, run as a user runs them but in this process."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from windlass_license.cli import main
+
+LISTING = "GPU 0: NVIDIA L20 (UUID: GPU-a)\r\nGPU 1: NVIDIA L20 (UUID: GPU-b)\r\n"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A directory with keys in keys/ and two listings."""
+    assert main(["keygen", "--out", str(tmp_path / "keys")]) == 0
+    (tmp_path / "a.txt").write_text(LISTING)
+    (tmp_path / "b.txt").write_text("GPU 0: NVIDIA L20 (UUID: GPU-b)\nGPU 1: NVIDIA L20 (UUID: GPU-c)\n")
+    capsys.readouterr()
+    return tmp_path
+
+
+def issue(shop: Path, *more: str, out: str = "license.dat", expires: str = "2100-01-01T00:00:00+08:00") -> int:
+    base = ["issue", "--gpus", str(shop / "a.txt"), str(shop / "b.txt"), "--customer", "leolingli", "--appid", "1234"]
+    key = ["--key", str(shop / "keys" / "private.pem"), "--out", str(shop / out), "--expires", expires]
+    return main([*base, *key, *more])
+
+
+def test_private_key_is_private(shop: Path) -> None:
+    """Nobody else on the machine can read the signing key, and it is not overwritten."""
+    private = shop / "keys" / "private.pem"
+    assert stat.S_IMODE(private.stat().st_mode) == 0o600
+    before = private.read_text()
+    assert main(["keygen", "--out", str(shop / "keys")]) == 2
+    assert private.read_text() == before
+
+
+def test_issue_verify_inspect(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole way of a license at the vendor's."""
+    assert issue(shop, "--max-concurrent", "2") == 0
+    assert "GPUs: 3\nConcurrent GPUs: 2\nExpires: 2100-01-01T00:00:00+08:00\n" in capsys.readouterr().out
+    file, public = str(shop / "license.dat"), str(shop / "keys" / "public.pem")
+    assert main(["verify", file, "--public-key", public]) == 0
+    assert "valid; customer leolingli, 3 GPUs" in capsys.readouterr().out
+    assert main(["inspect", file]) == 0
+    out = capsys.readouterr().out
+    assert "the signature was not checked" in out
+    assert "GPU-c  NVIDIA L20" in out
+
+
+def test_issue_into_a_directory(shop: Path) -> None:
+    """A directory as --out gives the usual file name."""
+    assert issue(shop, out=".") == 0
+    (file,) = shop.glob("*.dat")
+    assert file.name.startswith("license-windlass_1234-leolingli-20")
+
+
+def test_verify_says_why_not(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, and the sentence that the server would say."""
+    assert issue(shop) == 0
+    main(["keygen", "--out", str(shop / "other")])
+    capsys.readouterr()
+    assert main(["verify", str(shop / "license.dat"), "--public-key", str(shop / "other" / "public.pem")]) == 1
+    assert "which this server does not trust" in capsys.readouterr().err
+
+
+BAD_ISSUES = {
+    "no zone": ({"expires": "2100-01-01T00:00:00"}, "has no zone"),
+    "no time": ({"expires": "soon"}, "is not an ISO 8601 time"),
+    "past": ({"expires": "2020-01-01T00:00:00Z"}, "is not after now"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_ISSUES.values(), ids=BAD_ISSUES)
+def test_bad_terms(changes: dict[str, str], message: str, shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Terms that make no sense are refused and no file is written."""
+    assert issue(shop, **changes) == 2
+    assert message in capsys.readouterr().err
+    assert not list(shop.glob("*.dat"))
+
+
+def test_negative_limit(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A negative number is no limit that anyone meant."""
+    assert issue(shop, "--max-concurrent", "-1") == 2
+    assert "0 or more" in capsys.readouterr().err
+
+
+def test_serve_needs_a_key(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that could verify nothing does not start."""
+    monkeypatch.delenv("WINDLASS_LICENSE_PUBLIC_KEYS", raising=False)
+    assert main(["serve", "--data", str(tmp_path)]) == 2
+    assert "no public key to verify licenses with" in capsys.readouterr().err
+
+
+def test_serve_refuses_a_private_key(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A signing key given by mistake is pointed out."""
+    assert main(["serve", "--data", str(shop), "--public-key", str(shop / "keys" / "private.pem")]) == 2
+    assert "holds a private key" in capsys.readouterr().err

@@ -1,0 +1,37 @@
+"""The reference page holds every option, reason, variable and metric that the code has."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from windlass_license.cli import command_line
+from windlass_license.model import Refusal
+from windlass_license.settings import ADMIN_TOKEN_VARIABLE, PUBLIC_KEYS_VARIABLE
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "license-server.md").read_text()
+
+
+def test_every_option_is_documented() -> None:
+    """An option without a word about it is an option nobody finds."""
+    help_ = command_line().format_help()
+    (commands,) = [action for action in command_line()._actions if action.choices]
+    assert commands.choices
+    for name, command in dict(commands.choices).items():
+        assert name in help_
+        assert name in PAGE
+        missing = [flag for flag in re.findall(r"--[a-z-]+", command.format_help()) if flag not in PAGE]
+        assert missing in ([], ["--help"])
+
+
+def test_every_reason_and_variable_is_documented() -> None:
+    """What a user meets in an answer or may set is on the page."""
+    words = [*Refusal, PUBLIC_KEYS_VARIABLE, ADMIN_TOKEN_VARIABLE]
+    assert [word for word in words if f"`{word}`" not in PAGE] == []
+
+
+def test_every_metric_is_documented(server: Any) -> None:
+    """Dashboards are made from this list."""
+    names = re.findall(r"^# TYPE (\S+) ", server.client.get("/metrics").text, re.MULTILINE)
+    documented = [name for name in names if not name.endswith("_created")]
+    assert documented
+    assert [name for name in documented if f"`{name}" not in PAGE] == []

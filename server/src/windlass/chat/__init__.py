@@ -1,0 +1,1 @@
+"""A chat client for any OpenAI-compatible server: values, one streaming call, and a conversation."""

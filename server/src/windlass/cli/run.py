@@ -1,0 +1,52 @@
+"""`windlass run`: the container's start command, its `--help` from the table of flags, and `--explain`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import typer
+
+from windlass.cli import table
+from windlass.launch.flags import FLAGS, Flag
+from windlass.launch.model import LaunchPlan
+
+USAGE = """\
+Usage: windlass run [MODEL] [FLAGS] [FLAGS OF THE ENGINE]
+
+Serves a model directory: license first, then the engine. A flag wins over its variable; dashes and underscores are
+the same. Flags that are not in this list go to the engine as they stand.
+
+  --explain  print each value and where it came from, and start nothing
+  --help     print this
+"""
+
+
+def command(context: typer.Context) -> None:
+    """Serve a model directory (--explain prints what would be started)."""
+    words = tuple(context.args)
+    if "--help" in words:
+        print(USAGE)
+        table.show(("FLAG", "VARIABLE", "DEFAULT", "MEANING"), help_rows(FLAGS))
+        return
+    from windlass.launch import exec as launch
+
+    if "--explain" in words:
+        plan, _ = launch.plan(tuple(word for word in words if word != "--explain"), os.environ)
+        explain(plan)
+        return
+    raise SystemExit(launch.run(words, os.environ))
+
+
+def help_rows(flags: Sequence[Flag]) -> list[tuple[str, str, str, str]]:
+    """The table of flags for people."""
+    return [(f"--{flag.name}", ", ".join(flag.variables) or "-", flag.default or "-", flag.help) for flag in flags]
+
+
+def explain(plan: LaunchPlan) -> None:
+    """Print the plan."""
+    rows = [(setting.name, setting.shown, setting.source, setting.why) for setting in plan.settings]
+    table.show(("SETTING", "VALUE", "FROM", "WHY"), rows)
+    for sentence in plan.warnings:
+        print(f"note: {sentence}")
+    print(f"engine: {' '.join(plan.shown_args)}")

@@ -1,0 +1,77 @@
+"""Reads one value of a row: from a word of the command line, a variable or a file, with a sentence when it is wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from windlass.errors import UsageError
+from windlass.launch.flags import Flag, Kind
+
+Value: TypeAlias = str | int | float | bool | tuple[str, ...]
+
+SWITCH_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+LENGTH_UNITS = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
+ENGINE_DECIDES = ("auto", "-1")
+
+
+def read(flag: Flag, text: str, origin: str) -> Value:
+    """The value; `origin` names where it was said, for the sentence."""
+    value = _READERS[flag.kind](text)
+    if value is None:
+        raise UsageError(f'{origin} is "{text}", which is no {flag.kind.value}; {_example(flag)}')
+    if flag.choices and value not in flag.choices:
+        raise UsageError(f'{origin} is "{text}"; choose one of {", ".join(flag.choices)}')
+    return value
+
+
+def is_switch_word(text: str) -> bool:
+    """Whether a word says yes or no."""
+    return text.lower() in SWITCH_WORDS
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"\d{1,15}", text) else None
+
+
+def _length(text: str) -> str | int | None:
+    if text in ENGINE_DECIDES:
+        return text
+    found = re.fullmatch(r"(\d{1,12})([kKmM]?)", text)
+    return int(found[1]) * LENGTH_UNITS[found[2]] or None if found else None
+
+
+def _fraction(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and 0 < value <= 1 else None
+
+
+def _names(text: str) -> tuple[str, ...] | None:
+    return tuple(name for part in text.split(",") if (name := part.strip())) or None
+
+
+_READERS: dict[Kind, Callable[[str], Value | None]] = {
+    Kind.TEXT: lambda text: text or None,
+    Kind.WHOLE: _whole,
+    Kind.LENGTH: _length,
+    Kind.FRACTION: _fraction,
+    Kind.SWITCH: lambda text: SWITCH_WORDS.get(text.lower()),
+    Kind.NAMES: _names,
+}
+_EXAMPLES = {
+    Kind.TEXT: "give it a value",
+    Kind.WHOLE: "write it as digits, as 2",
+    Kind.LENGTH: "write it as 8192, 8K or auto",
+    Kind.FRACTION: "write a number above 0 and at most 1, as 0.9",
+    Kind.SWITCH: "write true or false",
+    Kind.NAMES: "give at least one, separated by commas",
+}
+
+
+def _example(flag: Flag) -> str:
+    return _EXAMPLES[flag.kind]

@@ -1,0 +1,53 @@
+"""Which GPUs this container was given, without a driver library and without touching their memory.
+
+`nvidia-smi -L` is asked; where it is missing or lists none, NVIDIA_VISIBLE_DEVICES is taken, if it holds UUIDs.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+
+from windlass.launch.model import Gpu
+
+LISTING = ("nvidia-smi", "-L")
+LISTING_TIMEOUT_S = 20
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+CARD = re.compile(r"^GPU \d+: (?P<name>.+?) \(UUID: (?P<uuid>GPU-[0-9A-Za-z-]+)\)")
+SLICE = re.compile(r"^\s+MIG (?P<name>\S+)\s+Device\s+\d+: \(UUID: (?P<uuid>MIG-[0-9A-Za-z/-]+)\)")
+UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]+")
+
+
+def parse_listing(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of an `nvidia-smi -L` listing; a card that is cut into MIG slices is listed by its slices."""
+    found: list[Gpu] = []
+    card: Gpu | None = None
+    for line in text.splitlines():
+        if match := CARD.match(line):
+            card = Gpu(match["uuid"], match["name"])
+            found.append(card)
+        elif (match := SLICE.match(line)) and card:
+            if found[-1] is card:
+                found.pop()
+            found.append(Gpu(match["uuid"], f"{card.name} MIG {match['name']}"))
+    return tuple(found)
+
+
+def parse_variable(text: str) -> tuple[Gpu, ...]:
+    """The GPUs that a list of UUIDs names; nothing for `all`, `none`, `void` and plain numbers."""
+    words = (word.strip() for word in text.split(","))
+    return tuple(Gpu(word) for word in words if UUID.fullmatch(word))
+
+
+def visible(environment: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """The GPUs of this container."""
+    return parse_listing(_listing()) or parse_variable(environment.get(VISIBLE, ""))
+
+
+def _listing() -> str:
+    try:
+        done = subprocess.run(LISTING, capture_output=True, text=True, timeout=LISTING_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

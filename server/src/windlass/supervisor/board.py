@@ -1,0 +1,137 @@
+"""What the pod knows about itself, and the read-only port that shows it.
+
+The supervisor writes, the operator reads `GET /windlass/facts`. The port answers from the first second, long before
+the engine does, from a thread of its own: a busy event loop must not make a healthy pod look dead.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from windlass.errors import UsageError
+from windlass.license.keeper import LicenseFacts
+
+FACTS_PATH = "/windlass/facts"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """The engine's name, version and command line without secrets."""
+
+    name: str
+    version: str
+    argv: tuple[str, ...]
+
+
+class FactsBoard:
+    """The facts of this pod; safe to read from another thread."""
+
+    def __init__(self, service: str, engine: EngineFacts, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin in the phase `license`."""
+        self._lock = threading.Lock()
+        self._clock = clock
+        self._service = service
+        self._engine = engine
+        self._phase, self._since = "license", clock()
+        self._phases: list[tuple[str, float]] = []
+        self._license = LicenseFacts(True, "waiting", "starting")
+
+    def enter(self, phase: str) -> None:
+        """End the running phase and begin another."""
+        with self._lock:
+            now = self._clock()
+            if phase != self._phase:
+                self._phases.append((self._phase, now - self._since))
+                self._phase, self._since = phase, now
+
+    def set_license(self, facts: LicenseFacts) -> None:
+        """Replace what is known of the license."""
+        with self._lock:
+            self._license = facts
+
+    def set_engine(self, facts: EngineFacts) -> None:
+        """Replace what is known of the engine."""
+        with self._lock:
+            self._engine = facts
+
+    @property
+    def phase(self) -> str:
+        """The running phase."""
+        return self._phase
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as the port shows them."""
+        with self._lock:
+            license_, engine = self._license, self._engine
+            return {
+                "version": FORMAT_VERSION,
+                "service": self._service,
+                "phase": self._phase,
+                "phases": [{"phase": phase, "seconds": round(seconds, 1)} for phase, seconds in self._phases],
+                "license": {
+                    "required": license_.required,
+                    "state": license_.state,
+                    "message": license_.message,
+                    "gpus": list(license_.gpus),
+                    "expires": license_.expires,
+                },
+                "engine": {"name": engine.name, "version": engine.version, "argv": list(engine.argv)},
+            }
+
+
+class FactsServer:
+    """Serves a board over HTTP; a context manager."""
+
+    def __init__(self, board: FactsBoard, port: int, host: str = "") -> None:
+        """Bind at once, so that a taken port is told before anything starts."""
+        try:
+            self._http = ThreadingHTTPServer((host, port), _handler(board))
+        except OSError as error:
+            raise UsageError(
+                f"facts port {port} cannot be opened: {error.strerror}; set WINDLASS_FACTS_PORT"
+            ) from error
+        self._thread = threading.Thread(target=self._http.serve_forever, name="facts", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port that is open."""
+        return int(self._http.server_address[1])
+
+    def __enter__(self) -> FactsServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+
+def _handler(board: FactsBoard) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """Answers one path."""
+
+        timeout = 10
+
+        def do_GET(self) -> None:
+            """Facts, or where they are."""
+            found = self.path.partition("?")[0] == FACTS_PATH
+            body = board.to_dict() if found else {"message": f"facts are at {FACTS_PATH}"}
+            content = json.dumps(body).encode()
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: the operator asks every few seconds."""
+
+    return Handler

@@ -1,0 +1,85 @@
+"""The engine's output: passed on as it comes, its last lines kept, and the line found that says what went wrong."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import BinaryIO
+
+LINES_KEPT = 400
+LINE_LENGTH_MAX = 600
+ERROR = re.compile(r"(?:^|\s)((?:[A-Za-z_][\w.]*)?(?:Error|Exception)): (\S.*)$")
+REFUSED_FLAGS = re.compile(r"^\S+\.py: error: (.+)$")
+VALIDATION = "validation error"
+"""A sentence of the data model's library; what is wrong stands in a line of its own after it."""
+WRONG_VALUE = re.compile(r"^\s+(?:Value error, |Assertion failed, )?(\S.*?)(?: \[type=.*)?$")
+CONSEQUENCES = ("Engine core initialization failed", "EngineCore encountered an issue", "cancelled", "WorkerProc")
+"""What the engine's outer processes say when an inner one has failed: true, but never the cause."""
+LOG_PREFIX = re.compile(r"^(?:\([^)]*pid=\d+\) )?(?:(?:ERROR|WARNING|INFO) [\d-]+ [\d:.]+ \[[^\]]*\] ?)?")
+
+
+class OutputTail:
+    """Copies bytes to a stream and remembers the last lines."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        """Copy to this stream."""
+        self._stream = stream
+        self._rest = b""
+        self._lines: deque[str] = deque(maxlen=LINES_KEPT)
+
+    def feed(self, chunk: bytes) -> None:
+        """Pass a piece on."""
+        self._stream.write(chunk)
+        self._stream.flush()
+        *whole, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        self._rest = rest[-LINE_LENGTH_MAX:]
+        self._lines.extend(line.decode(errors="replace")[:LINE_LENGTH_MAX] for line in whole if line.strip())
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The last lines, oldest first."""
+        rest = self._rest.decode(errors="replace")
+        return (*self._lines, rest) if rest.strip() else tuple(self._lines)
+
+
+def refused_flags(lines: tuple[str, ...]) -> str | None:
+    """What the engine's own parser of flags refused."""
+    found = (REFUSED_FLAGS.match(line) for line in reversed(lines))
+    return next((match[1] for match in found if match), None)
+
+
+def cause(lines: tuple[str, ...]) -> str | None:
+    """The first error that is no mere consequence of another, as `ValueError: …`."""
+    texts = [without_prefix(line) for line in lines]
+    for number, text in enumerate(texts):
+        found = ERROR.search(text)
+        if found is None or found[2].strip('"').startswith(CONSEQUENCES):
+            continue
+        kind = found[1].rpartition(".")[2]
+        if VALIDATION in found[2]:
+            return f"{kind}: {_wrong_value(texts[number + 1 :]) or found[2]}"
+        return f"{kind}: {found[2]}"
+    return None
+
+
+def _wrong_value(texts: list[str]) -> str | None:
+    found = (WRONG_VALUE.match(text) for text in texts[:3])
+    return next((match[1] for match in found if match), None)
+
+
+def excerpt(lines: tuple[str, ...], bytes_max: int) -> str:
+    """The last lines without the engine's log prefixes, as many as fit."""
+    kept: list[str] = []
+    left = bytes_max
+    for line in reversed(lines):
+        text = without_prefix(line)
+        left -= len(text.encode()) + 1
+        if left < 0:
+            break
+        kept.append(text)
+    return "\n".join(reversed(kept))
+
+
+def without_prefix(line: str) -> str:
+    """A line of the engine's log without process, level, time and file."""
+    return LOG_PREFIX.sub("", line, count=1)

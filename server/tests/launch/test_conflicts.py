@@ -1,0 +1,51 @@
+"""Combinations that cannot run: each is told in one sentence, before anything starts."""
+
+import pytest
+from windlass.errors import UsageError
+from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.resolve import resolve
+
+PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)
+GPTQ = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, quantization="gptq", attention_heads=28)
+L20 = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(3)))
+T4 = Machine("cuda", (Gpu("GPU-0", "Tesla T4"),))
+CPU = Machine("cpu")
+
+
+@pytest.mark.parametrize(
+    ("line", "model", "machine", "said"),
+    [
+        ("--quantization fp8", GPTQ, L20, "--quantization fp8 cannot be put on a model that is gptq already"),
+        ("--quantization ifq", GPTQ, L20, "--quantization ifq cannot be put on a model that is gptq already"),
+        ("--quantization ifq_nf4 --dtype bfloat16", PLAIN, L20, "--quantization ifq_nf4 runs with float16 only"),
+        ("--quantization fp8", PLAIN, T4, "--quantization fp8 needs compute capability 8.9, and Tesla T4 has 7.5"),
+        ("--quantization ifq_nf4", PLAIN, T4, "--quantization ifq_nf4 needs compute capability 8.0"),
+        ("--quantization ifq", PLAIN, L20, "--quantization ifq is not in this version; use fp8"),
+        ("--quantization fp8", PLAIN, CPU, "--quantization fp8 needs a GPU, and this is the CPU image"),
+        ("-tp 4", PLAIN, L20, "--tensor-parallel-size 4 is more than the 3 GPUs of this container"),
+        ("", PLAIN, L20, "--tensor-parallel-size 3 does not divide the model's 28 attention heads; set it to 2"),
+        ("-tp 1 --max-model-len 65536", PLAIN, L20, "--max-model-len 65536 is longer than the model's own 32768"),
+        ("-tp 1 --enable-auto-tool-choice", PLAIN, L20, "--enable-auto-tool-choice needs --tool-call-parser"),
+    ],
+)
+def test_conflicts(line: str, model: ModelFiles, machine: Machine, said: str) -> None:
+    """S29 and its neighbours."""
+    words = tuple(line.split())
+    with pytest.raises(UsageError) as error:
+        resolve(words if "tp" in line or not line else (*words, "-tp", "1"), {}, model, machine)
+    assert str(error.value).startswith(said)
+    assert ";" in str(error.value), "it says what to do"
+
+
+def test_stretched_context_is_the_engines_matter() -> None:
+    """Who overrides the model's rope says how long it is."""
+    words = ("-tp", "1", "--max-model-len", "65536", "--hf-overrides", '{"rope_scaling": {}}')
+    assert resolve(words, {}, PLAIN, L20).value("max-model-len") == 65536
+    assert resolve(words[:4], {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, PLAIN, L20)
+
+
+def test_engines_own_methods_pass() -> None:
+    """Q6: the engine's own methods are not judged here."""
+    plan = resolve(("--quantization", "bitsandbytes", "-tp", "1"), {}, PLAIN, L20)
+    assert "bitsandbytes" in plan.engine_args
+    assert "--quantization" not in resolve(("--quantization", "none", "-tp", "1"), {}, GPTQ, L20).engine_args

@@ -1,0 +1,103 @@
+"""The license client against a real HTTP server."""
+
+import json
+import time
+
+import pytest
+from windlass.license.client import LeaseClient
+from windlass.license.model import DEFAULT_ADDRESSES, Granted, Holder, Refused, Unreachable, addresses, holder
+
+POD = Holder("team-a", "qwen-0", "uid-1", "qwen")
+NOBODY = "http://127.0.0.1:9"
+GRANT = {"state": "granted", "lease": "L1", "ttlSeconds": 60, "graceSeconds": 600, "expires": None, "message": "yes"}
+REFUSAL = {"state": "refused", "reason": "Unlicensed", "message": "GPU GPU-a is not in the license", "gpus": ["GPU-a"]}
+
+
+async def test_granted(serve) -> None:
+    """The request carries all GPUs and who asks; the answer's terms are read."""
+    server = serve(lambda seen: (200, json.dumps(GRANT)))
+    async with LeaseClient([server.url]) as client:
+        answer = await client.lease(("GPU-a", "GPU-b"), POD)
+        assert Granted("L1", 60, 600, None, False, "yes") == answer
+        await client.release("L1")
+    body = {
+        "gpus": ["GPU-a", "GPU-b"],
+        "holder": {"namespace": "team-a", "pod": "qwen-0", "uid": "uid-1", "service": "qwen"},
+    }
+    assert [("POST", "/v1/leases", body), ("DELETE", "/v1/leases/L1", {})] == [
+        (seen.method, seen.path, seen.body) for seen in server.seen
+    ]
+
+
+async def test_refused(serve) -> None:
+    """A refusal keeps the server's words."""
+    server = serve(lambda seen: (403, json.dumps(REFUSAL)))
+    async with LeaseClient([server.url]) as client:
+        assert Refused("Unlicensed", "GPU GPU-a is not in the license") == await client.lease(("GPU-a",), POD)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (200, "<html>", "answered 200, but not as a license server does"),
+        (200, "[]", "answered 200, but not as a license server does"),
+        (403, "forbidden", "answered 403, but not as a license server does"),
+        (500, "oops", "answered 500: oops"),
+        (422, '{"message": "holder.uid: too short"}', "answered 422: holder.uid: too short"),
+    ],
+)
+async def test_no_license_server(serve, status: int, text: str, said: str) -> None:
+    """Something else that answers is no verdict."""
+    server = serve(lambda seen: (status, text))
+    async with LeaseClient([server.url]) as client:
+        answer = await client.lease(("GPU-a",), POD)
+    assert isinstance(answer, Unreachable)
+    assert said in answer.message
+
+
+async def test_addresses_are_tried_in_order_and_the_one_that_answers_is_kept(serve) -> None:
+    """A server that is out of reach costs one try, once."""
+    server = serve(lambda seen: (200, json.dumps(GRANT)))
+    async with LeaseClient([NOBODY, server.url]) as client:
+        assert isinstance(await client.lease(("GPU-a",), POD), Granted)
+        assert server.url == client._addresses[0]
+
+
+async def test_all_addresses_share_one_time_out(serve) -> None:
+    """A server that says nothing is given up in time, and the sentence says what to do."""
+    server = serve(lambda seen: time.sleep(1.0) or (200, ""))
+    began = time.monotonic()
+    async with LeaseClient([server.url, NOBODY], total_timeout_s=0.6) as client:
+        answer = await client.lease(("GPU-a",), POD)
+    assert time.monotonic() - began < 0.9
+    assert isinstance(answer, Unreachable)
+    assert "no answer in time" in answer.message
+    assert "set WINDLASS_LS_ADDR" in answer.message
+
+
+async def test_release_of_a_lost_server_is_silent() -> None:
+    """A pod may end without its license server."""
+    async with LeaseClient([NOBODY]) as client:
+        await client.release("L1")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, DEFAULT_ADDRESSES),
+        ({"WINDLASS_LS_ADDR": "http://a:1/, b:2"}, ("http://a:1", "http://b:2")),
+        ({"TACO_LS_ADDR": "c:3"}, ("http://c:3",)),
+        ({"WINDLASS_LS_ADDR": "a:1", "TACO_LS_ADDR": "c:3"}, ("http://a:1",)),
+        ({"WINDLASS_LS_ADDR": " , "}, DEFAULT_ADDRESSES),
+    ],
+)
+def test_addresses(environment: dict[str, str], expected: tuple[str, ...]) -> None:
+    """L6: variables override the Service's default names."""
+    assert expected == addresses(environment)
+
+
+def test_holder() -> None:
+    """In a pod the operator says who asks; elsewhere the host's name does."""
+    said = {"WINDLASS_POD_NAMESPACE": "n", "WINDLASS_POD_NAME": "p", "WINDLASS_POD_UID": "u", "WINDLASS_SERVICE": "s"}
+    assert Holder("n", "p", "u", "s") == holder(said, "host")
+    assert Holder("", "host", "host", "") == holder({}, "host")

@@ -1,0 +1,161 @@
+"""The supervisor with real child processes: start, health, signals, exit codes, license."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import urllib.request
+from collections.abc import Callable
+
+import pytest
+from windlass.errors import EngineError, LicenseError, UsageError
+from windlass.license.client import LeaseClient
+from windlass.license.keeper import LicenseFacts, LicenseKeeper
+from windlass.license.model import Holder
+from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
+from windlass.supervisor.supervise import Engine, Supervisor
+
+NOWHERE = "http://127.0.0.1:9/health"
+POD = Holder("n", "p", "u", "s")
+SERVES = """
+import http.server, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers()
+    def log_message(self, *_): pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+print("port", server.server_address[1], flush=True)
+server.serve_forever()
+"""
+LISTENS_TO_NOBODY = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+)
+
+
+def python(program: str, health_url: str = NOWHERE) -> Engine:
+    return Engine((sys.executable, "-c", program), health_url)
+
+
+def board() -> FactsBoard:
+    return FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ("--model", "/data/model")))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  there is no event for another process's state
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.supervisor.supervise.HEALTH_EVERY_S", 0.05)
+    monkeypatch.setattr("windlass.license.keeper.FAST_RETRY_MAX_S", 0.05)
+
+
+async def test_serves_and_stops_when_told() -> None:
+    """The phases go license, engine, serving; SIGTERM reaches the engine, and its exit code is ours."""
+    facts = board()
+    supervisor = Supervisor(python(SERVES), facts, None)
+    work = asyncio.create_task(supervisor.run())
+    await until(lambda: len(supervisor.output.lines) == 1)
+    port = supervisor.output.lines[0].split()[1]
+    supervisor._engine = python(SERVES, f"http://127.0.0.1:{port}/health")
+    await until(lambda: facts.phase == "serving")
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await work == 0
+    assert [row["phase"] for row in facts.to_dict()["phases"]] == ["license", "engine"]
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        ("import sys; sys.exit(7)", 7, "the engine ended with exit code 7: see the last lines of its log"),
+        ("raise ValueError('weights are broken')", 1, "exit code 1: ValueError: weights are broken"),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            137,
+            "the engine was ended by SIGKILL; the container's memory is too small",
+        ),
+        ("import os; os.kill(os.getpid(), 11)", 139, "the engine was ended by SIGSEGV"),
+        ("pass", 1, "the engine ended by itself without an error"),
+    ],
+)
+async def test_engine_that_ends(program: str, code: int, said: str) -> None:
+    """The exit code is the engine's, and the sentence says why."""
+    facts = board()
+    with pytest.raises(EngineError) as error:
+        await Supervisor(python(program), facts, None).run()
+    assert code == error.value.exit_code
+    assert said in str(error.value)
+    assert facts.phase == "failed"
+
+
+async def test_engine_that_refuses_a_flag() -> None:
+    """A flag that only the engine knows to be wrong is the user's error, not the engine's."""
+    program = "import sys; print('api_server.py: error: unrecognized arguments: --nope'); sys.exit(2)"
+    with pytest.raises(UsageError, match="unrecognized arguments: --nope"):
+        await Supervisor(python(program), board(), None).run()
+
+
+async def test_no_engine_before_the_license(serve) -> None:
+    """While the license is refused no engine runs; the process waits and can be stopped."""
+    server = serve(lambda seen: (403, json.dumps({"reason": "NoLicense", "message": "no license is in force"})))
+    facts = board()
+    async with LeaseClient([server.url]) as client:
+        supervisor = Supervisor(python(SERVES), facts, LicenseKeeper(client, ("GPU-a",), POD, facts.set_license))
+        work = asyncio.create_task(supervisor.run())
+        await until(lambda: len(server.seen) > 2)
+        shown = facts.to_dict()
+        assert (
+            shown["phase"],
+            shown["license"]["state"],
+            shown["license"]["gpus"],
+        ) == ("license", "refused", ["GPU-a"])
+        assert supervisor._child is None
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await work == 0
+
+
+async def test_lost_license_stops_the_engine(serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the grace has passed the engine is ended, even one that does not listen, and the lease is given back."""
+    monkeypatch.setattr("windlass.supervisor.child.STOP_SECONDS_MAX", 0.2)
+    granted = json.dumps({"lease": "L1", "ttlSeconds": 0.2, "graceSeconds": 0})
+    server = serve(lambda seen: (200, granted) if len(server.seen) == 1 else (500, "down"))
+    facts = board()
+    async with LeaseClient([server.url]) as client:
+        keeper = LicenseKeeper(client, ("GPU-a",), POD, facts.set_license)
+        supervisor = Supervisor(python(LISTENS_TO_NOBODY), facts, keeper)
+        with pytest.raises(LicenseError, match="the license was not renewed for"):
+            await supervisor.run()
+    assert (facts.phase, facts.to_dict()["license"]["state"]) == ("failed", "unreachable")
+    assert (server.seen[-1].method, server.seen[-1].path) == ("DELETE", "/v1/leases/L1")
+
+
+def test_facts_port() -> None:
+    """The facts are there before anything else is."""
+    facts = board()
+    facts.set_license(LicenseFacts(True, "refused", "no license", ("GPU-a",)))
+    with FactsServer(facts, 0, "127.0.0.1") as server:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/windlass/facts") as response:
+            shown = json.load(response)
+        with pytest.raises(urllib.request.HTTPError, match="404") as error:
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/")
+        error.value.close()
+        with pytest.raises(UsageError, match=r"cannot be opened.*set WINDLASS_FACTS_PORT"):
+            FactsServer(facts, server.port, "127.0.0.1")
+    assert shown == {
+        "version": 1,
+        "service": "qwen",
+        "phase": "license",
+        "phases": [],
+        "license": {
+            "required": True,
+            "state": "refused",
+            "message": "no license",
+            "gpus": ["GPU-a"],
+            "expires": None,
+        },
+        "engine": {"name": "vllm", "version": "0.32.0", "argv": ["--model", "/data/model"]},
+    }
