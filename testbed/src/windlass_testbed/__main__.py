@@ -1,0 +1,7 @@
+"""`python -m windlass_testbed`."""
+
+import sys
+
+from windlass_testbed.cli import main
+
+sys.exit(main())

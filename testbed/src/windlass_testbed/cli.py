@@ -1,0 +1,91 @@
+"""The command line of the test bed: `python -m windlass_testbed …`, called by the Makefile."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+
+from windlass_testbed import cluster, daemon, demo, deploy, golang, machine, process
+from windlass_testbed.errors import BedError
+from windlass_testbed.paths import paths
+from windlass_testbed.versions import APISERVER_TOOLS, TOOL
+
+
+def _up(_: argparse.Namespace) -> None:
+    machine.ensure_packages()
+    machine.check(paths())
+    cluster.up(paths(), [])
+    print(f"export KUBECONFIG={paths().kubeconfig} PATH={paths().bin}:$PATH")
+
+
+def _down(_: argparse.Namespace) -> None:
+    demo.delete(paths())
+
+
+def _tool(arguments: argparse.Namespace) -> None:
+    names = arguments.name or list(APISERVER_TOOLS)
+    unknown = [name for name in names if name not in TOOL]
+    if unknown:
+        raise BedError(f"no tool {unknown[0]!r}; there are: {', '.join(TOOL)}.")
+    stdout, sys.stdout = sys.stdout, sys.stderr
+    try:
+        folder = golang.ensure(paths(), names)
+    finally:
+        sys.stdout = stdout
+    print(folder / names[0] if len(names) == 1 else folder)
+
+
+def _env(_: argparse.Namespace) -> None:
+    values = {**daemon.docker_env(paths())}
+    print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in values.items()))
+
+
+def _demo(_: argparse.Namespace) -> None:
+    demo.run_demo(paths())
+
+
+def _chat(_: argparse.Namespace) -> None:
+    demo.talk(paths())
+
+
+def _images(_: argparse.Namespace) -> None:
+    machine.ensure_packages()
+    daemon.start(paths())
+    for name, tag in deploy.prepare_images(paths()).tags.items():
+        print(f"{name} {tag}")
+
+
+def _gpus(_: argparse.Namespace) -> None:
+    print(cluster.gpu_list(paths()), end="")
+
+
+INTERRUPTED = 130
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], str]] = {
+    "up": (_up, "bring the cluster up; builds what is missing"),
+    "demo": (_demo, "everything, from the tools to an answer of a served model"),
+    "chat": (_chat, "talk to the demo's service"),
+    "images": (_images, "build the project's images and print their tags"),
+    "down": (_down, "delete the cluster and stop our container engine; caches stay"),
+    "tool": (_tool, "build Go programs by name and print where they are"),
+    "env": (_env, "print the environment that talks to the cluster and its engine"),
+    "gpus": (_gpus, "print the `nvidia-smi -L` lines of the cluster's GPUs"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; a BedError becomes one sentence and exit code 1."""
+    parser = argparse.ArgumentParser(prog="windlass_testbed", description="A real cluster on a bare Debian machine.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, (_, text) in COMMANDS.items():
+        sub = commands.add_parser(name, help=text, description=text)
+        if name == "tool":
+            sub.add_argument("name", nargs="*", help="etcd, kube-apiserver, helm, … (default: those of an API server)")
+    arguments = parser.parse_args(argv)
+    try:
+        COMMANDS[arguments.command][0](arguments)
+    except BedError as error:
+        return process.fail(error)
+    except KeyboardInterrupt:
+        print("windlass: stopped; the same command goes on from here.", file=sys.stderr)
+        return INTERRUPTED
+    return 0

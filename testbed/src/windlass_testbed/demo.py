@@ -1,0 +1,135 @@
+"""`make demo`: from a bare machine to a streamed answer of a real vLLM pod, with the seconds of each phase."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from windlass_testbed import cluster, daemon, deploy, machine
+from windlass_testbed.cluster import kubectl
+from windlass_testbed.errors import BedError
+from windlass_testbed.forward import forward
+from windlass_testbed.paths import REPOSITORY, Paths
+from windlass_testbed.process import phase, say, succeeds
+
+SERVICE = "demo"
+NAMESPACE = "default"
+QUESTION = "What does os.path.join do?"
+READY_TIMEOUT_S = 600
+
+NEXT = """
+Try next (after `eval "$(make env)"`):
+  kubectl get llm                        the service at a glance
+  kubectl describe llm demo              its plan, conditions and events
+  kubectl explain llmservice.spec        every field, with defaults
+  kubectl scale llm demo --replicas=2    a second replica
+  make chat                              talk to it
+  make demo-delete                       delete the service, the charts and the cluster
+"""
+
+
+def run_demo(paths: Paths) -> None:
+    """Set everything up, serve the demo's model, and ask it one question."""
+    started = time.monotonic()
+    machine.ensure_packages()
+    machine.check(paths)
+    deployed = deploy.bring_up(paths)
+    with phase("charts"):
+        deploy.install_charts(paths, deployed)
+    with phase("license"):
+        license_gpus(paths)
+    with phase("model"):
+        deploy.make_model(paths)
+        deploy.models_volume(paths, NAMESPACE)
+    with phase("service"):
+        kubectl(paths, "apply", "-f", str(REPOSITORY / "examples/quickstart.yaml"))
+        show_plan(paths)
+        wait_ready(paths)
+    with phase("answer"):
+        ask(paths, QUESTION)
+    say(f"\nFrom nothing to an answer: {time.monotonic() - started:.0f} s")
+    say(NEXT)
+
+
+def license_gpus(paths: Paths) -> None:
+    """Issue a license for every GPU of the cluster and upload it."""
+    gpus = cluster.gpu_list(paths)
+    file = deploy.issue_license(paths, gpus, paths.run / "license-demo.dat")
+    say(f"  {len(gpus.splitlines())} GPUs: {deploy.upload_license(paths, file).strip().splitlines()[0]}")
+
+
+def status(paths: Paths) -> dict[str, object]:
+    """Return the status of the demo's service."""
+    text = kubectl(paths, "-n", NAMESPACE, "get", "llm", SERVICE, "-o", "json")
+    found: dict[str, object] = json.loads(text).get("status", {})
+    return found
+
+
+def show_plan(paths: Paths) -> None:
+    """Wait for the plan, which stands before any GPU is taken, and print it."""
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while time.monotonic() < deadline:
+        plan = status(paths).get("plan")
+        if isinstance(plan, dict):
+            gpus = f"{plan.get('gpus')} × {plan.get('gpuType') or 'GPU'}"
+            say(
+                f"  plan: {gpus}, TP {plan.get('tp')}, context {plan.get('maxModelLen')}, {plan.get('requiredGiB')} GiB"
+            )
+            for reason in plan.get("because", []):
+                say(f"        {reason}")
+            return
+        time.sleep(1)
+    raise BedError(f"no plan within {READY_TIMEOUT_S} s: kubectl describe llm {SERVICE}")
+
+
+def wait_ready(paths: Paths) -> None:
+    """Wait for Ready with a live line that tells the reason and the message."""
+    started, last = time.monotonic(), ""
+    while time.monotonic() - started < READY_TIMEOUT_S:
+        ready = ready_condition(status(paths))
+        line = f"{ready.get('reason', 'Pending')}: {ready.get('message', '')}"
+        if line != last:
+            say(f"  {time.monotonic() - started:4.0f} s  {line[:200]}")
+            last = line
+        if ready.get("status") == "True":
+            return
+        time.sleep(1)
+    raise BedError(f"{SERVICE} was not ready within {READY_TIMEOUT_S} s ({last}): kubectl describe llm {SERVICE}")
+
+
+def ready_condition(found: dict[str, object]) -> dict[str, str]:
+    """Return the Ready condition of a status, or an empty one."""
+    conditions = found.get("conditions")
+    rows: list[dict[str, str]] = conditions if isinstance(conditions, list) else []
+    return next((row for row in rows if row.get("type") == "Ready"), {})
+
+
+def ask(paths: Paths, question: str) -> None:
+    """Ask one question through the Service's OpenAI API and stream the answer to the terminal."""
+    with forward(paths, NAMESPACE, f"svc/{SERVICE}", 8501) as url:
+        say(f"  {question}")
+        chat(url, question, "--max-tokens", "64", "--temperature", "0")
+
+
+def chat(url: str, *words: str) -> None:
+    """Run our chat client against a base URL, on this terminal."""
+    command = [str(Path(sys.executable).parent / "windlass"), "chat", "--server", url, *words]
+    if subprocess.run(command, check=False).returncode:
+        raise BedError(f"the chat client failed; the service answers at {url}/v1 while `make chat` runs.")
+
+
+def talk(paths: Paths) -> None:
+    """Open an interactive chat with the demo's service."""
+    with forward(paths, NAMESPACE, f"svc/{SERVICE}", 8501) as url:
+        chat(url)
+
+
+def delete(paths: Paths) -> None:
+    """Delete the demo: service, charts, cluster, engine; caches stay for the next time."""
+    if not daemon.answers(paths):
+        return
+    if succeeds([paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s", "get", "ns"]):
+        kubectl(paths, "delete", "llm", "--all", "--all-namespaces", "--ignore-not-found", "--timeout=60s")
+    cluster.delete(paths)
+    daemon.stop(paths)
