@@ -1,0 +1,50 @@
+{{- /* One name for everything: clients look for the service under it. */ -}}
+{{- define "license-server.name" -}}windlass-license-server{{- end -}}
+
+{{- define "license-server.selector" -}}
+app.kubernetes.io/name: {{ include "license-server.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "license-server.labels" -}}
+{{ include "license-server.selector" . }}
+app.kubernetes.io/part-of: windlass
+app.kubernetes.io/component: license-server
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "license-server.image" -}}
+{{- $name := printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- with .Values.global.repository }}{{ printf "%s/" . }}{{ end }}{{ $name }}
+{{- end -}}
+
+{{- /* The Secret that holds the admin token; empty when none is asked for. */ -}}
+{{- define "license-server.adminSecret" -}}
+{{- if .Values.auth.existingSecret -}}
+{{- if .Values.auth.adminToken }}{{ fail "auth.adminToken and auth.existingSecret are both set; keep one of them" }}{{ end -}}
+{{ .Values.auth.existingSecret }}
+{{- else if or (kindIs "invalid" .Values.auth.adminToken) .Values.auth.adminToken -}}
+{{ include "license-server.name" . }}-admin
+{{- end -}}
+{{- end -}}
+
+{{- define "license-server.adminSecretKey" -}}
+{{- if .Values.auth.existingSecret }}{{ .Values.auth.existingSecretKey }}{{ else }}token{{ end -}}
+{{- end -}}
+
+{{- define "license-server.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "license-server.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
