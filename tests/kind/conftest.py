@@ -1,0 +1,116 @@
+"""The cluster of the end-to-end scenarios: brought up when absent, and taken down again when this run started it.
+
+`WINDLASS_KEEP=1` keeps it for the next run. Everything here goes through kubectl, as a user would.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from windlass_testbed import cluster, daemon, demo, deploy, machine
+from windlass_testbed.errors import BedError
+from windlass_testbed.paths import Paths, paths
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.kind)
+
+
+def wait_for(what: str, probe: Callable[[], Any], timeout_s: float = 60) -> Any:
+    """Return the first true value of `probe`; fail with what was waited for and what was seen last."""
+    deadline, seen = time.monotonic() + timeout_s, None
+    while time.monotonic() < deadline:
+        seen = probe()
+        if seen:
+            return seen
+        time.sleep(0.5)
+    pytest.fail(f"waited {timeout_s:.0f} s for {what}; last seen: {seen!r}")
+
+
+@dataclass(frozen=True)
+class Bed:
+    """The cluster with Windlass installed, and the few words that the scenarios say to it."""
+
+    paths: Paths
+    images: deploy.Deployed
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        return cluster.kubectl(self.paths, *words, stdin=stdin)
+
+    def get(self, namespace: str, kind: str, name: str) -> dict[str, Any]:
+        return json.loads(self.kubectl("-n", namespace, "get", kind, name, "-o", "json"))
+
+    def items(self, namespace: str, kinds: str, *words: str) -> list[dict[str, Any]]:
+        return json.loads(self.kubectl("-n", namespace, "get", kinds, "-o", "json", *words))["items"]
+
+    def apply(self, namespace: str, name: str, **spec: Any) -> None:
+        model = spec.pop("model", {"id": "demo", "source": {"pvc": {"claimName": "models", "path": "demo"}}})
+        body = {
+            "apiVersion": "serving.windlass.dev/v1alpha1",
+            "kind": "LLMService",
+            "metadata": {"name": name},
+            "spec": {"model": model, "resources": {"cpu": "300m", "memory": "3Gi"}, **spec},
+        }
+        self.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(body))
+
+    def condition(self, namespace: str, name: str, kind: str) -> dict[str, str]:
+        rows = self.get(namespace, "llm", name).get("status", {}).get("conditions", [])
+        return next((row for row in rows if row["type"] == kind), {})
+
+    def reason(self, namespace: str, name: str, *reasons: str, timeout_s: float = 90) -> dict[str, str]:
+        """Wait until Ready has one of the reasons and return the condition."""
+
+        def probe() -> dict[str, str] | None:
+            ready = self.condition(namespace, name, "Ready")
+            return ready if ready.get("reason") in reasons else None
+
+        try:
+            return wait_for(f"Ready reason {reasons} of {name}", probe, timeout_s)
+        except BaseException:
+            print(self.kubectl("-n", namespace, "describe", "llm", name))
+            print(self.kubectl("-n", namespace, "get", "all,events", "-o", "wide"))
+            raise
+
+    def ready(self, namespace: str, name: str, timeout_s: float = 400) -> None:
+        self.reason(namespace, name, "Running", timeout_s=timeout_s)
+
+    def license(self, gpus: str) -> str:
+        return deploy.upload_license(
+            self.paths, deploy.issue_license(self.paths, gpus, self.paths.run / "license-e2e.dat")
+        )
+
+
+@pytest.fixture(scope="session")
+def bed() -> Iterator[Bed]:
+    where = paths()
+    machine.ensure_packages()
+    ours = not daemon.answers(where)
+    try:
+        machine.check(where)
+        deployed = deploy.bring_up(where)
+        deploy.install_charts(where, deployed)
+        deploy.make_model(where)
+        yield Bed(where, deployed)
+    except BedError as error:
+        pytest.fail(str(error))
+    finally:
+        if ours and not os.environ.get("WINDLASS_KEEP"):
+            demo.delete(where)
+
+
+@pytest.fixture(scope="module")
+def namespace(bed: Bed, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the module's own with a claim on the models, deleted at the end."""
+    name = request.module.__name__.rpartition(".")[2].replace("_", "-")
+    bed.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=90s")
+    bed.kubectl("delete", "pv", f"windlass-models-{name}", "--ignore-not-found", "--timeout=30s")
+    bed.kubectl("create", "namespace", name)
+    deploy.models_volume(bed.paths, name)
+    yield name
+    bed.kubectl("delete", "namespace", name, "--timeout=120s")
+    bed.kubectl("delete", "pv", f"windlass-models-{name}", "--timeout=30s")

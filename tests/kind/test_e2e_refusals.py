@@ -1,0 +1,89 @@
+"""Bad input on a real cluster: one clear sentence, no crash loop, no GPU taken."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from windlass_testbed.errors import BedError
+
+
+def source(path):
+    return {"id": "demo", "source": {"pvc": {"claimName": "models", "path": path}}}
+
+
+def no_server_pod(bed, namespace):
+    return not bed.items(namespace, "pods", "-l", "app.kubernetes.io/component=server")
+
+
+def test_a_wrong_path_is_told_with_what_is_there(bed, namespace):
+    bed.apply(namespace, "wrong-path", model=source("dmeo"))
+    ready = bed.reason(namespace, "wrong-path", "PathNotFound")
+    assert "dmeo" in ready["message"]
+    assert "demo" in ready["message"].replace("dmeo", "")
+    assert no_server_pod(bed, namespace)
+
+
+def test_a_folder_without_config_is_told(bed, namespace):
+    folder = Path(bed.paths.run / "models" / "empty-model")
+    folder.mkdir(exist_ok=True)
+    (folder / "readme.txt").write_text("no model here")
+    bed.apply(namespace, "no-config", model=source("empty-model"))
+    ready = bed.reason(namespace, "no-config", "ConfigMissing")
+    assert "config.json" in ready["message"]
+    assert no_server_pod(bed, namespace)
+
+
+def test_more_gpus_than_any_node_has_are_refused_with_what_there_is(bed, namespace):
+    bed.apply(namespace, "too-many", resources={"gpus": 64})
+    ready = bed.reason(namespace, "too-many", "NotEnoughGpus")
+    assert "64" in ready["message"]
+    assert "8" in ready["message"]
+    assert no_server_pod(bed, namespace)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"engine": {"quantization": "magic"}}, "quantization"),
+        ({"engine": {"quantization": "ifq_nf4", "dtype": "bfloat16"}}, "float16"),
+        ({"model": {"id": "demo", "source": {}}}, "exactly one"),
+        ({"replicas": -1}, "replicas"),
+    ],
+    ids=["unknown quantization", "nf4 with bfloat16", "no source", "negative replicas"],
+)
+def test_the_api_server_refuses_in_our_words(bed, namespace, spec, words):
+    with pytest.raises(BedError, match=words):
+        bed.apply(namespace, "refused", **spec)
+
+
+def test_broken_yaml_is_refused_by_kubectl(bed, namespace):
+    with pytest.raises(BedError, match=r"yaml|YAML"):
+        bed.kubectl("-n", namespace, "apply", "-f", "-", stdin="apiVersion: [\nkind: LLMService\n")
+
+
+def test_a_corrected_path_heals(bed, namespace):
+    bed.apply(namespace, "wrong-path", model=source("demo"), resources={"gpus": 64})
+    bed.reason(namespace, "wrong-path", "NotEnoughGpus")
+
+
+def test_a_foreign_license_file_changes_nothing(bed):
+    other = bed.paths.run / "other-keys"
+    tool = Path(__import__("sys").executable).parent / "windlass-license"
+    subprocess.run([tool, "keygen", "--out", other], check=False, capture_output=True)
+    listing, file = bed.paths.run / "foreign.gpus", bed.paths.run / "foreign.dat"
+    listing.write_text("GPU 0: NVIDIA L20 (UUID: GPU-11111111-2222-3333-4444-555555555555)\n")
+    file.unlink(missing_ok=True)
+    words = ["issue", "--gpus", listing, "--customer", "x", "--appid", "1", "--expires", "2036-01-01T00:00:00+00:00"]
+    subprocess.run([tool, *words, "--max-concurrent", "0", "--key", other / "private.pem", "--out", file], check=True)
+    from windlass_testbed import deploy
+
+    with pytest.raises(BedError, match="key"):
+        deploy.upload_license(bed.paths, file)
+
+
+def test_nothing_crashed_on_the_way(bed, namespace):
+    pods = bed.items("windlass-system", "pods")
+    restarts = sum(s["restartCount"] for pod in pods for s in pod["status"].get("containerStatuses", []))
+    assert restarts == 0
+    assert json.dumps([p["status"]["phase"] for p in pods]).count("Running") >= 1
