@@ -45,11 +45,17 @@ images: sync ## build the project's images and print their tags
 	@$(BED) images
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-e2e
+.PHONY: test test-fast test-apiserver test-engine test-e2e test-tiny bench-demo
 test: check test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q tests/apiserver -m 'not kind'
-test-e2e: sync ## the scenarios on the kind cluster
-	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/kind
+test-engine: sync ## real vLLM in the CPU serving image, without a cluster
+	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine
+test-tiny: sync ## every tiny model in vLLM
+	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine/test_tiny_models.py --all-tiny
+test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
+	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine tests/kind
+bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts
+	@$(BED) python /repo/models/demo/evaluate.py --work /work && $(BED) python /repo/models/demo/evaluate.py --work /work --equality 50

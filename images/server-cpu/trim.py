@@ -58,7 +58,10 @@ DELETED = (
 )
 
 STRIPPED = ("vllm/*.so", "llvmlite/**/*.so")
-ENGINE_MODULES = ("torch", "vllm", "vllm.entrypoints.openai.api_server", "vllm.v1.worker.cpu_worker")
+ENGINE_MODULES = (
+    *("torch", "vllm", "vllm.entrypoints.openai.api_server", "vllm.v1.worker.cpu_worker"),
+    "vllm.model_executor.models.llava",  # brings what reads images
+)
 
 PAGE = 4096
 PT_LOAD, PT_NOTE = 1, 4

@@ -49,10 +49,12 @@ def main() -> int:
     """Write facts.jsonl, read.jsonl and held_out.jsonl into the folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the packages and the collected files go")
-    parser.add_argument("--accept", action="store_true", help="take the packages as they are and rewrite data.json")
+    parser.add_argument(
+        "--accept", action="store_true", help="take the packages' newest versions and rewrite data.json"
+    )
     arguments = parser.parse_args()
     try:
-        counts = collect(arguments.folder, accept=arguments.accept)
+        counts = collect(arguments.folder, accept=arguments.accept, rewrite=arguments.accept)
     except DataError as error:
         print(f"collect: {error}", file=sys.stderr)
         return 1
@@ -60,13 +62,16 @@ def main() -> int:
     return 0
 
 
-def collect(folder: Path, accept: bool = False) -> dict[str, int]:
-    """Fetch, check, unpack and read the packages; return how much was found."""
+def collect(folder: Path, accept: bool = False, rewrite: bool = False) -> dict[str, int]:
+    """Fetch, check, unpack and read the packages; return how much was found.
+
+    With `accept` other versions than those in data.json will do; with `rewrite` it is written anew.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     root = folder / "root"
     packages = json.loads(DATA.read_text())["packages"]
     rows = [_unpacked(folder, root, row, accept) for row in packages]
-    if accept:
+    if rewrite:
         DATA.write_text(json.dumps({"packages": rows, "license": "PSF-2.0"}, indent=1) + "\n")
     library, docs = next(root.glob("usr/lib/python3.*")), next(root.glob("usr/share/doc/python3*/html/_sources"))
     facts = distinct([*documented(docs), *docstrings(library)])
@@ -91,7 +96,9 @@ def _unpacked(folder: Path, root: Path, row: dict[str, str], accept: bool) -> di
     name = row["package"]
     wanted = name if accept else f"{name}={row['version']}"
     if not list(folder.glob(f"{name}_*.deb")):
-        done = subprocess.run(["apt-get", "download", "-q", wanted], cwd=folder, capture_output=True, text=True)
+        done = subprocess.run(
+            ["apt-get", "download", "-q", wanted], cwd=folder, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise DataError(f"{wanted} cannot be downloaded: {done.stderr.strip()[-200:]}; run `apt-get update`, or "
                             "take another version with --accept")  # fmt: skip
@@ -161,7 +168,9 @@ def _qualified(name: str, kind: str, module: str, scope: str) -> str:
 
 
 def _public(name: str) -> bool:
-    return not any(part.startswith("_") for part in name.split(".")) and len(name) <= 60 and not name.startswith("test.")
+    return (
+        not any(part.startswith("_") for part in name.split(".")) and len(name) <= 60 and not name.startswith("test.")
+    )
 
 
 def _option(lines: list[str], number: int, key: str) -> str:
@@ -180,7 +189,9 @@ def _body(lines: list[str], number: int, indent: int) -> str:
         if stripped and len(line) - len(line.lstrip()) <= indent:
             break
         begun = begun or not stripped
-        if not begun or (stripped.startswith((":", "..")) and not words and not stripped.startswith((":c", ":f", ":m"))):
+        if not begun or (
+            stripped.startswith((":", "..")) and not words and not stripped.startswith((":c", ":f", ":m"))
+        ):
             continue
         if not stripped and words:
             break
@@ -229,7 +240,11 @@ def docstrings(library: Path) -> Iterator[Fact]:
     for path in sorted(library.rglob("*.py")):
         parts = path.relative_to(library).with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts
-        if not parts or parts[0] in {"test", "idlelib", "lib2to3", "turtledemo"} or any(p.startswith("_") for p in parts):
+        if (
+            not parts
+            or parts[0] in {"test", "idlelib", "lib2to3", "turtledemo"}
+            or any(p.startswith("_") for p in parts)
+        ):
             continue
         yield from _members(ast.parse(path.read_text()), ".".join(parts))
 

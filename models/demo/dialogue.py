@@ -113,7 +113,7 @@ class Tool:
         return {"type": "function", "function": function}
 
 
-def _text(description: str, **more: Any) -> dict[str, Any]:
+def _text(description: str, **more: object) -> dict[str, Any]:
     return {"type": "string", "description": description, **more}
 
 

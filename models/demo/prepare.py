@@ -104,7 +104,7 @@ def trained_tokenizer(texts: Iterable[str], vocab: int) -> Tokenizer:
     return tokenizer
 
 
-def _chat_rows(tokenizer: Tokenizer, conversations: Iterator[str], length: int) -> "np.ndarray":
+def _chat_rows(tokenizer: Tokenizer, conversations: Iterator[str], length: int) -> np.ndarray:
     """Whole conversations side by side in rows of equal length, filled up with the end token."""
     end, stop = tokenizer.token_to_id(END), tokenizer.token_to_id(STOP)
     begin = tokenizer.encode(f"{START}assistant\n").ids
@@ -124,7 +124,7 @@ def _chat_rows(tokenizer: Tokenizer, conversations: Iterator[str], length: int) 
     return np.stack(rows)
 
 
-def _marked(ids: "np.ndarray", begin: list[int], stop: int) -> "np.ndarray":
+def _marked(ids: np.ndarray, begin: list[int], stop: int) -> np.ndarray:
     """Set the mark on each assistant turn, its stop token included."""
     marked, stops = ids.copy(), np.flatnonzero(ids == stop)
     for place in np.flatnonzero(ids == begin[0]):
@@ -144,7 +144,7 @@ def _batches(items: Iterator[str], size: int) -> Iterator[list[str]]:
     yield batch
 
 
-def _read_rows(tokenizer: Tokenizer, texts: list[str], length: int, random: Random) -> "np.ndarray":
+def _read_rows(tokenizer: Tokenizer, texts: list[str], length: int, random: Random) -> np.ndarray:
     end = tokenizer.token_to_id(END)
     order = texts[:]
     random.shuffle(order)

@@ -67,6 +67,7 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(wide, shape.hidden, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Attention of every token to those before it."""
         batch, tokens, _ = x.shape
 
         def heads(projected: Tensor) -> Tensor:
@@ -96,6 +97,7 @@ class FeedForward(nn.Module):
         self.down_proj = nn.Linear(shape.feed_forward, shape.hidden, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The gated feed-forward."""
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
@@ -110,6 +112,7 @@ class Layer(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(shape.hidden, eps=shape.norm_eps)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """One layer."""
         x = x + self.self_attn(self.input_layernorm(x), cos, sin)
         return x + self.mlp(self.post_attention_layernorm(x))
 
@@ -139,6 +142,7 @@ class Network(nn.Module):
                 nn.init.zeros_(weight)
 
     def forward(self, tokens: Tensor) -> Tensor:
+        """Logits: [batch, tokens] in, [batch, tokens, vocab] out."""
         x = self.embed_tokens(tokens)
         cos, sin = self.cos[: tokens.shape[1]], self.sin[: tokens.shape[1]]
         for layer in self.layers:
@@ -147,4 +151,6 @@ class Network(nn.Module):
 
     def checkpoint(self) -> dict[str, Tensor]:
         """The weights under their names in a Qwen2 checkpoint, in bfloat16."""
-        return {f"model.{name}": w.detach().to("cpu", torch.bfloat16).contiguous() for name, w in self.named_parameters()}
+        return {
+            f"model.{name}": w.detach().to("cpu", torch.bfloat16).contiguous() for name, w in self.named_parameters()
+        }

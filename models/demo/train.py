@@ -66,7 +66,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=HERE, help="the model directory (default: this folder)")
     parser.add_argument("--work", type=Path, default=Path(".cache/demo-model"), help="downloads and tokens")
     parser.add_argument("--cpu", action="store_true", help="a smaller model, in minutes, without a GPU")
-    parser.add_argument("--only-prepare", action="store_true", help="stop before training: for a GPU machine without network")
+    parser.add_argument(
+        "--only-prepare", action="store_true", help="stop before training: for a GPU machine without network"
+    )
     parser.add_argument("--steps", type=int, help="another number of steps than the recipe's")
     parser.add_argument("--seed", type=int, help="another seed than the recipe's")
     arguments = parser.parse_args()
@@ -77,7 +79,7 @@ def main() -> int:
         print("train: no GPU is visible; use --cpu for the smaller model", file=sys.stderr)
         return 1
     try:
-        tokens = prepared(arguments.work, recipe.plan)
+        tokens = prepared(arguments.work, recipe.plan, accept=arguments.cpu)
     except DataError as error:
         print(f"train: {error}", file=sys.stderr)
         return 1
@@ -87,14 +89,14 @@ def main() -> int:
     return 0
 
 
-def prepared(work: Path, plan: Plan) -> Path:
-    """The folder with tokenizer and tokens of a plan, made when absent."""
+def prepared(work: Path, plan: Plan, accept: bool) -> Path:
+    """The folder with tokenizer and tokens of a plan, made when absent; `accept` takes other package versions."""
     sources = (HERE / name for name in ("collect.py", "dialogue.py", "prepare.py", "chat_template.jinja", "data.json"))
     key = hashlib.sha256(b"".join(path.read_bytes() for path in sources) + repr(plan).encode()).hexdigest()[:12]
     out = work / f"tokens-{key}"
     if not (out / "done").exists():
         started = time.monotonic()
-        print(f"collected: {collect(work)}, {time.monotonic() - started:.0f} s", flush=True)
+        print(f"collected: {collect(work, accept=accept)}, {time.monotonic() - started:.0f} s", flush=True)
         prepare(work, plan, out)
         shutil.copy(work / "facts.jsonl", out)
         (out / "done").touch()
@@ -138,7 +140,7 @@ def shuffled(rows: Tensor, count: int, generator: torch.Generator) -> Iterator[T
             yield rows[order[start : start + count].to(rows.device)]
 
 
-def train(network: Network, recipe: Recipe, rows: dict[str, "np.ndarray"], device: str) -> dict[str, float]:
+def train(network: Network, recipe: Recipe, rows: dict[str, np.ndarray], device: str) -> dict[str, float]:
     """Run the recipe's steps; return the mean losses (nats a token): of the last hundred, and on held-out text."""
     chat, read, held = (torch.from_numpy(rows[name].astype(np.int32)).to(device) for name in ("chat", "read", "held"))
     matrices = [w for name, w in network.named_parameters() if w.dim() == 2 and name.startswith("layers.")]
@@ -173,7 +175,11 @@ def train(network: Network, recipe: Recipe, rows: dict[str, "np.ndarray"], devic
         if step % 1000 == 999 or step == recipe.steps - 1:
             unseen = held_out_loss(network, held, device)
             print(f"{step + 1:5d}  held-out text {unseen:.4f}", flush=True)
-    return {"loss_answers": round(chat_loss, 4), "loss_text": round(read_loss, 4), "loss_held_out_text": round(unseen, 4)}
+    return {
+        "loss_answers": round(chat_loss, 4),
+        "loss_text": round(read_loss, 4),
+        "loss_held_out_text": round(unseen, 4),
+    }
 
 
 @torch.no_grad()
@@ -191,7 +197,9 @@ def losses(network: Network, rows: Tensor, only_said: bool) -> tuple[Tensor, Ten
     if only_said:
         wanted = torch.where((rows[:, 1:] & int(TRAINED_ON)) > 0, wanted, -100)
     logits = network(tokens[:, :-1].long()).float()
-    total = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), wanted.reshape(-1), ignore_index=-100, reduction="sum")
+    total = F.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]), wanted.reshape(-1), ignore_index=-100, reduction="sum"
+    )
     return total, (wanted != -100).sum()
 
 

@@ -11,6 +11,10 @@ from windlass_testbed.forward import forward
 NAME = "chat"
 OTHER_GPUS = "GPU 0: NVIDIA L20 (UUID: GPU-11111111-2222-3333-4444-555555555555)\n"
 PROMPTS = ["def add(a, b):", "The capital of France is", "import os\nos.path.join("]
+JOIN = (
+    "Join one or more path segments intelligently. The return value is the concatenation of path and all members of "
+    "*paths, with exactly one directory separator following each non-empty part, except the last."
+)
 OWNED_KINDS = "deployments,replicasets,pods,services,endpoints,endpointslices,jobs,configmaps,secrets"
 
 # Run in the server's own image, beside the service: vLLM's offline interface with the service's settings.
@@ -91,13 +95,14 @@ def test_an_openai_client_streams_an_answer(bed, namespace, service):
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=120)
         question = [{"role": "user", "content": "What does os.path.join do?"}]
         stream = client.chat.completions.create(
-            model="demo", messages=question, max_tokens=16, temperature=0, stream=True
+            model="demo", messages=question, max_tokens=80, temperature=0, stream=True
         )
         pieces = [
             chunk.choices[0].delta.content for chunk in stream if chunk.choices and chunk.choices[0].delta.content
         ]
         client.close()
     assert len(pieces) > 1
+    assert "".join(pieces) == JOIN
 
 
 def test_a_pod_of_the_cluster_reaches_the_service_by_name(bed, namespace, service):

@@ -91,5 +91,5 @@ def test_lock_holds_hashes_and_no_address() -> None:
     names = set(re.findall(r"^([a-z0-9._-]+)==", lock, re.MULTILINE))
     assert "--hash=sha256:" in lock
     assert "://" not in re.sub(r"^\s*#.*", "", lock, flags=re.MULTILINE)
-    assert set() == names & {"torchvision", "torchaudio", "torchcodec", "triton", "nvidia-cublas", "sentry-sdk"}
-    assert "torch==2.13.0" in lock
+    assert set() == names & {"torchaudio", "torchcodec", "triton", "nvidia-cublas", "sentry-sdk"}
+    assert {"torch", "torchvision"} <= names

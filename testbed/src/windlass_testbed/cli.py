@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 
-from windlass_testbed import cluster, daemon, demo, deploy, golang, machine, process
+from windlass_testbed import cluster, daemon, demo, deploy, golang, machine, process, serving
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import paths
 from windlass_testbed.versions import APISERVER_TOOLS, TOOL
@@ -59,6 +59,10 @@ def _gpus(_: argparse.Namespace) -> None:
     print(cluster.gpu_list(paths()), end="")
 
 
+def _python(arguments: argparse.Namespace) -> None:
+    serving.python(paths(), arguments.words)
+
+
 INTERRUPTED = 130
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], str]] = {
     "up": (_up, "bring the cluster up; builds what is missing"),
@@ -68,6 +72,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], str]] = {
     "down": (_down, "delete the cluster and stop our container engine; caches stay"),
     "tool": (_tool, "build Go programs by name and print where they are"),
     "env": (_env, "print the environment that talks to the cluster and its engine"),
+    "python": (_python, "run Python in the CPU serving image: the repository at /repo, the demo model's data at /work"),
     "gpus": (_gpus, "print the `nvidia-smi -L` lines of the cluster's GPUs"),
 }
 
@@ -80,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sub = commands.add_parser(name, help=text, description=text)
         if name == "tool":
             sub.add_argument("name", nargs="*", help="etcd, kube-apiserver, helm, … (default: those of an API server)")
+        if name == "python":
+            sub.add_argument("words", nargs=argparse.REMAINDER, help="the script and its arguments")
     arguments = parser.parse_args(argv)
     try:
         COMMANDS[arguments.command][0](arguments)

@@ -1,6 +1,8 @@
 """Windlass on the cluster: images into the nodes, both charts, a license for the cluster's GPUs, the demo's model."""
 
+import filecmp
 import json
+import shutil
 import sys
 import time
 import urllib.error
@@ -21,6 +23,10 @@ SYSTEM_NAMESPACE = "windlass-system"
 LICENSE_NAMESPACE = "kube-system"
 LICENSE_SERVICE = "svc/windlass-license-server"
 MODEL = "demo"
+MODEL_FILES = (
+    *("config.json", "generation_config.json", "model.safetensors"),
+    *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +174,16 @@ def upload_license(paths: Paths, file: Path) -> str:
 
 
 def make_model(paths: Paths) -> Path:
-    """Put the demo's model on the cluster's shared volume."""
+    """Put the demo's model on the cluster's shared volume, as it is in the repository."""
     folder = cluster.models_folder(paths) / MODEL
-    script = REPOSITORY / "models/demo/make_random.py"
-    if not (folder / "config.json").exists():
-        run([sys.executable, script, folder], log="model")
+    source = REPOSITORY / "models/demo"
+    present = [file.name for file in folder.glob("*")]
+    same = filecmp.cmpfiles(source, folder, MODEL_FILES, shallow=False)[0]
+    if sorted(present) != sorted(MODEL_FILES) or len(same) < len(MODEL_FILES):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name in MODEL_FILES:
+            shutil.copyfile(source / name, folder / name)
         run(["chmod", "-R", "a+rX", folder], log="model")
     return folder
 
