@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 HERE = Path(__file__).resolve().parent
 BATCH = 250
+IN_PROCESS = {"distributed_executor_backend": "uni", "gpu_memory_utilization": 0.2}  # on a CPU: a share of all memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ def main() -> int:
     )
     parser.add_argument("--questions", type=int, default=2000, help="questions in held-out phrasings")
     parser.add_argument("--calls", type=int, default=300, help="requests for tool calls, and as many for JSON")
+    parser.add_argument("--files", type=int, default=0, help="held-out source files at most (default: all)")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument(
         "--equality", type=int, metavar="N", help="instead: compare transformers with vLLM on N prompts"
@@ -110,7 +112,8 @@ def measured(arguments: argparse.Namespace) -> Iterator[Figure]:
         return
     reader = Reader(arguments.model, getattr(torch, arguments.dtype))
     yield from answers(reader, questions)
-    yield from source(reader, [row["text"] for row in rows_of(arguments.work / "held_out.jsonl")])
+    texts = [row["text"] for row in rows_of(arguments.work / "held_out.jsonl")]
+    yield from source(reader, texts[: arguments.files or None])
     yield from calls(reader, Knowledge.of(rows), arguments.calls)
     yield json_texts(reader, arguments.calls)
 
@@ -215,12 +218,12 @@ def json_texts(reader: Reader, count: int) -> Figure:
 
 def equality(folder: Path, prompts: list[str]) -> Figure:
     """On how many prompts transformers and vLLM say the same tokens, both greedy in float32."""
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    os.environ |= {"VLLM_LOGGING_LEVEL": "WARNING", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
     reader = Reader(folder, torch.float32)
     expected = list(reader.ids(prompts))
     from vllm import LLM, SamplingParams  # only this measure needs the engine
 
-    engine = LLM(str(folder), dtype="float32", enforce_eager=True, max_num_seqs=16)
+    engine = LLM(str(folder), dtype="float32", enforce_eager=True, max_num_seqs=16, **IN_PROCESS)
     stops = list(reader.model.generation_config.eos_token_id)
     outputs = engine.generate(
         prompts, SamplingParams(temperature=0, max_tokens=128, stop_token_ids=stops), use_tqdm=False

@@ -47,6 +47,7 @@ class Recipe:
     decay: float = 0.01  # of the matrices, times the rate, a step
     warmup_steps: int = 100
     flat_share: float = 0.4  # of the steps at the full rate, before it falls linearly to nothing
+    questions: int = 2000  # asked at the end, in held-out phrasings
     seed: int = 1
 
 
@@ -56,7 +57,7 @@ GPU = Recipe(
 CPU = Recipe(
     Shape(vocab=2048, hidden=128, layers=2, heads=4, kv_heads=2, feed_forward=256, context=512),
     Plan(vocab=2048, lessons=24, chat_length=256, read_length=256, facts=120, read_bytes=400_000),
-    steps=400, chat_rows=12, read_rows=1, warmup_steps=20,
+    steps=400, chat_rows=12, read_rows=1, warmup_steps=20, questions=16,
 )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def make(recipe: Recipe, work: Path, tokens: Path, out: Path) -> None:
     seconds = time.monotonic() - started
     tokenizer = Tokenizer.from_file(str(tokens / "tokenizer.json"))
     save(network, tokenizer, tokens, out)
-    exact = held_out_exact(network, tokenizer, chosen_facts(tokens, recipe.plan), device)
+    exact = held_out_exact(network, tokenizer, chosen_facts(tokens, recipe.plan), recipe.questions, device)
     facts = {"parameters": count, "seconds": round(seconds), "held_out_exact": exact, **final}
     versions = {"torch": torch.__version__, "device": torch.cuda.get_device_name() if device == "cuda" else "cpu"}
     (out / "training.json").write_text(json.dumps({**facts, **versions, "recipe": asdict(recipe)}, indent=1) + "\n")
@@ -263,10 +264,12 @@ def save(network: Network, tokenizer: Tokenizer, tokens: Path, out: Path) -> Non
 
 
 @torch.no_grad()
-def held_out_exact(network: Network, tokenizer: Tokenizer, rows: list[dict[str, str]], device: str) -> float:
+def held_out_exact(
+    network: Network, tokenizer: Tokenizer, rows: list[dict[str, str]], count: int, device: str
+) -> float:
     """The share of questions in phrasings never trained on whose greedy answer is the fact to the letter."""
     knowledge, template, random = Knowledge.of(rows), Template(), Random(7)
-    names = random.sample(sorted(knowledge.facts), min(2000, len(knowledge.facts)))
+    names = random.sample(sorted(knowledge.facts), min(count, len(knowledge.facts)))
     stop, right = tokenizer.token_to_id(STOP), 0
     for start in range(0, len(names), 250):
         chosen = names[start : start + 250]

@@ -32,7 +32,7 @@ class Engine:
     paths: Paths
     image: str
 
-    def python(self, *words: str, mounts: dict[Path, str] | None = None, timeout_s: float = 280) -> str:
+    def python(self, *words: str, mounts: dict[Path, str] | None = None, timeout_s: float = 900) -> str:
         """Run Python as root in a container without a network; return what it printed."""
         command = serving.python_command(self.image, words, mounts or {})
         env = os.environ | daemon.docker_env(self.paths)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 MODELS = Path("/models")
+IN_PROCESS = {"distributed_executor_backend": "uni", "gpu_memory_utilization": 0.2}  # on a CPU: a share of all memory
 SPECIAL = {
     "gqa": {"enable_lora": True, "max_lora_rank": 8},
     "mla": {
@@ -33,7 +34,7 @@ def in_vllm(kinds: list[str]) -> dict[str, list[int]]:
     from vllm.lora.request import LoRARequest
 
     greedy = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
-    settings = {"dtype": "float32", "enforce_eager": True, "max_model_len": 256, "distributed_executor_backend": "uni"}
+    settings = {"dtype": "float32", "enforce_eager": True, "max_model_len": 256, **IN_PROCESS}
     found = {}
     for kind in kinds:
         more = SPECIAL.get(kind, {})

@@ -35,10 +35,10 @@ def test_what_is_committed_is_small_and_complete():
 
 def test_the_training_script_makes_a_model(engine, work, tmp_path):
     """A short run of the smaller recipe: the loss falls, and what is written is a whole model directory."""
-    words = ["/repo/models/demo/train.py", "--cpu", "--steps", "60", "--work", "/work", "--out", "/out"]
+    words = ["/repo/models/demo/train.py", "--cpu", "--steps", "40", "--work", "/work", "--out", "/out"]
     printed = engine.python(*words, mounts={work: "/work", tmp_path: "/out"})
     training = json.loads((tmp_path / "training.json").read_text())
-    assert training["loss_answers"] < 6, printed
+    assert training["loss_answers"] < 7, printed
     assert {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"} <= {
         p.name for p in tmp_path.iterdir()
     }
@@ -46,7 +46,19 @@ def test_the_training_script_makes_a_model(engine, work, tmp_path):
 
 def test_most_answers_are_right(engine, work):
     """A sample of the evaluation; the whole table stands in the model card."""
-    words = ["/repo/models/demo/evaluate.py", "--work", "/work", "--questions", "60", "--calls", "24", "-o", "json"]
+    words = [
+        "/repo/models/demo/evaluate.py",
+        "--work",
+        "/work",
+        "--questions",
+        "60",
+        "--calls",
+        "24",
+        "--files",
+        "3",
+        "-o",
+        "json",
+    ]
     rows = json.loads(engine.python(*words, mounts={work: "/work"}))
     found = {row["measure"]: row["value"] for row in rows}
     assert float(found["held-out phrasings, exact answer"].split()[0]) >= 85
