@@ -154,6 +154,7 @@ def main() -> int:
     parser.add_argument("out", type=Path, nargs="?", help="a folder; each kind becomes a folder in it")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help="which (default: all)")
     parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--base", type=Path, help="a model directory: the adapter is for that model instead of gqa")
     parser.add_argument("--list", action="store_true", help="print the kinds and what each is for")
     arguments = parser.parse_args()
     if arguments.list or not arguments.out:
@@ -161,14 +162,14 @@ def main() -> int:
         return 0 if arguments.list else parser.error("OUT is missing: a folder to write into")
     try:
         for name in arguments.kinds or [*KINDS, LORA]:
-            print(make(name, arguments.out, arguments.seed), flush=True)
+            print(make(name, arguments.out, arguments.seed, arguments.base), flush=True)
     except TinyError as error:
         print(f"tiny: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def make(name: str, out: Path, seed: int = 20) -> Path:
+def make(name: str, out: Path, seed: int = 20, base: Path | None = None) -> Path:
     """Write one kind into `out/name`, replacing what is there; return that folder."""
     folder = out / name
     if name != LORA and name not in KINDS:
@@ -176,7 +177,7 @@ def make(name: str, out: Path, seed: int = 20) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     if name == LORA:
-        adapter(folder, seed)
+        adapter(folder, seed, json.loads((base / "config.json").read_text()) if base else SIZES)
         return folder
     kind = KINDS[name]
     for file in TOKENIZER_FILES:
@@ -216,20 +217,20 @@ def drawn(name: str, like: Tensor, seed: int) -> Tensor:
     return torch.randn(like.shape, generator=generator) / math.sqrt(like.shape[-1])
 
 
-def adapter(folder: Path, seed: int) -> None:
-    """A LoRA adapter (peft's file names) for the attention of `gqa`."""
+def adapter(folder: Path, seed: int, sizes: dict[str, Any]) -> None:
+    """A LoRA adapter (peft's file names) for the attention of a model of these sizes."""
     modules = ("q_proj", "v_proj")
     config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": "gqa", "r": LORA_RANK,
               "lora_alpha": 2 * LORA_RANK, "lora_dropout": 0.0, "bias": "none", "target_modules": list(modules),
               "fan_in_fan_out": False, "inference_mode": True, "modules_to_save": None}  # fmt: skip
     _json(folder / "adapter_config.json", config)
-    head = SIZES["hidden_size"] // SIZES["num_attention_heads"]
-    sides = {"q_proj": SIZES["hidden_size"], "v_proj": head * SIZES["num_key_value_heads"]}
+    head = sizes["hidden_size"] // sizes["num_attention_heads"]
+    sides = {"q_proj": sizes["hidden_size"], "v_proj": head * sizes["num_key_value_heads"]}
     tensors: Tensors = {}
-    for layer in range(SIZES["num_hidden_layers"]):
+    for layer in range(sizes["num_hidden_layers"]):
         for module in modules:
             stem = f"base_model.model.model.layers.{layer}.self_attn.{module}"
-            for part, shape in (("lora_A", (LORA_RANK, SIZES["hidden_size"])), ("lora_B", (sides[module], LORA_RANK))):
+            for part, shape in (("lora_A", (LORA_RANK, sizes["hidden_size"])), ("lora_B", (sides[module], LORA_RANK))):
                 name = f"{stem}.{part}.weight"
                 tensors[name] = drawn(name, torch.empty(shape), seed).to(torch.bfloat16)
     save_file(tensors, str(folder / "adapter_model.safetensors"), metadata={"format": "pt"})

@@ -1,19 +1,26 @@
 """Tests inside the CPU serving image, without a cluster: real torch, transformers and vLLM."""
 
+import contextlib
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from windlass_testbed import daemon, serving
 from windlass_testbed.errors import BedError
-from windlass_testbed.paths import Paths, paths
+from windlass_testbed.paths import REPOSITORY, Paths, paths
 
 MARK = "RESULT "
+START_TIMEOUT_S = 300
+NETWORK = "windlass-engine-tests"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,6 +54,47 @@ class Engine:
         """Run Python and return the JSON of its last line that begins with RESULT."""
         lines = [line for line in self.python(*words, **options).splitlines() if line.startswith(MARK)]
         return json.loads(lines[-1].removeprefix(MARK))
+
+    @contextmanager
+    def serving(self, *words: str, mounts: dict[Path, str] | None = None, **variables: str) -> Iterator[str]:
+        """Run a start command of the image, wait until it answers, and yield its address on 127.0.0.1."""
+        docker = partial(daemon.docker, self.paths)
+        volumes = {str(REPOSITORY / "models/demo"): "/data/model:ro"}
+        volumes |= {str(path): target for path, target in (mounts or {}).items()}
+        flags = [word for source, target in volumes.items() for word in ("--volume", f"{source}:{target}")]
+        known = {"WINDLASS_LICENSE_REQUIRED": "false", "VLLM_CPU_KVCACHE_SPACE": "1", **variables}
+        flags += [word for name, value in known.items() for word in ("--env", f"{name}={value}")]
+        if NETWORK not in docker("network", "ls", "--format", "{{.Name}}").split():
+            docker("network", "create", NETWORK)  # our engine has no default bridge
+        flags += ["--network", NETWORK, "--publish", "127.0.0.1::8501", "--shm-size", "1g", "--entrypoint", words[0]]
+        name = docker("run", "--detach", *flags, self.image, *words[1:]).strip()
+        try:
+            ports = docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", name)
+            (port,) = json.loads(ports).get("8501/tcp") or pytest.fail(f"it ended at once:\n{self.log(name)}")
+            address = f"http://127.0.0.1:{port['HostPort']}"
+            self._wait(name, address)
+            yield address
+        finally:
+            docker("rm", "--force", name)
+
+    def _wait(self, name: str, address: str) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{address}/health", timeout=5).is_success:
+                    return
+            running = daemon.docker(self.paths, "inspect", "--format", "{{.State.Running}}", name).strip() == "true"
+            if not running:
+                break
+            time.sleep(1)
+        pytest.fail(f"the server did not answer:\n{self.log(name)}")
+
+    def log(self, name: str) -> str:
+        """The last lines of a container, of both streams."""
+        command = ["/usr/bin/docker", "logs", "--tail", "60", name]
+        env = os.environ | daemon.docker_env(self.paths)
+        done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+        return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="session")

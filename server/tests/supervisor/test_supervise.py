@@ -57,7 +57,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_serves_and_stops_when_told() -> None:
     """The phases go license, engine, serving; SIGTERM reaches the engine, and its exit code is ours."""
     facts = board()
-    supervisor = Supervisor(python(SERVES), facts, None)
+    served: list[str] = []
+    supervisor = Supervisor(python(SERVES), facts, None, lambda: served.append(facts.phase))
     work = asyncio.create_task(supervisor.run())
     await until(lambda: len(supervisor.output.lines) == 1)
     port = supervisor.output.lines[0].split()[1]
@@ -66,6 +67,7 @@ async def test_serves_and_stops_when_told() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     assert await work == 0
     assert [row["phase"] for row in facts.to_dict()["phases"]] == ["license", "engine"]
+    assert served == ["serving"]
 
 
 @pytest.mark.parametrize(
@@ -140,11 +142,14 @@ def test_facts_port() -> None:
     with FactsServer(facts, 0, "127.0.0.1") as server:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/windlass/facts") as response:
             shown = json.load(response)
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as response:
+            assert "windlass_serving 0" in response.read().decode().splitlines()
         with pytest.raises(urllib.request.HTTPError, match="404") as error:
             urllib.request.urlopen(f"http://127.0.0.1:{server.port}/")
         error.value.close()
         with pytest.raises(UsageError, match=r"cannot be opened.*set WINDLASS_FACTS_PORT"):
             FactsServer(facts, server.port, "127.0.0.1")
+    assert shown.pop("startup")["preread"]["state"] == "off"
     assert shown == {
         "version": 1,
         "service": "qwen",

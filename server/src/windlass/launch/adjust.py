@@ -6,11 +6,15 @@ A step never overrules what the user said where the engine could do it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from windlass.errors import UsageError
+from windlass.launch import templates
 from windlass.launch.flags import LENGTH_CUT_TOKENS
-from windlass.launch.model import Machine, ModelFiles, Setting
+from windlass.launch.model import DEFAULT, FROM_FILE, MATCH, Machine, ModelFiles, Setting
+from windlass.launch.templates import Row
 
 Settings: TypeAlias = dict[str, Setting]
 Changes: TypeAlias = tuple[Settings, list[str]]
@@ -20,7 +24,7 @@ BATCH_TOKENS_MIN = 2048
 FLOAT16_OVERFLOWS = ("gemma2", "gemma3", "gemma3_text", "glm4")
 """The engine refuses float16 for these model types."""
 KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"
-DEFAULT = "default"
+TEMPORARY = "/tmp"  # noqa: S108 - the one directory that a read-only container lets us write; TMPDIR moves it
 
 
 def _changed(name: str, value: str | int | bool, why: str) -> Changes:
@@ -32,6 +36,70 @@ def _forced(name: str, value: int | bool, why: str, said: Setting | None, told: 
     if said is None or said.source == DEFAULT:
         return _changed(name, value, why)
     return {name: Setting(name, value, "this machine", why)}, [f"--{name} {said.shown} ({said.source}) {told}"]
+
+
+def _template(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
+    row, changed, told = _row(settings, model, environment)
+    if row is None:
+        return changed, told
+    free = {name: value for name, value in row.additions if _is_free(settings, name)}
+    auto = settings.get("enable-auto-tool-choice")
+    if auto is not None and not auto.value:
+        free.pop("tool-call-parser", None)
+    if row.guessed and model.has_chat_template:
+        free.pop("chat-template", None)
+    elif row.guessed and "chat-template" in free:
+        told = [*told, f"the format of {row.models} is not published: name the model's own with --chat-template"]
+    why = f"conv-template {row.name}"
+    changed |= {name: Setting(name, value, MATCH, why) for name, value in free.items()}
+    stops, more = _stops(row, settings, model, environment)
+    return changed | stops, told + more
+
+
+def _row(
+    settings: Settings, model: ModelFiles, environment: Mapping[str, str]
+) -> tuple[Row | None, Settings, list[str]]:
+    """The row that was named, else the one that the model's id matches."""
+    told: list[str] = []
+    if named := settings.get("conv-template"):
+        if row := templates.find(str(named.value)):
+            return row, {}, []
+        sentence = f'{_origin(named)} is "{named.value}", which is no chat template; choose one of '
+        sentence += f"{', '.join(templates.BY_NAME)}, or leave it out"
+        if named.source != FROM_FILE:
+            raise UsageError(sentence)
+        # The file came with the model, from a platform that may know other names.
+        told = [sentence]
+    variable = environment.get("MODEL_ID")
+    row = templates.match(variable or model.model_id or "")
+    if row is None:
+        return None, {}, told
+    why = f"MODEL_ID is {variable}" if variable else f"model_id of {FROM_FILE} is {model.model_id}"
+    return row, {"conv-template": Setting("conv-template", row.name, MATCH, why)}, told
+
+
+def _origin(named: Setting) -> str:
+    return {"flag": f"--{named.name}", FROM_FILE: f"conv_template_name of {FROM_FILE}"}.get(named.source, named.source)
+
+
+def _is_free(settings: Settings, name: str) -> bool:
+    return name not in settings or settings[name].source == DEFAULT
+
+
+def _stops(row: Row, settings: Settings, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
+    """More stop tokens reach the engine in a generation_config.json; its command line has no other door for them."""
+    tokens = templates.more_stops(row, model.generation, model.vocab_size)
+    if not tokens:
+        return {}, []
+    more = ", ".join(map(str, tokens))
+    if said := settings.get("generation-config"):
+        return {}, [f"stop tokens {more} of {row.name} are not added: --generation-config is {said.value}"]
+    text = templates.generation_config(model.generation, tokens)
+    # Named by its content: two engines of one machine share it or do not meet.
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    directory = f"{environment.get('TMPDIR') or TEMPORARY}/windlass-generation-{digest}"
+    why = f"conv-template {row.name} also stops at {more}"
+    return {"generation-config": Setting("generation-config", directory, MATCH, why)}, []
 
 
 def _length(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
@@ -56,7 +124,9 @@ def _gpus(settings: Settings, machine: Machine, model: ModelFiles, environment: 
         return _forced("tensor-parallel-size", 1, "the CPU engine computes in one process", said, told)
     if said:
         return {}, []
-    return _changed("tensor-parallel-size", max(1, len(machine.gpus)), "the GPUs of this container")
+    workers = int(str(settings["worker-num"].value))
+    why = "the GPUs of this container" + (f", shared by {workers} workers" if workers > 1 else "")
+    return _changed("tensor-parallel-size", max(1, len(machine.gpus) // max(1, workers)), why)
 
 
 def _prefix_caching(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
@@ -74,8 +144,8 @@ def _batch(settings: Settings, machine: Machine, model: ModelFiles, environment:
 
 
 def _eager(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
-    said = settings["enforce-eager"]
-    if machine.engine != "cpu" or machine.has_compiler or said.value:
+    said = settings.get("enforce-eager")
+    if machine.engine != "cpu" or machine.has_compiler or (said and said.value):
         return {}, []
     told = "is served as true: compiling needs a C++ compiler, and this image has none"
     return _forced("enforce-eager", True, "this image has no C++ compiler", said, told)
@@ -91,4 +161,6 @@ def _memory(settings: Settings, machine: Machine, model: ModelFiles, environment
     return {}, [f"{KV_SPACE} is not set: the CPU engine takes its share of all host memory; set it to some GiB"]
 
 
-STEPS: tuple[Step, ...] = (_length, _dtype, _gpus, _prefix_caching, _batch, _eager, _memory)
+STEPS: tuple[Step, ...] = (_template, _length, _dtype, _gpus, _prefix_caching, _batch, _eager, _memory)
+NATIVE_STEPS: tuple[Step, ...] = (_eager,)
+"""With the engine's own commands only what this machine cannot do is changed."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from windlass_sizing import gpus, methods
 
 from windlass.errors import UsageError
+from windlass.launch import templates
 from windlass.launch.flags import OUR_QUANTIZATIONS
 from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.values import Value
@@ -54,9 +55,10 @@ def _quantized_twice(q: Question) -> str | None:
 
 
 def _nf4_dtype(q: Question) -> str | None:
-    if q.method != "ifq_nf4" or q.values["dtype"] in ("float16", "half"):
+    dtype = q.values.get("dtype", "auto")
+    if q.method != "ifq_nf4" or dtype in ("float16", "half"):
         return None
-    return f"--quantization ifq_nf4 runs with float16 only, not {q.values['dtype']}; set --dtype float16 or take ifq"
+    return f"--quantization ifq_nf4 runs with float16 only, not {dtype}; set --dtype float16 or take ifq"
 
 
 def _method_needs_newer_gpu(q: Question) -> str | None:
@@ -87,10 +89,18 @@ def _method_on_cpu(q: Question) -> str | None:
 
 
 def _more_gpus_than_given(q: Question) -> str | None:
-    given = len(q.machine.gpus)
-    if q.machine.engine != "cuda" or not given or q.tp <= given:
+    given, workers = len(q.machine.gpus), int(str(q.values.get("worker-num") or 1))
+    if q.machine.engine != "cuda" or not given or q.tp * workers <= given:
         return None
-    return f"--tensor-parallel-size {q.tp} is more than the {given} GPUs of this container; ask for more or lower it"
+    each = f" for each of {workers} workers (--worker-num)" if workers > 1 else ""
+    asked = f"--tensor-parallel-size {q.tp}{each}"
+    return f"{asked} is more than the {given} GPUs of this container; ask for more or lower it"
+
+
+def _no_worker(q: Question) -> str | None:
+    if q.values.get("worker-num", 1) != 0:
+        return None
+    return "--worker-num 0 leaves no engine; set at least 1"
 
 
 def _heads_do_not_divide(q: Question) -> str | None:
@@ -108,6 +118,20 @@ def _longer_than_model(q: Question) -> str | None:
     return f"--max-model-len {wanted} is longer than the model's own {own} tokens; set at most {own}"
 
 
+def _template_of_models_gone(q: Question) -> str | None:
+    row = templates.find(str(q.values.get("conv-template") or ""))
+    if row is None or not row.instead:
+        return None
+    return f"the engine no longer has the models of conv-template {row.name} ({row.models}); serve {row.instead}"
+
+
+def _architecture_gone(q: Question) -> str | None:
+    if q.model.architecture not in templates.GONE:
+        return None
+    last, instead = templates.GONE[q.model.architecture]
+    return f"the model is a {q.model.architecture}, which vLLM {last} was the last to have; serve {instead}"
+
+
 def _tools_without_parser(q: Question) -> str | None:
     if not q.values.get("enable-auto-tool-choice") or q.values.get("tool-call-parser"):
         return None
@@ -115,11 +139,14 @@ def _tools_without_parser(q: Question) -> str | None:
 
 
 RULES: tuple[Callable[[Question], str | None], ...] = (
+    _template_of_models_gone,
+    _architecture_gone,
     _quantized_twice,
     _nf4_dtype,
     _method_needs_newer_gpu,
     _ours_is_not_here,
     _method_on_cpu,
+    _no_worker,
     _more_gpus_than_given,
     _heads_do_not_divide,
     _longer_than_model,

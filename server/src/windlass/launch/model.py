@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from windlass.launch.values import Value
+
+FROM_FILE = "ti_model_config.json"
+MATCH = "match"
+DEFAULT = "default"
+"""Sources of a setting beside its flag and its variables."""
+
+
+ENGINE_PORT = 8000
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +26,13 @@ class ModelFiles:
     quantization: str | None = None
     attention_heads: int | None = None
     model_id: str | None = None
-    """From `ti_model_config.json`."""
+    """From `ti_model_config.json`, as the next."""
+    conv_template: str | None = None
+    architecture: str = ""
+    has_chat_template: bool = False
+    vocab_size: int | None = None
+    generation: Mapping[str, object] = field(default_factory=dict)
+    """What the engine takes for the model's generation_config.json."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +73,14 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file that must be there when the engine starts."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlan:
     """How the engine is started, and everything worth telling about it."""
 
@@ -66,6 +89,9 @@ class LaunchPlan:
     shown_args: tuple[str, ...]
     """The same without secrets: for logs, facts and people."""
     warnings: tuple[str, ...]
+    files: tuple[PlannedFile, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What the engine's process gets beside our own environment; it may hold keys."""
 
     def value(self, name: str) -> Value | None:
         """The value of a row, None when it has none."""
@@ -73,8 +99,8 @@ class LaunchPlan:
 
     @property
     def port(self) -> int:
-        """The API's port."""
-        return int(str(self.value("port")))
+        """The API's port; the engine's own commands leave it to the engine."""
+        return int(str(self.value("port") or ENGINE_PORT))
 
     @property
     def model_path(self) -> str:

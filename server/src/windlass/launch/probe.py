@@ -1,4 +1,4 @@
-"""Looks at the model directory and at this machine for `resolve`. The only file of `launch` that does I/O."""
+"""Looks at the model directory and at this machine for `resolve`. Reads only; `planned` writes, `exec` starts."""
 
 from __future__ import annotations
 
@@ -7,40 +7,70 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from windlass_sizing.errors import FactsError
 from windlass_sizing.facts import from_config
 
 from windlass.errors import ModelError
-from windlass.launch.model import Machine, ModelFiles
+from windlass.launch.model import FROM_FILE, Machine, ModelFiles
+from windlass.launch.templates import EOS
 from windlass.license import gpus
 
 ENGINE_VARIABLE = "WINDLASS_ENGINE"
 ENGINES = ("cpu", "cuda")
 NAMES_SHOWN = 8
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_new_tokens")
+"""What the engine takes from config.json, beside the stop tokens, when there is no generation_config.json."""
 
 
 def model_files(path: str) -> ModelFiles:
     """What the directory says of itself; ModelError when it is no model."""
     directory = Path(path)
     config = _read_json(directory / "config.json", required=True)
-    ours = _read_json(directory / "ti_model_config.json", required=False)
-    model_id = ours.get("model_id")
-    named = model_id if isinstance(model_id, str) and model_id else None
+    ours = _read_json(directory / FROM_FILE, required=False)
+    known = ModelFiles(
+        path,
+        model_type=str(config.get("model_type", "")),
+        model_id=_text(ours.get("model_id")),
+        conv_template=_text(ours.get("conv_template_name")),
+        architecture=_architecture(config),
+        vocab_size=size if isinstance(size := config.get("vocab_size"), int) else None,
+        has_chat_template=_has_chat_template(directory),
+        generation=_generation(directory, config),
+    )
     try:
         facts = from_config(config)
     except FactsError:
         # The engine knows kinds of models that the formula does not; it decides then.
-        return ModelFiles(path, model_type=str(config.get("model_type", "")), model_id=named)
-    return ModelFiles(
-        path,
+        return known
+    return replace(
+        known,
         model_type=facts.model_type,
         max_model_len=facts.max_model_len or None,
         quantization=facts.quantization,
         attention_heads=facts.num_attention_heads,
-        model_id=named,
     )
+
+
+def _text(said: object) -> str | None:
+    return said if isinstance(said, str) and said else None
+
+
+def _architecture(config: dict[str, object]) -> str:
+    names = config.get("architectures")
+    return str(names[0]) if isinstance(names, list) and names else ""
+
+
+def _has_chat_template(directory: Path) -> bool:
+    beside = any((directory / name).is_file() for name in ("chat_template.jinja", "chat_template.json"))
+    return beside or bool(_read_json(directory / "tokenizer_config.json", required=False).get("chat_template"))
+
+
+def _generation(directory: Path, config: dict[str, object]) -> dict[str, object]:
+    said = _read_json(directory / "generation_config.json", required=False)
+    return said or {name: config[name] for name in (EOS, *SAMPLING) if config.get(name) is not None}
 
 
 def machine(environment: Mapping[str, str]) -> Machine:

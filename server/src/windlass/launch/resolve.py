@@ -1,48 +1,90 @@
 """Decides how the engine is started: command line, variables, model files and machine in, one `LaunchPlan` out. Pure.
 
-A flag wins over its variable, a variable over `ti_model_config.json`, the file over the default. Each setting keeps
-where it came from, so that `windlass run --explain` is this module's output and nothing else.
+A flag wins over its variable, a variable over `ti_model_config.json`, the file over what `templates` matches, a match
+over the default. Each setting keeps where it came from, so that `windlass run --explain` is this module's output and
+nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from windlass.errors import UsageError
-from windlass.launch import adjust, conflicts, values
+from windlass.launch import adjust, conflicts, templates, values
 from windlass.launch.flags import FLAGS, ROW, Effect, Flag, Kind
-from windlass.launch.model import LaunchPlan, Machine, ModelFiles, Setting
+from windlass.launch.front import front
+from windlass.launch.model import (
+    DEFAULT,
+    FROM_FILE,
+    MATCH,
+    LaunchPlan,
+    Machine,
+    ModelFiles,
+    PlannedFile,
+    Setting,
+)
 from windlass.launch.parse import CommandLine, parse
 
-FROM_FILE = "ti_model_config.json"
 LONGER_IS_WANTED = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 HIDDEN = "(hidden)"
 
 
-def model_directory(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a start command reads what it was not told: `run` fills in, the engine's own commands leave to the engine."""
+
+    has_variables: bool
+    leaves_defaults: bool
+    steps: tuple[adjust.Step, ...]
+
+
+RUN = Style(has_variables=True, leaves_defaults=False, steps=adjust.STEPS)
+NATIVE = Style(has_variables=False, leaves_defaults=True, steps=adjust.NATIVE_STEPS)
+ENGINES_OWN = (("quantization", "none"), ("worker-num", 1))
+"""Values that mean: leave the engine's flag out."""
+
+
+def model_directory(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> str:
     """Where the model's files are: needed before they can be read."""
-    text, _ = _origins(ROW["model"], parse(argv), environment, None)[0]
+    text, _ = _origins(ROW["model"], parse(argv), environment if style.has_variables else {}, None)[0]
     return text
 
 
-def resolve(argv: tuple[str, ...], environment: Mapping[str, str], model: ModelFiles, machine: Machine) -> LaunchPlan:
+def resolve(
+    argv: tuple[str, ...],
+    environment: Mapping[str, str],
+    model: ModelFiles,
+    machine: Machine,
+    style: Style = RUN,
+) -> LaunchPlan:
     """The plan, or a UsageError with what to do instead."""
     line = parse(argv)
-    settings = {flag.name: said for flag in FLAGS if (said := _said(flag, line, environment, model)) is not None}
+    settings = _settings(line, environment, model, style)
     warnings = _without_effect(settings)
-    for step in adjust.STEPS:
+    for step in style.steps:
         changed, sentences = step(settings, machine, model, environment)
         settings |= changed
         warnings += sentences
     conflicts.check(_question(settings, machine, model, environment, line))
+    api = front(settings, model)
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),
-        engine_args=(*(word for setting in engine for word in _words(setting, hide=False)), *line.engine_words),
-        shown_args=(*(word for setting in engine for word in _words(setting, hide=True)), *line.engine_words),
+        engine_args=(*_all_words(engine, hide=False), *api.arguments, *line.engine_words),
+        shown_args=(*_all_words(engine, hide=True), *api.arguments, *line.engine_words),
         warnings=tuple(warnings),
+        files=_files(settings, model),
+        variables=api.variables,
     )
+
+
+def _settings(line: CommandLine, environment: Mapping[str, str], model: ModelFiles, style: Style) -> dict[str, Setting]:
+    """Every row that somebody, or with `run` the table itself, says something for."""
+    known, files = (environment, model) if style.has_variables else ({}, None)
+    found = {flag.name: said for flag in FLAGS if (said := _said(flag, line, known, files)) is not None}
+    kept = {"model"} if style.leaves_defaults else set(found)
+    return {name: setting for name, setting in found.items() if name in kept or setting.source != DEFAULT}
 
 
 def _said(flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None) -> Setting | None:
@@ -58,10 +100,10 @@ def _said(flag: Flag, line: CommandLine, environment: Mapping[str, str], model: 
 def _origins(
     flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None
 ) -> list[tuple[str, str]]:
-    from_file = model.model_id if model and flag.name == "served-model-name" else None
+    in_file = {"served-model-name": model.model_id, "conv-template": model.conv_template} if model else {}
     said = [(line.said.get(flag.name), "flag")]
     said += [(environment.get(name) or None, f"variable {name}") for name in flag.variables]
-    said += [(from_file, FROM_FILE), (flag.default, "default")]
+    said += [(in_file.get(flag.name), FROM_FILE), (flag.default, DEFAULT)]
     return [(text, source) for text, source in said if text is not None]
 
 
@@ -95,9 +137,23 @@ def _question(
     return conflicts.Question({name: setting.value for name, setting in settings.items()}, machine, known)
 
 
+def _files(settings: dict[str, Setting], model: ModelFiles) -> tuple[PlannedFile, ...]:
+    directory = settings.get("generation-config")
+    if directory is None or directory.source != MATCH:
+        return ()
+    row = templates.BY_NAME[str(settings["conv-template"].value).lower()]
+    tokens = templates.more_stops(row, model.generation, model.vocab_size)
+    text = templates.generation_config(model.generation, tokens)
+    return (PlannedFile(f"{directory.value}/generation_config.json", text),)
+
+
 def _reaches_engine(setting: Setting) -> bool:
-    unquantized = setting.name == "quantization" and setting.value == "none"
-    return ROW[setting.name].effect is Effect.ENGINE and not unquantized
+    flag = ROW[setting.name]
+    return flag.effect is Effect.ENGINE and (setting.name, setting.value) not in ENGINES_OWN
+
+
+def _all_words(settings: Iterable[Setting], *, hide: bool) -> tuple[str, ...]:
+    return tuple(word for setting in settings for word in _words(setting, hide=hide))
 
 
 def _words(setting: Setting, *, hide: bool) -> tuple[str, ...]:

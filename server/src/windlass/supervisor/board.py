@@ -16,9 +16,13 @@ from typing import Any
 
 from windlass.errors import UsageError
 from windlass.license.keeper import LicenseFacts
+from windlass.startup import phases
+from windlass.startup.preread import Progress
+from windlass.supervisor import metrics
 
 FACTS_PATH = "/windlass/facts"
 FORMAT_VERSION = 1
+JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,12 @@ class FactsBoard:
         self._clock = clock
         self._service = service
         self._engine = engine
-        self._phase, self._since = "license", clock()
+        self._phase, self._since = phases.LICENSE, clock()
+        self._began = self._step_since = self._since
+        self._serving_s: float | None = None
         self._phases: list[tuple[str, float]] = []
         self._license = LicenseFacts(True, "waiting", "starting")
+        self._preread = Progress("off")
 
     def enter(self, phase: str) -> None:
         """End the running phase and begin another."""
@@ -50,6 +57,25 @@ class FactsBoard:
             if phase != self._phase:
                 self._phases.append((self._phase, now - self._since))
                 self._phase, self._since = phase, now
+                self._step_since = now
+            if phase == phases.SERVING and self._serving_s is None:
+                self._serving_s = now - self._began
+
+    def engine_said(self, line: str) -> None:
+        """Note the end of a step of the engine's start; of several workers the first one counts."""
+        step = phases.ended(line)
+        with self._lock:
+            if step and self._phase == phases.ENGINE and step not in dict(self._phases):
+                now = self._clock()
+                self._phases.append((step, now - self._step_since))
+                self._step_since = now
+
+    def set_preread(self, progress: Progress) -> None:
+        """Replace what is known of the reading ahead; its end is a phase, beside the others."""
+        with self._lock:
+            self._preread = progress
+            if progress.state in ("done", "stopped") and progress.bytes_read:
+                self._phases.append((phases.PREFETCH, progress.seconds))
 
     def set_license(self, facts: LicenseFacts) -> None:
         """Replace what is known of the license."""
@@ -70,11 +96,13 @@ class FactsBoard:
         """The facts as the port shows them."""
         with self._lock:
             license_, engine = self._license, self._engine
+            seconds = self._clock() - self._began if self._serving_s is None else self._serving_s
             return {
                 "version": FORMAT_VERSION,
                 "service": self._service,
                 "phase": self._phase,
-                "phases": [{"phase": phase, "seconds": round(seconds, 1)} for phase, seconds in self._phases],
+                "phases": [{"phase": phase, "seconds": round(took_s, 1)} for phase, took_s in self._phases],
+                "startup": {"seconds": round(seconds, 1), "preread": self._preread.to_dict()},
                 "license": {
                     "required": license_.required,
                     "state": license_.state,
@@ -121,12 +149,20 @@ def _handler(board: FactsBoard) -> type[BaseHTTPRequestHandler]:
         timeout = 10
 
         def do_GET(self) -> None:
-            """Facts, or where they are."""
-            found = self.path.partition("?")[0] == FACTS_PATH
-            body = board.to_dict() if found else {"message": f"facts are at {FACTS_PATH}"}
-            content = json.dumps(body).encode()
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "application/json")
+            """Facts, metrics, or where they are."""
+            path = self.path.partition("?")[0]
+            if path == metrics.METRICS_PATH:
+                self._send(200, metrics.CONTENT_TYPE, metrics.render(board.to_dict()))
+            elif path == FACTS_PATH:
+                self._send(200, JSON, json.dumps(board.to_dict()))
+            else:
+                where = f"facts are at {FACTS_PATH}, metrics at {metrics.METRICS_PATH}"
+                self._send(404, JSON, json.dumps({"message": where}))
+
+        def _send(self, status: int, kind: str, text: str) -> None:
+            content = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)

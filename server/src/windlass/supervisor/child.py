@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import Mapping
 from pathlib import Path
 
 from windlass.supervisor.output import OutputTail
@@ -27,9 +28,11 @@ class Child:
         self.ended = asyncio.create_task(self._wait())
 
     @classmethod
-    async def start(cls, command: tuple[str, ...], output: OutputTail) -> Child:
-        """Start the command; what it prints goes to the output."""
-        return cls(await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT), output)
+    async def start(cls, command: tuple[str, ...], output: OutputTail, variables: Mapping[str, str]) -> Child:
+        """Start the command with more variables than our own; what it prints goes to the output."""
+        environment = {**os.environ, **variables}
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT, env=environment)
+        return cls(process, output)
 
     def send(self, number: signal.Signals) -> None:
         """Pass a signal on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 from typing import BinaryIO
 
 LINES_KEPT = 400
@@ -21,9 +22,9 @@ LOG_PREFIX = re.compile(r"^(?:\([^)]*pid=\d+\) )?(?:(?:ERROR|WARNING|INFO) [\d-]
 class OutputTail:
     """Copies bytes to a stream and remembers the last lines."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        """Copy to this stream."""
-        self._stream = stream
+    def __init__(self, stream: BinaryIO, on_line: Callable[[str], None] = lambda _: None) -> None:
+        """Copy to this stream; `on_line` hears every whole line."""
+        self._stream, self._on_line = stream, on_line
         self._rest = b""
         self._lines: deque[str] = deque(maxlen=LINES_KEPT)
 
@@ -33,7 +34,10 @@ class OutputTail:
         self._stream.flush()
         *whole, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
         self._rest = rest[-LINE_LENGTH_MAX:]
-        self._lines.extend(line.decode(errors="replace")[:LINE_LENGTH_MAX] for line in whole if line.strip())
+        for line in whole:
+            if line.strip():
+                self._lines.append(line.decode(errors="replace")[:LINE_LENGTH_MAX])
+                self._on_line(self._lines[-1])
 
     @property
     def lines(self) -> tuple[str, ...]:

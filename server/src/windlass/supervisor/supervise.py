@@ -11,8 +11,8 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -36,20 +36,29 @@ class Engine:
 
     command: tuple[str, ...]
     health_url: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Added to our own environment; they may hold keys."""
 
 
 class Supervisor:
     """License, engine, end."""
 
-    def __init__(self, engine: Engine, board: FactsBoard, keeper: LicenseKeeper | None) -> None:
-        """Without a keeper no license is asked for."""
+    def __init__(
+        self,
+        engine: Engine,
+        board: FactsBoard,
+        keeper: LicenseKeeper | None,
+        on_serving: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Without a keeper no license is asked for; `on_serving` is called once, when the engine has answered."""
         self._engine = engine
+        self._on_serving = on_serving
         self._board = board
         self._keeper = keeper
         self._child: Child | None = None
         self._work: asyncio.Task[int] | None = None
         self._stopping = False
-        self.output = OutputTail(sys.stdout.buffer)
+        self.output = OutputTail(sys.stdout.buffer, board.engine_said)
 
     async def run(self) -> int:
         """Work until the engine has ended; the exit code. WindlassError when it did not end well."""
@@ -83,7 +92,7 @@ class Supervisor:
         if self._keeper:
             await self._keeper.obtain()
         self._board.enter("engine")
-        self._child = await Child.start(self._engine.command, self.output)
+        self._child = await Child.start(self._engine.command, self.output, self._engine.variables)
         keep = asyncio.create_task(self._keep_license())
         beside = [asyncio.create_task(work) for work in self._companions(self._child)]
         try:
@@ -123,6 +132,7 @@ class Supervisor:
                 with contextlib.suppress(httpx.HTTPError):
                     if (await http.get(self._engine.health_url)).is_success:
                         self._board.enter("serving")
+                        self._on_serving()
                         return
                 await asyncio.sleep(HEALTH_EVERY_S)
 

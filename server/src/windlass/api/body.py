@@ -1,0 +1,91 @@
+"""What becomes of a request's JSON body on its way to the engine. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from windlass.api import fields, media
+from windlass.api.refusal import Refusal
+from windlass.api.routes import Route
+from windlass.api.settings import ApiSettings
+
+NGRAM = "no_repeat_ngram_size"
+XARGS = "vllm_xargs"
+
+
+def parse(raw: bytes) -> dict[str, Any]:
+    """The body as an object, or a refusal that says where it is broken."""
+    try:
+        document = json.loads(raw, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        where = f"{error.msg} at line {error.lineno}, column {error.colno}"
+        raise Refusal(400, f"the body is not JSON: {where}; send one JSON object") from None
+    except UnicodeDecodeError as error:
+        raise Refusal(400, f"the body is not UTF-8 at byte {error.start}; send one JSON object") from None
+    except ValueError as error:
+        raise Refusal(400, f"the body cannot be read as JSON: {error}; send one JSON object") from None
+    if not isinstance(document, dict):
+        raise Refusal(400, f"the body is JSON but {_kind(document)}; send one JSON object")
+    return document
+
+
+def rewrite(raw: bytes, route: Route, settings: ApiSettings) -> tuple[bytes, str]:
+    """The bytes for the engine, and the model that they name."""
+    try:
+        prepared = prepare(parse(raw), route, settings)
+        return json.dumps(prepared).encode(), prepared.get("model") or ""
+    except RecursionError:
+        raise Refusal(400, "the body is nested too deeply; send a flatter JSON object") from None
+
+
+def check_media(raw: bytes, settings: ApiSettings) -> None:
+    """The rule of `media` for a body that the guard otherwise leaves alone, JSON or not."""
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(document, dict):
+        media.check(document, settings.image_domains)
+
+
+def prepare(document: Mapping[str, Any], route: Route, settings: ApiSettings) -> dict[str, Any]:
+    """The body as the engine gets it: checked, the model named, defaults filled in."""
+    media.check(document, settings.image_domains)
+    prepared = dict(document)
+    if not prepared.get("model") and settings.served_names:
+        prepared["model"] = settings.served_names[0]
+    if not isinstance(prepared.get("model") or "", str):
+        raise Refusal(400, "model must be a string: one of the names of GET /v1/models", param="model")
+    if route.sampled:
+        fields.check(document)
+        _move_ngram(prepared)
+    if route.filled:
+        prepared |= fields.defaults(document, settings.generation_fields)
+        _add_stop_ids(prepared, settings.extra_stop_ids)
+    return prepared
+
+
+def _add_stop_ids(document: dict[str, Any], extra: tuple[int, ...]) -> None:
+    asked = document.get("stop_token_ids") or []
+    if extra and isinstance(asked, list):  # what is no list the engine refuses
+        document["stop_token_ids"] = list(dict.fromkeys([*asked, *extra]))
+
+
+def _move_ngram(document: dict[str, Any]) -> None:
+    size = document.pop(NGRAM, None)
+    if size is None:
+        return
+    others = document.get(XARGS) or {}
+    if not isinstance(others, dict):
+        raise Refusal(400, f"{XARGS} must be an object", param=XARGS)
+    document[XARGS] = {NGRAM: size} | others
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _kind(document: object) -> str:
+    return {list: "a list", str: "a string", type(None): "null"}.get(type(document), "a single value")

@@ -1,0 +1,94 @@
+"""Which addresses the server may fetch images, audio and video from. Pure.
+
+A server that fetches whatever a request names can be sent to the cluster's inner addresses. So media comes inside the
+request (`data:`), or from hosts that the operator of the service listed; everything else is refused before the engine
+sees it. The engine's own check (`engine_media`) is the second line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.api.refusal import Refusal
+
+HOLDERS = frozenset({"image_url", "audio_url", "video_url", "file_url"})
+"""A string, or an object with `url`, under one of these names is fetched, wherever it stands."""
+LISTS = frozenset({"images", "audio", "videos"})
+"""A list of addresses, in the bodies of the embedding and decision routes."""
+NOT_MEDIA = frozenset({"tools", "functions", "response_format", "structured_outputs", "metadata"})
+"""Schemas and free-form values, where such a name is no address."""
+ADDRESS = re.compile(r"https?://([a-z0-9._-]+)(:[0-9]{1,5})?([/?#][\x21-\x5b\x5d-\x7e]*)?", re.IGNORECASE)
+"""Narrow on purpose: no user info, brackets, backslashes, blanks or other letters that two parsers read differently."""
+NUMERIC_HOST = re.compile(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
+NOWHERE = "no-host-is-allowed.invalid"
+"""The engine reads an empty list as `every host`; this name never resolves."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMedia:
+    """The engine's own doors for the same rule."""
+
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str]
+
+
+def engine_media(domains: Collection[str]) -> EngineMedia:
+    """Flags and variables for the engine; it knows no `*.`, so with one of those only the guard checks hosts."""
+    exact = tuple(domains) or (NOWHERE,)
+    wild = any(domain.startswith("*.") for domain in exact)
+    # A redirect would lead from a listed host to any other.
+    return EngineMedia(() if wild else ("--allowed-media-domains", *exact), {"VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0"})
+
+
+def check(document: Mapping[str, Any], domains: Collection[str]) -> None:
+    """Refuse the first address in a request's body that may not be fetched."""
+    for name, address in addresses({key: value for key, value in document.items() if key not in NOT_MEDIA}):
+        if why := objection(address, domains):
+            raise Refusal(400, f"{name} {why}", param=name)
+
+
+def addresses(value: object) -> Iterator[tuple[str, str]]:
+    """Every address that the engine would fetch, with the field that holds it."""
+    left = [value]  # no recursion: a request decides how deep it is nested
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left.extend(value)
+        elif isinstance(value, dict):
+            left.extend(value.values())
+            if value.get("type") == "url" and isinstance(value.get("url"), str):
+                yield "url", value["url"]
+            for key, inner in value.items():
+                yield from _held(key, inner)
+
+
+def objection(address: str, domains: Collection[str]) -> str:
+    """Why an address may not be fetched; empty when it may."""
+    if address[:5].lower() == "data:":
+        return ""
+    found = ADDRESS.fullmatch(address)
+    if not found:
+        return "is neither a data: URL nor a plain http(s) URL with a host name; send data:image/png;base64,…"
+    host = found[1].lower()
+    if NUMERIC_HOST.fullmatch(host):
+        return f"names the IP address {host}; use a host name that this server allows, or send a data: URL"
+    if any(_matches(host, domain.lower()) for domain in domains):
+        return ""
+    allowed = ", ".join(domains) or "none"
+    return f"names the host {host}, from which this server does not fetch (allowed: {allowed}); send a data: URL"
+
+
+def _held(key: str, inner: object) -> Iterator[tuple[str, str]]:
+    if key in HOLDERS:
+        address = inner.get("url") if isinstance(inner, dict) else inner
+        if isinstance(address, str):
+            yield key, address
+    elif key in LISTS and isinstance(inner, list):
+        yield from ((key, address) for address in inner if isinstance(address, str))
+
+
+def _matches(host: str, domain: str) -> bool:
+    return host.endswith(domain[1:]) if domain.startswith("*.") else host == domain

@@ -1,0 +1,84 @@
+"""What the guard answers by itself: the front page, facts, metrics and the chat page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from windlass.api.gate import Gate
+from windlass.api.refusal import Refusal
+from windlass.api.settings import ApiSettings
+
+FACTS_VERSION = 1
+TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+LINKS = {"chat": "/chat", "models": "/v1/models", "docs": "/docs", "health": "/health", "metrics": "/metrics"}
+
+
+def front(names: tuple[str, ...], root: str) -> bytes:
+    """What this is, for somebody who opened the bare address."""
+    return _json(
+        {
+            "name": "Windlass",
+            "about": "an OpenAI-compatible API of language models, served by vLLM",
+            "models": list(names),
+            "links": {name: root + path for name, path in LINKS.items()},
+        }
+    )
+
+
+def facts(
+    settings: ApiSettings, names: tuple[str, ...], gate: Gate, refused: Mapping[int, int], *, keys: bool
+) -> bytes:
+    """The settings without secrets, and what goes on now."""
+    return _json(
+        {
+            "version": FACTS_VERSION,
+            "models": list(names),
+            "keysRequired": keys,
+            "metricsClosed": settings.metrics_closed,
+            "imageDomains": list(settings.image_domains),
+            "extraStopIds": list(settings.extra_stop_ids),
+            "limits": {
+                "bodyBytes": settings.max_body_bytes,
+                "concurrency": settings.concurrency,
+                "queue": settings.queue,
+            },
+            "running": gate.running,
+            "waiting": gate.waiting,
+            "stopping": gate.is_stopping,
+            "refused": {str(status): number for status, number in sorted(refused.items())},
+        }
+    )
+
+
+def metrics(gate: Gate, refused: Mapping[int, int]) -> bytes:
+    """The same numbers for Prometheus."""
+    lines = [
+        *_metric("windlass_api_requests_running", "gauge", "requests that the engine works on"),
+        f"windlass_api_requests_running {gate.running}",
+        *_metric("windlass_api_requests_waiting", "gauge", "requests that wait for a place"),
+        f"windlass_api_requests_waiting {gate.waiting}",
+        *_metric("windlass_api_requests_refused_total", "counter", "requests that the guard refused, by HTTP status"),
+        *(f'windlass_api_requests_refused_total{{status="{code}"}} {n}' for code, n in sorted(refused.items())),
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def chat() -> tuple[bytes, dict[str, str]]:
+    """The static chat page and its headers; imported when first asked for."""
+    try:
+        module = import_module("windlass.chat_page")
+    except ModuleNotFoundError:
+        raise Refusal(404, "this installation has no chat page; use the API at /v1/chat/completions") from None
+    body, headers = module.page()
+    return bytes(body), dict(headers)
+
+
+def _metric(name: str, type_: str, meaning: str) -> tuple[str, str]:
+    return f"# HELP {name} {meaning}", f"# TYPE {name} {type_}"
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, indent=2).encode() + b"\n"

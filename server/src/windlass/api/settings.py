@@ -1,0 +1,105 @@
+"""What the guard is told, as one JSON document in the variable WINDLASS_API.
+
+The launcher makes it (`ApiSettings(…).to_json()`), the guard reads it (`ApiSettings.from_json`). Keys are never in it:
+they come from WINDLASS_API_KEYS or from the file that it names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from windlass.errors import UsageError
+
+SETTINGS_VARIABLE = "WINDLASS_API"
+KEYS_VARIABLE = "WINDLASS_API_KEYS"
+DOMAIN = re.compile(r"(\*\.)?([a-z0-9]([a-z0-9_-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?", re.IGNORECASE)
+"""A name; its last label begins with a letter, so no IP address is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """The guard's settings; a wrong one is refused with a sentence when it is made."""
+
+    served_names: tuple[str, ...] = ()
+    """Names of the model; the first one is meant when a request names none."""
+    lora_names: tuple[str, ...] = ()
+    """Adapters that the engine starts with; those loaded later are seen while it runs."""
+    metrics_closed: bool = False
+    max_body_bytes: int = 32 * 1024**2
+    image_domains: tuple[str, ...] = ()
+    """Hosts that media is fetched from, as `images.example.com` or `*.example.com`; empty: `data:` URLs only."""
+    concurrency: int = 128
+    """Requests that the engine works on at a time, for each API process."""
+    queue: int = 512
+    """Requests that wait for one of those places."""
+    extra_stop_ids: tuple[int, ...] = ()
+    keys_file: str = ""
+    generation_fields: tuple[str, ...] = ()
+    """Fields that the model's generation_config.json sets: for them our default stays out."""
+
+    def __post_init__(self) -> None:
+        for name, (is_right, words) in _CHECKS.items():
+            value = getattr(self, name)
+            if not is_right(value):
+                shown = json.dumps(value, default=repr)
+                raise UsageError(f'field "{name}" of variable {SETTINGS_VARIABLE} is {shown}; write {words}')
+
+    def to_json(self) -> str:
+        """The document for the variable."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> ApiSettings:
+        """Read the document; nothing at all means the defaults."""
+        document = _object(text) if text.strip() else {}
+        known = {field.name for field in fields(cls)}
+        if unknown := sorted(document.keys() - known):
+            raise UsageError(f'variable {SETTINGS_VARIABLE} has an unknown field "{unknown[0]}"; drop it')
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
+        }
+        return cls(**values)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"variable {SETTINGS_VARIABLE} is not JSON: {error}; write one JSON object") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"variable {SETTINGS_VARIABLE} is not a JSON object; write one")
+    return document
+
+
+def _names(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(name, str) and name for name in value)
+
+
+def _domains(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(name, str) and DOMAIN.fullmatch(name) for name in value)
+
+
+def _ids(value: object) -> bool:
+    return isinstance(value, tuple) and all(_whole(number, 0) for number in value)
+
+
+def _whole(value: object, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
+_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "served_names": (_names, "a list of names"),
+    "lora_names": (_names, "a list of names"),
+    "metrics_closed": (lambda value: isinstance(value, bool), "true or false"),
+    "max_body_bytes": (lambda value: _whole(value, 1), "a whole number of at least 1"),
+    "image_domains": (_domains, "a list of host names, as images.example.com or *.example.com"),
+    "concurrency": (lambda value: _whole(value, 1), "a whole number of at least 1"),
+    "queue": (lambda value: _whole(value, 0), "a whole number of at least 0"),
+    "extra_stop_ids": (_ids, "a list of token ids"),
+    "keys_file": (lambda value: isinstance(value, str), "a path"),
+    "generation_fields": (_names, "a list of field names"),
+}

@@ -1,0 +1,65 @@
+"""What stands in front of the engine's API: the guard's settings and the keys, as words and variables. Pure.
+
+Keys go through the environment, never the command line: every process of a machine may read command lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windlass.api.media import engine_media
+from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
+from windlass.launch.model import ModelFiles, Setting
+from windlass.launch.values import Value
+
+GUARD = "windlass.api.guard.Guard"
+MIB = 1024**2
+ENGINE_KEY_VARIABLE = "VLLM_API_KEY"
+Settings: TypeAlias = Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Words for the engine's command line, and variables of its process."""
+
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str]
+
+
+def front(settings: Settings, model: ModelFiles) -> Front:
+    """The guard, as these settings want it."""
+    domains = _names(settings, "allowed-media-domains")
+    media = engine_media(domains)
+    workers = _whole(settings, "worker-num", 1)
+    api = ApiSettings(
+        served_names=_names(settings, "served-model-name") or (model.path,),
+        metrics_closed=bool(_value(settings, "close-metrics")),
+        max_body_bytes=_whole(settings, "max-request-mib", 32) * MIB,
+        image_domains=domains,
+        concurrency=_whole(settings, "limit-worker-concurrency", 128) * workers,
+        queue=_whole(settings, "max-waiting-requests", 512),
+        keys_file=str(_value(settings, "api-keys-file") or ""),
+        generation_fields=tuple(sorted(model.generation)),
+    )
+    # The engine's own check of keys would guard some routes only, and answer in another form.
+    variables = {SETTINGS_VARIABLE: api.to_json(), ENGINE_KEY_VARIABLE: "", **media.variables}
+    if keys := _names(settings, "api-keys"):
+        variables[KEYS_VARIABLE] = ",".join(keys)
+    return Front(("--middleware", GUARD, *media.arguments), variables)
+
+
+def _value(settings: Settings, name: str) -> Value | None:
+    setting = settings.get(name)
+    return setting.value if setting else None
+
+
+def _whole(settings: Settings, name: str, default: int) -> int:
+    value = _value(settings, name)
+    return default if value is None else int(str(value))
+
+
+def _names(settings: Settings, name: str) -> tuple[str, ...]:
+    value = _value(settings, name)
+    return value if isinstance(value, tuple) else ()

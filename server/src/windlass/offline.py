@@ -1,0 +1,147 @@
+"""The offline API: a model in this process, with the defaults that `windlass run` would take on this machine.
+
+`from windlass import LLM, SamplingParams` gives these two. The engine is imported when the first of them is called, so
+that importing `windlass` costs nothing. Variables of `run` (DTYPE, TP, …) do not count here: the caller has the words.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from windlass.errors import UsageError
+from windlass.launch.flags import FLAGS, ROW, Effect, Kind
+from windlass.launch.resolve import ENGINES_OWN
+
+if TYPE_CHECKING:
+    from vllm import SamplingParams as EngineSamplingParams
+
+    from windlass.launch.model import LaunchPlan
+
+SERVERS_OWN = ("port", "worker-num", "tool-call-parser", "enable-auto-tool-choice")
+"""Rows of the engine's server that its offline class does not take."""
+OURS_TOO = ("conv-template",)
+"""Rows of our own that mean the same without a server."""
+ENGINE_DECIDES = -1
+NO_REPEAT = "no_repeat_ngram_size"
+
+
+class LLM:
+    """A loaded model. Everything that the engine's own class has and this one does not name is there too."""
+
+    def __init__(self, model: str | os.PathLike[str] = "/data/model", **options: object) -> None:
+        """Load a model directory; options are named as the engine names them, and go on to it."""
+        engine = _engine()
+        self._engine = engine.LLM(**engine_options(os.fspath(model), options, os.environ))
+
+    def generate(
+        self, prompts: object, sampling_params: EngineSamplingParams | None = None, **more: object
+    ) -> list[Any]:
+        """Continue texts or token lists; one output a prompt."""
+        outputs: list[Any] = self._engine.generate(prompts, sampling_params, **more)
+        return outputs
+
+    def chat(self, messages: object, sampling_params: EngineSamplingParams | None = None, **more: object) -> list[Any]:
+        """Answer a conversation, or a list of them, by the model's chat template."""
+        outputs: list[Any] = self._engine.chat(messages, sampling_params, **more)
+        return outputs
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  the engine's own, whatever it is
+        if name == "_engine":  # not there before __init__ is through
+            raise AttributeError(name)
+        return getattr(self._engine, name)
+
+
+def SamplingParams(*, no_repeat_ngram_size: int | None = None, **sampling: object) -> EngineSamplingParams:  # noqa: N802
+    """The engine's sampling parameters, and `no_repeat_ngram_size`: no run of so many tokens is made twice."""
+    params: EngineSamplingParams = _engine().SamplingParams(**with_no_repeat(no_repeat_ngram_size, sampling))
+    return params
+
+
+def with_no_repeat(size: int | None, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """The engine's words for these parameters: what it has no field for goes into `extra_args`."""
+    if size is None:
+        return dict(sampling)
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise UsageError(f"{NO_REPEAT} is {size!r}; give a whole number of tokens, 0 for off")
+    return {**sampling, "extra_args": {**(sampling.get("extra_args") or {}), NO_REPEAT: size}}
+
+
+def engine_options(model: str, options: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """What the engine's class is called with: our rows as `run` resolves them, the caller's other words untouched."""
+    from windlass.launch import exec as launch
+    from windlass.launch import planned
+
+    _refuse_servers_own(options)
+    plan, _ = launch.plan((model, *words_of(options)), without_flags(environment))
+    for sentence in plan.warnings:
+        print(f"windlass: {sentence}", file=sys.stderr)
+    planned.write(plan.files)
+    return {**{name: value for name, value in options.items() if _row(name) not in ROW}, **keywords_of(plan)}
+
+
+def _refuse_servers_own(options: Mapping[str, Any]) -> None:
+    for name in options:
+        flag = ROW.get(_row(name))
+        if flag and (flag.name in SERVERS_OWN or (flag.effect is Effect.OURS and flag.name not in OURS_TOO)):
+            raise UsageError(f"{name} is for a server, and LLM is none; leave it out, or start `windlass run`")
+
+
+def words_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The options that are rows of the start command, as its words; None means the default."""
+    said = [(_row(name), value) for name, value in options.items() if value is not None]
+    words = [f"--{name}={_text(value)}" for name, value in said if name in ROW]
+    # The engine's overrides can stretch a model's context, so the check of its length must know of them.
+    return (*words, *("--hf-overrides" for name, _ in said if name == "hf-overrides"))
+
+
+def without_flags(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the variables of `run`."""
+    ours = {variable for flag in FLAGS for variable in flag.variables}
+    return {name: value for name, value in environment.items() if name not in ours}
+
+
+def keywords_of(plan: LaunchPlan) -> dict[str, Any]:
+    """A plan as keywords of the engine's class."""
+    found: dict[str, Any] = {}
+    for setting in plan.settings:
+        flag = ROW[setting.name]
+        unsaid = setting.name == "served-model-name" and setting.source == "default"
+        left_out = setting.name in SERVERS_OWN or (setting.name, setting.value) in ENGINES_OWN
+        if flag.effect is not Effect.ENGINE or left_out or unsaid:
+            continue
+        decides = flag.kind is Kind.LENGTH and isinstance(setting.value, str)
+        value = ENGINE_DECIDES if decides else setting.value
+        found[flag.engine_flag.removeprefix("--").replace("-", "_")] = (
+            list(value) if isinstance(value, tuple) else value
+        )
+    return found
+
+
+def _row(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(str(part) for part in value)
+    return str(value).removeprefix("torch.")
+
+
+def _engine() -> ModuleType:
+    try:
+        import vllm
+    except ModuleNotFoundError as error:
+        if error.name != "vllm":
+            raise
+        raise UsageError(
+            "LLM and SamplingParams need the engine, and vllm is not installed here; "
+            "install windlass-server[engine], or [engine-cpu], or use the serving image"
+        ) from None
+    module: ModuleType = vllm
+    return module

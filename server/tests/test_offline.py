@@ -1,0 +1,130 @@
+"""The offline API without an engine: what it would be called with, and that importing it is cheap."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import windlass
+from windlass import offline
+from windlass.errors import UsageError
+
+MODEL = str(Path(__file__).parents[2] / "models" / "demo")
+CPU = {"WINDLASS_ENGINE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1"}
+
+
+def test_importing_is_cheap() -> None:
+    """`import windlass` loads nothing; the names are there all the same."""
+    program = (
+        "import sys, windlass\n"
+        "assert not {'vllm', 'torch', 'httpx', 'typer'} & set(sys.modules)\n"
+        "from windlass import LLM, SamplingParams\n"
+        "sys.exit(bool({'vllm', 'torch'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_no_other_name() -> None:
+    """A wrong name is an AttributeError, as everywhere."""
+    with pytest.raises(AttributeError, match="no attribute 'LLMs'"):
+        getattr(windlass, "LLMs")  # noqa: B009
+
+
+@pytest.mark.parametrize("call", [lambda: windlass.LLM(MODEL), lambda: windlass.SamplingParams(temperature=0)])
+def test_without_an_engine(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence that says what to install."""
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(UsageError, match=r"vllm is not installed here; install windlass-server\[engine\]"):
+        call()
+
+
+def test_defaults_are_those_of_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of the start command get its defaults; what only a server has is left out."""
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert offline.engine_options(MODEL, {}, CPU) == {
+        "model": MODEL,
+        "dtype": "float16",
+        "max_model_len": 2048,
+        "tensor_parallel_size": 1,
+        "gpu_memory_utilization": 0.9,
+        "enable_prefix_caching": True,
+        "trust_remote_code": True,
+        "enforce_eager": True,  # without a compiler
+        "max_num_batched_tokens": 2048,
+        "max_num_seqs": 256,
+    }
+
+
+def test_what_is_said_wins_and_the_rest_goes_on() -> None:
+    """Our rows are checked and passed, other words reach the engine as they stand, variables do not count."""
+    overrides = {"rope_theta": 1}
+    said = {"dtype": "torch.float32", "max_model_len": "auto", "seed": None, "hf_overrides": overrides, "swap": 3}
+    options = offline.engine_options(MODEL, said, CPU | {"DTYPE": "bfloat16", "SEED": "7"})
+    assert (options["dtype"], options["max_model_len"], options["swap"]) == ("float32", -1, 3)
+    assert options["hf_overrides"] is overrides
+    assert "seed" not in options
+
+
+def test_conflicts_are_told() -> None:
+    """The same sentences as on the command line."""
+    with pytest.raises(UsageError, match="--max-model-len 9999 is longer than the model's own 2048 tokens"):
+        offline.engine_options(MODEL, {"max_model_len": 9999}, CPU)
+    with pytest.raises(UsageError, match="ifq_nf4 runs with float16 only"):
+        offline.engine_options(MODEL, {"quantization": "ifq_nf4", "dtype": "bfloat16"}, CPU)
+
+
+@pytest.mark.parametrize("name", ["port", "api_keys", "worker_num", "tool_call_parser", "disable_mem_cache"])
+def test_what_only_a_server_has(name: str) -> None:
+    """It is refused rather than forgotten."""
+    with pytest.raises(UsageError, match=f"{name} is for a server, and LLM is none"):
+        offline.engine_options(MODEL, {name: 1}, CPU)
+
+
+def test_names_and_none() -> None:
+    """Lists stay lists, and `none` means no quantization."""
+    said = {"served_model_name": ["a", "b"], "quantization": "none"}
+    options = offline.engine_options(MODEL, said, CPU)
+    assert options["served_model_name"] == ["a", "b"]
+    assert "quantization" not in options
+
+
+@pytest.mark.parametrize(
+    ("size", "sampling", "words"),
+    [
+        (None, {"temperature": 0}, {"temperature": 0}),
+        (3, {}, {"extra_args": {"no_repeat_ngram_size": 3}}),
+        (3, {"extra_args": {"a": 1}}, {"extra_args": {"a": 1, "no_repeat_ngram_size": 3}}),
+    ],
+)
+def test_no_repeat_ngram_size(size: int | None, sampling: dict, words: dict) -> None:
+    """It goes where the engine lets other parameters through, beside what is there."""
+    assert offline.with_no_repeat(size, sampling) == words
+
+
+@pytest.mark.parametrize("size", [-1, 2.5, True, "3"])
+def test_no_repeat_ngram_size_that_is_none(size: object) -> None:
+    """Anything but a whole number is refused."""
+    with pytest.raises(UsageError, match="give a whole number of tokens"):
+        offline.with_no_repeat(size, {})
+
+
+def test_calls_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What our class does not name is the engine's."""
+
+    class Engine:
+        def __init__(self, **options: object) -> None:
+            self.options = options
+
+        def chat(self, *words: object, **more: object) -> tuple:
+            return words, more
+
+        def get_tokenizer(self) -> str:
+            return "tokenizer"
+
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=Engine))
+    monkeypatch.setattr("os.environ", CPU)
+    model = windlass.LLM(Path(MODEL), dtype="float32")
+    assert model.options["dtype"] == "float32"
+    assert model.chat([{"role": "user"}], use_tqdm=False) == (([{"role": "user"}], None), {"use_tqdm": False})
+    assert model.get_tokenizer() == "tokenizer"
