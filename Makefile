@@ -30,7 +30,7 @@ fmt: sync ## format the code
 check: sync crds charts ## format, lint, types, layers, spelling; generated files are current
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 	@$(BIN)/mypy && $(BIN)/lint-imports --no-cache
-	@$(BIN)/codespell README.md CONTRIBUTING.md docs sizing operator server license_server testbed charts examples
+	@$(BIN)/codespell README.md CONTRIBUTING.md docs sizing operator server license_server deepspeed_server testbed charts examples models
 	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml testbed/node
 	@git diff --exit-code --stat -- crds charts
 crds: sync ## write crds/ from the pydantic models
@@ -38,14 +38,14 @@ crds: sync ## write crds/ from the pydantic models
 charts: crds ## copy the CRD into its chart
 	@cp crds/llmservices.serving.windlass.dev.yaml charts/windlass/files/llmservices.yaml
 golden: sync ## rewrite the golden manifests; read the diff
-	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests server/tests/launch/test_template_page.py
 lock: ## resolve requirements.lock again
-	@$(LOCK) --no-emit-package windlass-sizing --group dev {operator,server,license_server,sizing}/pyproject.toml -o requirements.lock
+	@$(LOCK) --no-emit-package windlass-sizing --group dev {operator,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
 images: sync ## build the project's images and print their tags
 	@$(BED) images
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-e2e test-tiny bench-demo
+.PHONY: test test-fast test-apiserver test-engine test-e2e test-tiny test-chat-page bench-cli bench-preread bench-demo
 test: check test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q -m 'not apiserver and not kind'
@@ -53,9 +53,16 @@ test-apiserver: sync ## the operator against a real kube-apiserver and etcd
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q tests/apiserver -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster
 	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine
+test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine/run_chat_page.py
 test-tiny: sync ## every tiny model in vLLM
 	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine/test_tiny_models.py --all-tiny
 test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
 	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine tests/kind
+bench-cli: sync ## how fast the command line answers
+	@$(BIN)/python server/bench/cli.py
+bench-preread: sync ## reading weights ahead, against one plain reader
+	@$(BIN)/python server/bench/preread.py
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts
 	@$(BED) python /repo/models/demo/evaluate.py --work /work && $(BED) python /repo/models/demo/evaluate.py --work /work --equality 50

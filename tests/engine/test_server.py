@@ -44,6 +44,8 @@ FLAGS = (
 def lora(engine, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lora")
     engine.python("/repo/models/tiny/make.py", "/out", "lora", "--base", "/repo/models/demo", mounts={folder: "/out"})
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755)  # the server is no root
     return folder
 
 
@@ -165,8 +167,9 @@ class TestSafety:
     def test_everything_else_asks_for_a_key(self, address, path):
         assert httpx.get(f"{address}{path}").status_code == 401
 
-    def test_the_model_may_be_left_out_and_slashes_doubled(self, http):
-        answer = http.post("//v1//chat/completions", json={"messages": QUESTION, "temperature": 0, "max_tokens": 80})
+    def test_the_model_may_be_left_out_and_slashes_doubled(self, http, address):
+        body = {"messages": QUESTION, "temperature": 0, "max_tokens": 80}
+        answer = http.post(f"{address}//v1//chat/completions", json=body)
         assert answer.json()["choices"][0]["message"]["content"] == JOIN
 
     def test_an_unknown_model_is_404_with_the_names(self, http):

@@ -54,6 +54,8 @@ def test_the_cpu_image_cannot_compile() -> None:
     """What the machine cannot do is still changed."""
     plan = launch("/data/model", Machine("cpu", has_compiler=False))
     assert "--enforce-eager" in engine_words(plan)
+    assert plan.variables["TORCHDYNAMO_DISABLE"] == "1"
+    assert "TORCHDYNAMO_DISABLE" not in launch("/data/model").variables
 
 
 @pytest.mark.parametrize(

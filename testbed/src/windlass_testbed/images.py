@@ -33,6 +33,8 @@ IMAGES: tuple[Image, ...] = (
           "images/server-cpu/requirements.lock", "images/server-cpu/trim.py")),
     Image("server-cpu", "images/server-cpu/Dockerfile", ("images/server-cpu/Dockerfile", "images/server-cpu/build.lock",
           "server/src", "server/pyproject.toml", "sizing/src", "sizing/pyproject.toml"), "engine-cpu", "ENGINE_IMAGE"),
+    Image("deepspeed", "images/deepspeed/Dockerfile", ("images/deepspeed", "deepspeed_server/src",
+          "deepspeed_server/pyproject.toml"), "engine-cpu", "ENGINE_IMAGE"),
 )  # fmt: skip
 IMAGE = {image.name: image for image in IMAGES}
 SERVED = ("operator", "license-server", "server-cpu")

@@ -12,13 +12,13 @@ from windlass_testbed.paths import REPOSITORY, Paths
 WORK = Path(".cache/demo-model")
 
 
-def ensure(paths: Paths) -> str:
+def ensure(paths: Paths, name: str = "server-cpu") -> str:
     """Start our container engine, build the image when absent, return its tag."""
     machine.ensure_packages()
     machine.check(paths)
     golang.ensure(paths, node_image.cluster_tools())
     daemon.start(paths)
-    return images.ensure(paths, "server-cpu")
+    return images.ensure(paths, name)
 
 
 def python_command(image: str, words: Sequence[str], mounts: Mapping[Path, str]) -> list[str]:

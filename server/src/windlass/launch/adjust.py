@@ -161,6 +161,15 @@ def _memory(settings: Settings, machine: Machine, model: ModelFiles, environment
     return {}, [f"{KV_SPACE} is not set: the CPU engine takes its share of all host memory; set it to some GiB"]
 
 
+def variables(machine: Machine) -> dict[str, str]:
+    """What the engine's process must know of this machine.
+
+    Drawing with a seed and log-probabilities go through functions that torch compiles at their first use, whatever
+    --enforce-eager says; without a compiler that ends the engine, so torch is told to run them as they are.
+    """
+    return {"TORCHDYNAMO_DISABLE": "1"} if machine.engine == "cpu" and not machine.has_compiler else {}
+
+
 STEPS: tuple[Step, ...] = (_template, _length, _dtype, _gpus, _prefix_caching, _batch, _eager, _memory)
 NATIVE_STEPS: tuple[Step, ...] = (_eager,)
 """With the engine's own commands only what this machine cannot do is changed."""

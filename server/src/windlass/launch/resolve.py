@@ -75,7 +75,7 @@ def resolve(
         shown_args=(*_all_words(engine, hide=True), *api.arguments, *line.engine_words),
         warnings=tuple(warnings),
         files=_files(settings, model),
-        variables=api.variables,
+        variables={**api.variables, **adjust.variables(machine)},
     )
 
 
