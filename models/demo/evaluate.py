@@ -218,7 +218,7 @@ def json_texts(reader: Reader, count: int) -> Figure:
 
 def equality(folder: Path, prompts: list[str]) -> Figure:
     """On how many prompts transformers and vLLM say the same tokens, both greedy in float32."""
-    os.environ |= {"VLLM_LOGGING_LEVEL": "WARNING", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    os.environ |= {"VLLM_LOGGING_STREAM": "ext://sys.stderr", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
     reader = Reader(folder, torch.float32)
     expected = list(reader.ids(prompts))
     from vllm import LLM, SamplingParams  # only this measure needs the engine
