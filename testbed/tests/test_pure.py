@@ -133,3 +133,21 @@ def test_workers_mount_the_models_and_their_image_store(tmp_path):
 def test_a_pipe_tells_what_its_sink_said_and_does_not_wait_for_a_source_that_nobody_reads():
     assert process.pipe(["echo", "x"], ["cat"]) == ""
     assert process.pipe(["yes"], ["sh", "-c", "echo no room >&2; exit 3"]) == "no room"
+
+
+def test_a_cluster_of_an_earlier_engine_is_not_trusted(tmp_path):
+    """Its nodes start again with the engine, but without the routes between them."""
+    from windlass_testbed import cluster, daemon
+    from windlass_testbed.paths import Paths
+
+    where = Paths(tmp_path, tmp_path)
+    shape = cluster.Shape("image", None, own_network=True)
+    (tmp_path / "dockerd.pid").write_text("10 500\n")
+    (tmp_path / "kubeconfig").write_text("")
+    (tmp_path / "cluster-shape").write_text(f"{shape.key} {daemon.identity(where)}")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/kubectl").write_text("#!/bin/sh\n")
+    (tmp_path / "bin/kubectl").chmod(0o755)
+    assert cluster.healthy(where, shape)
+    (tmp_path / "dockerd.pid").write_text("11 900\n")
+    assert not cluster.healthy(where, shape)

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from windlass_testbed import daemon, serving
+from windlass_testbed import daemon, demo, serving
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths, paths
 
@@ -107,4 +107,4 @@ def engine() -> Iterator[Engine]:
         pytest.fail(str(error))
     finally:
         if ours and not os.environ.get("WINDLASS_KEEP"):
-            daemon.stop(where)
+            demo.delete(where)  # and with it a cluster that later tests made on our engine

@@ -59,7 +59,7 @@ def ensure(paths: Paths, engine_images: list[str]) -> None:
 def healthy(paths: Paths, shape: Shape) -> bool:
     """Tell whether a cluster of exactly this shape answers and all its nodes are ready."""
     marker = paths.run / "cluster-shape"
-    if not (marker.exists() and marker.read_text() == shape.key and paths.kubeconfig.exists()):
+    if not (marker.exists() and marker.read_text() == _mark(paths, shape) and paths.kubeconfig.exists()):
         return False
     base: list[str | Path] = [paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s"]
     return succeeds([*base, "get", "--raw", "/readyz"]) and succeeds(
@@ -121,7 +121,12 @@ def _create(paths: Paths, shape: Shape) -> None:
     kubectl(paths, "wait", "--for=condition=Ready", "node", "--all", "--timeout=120s")
     kubectl(paths, "-n", "kube-system", "scale", "deployment/coredns", "--replicas=1")
     kubectl(paths, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
-    (paths.run / "cluster-shape").write_text(shape.key)
+    (paths.run / "cluster-shape").write_text(_mark(paths, shape))
+
+
+def _mark(paths: Paths, shape: Shape) -> str:
+    """The shape and the engine's run: nodes that a later run starts again have lost their routes."""
+    return f"{shape.key} {daemon.identity(paths)}"
 
 
 def _network(paths: Paths) -> None:

@@ -147,6 +147,12 @@ def stop(paths: Paths) -> None:
     socket(paths).unlink(missing_ok=True)
 
 
+def identity(paths: Paths) -> str:
+    """What tells this run of our Docker daemon from an earlier one; empty when there is none."""
+    file = paths.run / "dockerd.pid"
+    return file.read_text().strip() if file.exists() else ""
+
+
 def _end(pid: int, timeout_s: float = 30) -> None:
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout_s
