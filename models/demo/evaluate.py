@@ -1,7 +1,7 @@
 """Measures the demo model: `python models/demo/evaluate.py`; needs torch and transformers, `--equality` vLLM too.
 
-Held-out phrasings of known questions, source never trained on, tool
-calls and JSON. Everything is greedy, through transformers in float32 unless told otherwise. Prints a table or JSON.
+Held-out phrasings of known questions, source never trained on, tool calls and JSON. Everything is greedy, through
+transformers in float32 unless told otherwise. Prints a table or JSON.
 """
 
 from __future__ import annotations
