@@ -39,8 +39,9 @@ charts: crds ## copy the CRD into its chart
 	@cp crds/llmservices.serving.windlass.dev.yaml charts/windlass/files/llmservices.yaml
 golden: sync ## rewrite the golden manifests; read the diff
 	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests server/tests/launch/test_template_page.py
-lock: ## resolve requirements.lock again
+lock: ## resolve requirements.lock and the images' build.lock again
 	@$(LOCK) --no-emit-package windlass-sizing --group dev {operator,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
+	@$(LOCK) --no-header images/build.in -o images/build.lock
 images: sync ## build the project's images and print their tags
 	@$(BED) images
 

@@ -25,15 +25,15 @@ class Image:
 
 
 IMAGES: tuple[Image, ...] = (
-    Image("operator", "images/operator/Dockerfile", ("images/operator", "operator/src", "operator/pyproject.toml",
-          "sizing/src", "sizing/pyproject.toml")),
-    Image("license-server", "images/license-server/Dockerfile", ("images/license-server", "license_server/src",
-          "license_server/pyproject.toml")),
+    Image("operator", "images/operator/Dockerfile", ("images/operator", "images/build.lock", "operator/src",
+          "operator/pyproject.toml", "sizing/src", "sizing/pyproject.toml")),
+    Image("license-server", "images/license-server/Dockerfile", ("images/license-server", "images/build.lock",
+          "license_server/src", "license_server/pyproject.toml")),
     Image("engine-cpu", "images/server-cpu/engine.Dockerfile", ("images/server-cpu/engine.Dockerfile",
           "images/server-cpu/requirements.lock", "images/server-cpu/trim.py")),
-    Image("server-cpu", "images/server-cpu/Dockerfile", ("images/server-cpu/Dockerfile", "images/server-cpu/build.lock",
+    Image("server-cpu", "images/server-cpu/Dockerfile", ("images/server-cpu/Dockerfile", "images/build.lock",
           "server/src", "server/pyproject.toml", "sizing/src", "sizing/pyproject.toml"), "engine-cpu", "ENGINE_IMAGE"),
-    Image("deepspeed", "images/deepspeed/Dockerfile", ("images/deepspeed", "deepspeed_server/src",
+    Image("deepspeed", "images/deepspeed/Dockerfile", ("images/deepspeed", "images/build.lock", "deepspeed_server/src",
           "deepspeed_server/pyproject.toml"), "engine-cpu", "ENGINE_IMAGE"),
 )  # fmt: skip
 IMAGE = {image.name: image for image in IMAGES}
