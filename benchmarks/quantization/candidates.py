@@ -1,0 +1,46 @@
+"""The tile sizes that a sweep tries."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from windlass.quantization.kernels.tiling import Few, Tiling, Wide
+
+
+def few(bits: int) -> Iterator[Few]:
+    """The tile sizes of the kernel for few rows that the sweep compiles, without the split."""
+    for mt in (1, 2, 4, 8):
+        for nt, wn, wk, u in itertools.product((1, 2, 4), (2, 4, 8), (1, 2, 4), (1, 2, 4)):
+            tiling = Few(mt, nt, wn, wk, u)
+            words = 2 * u * nt * (bits + (bits == 4))  # registers that hold weights, now and next
+            registers = words + nt * mt * 4 + mt * 4 + 40
+            fits = registers * tiling.threads <= 65536 and registers <= 250 and tiling.shared_bytes(bits) <= 200 * 1024
+            if fits and 128 <= tiling.threads <= 512 and 2 <= u * nt <= 8 and (mt < 8 or wk < 4):
+                yield tiling
+
+
+def wide() -> Iterator[Wide]:
+    """The tile sizes of Hopper's kernel."""
+    for bm, r, wg, in_flight in itertools.product((16, 32, 64, 96, 128, 192, 256), (1, 2), (1, 2, 3), (1, 2)):
+        for stages in (4, 6) if bm <= 64 else (4,):
+            tiling = Wide(bm, r, wg, stages=stages, in_flight=in_flight)
+            if r * bm <= 256 and all(tiling.shared_bytes(bits) <= 227 * 1024 for bits in (4, 8)):
+                yield tiling
+
+
+def sensible(tiling: Tiling, m: int) -> bool:
+    """Whether a tile has about the rows of x that there are."""
+    rows = tiling.block[0]
+    if isinstance(tiling, Few):
+        return rows == 8 * min(8, 1 << max(0, math.ceil(math.log2(m / 8)))) and m <= 128
+    return rows // 2 < m <= rows or (m > rows >= 64) if m <= 256 else rows >= 128
+
+
+def splits(tiling: Tiling, rows: int, columns: int, m: int) -> list[int]:
+    """Splits along K worth trying: from one wave of blocks to a few."""
+    blocks = -(-rows // tiling.block[1]) * -(-m // tiling.block[0])
+    steps = -(-columns // tiling.step)
+    wanted = {1, *(round(132 * waves / blocks) for waves in (1, 2, 3, 4))} if blocks < 400 else {1}
+    return sorted({min(max(1, split), steps, 32) for split in wanted})

@@ -1,0 +1,78 @@
+"""What vLLM asks a quantization method: its name, dtypes and capability, and which layer is quantized how."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar
+
+import torch
+from vllm.config import get_current_vllm_config
+from vllm.model_executor.layers.fused_moe import RoutedExperts
+from vllm.model_executor.layers.linear import LinearBase
+from vllm.model_executor.layers.quantization.base_config import QuantizationConfig, QuantizeMethodBase
+from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
+from vllm.platforms import current_platform
+
+from windlass.quantization.linear import QuantizedLinear
+from windlass.quantization.methods import METHODS, Method
+
+HEAD_BITS = 8  # four bits in the output head cost precision in every token
+_CPU_DTYPES = {"ifq": [torch.bfloat16, torch.float32]}  # beside float16; a CPU dequantizes, to any dtype
+
+
+class OnlineConfig(QuantizationConfig):  # type: ignore[misc]  # the engine has no types here
+    """A method that quantizes while it loads: nothing is read from the checkpoint's own configuration."""
+
+    method: ClassVar[Method]
+
+    @classmethod
+    def get_name(cls) -> str:
+        """As in `--quantization`."""
+        return cls.method.name
+
+    @classmethod
+    def get_supported_act_dtypes(cls) -> list[torch.dtype]:
+        """Dtypes of the activations on this platform."""
+        more = _CPU_DTYPES.get(cls.method.name, []) if current_platform.is_cpu() else []
+        return [*(getattr(torch, name) for name in cls.method.dtypes), *more]
+
+    @classmethod
+    def get_min_capability(cls) -> int:
+        """Ten times the least compute capability."""
+        return cls.method.capability
+
+    @staticmethod
+    def get_config_filenames() -> list[str]:
+        """No file is needed."""
+        return []
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> OnlineConfig:
+        """Refuse: a checkpoint that names a method is quantized already."""
+        raise ValueError(f"{cls.method.name} quantizes an unquantized checkpoint; this one says {config}")
+
+    def get_quant_method(self, layer: torch.nn.Module, prefix: str) -> QuantizeMethodBase | None:
+        """Ours for a linear layer and for an output head of its own, none for embeddings and attention."""
+        if isinstance(layer, RoutedExperts):
+            raise ValueError(
+                f"--quantization {self.method.name} does not quantize mixture-of-experts layers ({prefix}); "
+                "take --quantization fp8, or none"
+            )
+        if isinstance(layer, LinearBase):
+            return QuantizedLinear(self.method.bits)
+        if isinstance(layer, ParallelLMHead) and _head_is_quantized():
+            return QuantizedLinear(HEAD_BITS)
+        return None
+
+
+def _head_is_quantized() -> bool:
+    """An output head that shares the embedding's matrix stays as it is: the embedding needs its rows."""
+    tied = getattr(get_current_vllm_config().model_config.hf_text_config, "tie_word_embeddings", False)
+    return not tied and os.environ.get("VLLM_ALLOW_QUANT_LM_HEAD", "1") != "0"
+
+
+def _config(method: Method) -> type[OnlineConfig]:
+    return type(f"{method.name}_config", (OnlineConfig,), {"method": method})
+
+
+CONFIGS = tuple(_config(METHODS[name]) for name in ("ifq", "ifq_nf4"))

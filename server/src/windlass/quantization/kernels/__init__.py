@@ -1,0 +1,1 @@
+"""Kernels for NVIDIA GPUs, compiled at run time by NVRTC, which torch brings along."""

@@ -1,0 +1,128 @@
+"""Compiles CUDA C++ at run time and launches it on torch's current stream, through NVRTC and the driver by ctypes.
+
+torch brings NVRTC in every image with a GPU; a compiler of the image is not needed. A kernel is loaded once for each
+device and set of macros.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+_MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+class KernelError(RuntimeError):
+    """NVRTC or the driver refused; the message holds its words."""
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+@functools.cache
+def _nvrtc() -> ctypes.CDLL:
+    major = (torch.version.cuda or "13").split(".")[0]
+    found = find_spec("nvidia")
+    folders = [Path(place) for place in (found.submodule_search_locations or ())] if found else []
+    names = [str(path) for folder in folders for path in sorted(folder.glob(f"*/lib/libnvrtc.so.{major}"))]
+    for name in [*names, f"libnvrtc.so.{major}"]:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise KernelError(f"libnvrtc.so.{major} was found neither beside torch nor on the library path; reinstall torch")
+
+
+def _checked(code: int, what: str) -> None:
+    if code:
+        raise KernelError(f"{what} failed with error {code} of the CUDA driver")
+
+
+def compile_cubin(source: str, architecture: str, macros: tuple[str, ...]) -> bytes:
+    """The machine code of a source for one architecture, as `sm_90`; raises KernelError with the compiler's log."""
+    library, program = _nvrtc(), ctypes.c_void_p()
+    library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
+    try:
+        options = [f"--gpu-architecture={architecture}", "--std=c++17", "-default-device", *(f"-D{m}" for m in macros)]
+        words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+        if library.nvrtcCompileProgram(program, len(options), words):
+            raise KernelError(f"NVRTC: {_text(library, 'ProgramLog', program).decode(errors='replace')[:2000]}")
+        return _text(library, "CUBIN", program)
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def cubin(files: tuple[str, ...], architecture: str, macros: tuple[str, ...]) -> bytes:
+    """The machine code of our files joined, from the cache folder (under VLLM_CACHE_ROOT) or compiled and put there."""
+    source = "".join(resources.files(__package__).joinpath(name).read_text() for name in files)
+    key = "\0".join((source, architecture, str(torch.version.cuda), *macros))
+    root = Path(os.environ.get("VLLM_CACHE_ROOT", "~/.cache/vllm")).expanduser()
+    path = root / "windlass-kernels" / f"{hashlib.sha256(key.encode()).hexdigest()}.cubin"
+    if path.is_file():
+        return path.read_bytes()
+    code = compile_cubin(source, architecture, macros)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mine = path.with_suffix(f".{os.getpid()}")
+    mine.write_bytes(code)
+    mine.replace(path)  # whole or not at all, whichever of several workers is first
+    return code
+
+
+def _text(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
+    size = ctypes.c_size_t()
+    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    buffer = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvrtcGet{what}")(program, buffer)
+    return buffer.raw
+
+
+class Kernel:
+    """One function of a compiled source on one device."""
+
+    def __init__(self, cubin: bytes, name: str, shared_bytes: int) -> None:
+        self._module, self._function, self._shared = ctypes.c_void_p(), ctypes.c_void_p(), shared_bytes
+        driver = _driver()
+        _checked(driver.cuModuleLoadData(ctypes.byref(self._module), cubin), f"loading {name}")
+        _checked(driver.cuModuleGetFunction(ctypes.byref(self._function), self._module, name.encode()), name)
+        if shared_bytes > 48 * 1024:
+            code = driver.cuFuncSetAttribute(self._function, _MAX_DYNAMIC_SHARED, shared_bytes)
+            _checked(code, f"{name} with {shared_bytes} bytes of shared memory")
+
+    def launch(self, grid: tuple[int, int, int], threads: int, *arguments: torch.Tensor | int | None) -> None:
+        """Launch on the current stream; a tensor goes as its address, None as a null pointer, an int as 32 bits."""
+        values = [_value(argument) for argument in arguments]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        code = _driver().cuLaunchKernel(
+            self._function, *grid, threads, 1, 1, self._shared, stream, ctypes.byref(pointers), None
+        )
+        _checked(code, "a launch")
+
+
+def _value(argument: torch.Tensor | int | None) -> ctypes.c_int | ctypes.c_void_p:
+    if isinstance(argument, int):
+        return ctypes.c_int(argument)
+    return ctypes.c_void_p(argument.data_ptr() if argument is not None else None)
+
+
+def architecture(device: int) -> str:
+    """As `sm_89`; Hopper's own instructions need `sm_90a`."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}{'a' if major == 9 else ''}"
+
+
+@functools.cache
+def kernel(device: int, files: tuple[str, ...], name: str, shared_bytes: int, macros: tuple[str, ...]) -> Kernel:
+    """A function of our files, compiled for a device on first use."""
+    with torch.cuda.device(device):
+        torch.cuda.current_stream()  # makes the device's context current
+        return Kernel(cubin(files, architecture(device), macros), name, shared_bytes)

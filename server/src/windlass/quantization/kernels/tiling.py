@@ -1,0 +1,117 @@
+"""How a launch of a fused kernel splits its work: two kinds, for few rows of x and, on Hopper, for many.
+
+The short names are the macros of `few.cu` and `wide.cu`, which explain them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.quantization.codebook import NF4_FLOAT16, float16_bits
+
+TABLE_BYTES = {4: 32 * 1024, 8: 0}  # of the pairs of codebook values, by the bits of a weight
+_CODE = ",".join(str(float16_bits(value)) for value in NF4_FLOAT16)
+
+
+def weight_macros(bits: int) -> tuple[str, ...]:
+    """The macros of weights.cuh."""
+    return f"BITS={bits}", f"CODE={_CODE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Few:
+    """Up to 64 rows of x in one block: mma.sync, from capability 8.0."""
+
+    mt: int
+    nt: int
+    wn: int
+    wk: int
+    u: int
+    splits: int = 1
+    stages: int = 3
+
+    name = "few_gemm"
+    files = ("weights.cuh", "few.cu")
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.wn * self.wk * 32
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Rows of x and of W that one block serves."""
+        return 8 * self.mt, self.wn * self.nt * 16
+
+    @property
+    def step(self) -> int:
+        """Columns of a stage, the unit in which K is split."""
+        return 64 * self.u * self.wk
+
+    def grid(self, m: int, n: int) -> tuple[int, int, int]:
+        """Blocks of a launch."""
+        return -(-n // self.block[1]), self.splits, -(-m // self.block[0])
+
+    def shared_bytes(self, bits: int) -> int:
+        """The table and the stages of x; the sums of the warps along K reuse that room."""
+        sums = (self.wk - 1) * self.nt * self.mt * self.wn * 32 * 16
+        return max(TABLE_BYTES[bits] + self.stages * 8 * self.mt * (self.step * 2 + 16), sums)
+
+    def macros(self, bits: int) -> tuple[str, ...]:
+        """The macros of this kernel."""
+        names = {"MT": self.mt, "NT": self.nt, "WN": self.wn, "WK": self.wk, "U": self.u, "STAGES": self.stages}
+        return (*weight_macros(bits), *(f"{name}={value}" for name, value in names.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """Any number of rows of x, `bm` in one block: wgmma, Hopper only."""
+
+    bm: int
+    r: int
+    wg: int
+    splits: int = 1
+    stages: int = 4
+    in_flight: int = 1
+
+    name = "wide_gemm"
+    files = ("weights.cuh", "wide.cu")
+    step = 64
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.wg * 128
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Rows of x and of W that one block serves."""
+        return self.bm, self.wg * self.r * 64
+
+    def grid(self, m: int, n: int) -> tuple[int, int, int]:
+        """Blocks of a launch; those that share weights are neighbours."""
+        return -(-m // self.bm), -(-n // self.block[1]), self.splits
+
+    def shared_bytes(self, bits: int) -> int:
+        """The stages of x and W, and the table; the results are turned in that room."""
+        turned = self.bm * (self.block[1] * 2 + 16)
+        weights = self.block[1] // 16 * (128 * bits + (128 if bits == 4 else 0))
+        stage = self.bm * 128 + -(-weights // 1024) * 1024
+        return max(self.stages * stage + TABLE_BYTES[bits], turned)
+
+    def macros(self, bits: int) -> tuple[str, ...]:
+        """The macros of this kernel, with the operands of its wgmma written out."""
+        sums = self.bm // 2
+        operands = {
+            "COLUMNS": f'"{self.bm}"',
+            "SUMS": '"' + ",".join(f"%{i}" for i in range(sums)) + '"',
+            "FRAGMENT": '"' + ",".join(f"%{sums + i}" for i in range(4)) + '"',
+            "DESCRIPTOR": f'"%{sums + 4}"',
+            "INOUT": ",".join(f'"+f"(d[{i}])' for i in range(sums)),
+        }
+        names = {"BM": self.bm, "R": self.r, "WG": self.wg, "STAGES": self.stages, "IN_FLIGHT": self.in_flight}
+        values = {name: str(value) for name, value in names.items()} | operands
+        return (*weight_macros(bits), *(f"{name}={value}" for name, value in values.items()))
+
+
+Tiling = Few | Wide
