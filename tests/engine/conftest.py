@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,6 +90,20 @@ class Engine:
             time.sleep(1)
         pytest.fail(f"the server did not answer:\n{self.log(name)}")
 
+    def container(self, url: str) -> str:
+        """The container behind an address that `serving` gave."""
+        listed = daemon.docker(self.paths, "ps", "--format", "{{.ID}} {{.Ports}}").splitlines()
+        (found,) = [line.split()[0] for line in listed if f":{url.rpartition(':')[2]}->" in line]
+        return found
+
+    def load(self, url: str, *flags: str) -> dict[str, Any]:
+        """Many clients at such an address, with their own program; its report."""
+        pid = daemon.docker(self.paths, "inspect", "--format", "{{.State.Pid}}", self.container(url)).strip()
+        words = ("--base-url", url, "--pid", pid, "-o", "json", *flags)
+        command = [sys.executable, str(REPOSITORY / "server/bench/clients.py"), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return json.loads(done.stdout) if done.stdout else pytest.fail(done.stderr[-4000:])
+
     def log(self, name: str) -> str:
         """The last lines of a container, of both streams."""
         command = ["/usr/bin/docker", "logs", "--tail", "60", name]
@@ -108,3 +123,11 @@ def engine() -> Iterator[Engine]:
     finally:
         if ours and not os.environ.get("WINDLASS_KEEP"):
             demo.delete(where)  # and with it a cluster that later tests made on our engine
+
+
+@pytest.fixture(scope="session")
+def short(engine: Engine) -> Iterator[str]:
+    """The demo model with a short context, so that no request takes long; open to all. Its address."""
+    flags = "--dtype float32 --max-model-len 128 --served-model-name demo"
+    with engine.serving("windlass", "run", *flags.split()) as url:
+        yield url

@@ -1,0 +1,1 @@
+"""Sampling rules that the engine does not have. `door` decides whether they are there; the engine loads the rest."""

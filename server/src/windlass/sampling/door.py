@@ -1,0 +1,56 @@
+"""Whether an engine gets our sampling rules, and by which words. Pure; imports nothing of the engine.
+
+`launch.front` asks for a server, `offline` for a model in the process. Where the answer is no, the guard refuses the
+field: a rule that is asked for and not kept would be worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from windlass.launch.model import ModelFiles
+
+PROCESSOR = "windlass.sampling.no_repeat_ngram:NoRepeatNgram"
+FLAG = "--logits-processors"
+SPECULATION = frozenset({"--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"})
+NO_CONVERSION = ("", "auto", "none")
+POOLING_SUFFIXES = ("ForTextEncoding", "Classification", "ForRewardModeling", "Model")
+GENERATE_SUFFIXES = ("ChatModel", "LMHeadModel", "ChatGLMModel")
+"""Names that end in `Model` and generate all the same."""
+
+
+def missing(model: ModelFiles, words: Sequence[str]) -> str:
+    """Why the engine does not get the rules, as the end of a sentence; empty when it does."""
+    said = _flags(words)
+    if SPECULATION & said.keys():
+        return "the engine speculates, and then takes no further rule of sampling"
+    if FLAG in said:
+        return "" if PROCESSOR in words else f"{FLAG} names others; add {PROCESSOR} to them"
+    return "" if _generates(model, said) else "the model does not generate"
+
+
+def arguments(model: ModelFiles, words: Sequence[str]) -> tuple[str, ...]:
+    """Words for the engine's command line; none when somebody named processors already."""
+    return () if missing(model, words) or FLAG in _flags(words) else (FLAG, PROCESSOR)
+
+
+def _flags(words: Sequence[str]) -> dict[str, str]:
+    """The engine's flags by name, dashes for underscores, each with the word behind it."""
+    found = {}
+    for word, following in pairwise((*words, "")):
+        name, equals, value = word.partition("=")
+        if word.startswith("-"):
+            found[name.partition(".")[0].replace("_", "-")] = value if equals else following
+    return found
+
+
+def _generates(model: ModelFiles, said: Mapping[str, str]) -> bool:
+    """What the engine will find; it refuses to start when a model that does not generate is given such rules."""
+    runner = said.get("--runner", "auto")
+    if runner != "auto":
+        return runner == "generate"
+    if said.get("--convert", "") not in NO_CONVERSION or model.is_embedder:
+        return False
+    name = model.architecture
+    return name.endswith(GENERATE_SUFFIXES) or not name.endswith(POOLING_SUFFIXES)

@@ -1,0 +1,113 @@
+"""`no_repeat_ngram_size`, the rule: against its definition, and through what the batch of the engine does."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from windlass.sampling.ngrams import NOT_YET, History, Rows, size_of
+
+TOKENS = st.lists(st.integers(0, 4), max_size=40)
+SWAP, MOVE = SimpleNamespace(name="SWAP"), SimpleNamespace(name="UNIDIRECTIONAL")
+VOCABULARY = 100
+
+
+def by_definition(sequence: list[int], size: int) -> set[int]:
+    """Every token that would make the last `size` tokens a run that is in the sequence already."""
+    runs = {tuple(sequence[at : at + size]) for at in range(len(sequence) - size + 1)}
+    return {token for token in range(5) if (*sequence[len(sequence) - size + 1 :], token) in runs}
+
+
+def asking(size: object) -> SimpleNamespace:
+    return SimpleNamespace(extra_args={"no_repeat_ngram_size": size})
+
+
+def change(added=(), removed=(), moved=()) -> SimpleNamespace:
+    return SimpleNamespace(added=added, removed=removed, moved=moved)
+
+
+@settings(deadline=None)
+@given(prompt=TOKENS, answer=TOKENS, size=st.integers(1, 5))
+def test_token_by_token_it_says_what_the_definition_says(prompt: list[int], answer: list[int], size: int) -> None:
+    """The answer grows as the engine's does, one token a step."""
+    grows: list[int] = []
+    history = History(size, prompt, grows)
+    for token in [*answer, 0]:
+        assert set(history.banned()) == by_definition(prompt + grows, size)
+        grows.append(token)
+
+
+@settings(deadline=None)
+@given(prompt=TOKENS, answer=TOKENS, cut=st.integers(0, 40))
+def test_tokens_that_the_engine_takes_back(prompt: list[int], answer: list[int], cut: int) -> None:
+    """It forgets the runs that ended in them."""
+    history = History(2, prompt, answer)
+    history.banned()
+    del answer[cut:]
+    assert set(history.banned()) == by_definition(prompt + answer, 2)
+
+
+def test_a_token_that_is_on_its_way_is_read_when_it_is_there() -> None:
+    """The engine schedules ahead and writes a placeholder first."""
+    answer = [1, 2, NOT_YET]
+    history = History(2, None, answer)
+    assert list(history.banned()) == []
+    answer[2:] = [1]
+    assert list(history.banned()) == [2]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_rows_follow_the_batch(data: st.DataObject) -> None:
+    """Requests come, go, move and change places; each row bans what its own request's sequence says."""
+    rows, batch = Rows(), [None] * 6
+    for _ in range(data.draw(st.integers(1, 12))):
+        removed = [row for row, one in enumerate(batch) if one and data.draw(st.booleans())]
+        for row in removed:
+            batch[row] = None
+        added = []
+        for row in range(6):
+            if batch[row] is None and data.draw(st.booleans()):
+                size, prompt = data.draw(st.sampled_from([0, 1, 2, 3])), data.draw(TOKENS)
+                batch[row] = (size, prompt, [])
+                added.append((row, asking(size) if size else SimpleNamespace(extra_args=None), *batch[row][1:]))
+        moved = []
+        for _ in range(data.draw(st.integers(0, 3))):
+            source, target = data.draw(st.permutations(range(6)))[:2]
+            direction = data.draw(st.sampled_from([SWAP, MOVE]))
+            moved.append((source, target, direction))
+            batch[target], batch[source] = batch[source], batch[target] if direction is SWAP else None
+        taken = {row for row, *_ in added}
+        rows.update(change(added, [row for row in removed if row not in taken], moved))
+        found = set(zip(*rows.banned(VOCABULARY), strict=True))
+        wanted = {
+            (row, token)
+            for row, one in enumerate(batch)
+            if one and one[0]
+            for token in by_definition(one[1] + one[2], one[0])
+        }
+        assert found == wanted
+        for one in filter(None, batch):
+            one[2].append(data.draw(st.integers(0, 4)))
+
+
+def test_nobody_asks() -> None:
+    """Nothing is kept for a request without the parameter."""
+    rows = Rows()
+    rows.update(change(added=[(0, SimpleNamespace(extra_args=None), [1, 1], [1]), (1, asking(0), [1], [1])]))
+    rows.update(None)
+    assert rows.banned(VOCABULARY) == ([], [])
+
+
+def test_tokens_past_the_vocabulary_are_no_logits() -> None:
+    """An image's placeholder stands in the prompt and in no row of logits."""
+    rows = Rows()
+    rows.update(change(added=[(0, asking(1), [3, 100, 7], [])]))
+    assert rows.banned(100) == ([0, 0], [3, 7])
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, "3", True, [3]])
+def test_what_is_no_size(size: object) -> None:
+    """One sentence, which the engine answers with 400."""
+    with pytest.raises(ValueError, match=r"no_repeat_ngram_size is .*; it must be a whole number of at least 0"):
+        size_of(asking(size))
