@@ -38,15 +38,15 @@ crds: sync ## write crds/ from the pydantic models
 charts: crds ## copy the CRD into its chart
 	@cp crds/llmservices.serving.windlass.dev.yaml charts/windlass/files/llmservices.yaml
 golden: sync ## rewrite the golden manifests; read the diff
-	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests server/tests/launch/test_template_page.py
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py
 lock: ## resolve requirements.lock and the images' build.lock again
-	@$(LOCK) --no-emit-package windlass-sizing --group dev {operator,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
+	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --group dev {operator,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
 	@$(LOCK) --no-header images/build.in -o images/build.lock
 images: sync ## build the project's images and print their tags
 	@$(BED) images
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-e2e test-tiny test-chat-page bench-cli bench-preread bench-demo
+.PHONY: test test-fast test-apiserver test-engine test-e2e test-tiny test-chat-page test-ray bench-cli bench-preread bench-demo load-clients bench-license crash-license fuzz-license fuzz-api lookahead bench-replay bench-lookahead sanitize-lookahead fuzz-lookahead
 test: check test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q -m 'not apiserver and not kind'
@@ -59,8 +59,33 @@ test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
 	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine/run_chat_page.py
 test-tiny: sync ## every tiny model in vLLM
 	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine/test_tiny_models.py --all-tiny
+test-ray: sync ## a real Ray cluster of two members, in an environment of its own
+	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 --with pytest --with pytest-asyncio --with pytest-timeout --with-editable server --with-editable sizing pytest -q tests/ray
 test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
 	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine tests/kind
+load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
+	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/run_load.py
+bench-license: sync ## the license server under 2,000 pods, durability on
+	@$(BIN)/python license_server/bench/load.py
+crash-license: sync ## kill the license server 100 times, cut its power 100 times, hold it to what it acknowledged
+	@$(BIN)/python license_server/crash/run.py
+fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and invented requests for every path
+	@$(BIN)/uv run --quiet --no-project --with atheris==3.0.0 python license_server/fuzz/parsers.py -max_total_time=600
+	@WINDLASS_FUZZ_EXAMPLES=1000 $(BIN)/pytest -q --timeout 2400 license_server/tests/test_openapi.py
+fuzz-api: sync ## ten minutes of drawn requests at every route of the server
+	@WINDLASS_FUZZ_S=600 $(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine/test_openapi_fuzz.py
+lookahead: sync ## build the lookahead cache's native core into .venv
+	@$(BIN)/uv pip install --quiet --no-deps --reinstall ./server/lookahead
+bench-replay: ## the replay table; ENGINE=python with vLLM and arctic-inference, TRACES=directory of more traces
+	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/replay.py $(if $(TRACES),--traces $(TRACES))
+bench-lookahead: ## microseconds and memory of the native core at five million entries
+	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
+.cache/lookahead-fuzz/lookahead_fuzz: $(wildcard server/lookahead/core/* server/lookahead/tests/*)
+	@cmake -S server/lookahead -B $(@D) -DLOOKAHEAD_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug >/dev/null && cmake --build $(@D) -j2 >/dev/null
+sanitize-lookahead: .cache/lookahead-fuzz/lookahead_fuzz ## the native core under address and undefined-behaviour sanitizers
+	@$< 150 1
+fuzz-lookahead: .cache/lookahead-fuzz/lookahead_fuzz ## random calls under the sanitizers: ROUNDS=5000 SEED=1
+	@$< $(or $(ROUNDS),5000) $(or $(SEED),1)
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-preread: sync ## reading weights ahead, against one plain reader

@@ -9,6 +9,7 @@ import pytest
 import windlass
 from windlass import offline
 from windlass.errors import UsageError
+from windlass.sampling.door import PROCESSOR
 
 MODEL = str(Path(__file__).parents[2] / "models" / "demo")
 CPU = {"WINDLASS_ENGINE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1"}
@@ -51,8 +52,10 @@ def test_defaults_are_those_of_run(monkeypatch: pytest.MonkeyPatch) -> None:
         "enable_prefix_caching": True,
         "trust_remote_code": True,
         "enforce_eager": True,  # without a compiler
-        "max_num_batched_tokens": 2048,
+        "max_num_batched_tokens": 2304,  # on a CPU: a whole prompt beside every running request
         "max_num_seqs": 256,
+        "enable_chunked_prefill": False,
+        "logits_processors": [PROCESSOR],
     }
 
 
@@ -107,6 +110,34 @@ def test_no_repeat_ngram_size_that_is_none(size: object) -> None:
     """Anything but a whole number is refused."""
     with pytest.raises(UsageError, match="give a whole number of tokens"):
         offline.with_no_repeat(size, {})
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"logits_processors": ["a:B"]}, ["a:B", PROCESSOR]),
+        ({"speculative_config": {"method": "ngram"}}, None),
+        ({"runner": "pooling"}, None),
+    ],
+)
+def test_our_rule_of_sampling_is_added_where_it_can_be(said: dict, found: list | None) -> None:
+    """Beside the caller's own; an engine that speculates or does not generate would not start with it."""
+    assert offline.engine_options(MODEL, said, CPU).get("logits_processors") == found
+
+
+def test_a_rule_that_would_not_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone and in a list of parameters; without the rule, and with 0 for off, the call goes on."""
+    engine = SimpleNamespace(generate=lambda *_: ["answer"], chat=lambda *_: ["answer"])
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=lambda **_: engine))
+    monkeypatch.setattr("os.environ", CPU)
+    model = windlass.LLM(MODEL, speculative_config={"method": "ngram"})
+    asks, off = (SimpleNamespace(extra_args={"no_repeat_ngram_size": size}) for size in (3, 0))
+    for params in (asks, [off, asks]):
+        for call in (model.generate, model.chat):
+            with pytest.raises(UsageError, match="no_repeat_ngram_size is not there: this engine speculates"):
+                call("x", params)
+    assert model.generate("x", [off, SimpleNamespace(extra_args=None)]) == ["answer"]
+    assert windlass.LLM(MODEL).generate("x", asks) == ["answer"]
 
 
 def test_calls_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:

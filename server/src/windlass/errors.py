@@ -5,6 +5,11 @@
     ├── ModelError             exit 3: the model directory is not there or cannot be served
     ├── LicenseError           exit 4: the license server refused, or was out of reach for too long
     ├── EngineError            the engine's own exit code: it ended by itself
+    │   └── StartTimeoutError  exit 5: the engine neither answered nor said anything new for too long
+    ├── GroupError             this machine is a member of a group, and the group cannot serve
+    │   ├── GroupIncompleteError  exit 6: members did not come in time
+    │   ├── RayError           exit 7: this member's part of the Ray cluster did not start, or ended
+    │   └── MemberLostError    exit 100 + the index of the member that went
     └── ServerError            exit 1: a server that `windlass chat` talks to refused or was out of reach
 
 The exit code and the reason go into the container's termination message, where the operator reads them.
@@ -51,6 +56,51 @@ class EngineError(WindlassError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class StartTimeoutError(EngineError):
+    """The engine neither answered nor said anything new for too long."""
+
+    reason = "StartTimeout"
+    exit_code = 5
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, type(self).exit_code)
+
+
+class GroupError(WindlassError):
+    """The group that this machine is a member of cannot serve; `members` are the indices of those that failed."""
+
+    def __init__(self, message: str, members: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.members = members
+
+
+class GroupIncompleteError(GroupError):
+    """Members did not come in time."""
+
+    reason = "GroupIncomplete"
+    exit_code = 6
+
+
+class RayError(GroupError):
+    """This member's part of the Ray cluster did not start, or ended."""
+
+    reason = "RayFailed"
+    exit_code = 7
+
+
+class MemberLostError(GroupError):
+    """Another member went, and the group ends as one; the exit code tells which."""
+
+    reason = "MemberLost"
+    first_code: ClassVar[int] = 100
+    index_max: ClassVar[int] = 27
+    """Codes from 128 on mean a signal."""
+
+    def __init__(self, message: str, member: int) -> None:
+        super().__init__(message, (member,))
+        self.exit_code = self.first_code + min(member, self.index_max)
 
 
 class ServerError(WindlassError):

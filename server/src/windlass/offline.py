@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING, Any
 from windlass.errors import UsageError
 from windlass.launch.flags import FLAGS, ROW, Effect, Kind
 from windlass.launch.resolve import ENGINES_OWN
+from windlass.sampling.door import PROCESSOR
+from windlass.sampling.ngrams import PARAMETER as NO_REPEAT
 
 if TYPE_CHECKING:
     from vllm import SamplingParams as EngineSamplingParams
 
     from windlass.launch.model import LaunchPlan
 
-SERVERS_OWN = ("port", "worker-num", "tool-call-parser", "enable-auto-tool-choice")
+SERVERS_OWN = ("lora-modules", "port", "worker-num", "tool-call-parser", "enable-auto-tool-choice")
 """Rows of the engine's server that its offline class does not take."""
 OURS_TOO = ("conv-template",)
 """Rows of our own that mean the same without a server."""
 ENGINE_DECIDES = -1
-NO_REPEAT = "no_repeat_ngram_size"
+PROCESSORS = "logits_processors"
+TOLD = ("hf-overrides", "speculative-config", "runner", "convert")
+"""The engine's own words that decisions of ours depend on: how long the context is, whether sampling rules work."""
 
 
 class LLM:
@@ -34,20 +38,38 @@ class LLM:
 
     def __init__(self, model: str | os.PathLike[str] = "/data/model", **options: object) -> None:
         """Load a model directory; options are named as the engine names them, and go on to it."""
+        from windlass.license.hold import Lease
+
         engine = _engine()
-        self._engine = engine.LLM(**engine_options(os.fspath(model), options, os.environ))
+        words = engine_options(os.fspath(model), options, os.environ)
+        self._keeps_rules = PROCESSOR in words.get(PROCESSORS, ())
+        self._license = Lease.take(os.environ)
+        self._engine = engine.LLM(**words)
 
     def generate(
         self, prompts: object, sampling_params: EngineSamplingParams | None = None, **more: object
     ) -> list[Any]:
         """Continue texts or token lists; one output a prompt."""
+        self._refuse_unlicensed()
+        self._refuse_unkept(sampling_params)
         outputs: list[Any] = self._engine.generate(prompts, sampling_params, **more)
         return outputs
 
     def chat(self, messages: object, sampling_params: EngineSamplingParams | None = None, **more: object) -> list[Any]:
         """Answer a conversation, or a list of them, by the model's chat template."""
+        self._refuse_unlicensed()
+        self._refuse_unkept(sampling_params)
         outputs: list[Any] = self._engine.chat(messages, sampling_params, **more)
         return outputs
+
+    def _refuse_unlicensed(self) -> None:
+        if self._license is not None:
+            self._license.check()
+
+    def _refuse_unkept(self, params: object) -> None:
+        each = params if isinstance(params, list | tuple) else (params,)
+        if not self._keeps_rules and any((getattr(one, "extra_args", None) or {}).get(NO_REPEAT) for one in each):
+            raise UsageError(f"{NO_REPEAT} is not there: this engine speculates or does not generate; leave it out")
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  the engine's own, whatever it is
         if name == "_engine":  # not there before __init__ is through
@@ -77,10 +99,18 @@ def engine_options(model: str, options: Mapping[str, Any], environment: Mapping[
 
     _refuse_servers_own(options)
     plan, _ = launch.plan((model, *words_of(options)), without_flags(environment))
+    if plan.model_path != model:
+        raise UsageError(
+            f"{model} is a LoRA adapter, and LLM loads complete models; load {plan.model_path} with enable_lora=True "
+            "and give generate a LoRARequest, or start `windlass run`"
+        )
     for sentence in plan.warnings:
         print(f"windlass: {sentence}", file=sys.stderr)
     planned.write(plan.files)
-    return {**{name: value for name, value in options.items() if _row(name) not in ROW}, **keywords_of(plan)}
+    others = {name: value for name, value in options.items() if _row(name) not in ROW}
+    if PROCESSOR in plan.engine_args:
+        others[PROCESSORS] = [*(others.get(PROCESSORS) or ()), PROCESSOR]
+    return {**others, **keywords_of(plan)}
 
 
 def _refuse_servers_own(options: Mapping[str, Any]) -> None:
@@ -94,8 +124,7 @@ def words_of(options: Mapping[str, Any]) -> tuple[str, ...]:
     """The options that are rows of the start command, as its words; None means the default."""
     said = [(_row(name), value) for name, value in options.items() if value is not None]
     words = [f"--{name}={_text(value)}" for name, value in said if name in ROW]
-    # The engine's overrides can stretch a model's context, so the check of its length must know of them.
-    return (*words, *("--hf-overrides" for name, _ in said if name == "hf-overrides"))
+    return (*words, *(f"--{name}={_text(value)}" for name, value in said if name in TOLD))
 
 
 def without_flags(environment: Mapping[str, str]) -> dict[str, str]:

@@ -203,3 +203,16 @@ def test_never_more_run_than_may(requests: list[tuple[str, bool, int]]) -> None:
         assert (gate.running, gate.waiting) == (0, 0)
 
     asyncio.run(play())
+
+
+async def test_the_time_in_the_queue_is_counted() -> None:
+    """Once for each place that was granted, from asking to being granted."""
+    now = [100.0]
+    gate = Gate(1, 8, lambda: now[0])
+    first, second, third = gate.enter("a"), gate.enter("a"), gate.enter("a")
+    now[0] = 103.0
+    first.leave()
+    third.leave()
+    now[0] = 105.0
+    second.leave()
+    assert (gate.granted, gate.waited_s) == (2, 3.0)

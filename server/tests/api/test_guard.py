@@ -171,7 +171,12 @@ async def test_a_body_over_the_limit_is_refused(api, streamed: bool) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "message", "type_"),
     [
-        (404, b'{"detail":"Not Found"}', "Not Found", "NotFoundError"),
+        (
+            404,
+            b'{"detail":"Not Found"}',
+            "there is no GET /v1/models here; GET /docs lists what there is",
+            "NotFoundError",
+        ),
         (401, b'{"error":"Unauthorized"}', "Unauthorized", "AuthenticationError"),
         (500, b"Internal Server Error", "Internal Server Error", "InternalServerError"),
         (503, b"", "Service Unavailable", "ServiceUnavailableError"),
@@ -257,6 +262,8 @@ async def test_facts_and_metrics_tell_the_numbers_and_no_secret(api) -> None:
     metrics = (await server.client.get("/windlass/metrics")).text
     assert 'windlass_api_requests_refused_total{status="401"} 1\n' in metrics
     assert "windlass_api_requests_running 0\n" in metrics
+    assert "windlass_api_wait_seconds_count 0\n" in metrics
+    assert "windlass_api_unread_bytes 0\n" in metrics
 
 
 async def test_the_chat_page_is_open(api, monkeypatch: pytest.MonkeyPatch) -> None:

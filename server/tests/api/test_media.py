@@ -55,6 +55,9 @@ def test_may_be_fetched(address: str) -> None:
         "https://ímages.example.com/",
         "https://images.example.com./",
         "images.example.com/cat.png",
+        "data:,x",
+        "data:text/plain,base64",
+        "data:image/png,;base64,AAAA",
         "",
     ],
 )

@@ -153,7 +153,12 @@ def test_document() -> None:
         (("--nnodes=3", "--master_port=7"), {}, Group(3, 0, "127.0.0.1", 7, "--nnodes")),
         ((), {"RAY_ADDRESS": "auto"}, None),
         ((), {"RAY_ADDRESS": "h:6380"}, Group(0, 1, "h", 6380, "RAY_ADDRESS")),
-        ((), {"WINDLASS_GROUP_HEAD": "h", "WINDLASS_GROUP_SIZE": "4"}, Group(4, 1, "h", 6379, "WINDLASS_GROUP_HEAD")),
+        ((), {"WINDLASS_GROUP_HEAD": "h", "WINDLASS_GROUP_SIZE": "4"}, Group(4, 1, "h", 8503, "WINDLASS_GROUP_HEAD")),
+        (
+            (),
+            {"WINDLASS_GROUP_HEAD": "h", "WINDLASS_GROUP_PORT": "7", "HOSTNAME": "qwen-0"},
+            Group(0, 0, "h", 7, "WINDLASS_GROUP_HEAD"),
+        ),
     ],
 )
 def test_group_of(words: tuple[str, ...], environment: dict[str, str], told: Group | None) -> None:

@@ -114,6 +114,7 @@ def test_flags(line: str, flag: str, expected: str) -> None:
         pytest.param("--disable-log-requests", id="S24-log"),
         pytest.param("--num-scheduler-steps 8", id="S24-steps"),
         pytest.param("--num-speculative-tokens 4", id="S3"),
+        pytest.param("--api-server-count 4", id="S20-one-api-process"),
     ],
 )
 def test_flags_without_effect(line: str) -> None:
@@ -160,8 +161,8 @@ def test_cpu_image_serves_one_rank_and_says_so() -> None:
 
 def test_unknown_flags_pass_through_in_order() -> None:
     """What is not ours is the engine's, values and all."""
-    plan = launch("--max-loras 4 --dtype auto --lora-modules a=/x b=/y --enable-log-requests")
-    expected = ("--max-loras", "4", "--lora-modules", "a=/x", "b=/y", "--enable-log-requests")
+    plan = launch("--scheduling-policy fcfs --dtype auto --allowed-origins a b --enable-log-requests")
+    expected = ("--scheduling-policy", "fcfs", "--allowed-origins", "a", "b", "--enable-log-requests")
     assert expected == plan.engine_args[-6:]
 
 

@@ -135,6 +135,22 @@ async def test_lost_license_stops_the_engine(serve, monkeypatch: pytest.MonkeyPa
     assert (server.seen[-1].method, server.seen[-1].path) == ("DELETE", "/v1/leases/L1")
 
 
+async def test_an_engine_that_is_starting_is_not_waited_for(serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told to stop before it serves, it is ended soon, and its GPUs are free for who waits for them."""
+    monkeypatch.setattr("windlass.supervisor.supervise.START_STOP_S_MAX", 0.2)
+    granted = json.dumps({"lease": "L1", "ttlSeconds": 60, "graceSeconds": 0})
+    server = serve(lambda seen: (200, granted))
+    async with LeaseClient([server.url]) as client:
+        keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
+        supervisor = Supervisor(python(LISTENS_TO_NOBODY), board(), keeper)
+        work = asyncio.create_task(supervisor.run())
+        await until(lambda: list(supervisor.output.lines) == ["up"])
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(10):
+            assert await work == 128 + signal.SIGKILL
+    assert server.seen[-1].method == "DELETE"
+
+
 def test_facts_port() -> None:
     """The facts are there before anything else is."""
     facts = board()
@@ -161,6 +177,7 @@ def test_facts_port() -> None:
             "message": "no license",
             "gpus": ["GPU-a"],
             "expires": None,
+            "reason": "",
         },
         "engine": {"name": "vllm", "version": "0.32.0", "argv": ["--model", "/data/model"]},
     }

@@ -18,7 +18,8 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
-Reshape: TypeAlias = Callable[[int, bytes], bytes]
+Reshape: TypeAlias = Callable[[int, bytes], tuple[int, bytes]]
+"""Status and body of an error, as the client gets them."""
 
 REQUEST_ID = b"x-request-id"
 GOOD_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,128}")
@@ -121,12 +122,12 @@ class Answer:
 
     async def _release(self, start: Message, reshape: Reshape | None) -> None:
         body = bytes(self._body)
-        shaped = reshape(start["status"], body) if reshape else body
+        status, shaped = reshape(start["status"], body) if reshape else (start["status"], body)
         self._held = None
         if shaped != body:
             length = (b"content-length", str(len(shaped)).encode())
             headers = replaced(start.get("headers", ()), (b"content-type", JSON), length, drop=BODY_HEADERS)
-            start = {**start, "headers": headers}
+            start = {**start, "status": status, "headers": headers}
         await self._pass(start)
         await self._pass({"type": "http.response.body", "body": shaped, "more_body": False})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from windlass.api import fields, media
@@ -12,6 +13,8 @@ from windlass.api.routes import Route
 from windlass.api.settings import ApiSettings
 
 NGRAM = "no_repeat_ngram_size"
+BINDING = ("structured_outputs", "response_format", "text", "tools")
+"""Fields that make the engine compile a grammar."""
 XARGS = "vllm_xargs"
 
 
@@ -31,13 +34,33 @@ def parse(raw: bytes) -> dict[str, Any]:
     return document
 
 
-def rewrite(raw: bytes, route: Route, settings: ApiSettings) -> tuple[bytes, str]:
-    """The bytes for the engine, and the model that they name."""
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The bytes for the engine, and what of them counts when the engine fails on them."""
+
+    raw: bytes
+    model: str = ""
+    is_bound: bool = False
+    """The answer is bound to a schema, a grammar or the arguments of a tool."""
+    fetches: bool = False
+    """It names media on another host."""
+
+
+EMPTY = Body(b"")
+
+
+def rewrite(raw: bytes, route: Route, settings: ApiSettings) -> Body:
+    """The body as the engine gets it."""
     try:
         prepared = prepare(parse(raw), route, settings)
-        return json.dumps(prepared).encode(), prepared.get("model") or ""
+        bound = any(prepared.get(name) for name in BINDING)
+        text = json.dumps(prepared, ensure_ascii=False).encode()
+        return Body(text, prepared.get("model") or "", bound, media.fetches(prepared))
     except RecursionError:
         raise Refusal(400, "the body is nested too deeply; send a flatter JSON object") from None
+    except UnicodeEncodeError:
+        message = "the body holds half of a surrogate pair, which is no character; send both halves or none"
+        raise Refusal(400, message) from None
 
 
 def check_media(raw: bytes, settings: ApiSettings) -> None:
@@ -60,7 +83,7 @@ def prepare(document: Mapping[str, Any], route: Route, settings: ApiSettings) ->
         raise Refusal(400, "model must be a string: one of the names of GET /v1/models", param="model")
     if route.sampled:
         fields.check(document)
-        _move_ngram(prepared)
+        _move_ngram(prepared, settings.no_repeat_missing)
     if route.filled:
         prepared |= fields.defaults(document, settings.generation_fields)
         _add_stop_ids(prepared, settings.extra_stop_ids)
@@ -73,10 +96,14 @@ def _add_stop_ids(document: dict[str, Any], extra: tuple[int, ...]) -> None:
         document["stop_token_ids"] = list(dict.fromkeys([*asked, *extra]))
 
 
-def _move_ngram(document: dict[str, Any]) -> None:
+def _move_ngram(document: dict[str, Any], missing: str) -> None:
     size = document.pop(NGRAM, None)
-    if size is None:
+    if not size:  # none, or off
         return
+    if missing:
+        raise Refusal(400, f"{NGRAM} is not there: {missing}; leave it out", param=NGRAM)
+    if document.get("use_beam_search") is True:
+        raise Refusal(400, f"{NGRAM} does not go with use_beam_search; leave one of them out", param=NGRAM)
     others = document.get(XARGS) or {}
     if not isinstance(others, dict):
         raise Refusal(400, f"{XARGS} must be an object", param=XARGS)

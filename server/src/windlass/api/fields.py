@@ -85,7 +85,7 @@ FIELDS: tuple[Field, ...] = (
     Field("ignore_eos", Kind.SWITCH, "go on after the model's end, up to `max_tokens`; for measuring",
           otherwise="false"),
     Field("seed", Kind.WHOLE, "repeats the same choices", otherwise="the server's `--seed`, or chance"),
-    Field("n", Kind.WHOLE, "answers to one prompt", 1, otherwise="1"),
+    Field("n", Kind.WHOLE, "answers to one prompt", 1, 128, otherwise="1"),
     Field("min_tokens", Kind.WHOLE, "fewest tokens before an end counts", 0, otherwise="0"),
 )  # fmt: skip
 

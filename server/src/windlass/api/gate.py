@@ -28,9 +28,9 @@ def retry_after_s(waiting: int, limit: int, mean_s: float) -> int:
 class Place:
     """One request's place; left once, however often `leave` is called."""
 
-    def __init__(self, gate: Gate, ticket: Ticket) -> None:
+    def __init__(self, gate: Gate, ticket: Ticket, asked_at: float) -> None:
         """Not yet granted."""
-        self._gate, self._ticket = gate, ticket
+        self._gate, self._ticket, self.asked_at = gate, ticket, asked_at
         self.turn: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
         self.granted_at = 0.0
 
@@ -56,6 +56,8 @@ class Gate:
         self._numbers = count()
         self._places: dict[Ticket, Place] = {}
         self._mean_s = 1.0
+        self.granted = 0
+        self.waited_s = 0.0
         self.is_stopping = False
 
     @property
@@ -78,7 +80,7 @@ class Gate:
             raise self._full()
         if answer.displaced:
             self._places.pop(answer.displaced).turn.set_result(self._full())
-        place = self._places[ticket] = Place(self, ticket)
+        place = self._places[ticket] = Place(self, ticket, self._clock())
         if answer.verdict is Verdict.RUN:
             self._grant(place)
         return place
@@ -99,6 +101,8 @@ class Gate:
 
     def _grant(self, place: Place) -> None:
         place.granted_at = self._clock()
+        self.granted += 1
+        self.waited_s += place.granted_at - place.asked_at
         place.turn.set_result(None)
 
     def _full(self) -> Refusal:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from windlass.api import body, names, pages, routes
+from windlass.api import body, names, pages, remedies, routes
 from windlass.api.asgi import (
     REQUEST_ID,
     Answer,
@@ -31,9 +31,12 @@ from windlass.api.asgi import (
     request_id,
     with_body,
 )
+from windlass.api.body import EMPTY, Body
 from windlass.api.gate import Gate
 from windlass.api.keys import EVERYONE, KeyFile, KeyRing
-from windlass.api.refusal import Refusal, reshaped
+from windlass.api.outbox import Outbox, Stock
+from windlass.api.refusal import Refusal
+from windlass.api.remedies import Asked
 from windlass.api.routes import Route
 from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 from windlass.api.stopping import on_stop
@@ -61,6 +64,10 @@ class Request:
         """The row of this path; a plain one when there is none."""
         return routes.ROUTES.get(self.path, NO_ROUTE) if self.method == "POST" else NO_ROUTE
 
+    def asked(self, found: Body = EMPTY) -> Asked:
+        """What counts of it when its answer is an error."""
+        return Asked(self.method, self.path, self.route, found)
+
 
 class Guard:
     """ASGI middleware; told what to do by WINDLASS_API and WINDLASS_API_KEYS."""
@@ -73,6 +80,7 @@ class Guard:
         file = KeyFile(settings.keys_file) if settings.keys_file else None
         self._keys = KeyRing(environment.get(KEYS_VARIABLE, ""), file)
         self._gate = Gate(settings.concurrency, settings.queue)
+        self._stock = Stock()
         self._refused: Counter[int] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,7 +109,8 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         id_ = request_id(scope["headers"])
-        answer = Answer(send, id_)
+        outbox = Outbox(send, self._stock)
+        answer = Answer(outbox, id_)
         try:
             await self._serve(_request(scope, receive, id_), answer)
         except Refusal as refusal:
@@ -112,17 +121,21 @@ class Guard:
                 raise
             log.exception("windlass: request %s failed", id_)
             await answer.refuse(Refusal(500, f"the server failed on this request; its log tells why, by id {id_}"))
+        finally:
+            await outbox.close()
 
     async def _serve(self, request: Request, answer: Answer) -> None:
         is_open = routes.is_open(request.method, request.path, metrics_closed=self._settings.metrics_closed)
         who = EVERYONE
         if not is_open and not _is_preflight(request):
             who = self._keys.admit(header(request.scope["headers"], b"authorization"))
+        if request.path in routes.CLOSED:
+            raise Refusal(403, f"{request.path} is closed; the number of engines is set where they are started")
         page = self._page(request)
         if page:
             await page(answer)
         elif not has_body(request.scope["headers"]) and not request.route.json:
-            answer.reshape = None if is_open else reshaped
+            answer.reshape = None if is_open else partial(self._reshape, request.scope, request.asked())
             await self._app(request.scope, request.receive, answer)
         else:
             await self._with_body(request, who, answer)
@@ -131,13 +144,20 @@ class Guard:
         raw = await read_body(request.scope, request.receive, self._settings.max_body_bytes)
         if raw is None:
             return
-        answer.reshape = reshaped
         if request.route.json:
-            raw, model = body.rewrite(raw, request.route, self._settings)
-            answer.reshape = partial(self._reshape, request.scope, model)
+            found = body.rewrite(raw, request.route, self._settings)
         else:
             body.check_media(raw, self._settings)
-        await self._in_turn(request, raw, who, answer)
+            found = body.Body(raw)
+        asked = request.asked(found)
+        answer.reshape = partial(self._reshape, request.scope, asked)
+        try:
+            await self._in_turn(request, found.raw, who, answer)
+        except Exception as error:
+            refusal = remedies.refusal(asked, error)
+            if refusal is None or answer.started:
+                raise
+            raise refusal from error
 
     async def _in_turn(self, request: Request, raw: bytes, who: str, answer: Answer) -> None:
         scope = with_body(request.scope, raw)
@@ -178,16 +198,16 @@ class Guard:
         await answer.give(200, pages.facts(self._settings, names_, self._gate, self._refused, keys=required))
 
     async def _metrics(self, _: Scope, answer: Answer) -> None:
-        await answer.give(200, pages.metrics(self._gate, self._refused), pages.TEXT)
+        await answer.give(200, pages.metrics(self._gate, self._refused, self._stock.unread_bytes), pages.TEXT)
 
     def _names(self, scope: Scope) -> tuple[str, ...]:
         return names.served(self._settings, scope.get("app"))
 
-    def _reshape(self, scope: Scope, model: str, status: int, content: bytes) -> bytes:
-        known = self._names(scope)
-        if status == 404 and model and known and model not in known:
-            return names.unknown(model, known).body
-        return reshaped(status, content)
+    def _reshape(self, scope: Scope, asked: Asked, status: int, content: bytes) -> tuple[int, bytes]:
+        known, model = self._names(scope), asked.body.model
+        if status == 404 and not asked.route.gives and model and known and model not in known:
+            return status, names.unknown(model, known).body
+        return remedies.mended(asked, status, content)
 
 
 _OWN_HEADERS = ("content-type", "content-length")

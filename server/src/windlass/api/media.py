@@ -23,6 +23,8 @@ NOT_MEDIA = frozenset({"tools", "functions", "response_format", "structured_outp
 ADDRESS = re.compile(r"https?://([a-z0-9._-]+)(:[0-9]{1,5})?([/?#][\x21-\x5b\x5d-\x7e]*)?", re.IGNORECASE)
 """Narrow on purpose: no user info, brackets, backslashes, blanks or other letters that two parsers read differently."""
 NUMERIC_HOST = re.compile(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
+DATA = "data:"
+LONGEST_HEAD = 256
 NOWHERE = "no-host-is-allowed.invalid"
 """The engine reads an empty list as `every host`; this name never resolves."""
 
@@ -45,9 +47,14 @@ def engine_media(domains: Collection[str]) -> EngineMedia:
 
 def check(document: Mapping[str, Any], domains: Collection[str]) -> None:
     """Refuse the first address in a request's body that may not be fetched."""
-    for name, address in addresses({key: value for key, value in document.items() if key not in NOT_MEDIA}):
+    for name, address in _media(document):
         if why := objection(address, domains):
             raise Refusal(400, f"{name} {why}", param=name)
+
+
+def fetches(document: Mapping[str, Any]) -> bool:
+    """Whether the engine goes to another host for this request."""
+    return any(address[:5].lower() != DATA for _, address in _media(document))
 
 
 def addresses(value: object) -> Iterator[tuple[str, str]]:
@@ -67,8 +74,9 @@ def addresses(value: object) -> Iterator[tuple[str, str]]:
 
 def objection(address: str, domains: Collection[str]) -> str:
     """Why an address may not be fetched; empty when it may."""
-    if address[:5].lower() == "data:":
-        return ""
+    if address[:5].lower() == DATA:
+        head = address[:LONGEST_HEAD].partition(",")[0].lower()
+        return "" if head.endswith(";base64") else "is a data: URL without base64; send data:image/png;base64,…"
     found = ADDRESS.fullmatch(address)
     if not found:
         return "is neither a data: URL nor a plain http(s) URL with a host name; send data:image/png;base64,…"
@@ -79,6 +87,10 @@ def objection(address: str, domains: Collection[str]) -> str:
         return ""
     allowed = ", ".join(domains) or "none"
     return f"names the host {host}, from which this server does not fetch (allowed: {allowed}); send a data: URL"
+
+
+def _media(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    return addresses({key: value for key, value in document.items() if key not in NOT_MEDIA})
 
 
 def _held(key: str, inner: object) -> Iterator[tuple[str, str]]:

@@ -53,13 +53,18 @@ def facts(
     )
 
 
-def metrics(gate: Gate, refused: Mapping[int, int]) -> bytes:
+def metrics(gate: Gate, refused: Mapping[int, int], unread_bytes: int) -> bytes:
     """The same numbers for Prometheus."""
     lines = [
         *_metric("windlass_api_requests_running", "gauge", "requests that the engine works on"),
         f"windlass_api_requests_running {gate.running}",
         *_metric("windlass_api_requests_waiting", "gauge", "requests that wait for a place"),
         f"windlass_api_requests_waiting {gate.waiting}",
+        *_metric("windlass_api_wait_seconds", "summary", "how long requests waited for their place"),
+        f"windlass_api_wait_seconds_count {gate.granted}",
+        f"windlass_api_wait_seconds_sum {gate.waited_s:.6f}",
+        *_metric("windlass_api_unread_bytes", "gauge", "answers that are made and that slow clients have not read"),
+        f"windlass_api_unread_bytes {unread_bytes}",
         *_metric("windlass_api_requests_refused_total", "counter", "requests that the guard refused, by HTTP status"),
         *(f'windlass_api_requests_refused_total{{status="{code}"}} {n}' for code, n in sorted(refused.items())),
     ]

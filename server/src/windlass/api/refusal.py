@@ -59,6 +59,15 @@ def reshaped(status: int, body: bytes) -> bytes:
     return error_body(status, _said(document if document is not None else body, status))
 
 
+def said(status: int, body: bytes) -> str:
+    """The message of an engine's error, whatever its shape."""
+    document = _document(body)
+    error = document.get("error") if isinstance(document, dict) else None
+    if isinstance(error, dict):
+        return _said(error, status)
+    return _said(document if document is not None else body, status)
+
+
 def _type(status: int) -> str:
     return TYPES.get(status) or TYPES[500 if status >= 500 else 400]
 

@@ -12,6 +12,9 @@ OPEN = frozenset({"/health", "/ping", "/", "/chat"})
 METRICS = frozenset({"/metrics", "/metrics/", "/windlass/metrics"})
 """Open too, unless the settings close them."""
 
+CLOSED = frozenset({"/scale_elastic_ep", "/is_scaling_elastic_ep"})
+"""Closed to everybody: who may ask the model something may not change how many engines serve it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -26,6 +29,8 @@ class Route:
     """It gets the defaults of `fields`, `no_repeat_ngram_size` and the extra stop ids."""
     gated: bool = True
     """It occupies the engine, so it takes a place in the queue."""
+    gives: str = ""
+    """What a model must give for the engine to have this route; empty for text."""
 
 
 ROUTES: dict[str, Route] = {
@@ -41,9 +46,11 @@ ROUTES: dict[str, Route] = {
         Route("/inference/v1/generate"),
         Route("/generative_scoring"),
         Route("/v1/systemone"),
-        *(Route(path) for path in ("/v1/embeddings", "/v2/embed", "/pooling", "/classify", "/score", "/v1/score")),
-        *(Route(path) for path in ("/rerank", "/v1/rerank", "/v2/rerank")),
-        *(Route(path, json=False) for path in ("/v1/audio/transcriptions", "/v1/audio/translations")),
+        *(Route(path, gives="embeddings") for path in ("/v1/embeddings", "/v2/embed", "/pooling")),
+        *(Route(path, gives="scores") for path in ("/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank")),
+        Route("/classify", gives="classes"),
+        Route("/v1/audio/transcriptions", json=False, gives="transcriptions"),
+        Route("/v1/audio/translations", json=False, gives="translations of speech"),
         *(Route(path, gated=False) for path in ("/tokenize", "/detokenize", "/v1/messages/count_tokens")),
         *(Route(f"/v1/{name}/render", gated=False) for name in ("chat/completions", "completions", "responses")),
     )

@@ -40,6 +40,8 @@ class ApiSettings:
     keys_file: str = ""
     generation_fields: tuple[str, ...] = ()
     """Fields that the model's generation_config.json sets: for them our default stays out."""
+    no_repeat_missing: str = ""
+    """Why the engine has no `no_repeat_ngram_size`, as the end of a sentence; empty when it has."""
 
     def __post_init__(self) -> None:
         for name, (is_right, words) in _CHECKS.items():
@@ -102,4 +104,5 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "extra_stop_ids": (_ids, "a list of token ids"),
     "keys_file": (lambda value: isinstance(value, str), "a path"),
     "generation_fields": (_names, "a list of field names"),
+    "no_repeat_missing": (lambda value: isinstance(value, str), "why no_repeat_ngram_size is not there"),
 }

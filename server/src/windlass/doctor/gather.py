@@ -23,7 +23,7 @@ from windlass.launch.adjust import KV_SPACE
 from windlass.launch.model import LaunchPlan
 from windlass.launch.parse import parse
 from windlass.launch.resolve import model_directory
-from windlass.license.model import addresses
+from windlass.license import settings as license_settings
 from windlass.startup import memory
 from windlass.supervisor.board import FACTS_PATH
 
@@ -77,7 +77,7 @@ def parse_cuda(text: str) -> tuple[int, int] | None:
 def _plan(argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[LaunchPlan | None, str]:
     try:
         plan, _ = launch.plan(argv, environment)
-        launch.license_required(environment)
+        license_settings.read(environment)
         return plan, ""
     except WindlassError as error:
         return None, str(error)
@@ -142,7 +142,7 @@ def _port(number: int, purpose: str, variable: str) -> Port:
 
 def _license_wanted(environment: Mapping[str, str]) -> bool:
     try:
-        return launch.license_required(environment)
+        return license_settings.required(environment)
     except UsageError:  # told as a refusal of the start
         return True
 
@@ -152,9 +152,16 @@ def _license(environment: Mapping[str, str], *, asked: bool) -> LicenseServer:
         return LicenseServer(why="nobody asked")
     import httpx
 
+    from windlass.license.client import trust
+
     failures = []
-    with httpx.Client(timeout=REACH_TIMEOUT_S, trust_env=False) as http:
-        for address in addresses(environment):
+    try:
+        said = license_settings.read(environment)
+        verify = trust(said.ca)
+    except UsageError as error:
+        return LicenseServer(why=str(error))
+    with httpx.Client(timeout=REACH_TIMEOUT_S, trust_env=False, verify=verify) as http:
+        for address in said.addresses:
             try:
                 greeting = http.get(address)
                 if GREETING not in greeting.text:

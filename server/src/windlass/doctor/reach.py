@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from windlass.doctor.findings import Findings, Group, LicenseView, Row, fail, ok, skip, warn
+from windlass.group.contract import ENGINE_PORT, HEAD, INDEX, PORT, RAY_ADDRESS, RAY_PORT, SIZE
+from windlass.group.plan import ordinal
 
 SOON = timedelta(days=14)
-RAY_PORT, ENGINE_PORT = 6379, 29501
-GROUP_HEAD, GROUP_SIZE, RAY_ADDRESS = "WINDLASS_GROUP_HEAD", "WINDLASS_GROUP_SIZE", "RAY_ADDRESS"
+HOSTNAME = "HOSTNAME"
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 SHOWN = 4
 
@@ -83,14 +84,28 @@ def group_of(engine_words: Sequence[str], environment: Mapping[str, str]) -> Gro
     size = _whole(_after(engine_words, "--nnodes"))
     if size and size > 1:
         rank = _whole(_after(engine_words, "--node-rank")) or 0
-        port = _whole(_after(engine_words, "--master-port")) or ENGINE_PORT
+        port = _whole(_after(engine_words, "--master-port")) or int(ENGINE_PORT.default)
         return Group(size, rank, _after(engine_words, "--master-addr") or "127.0.0.1", port, "--nnodes")
-    head = environment.get(GROUP_HEAD) or environment.get(RAY_ADDRESS, "")
-    if not head or head in ("auto", "local"):
+    if head := environment.get(HEAD.name):
+        return Group(
+            _whole(environment.get(SIZE.name)) or 0, _rank(environment), head, _meeting_port(environment), HEAD.name
+        )
+    address = environment.get(RAY_ADDRESS, "")
+    if not address or address in ("auto", "local"):
         return None
-    host, _, port_text = head.removeprefix("ray://").rpartition(":") if ":" in head else (head, "", "")
-    by = GROUP_HEAD if environment.get(GROUP_HEAD) else RAY_ADDRESS
-    return Group(_whole(environment.get(GROUP_SIZE)) or 0, 1, host, _whole(port_text) or RAY_PORT, by)
+    host, _, port_text = address.removeprefix("ray://").rpartition(":") if ":" in address else (address, "", "")
+    return Group(0, 1, host, _whole(port_text) or int(RAY_PORT.default), RAY_ADDRESS)
+
+
+def _rank(environment: Mapping[str, str]) -> int:
+    """This member; a follower when it is not told. What is wrong with the variables is told by the check of flags."""
+    said = _whole(environment.get(INDEX.name))
+    found = said if said is not None else ordinal(environment.get(HOSTNAME, ""))
+    return 1 if found is None else found
+
+
+def _meeting_port(environment: Mapping[str, str]) -> int:
+    return _whole(environment.get(PORT.name)) or int(PORT.default)
 
 
 def missing_interfaces(environment: Mapping[str, str], there: Sequence[str]) -> tuple[str, ...]:

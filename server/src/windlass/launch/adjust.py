@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from windlass.errors import UsageError
-from windlass.launch import templates
+from windlass.group import arguments
+from windlass.launch import cpu, templates
 from windlass.launch.flags import LENGTH_CUT_TOKENS
 from windlass.launch.model import DEFAULT, FROM_FILE, MATCH, Machine, ModelFiles, Setting
 from windlass.launch.templates import Row
@@ -119,6 +120,8 @@ def _dtype(settings: Settings, machine: Machine, model: ModelFiles, environment:
 
 def _gpus(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
     said = settings.get("tensor-parallel-size")
+    if machine.group:
+        return {}, []
     if machine.engine == "cpu" and (said is None or said.value != 1):
         told = "is served as 1: this is the CPU image, its GPUs are not computed on"
         return _forced("tensor-parallel-size", 1, "the CPU engine computes in one process", said, told)
@@ -127,6 +130,31 @@ def _gpus(settings: Settings, machine: Machine, model: ModelFiles, environment: 
     workers = int(str(settings["worker-num"].value))
     why = "the GPUs of this container" + (f", shared by {workers} workers" if workers > 1 else "")
     return _changed("tensor-parallel-size", max(1, len(machine.gpus) // max(1, workers)), why)
+
+
+def _group(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
+    """In a group: all cards of all members, whichever command starts it."""
+    group = machine.group
+    stages = int(str(settings["pipeline-parallel-size"].value)) if "pipeline-parallel-size" in settings else 1
+    if machine.engine == "cpu" and stages > 1:
+        raise UsageError(
+            f"--pipeline-parallel-size {stages} ends the engine for CPUs at its first request; leave it out"
+        )
+    if group is None:
+        return {}, []
+    if (workers := settings.get("worker-num")) and workers.value != 1:
+        raise UsageError(
+            f"--worker-num {workers.shown} and a group exclude each other; leave it out, and raise replicas"
+        )
+    tp = arguments.default_tp(group, machine.cards, stages)
+    said = settings.get("tensor-parallel-size")
+    if machine.engine == "cpu" and (said is None or said.value != tp):
+        told = f"is served as {tp}: this is the CPU image, each of {group.size} members computes in one process"
+        return _forced("tensor-parallel-size", tp, "one process of each member", said, told)
+    if said is None:
+        return _changed("tensor-parallel-size", tp, f"the GPUs of {group.size} members")
+    arguments.check(group, machine.cards, int(str(said.value)), stages)
+    return {}, []
 
 
 def _prefix_caching(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
@@ -161,15 +189,8 @@ def _memory(settings: Settings, machine: Machine, model: ModelFiles, environment
     return {}, [f"{KV_SPACE} is not set: the CPU engine takes its share of all host memory; set it to some GiB"]
 
 
-def variables(machine: Machine) -> dict[str, str]:
-    """What the engine's process must know of this machine.
-
-    Drawing with a seed and log-probabilities go through functions that torch compiles at their first use, whatever
-    --enforce-eager says; without a compiler that ends the engine, so torch is told to run them as they are.
-    """
-    return {"TORCHDYNAMO_DISABLE": "1"} if machine.engine == "cpu" and not machine.has_compiler else {}
-
-
-STEPS: tuple[Step, ...] = (_template, _length, _dtype, _gpus, _prefix_caching, _batch, _eager, _memory)
-NATIVE_STEPS: tuple[Step, ...] = (_eager,)
+STEPS: tuple[Step, ...] = (
+    _template, _length, _dtype, _gpus, _group, _prefix_caching, _batch, cpu.whole_prompts, _eager, _memory
+)  # fmt: skip
+NATIVE_STEPS: tuple[Step, ...] = (_eager, cpu.whole_prompts, _group)
 """With the engine's own commands only what this machine cannot do is changed."""

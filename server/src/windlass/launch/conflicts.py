@@ -90,7 +90,7 @@ def _method_on_cpu(q: Question) -> str | None:
 
 def _more_gpus_than_given(q: Question) -> str | None:
     given, workers = len(q.machine.gpus), int(str(q.values.get("worker-num") or 1))
-    if q.machine.engine != "cuda" or not given or q.tp * workers <= given:
+    if q.machine.engine != "cuda" or q.machine.group or not given or q.tp * workers <= given:
         return None
     each = f" for each of {workers} workers (--worker-num)" if workers > 1 else ""
     asked = f"--tensor-parallel-size {q.tp}{each}"

@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
 
-from windlass.errors import EngineError, UsageError, WindlassError
+from windlass.adapters import cache
+from windlass.errors import EngineError, GroupError, UsageError, WindlassError
+from windlass.group.membership import GroupFacts
+from windlass.group.plan import group_plan
+from windlass.group.start import join
 from windlass.launch import hook, planned, probe
 from windlass.launch.model import LaunchPlan, Machine
-from windlass.launch.resolve import RUN, Style, model_directory, resolve
-from windlass.launch.values import SWITCH_WORDS
+from windlass.launch.resolve import RUN, Style, looked_for, resolve
+from windlass.license import keeper, settings
 from windlass.license.client import LeaseClient
-from windlass.license.keeper import LicenseFacts, LicenseKeeper
-from windlass.license.model import addresses, holder
+from windlass.license.model import holder
 from windlass.startup import files, phases
 from windlass.startup.preread import STOP_WAIT_S, Preread, Progress
-from windlass.supervisor import termination
+from windlass.supervisor import silence, termination
 from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
 from windlass.supervisor.output import excerpt
 from windlass.supervisor.supervise import Engine, Supervisor
 
 FACTS_PORT = 8502
-NO_GPU = "this container has no GPU, so it needs no license"
-NOT_ASKED = "no license is asked for (WINDLASS_LICENSE_REQUIRED=false)"
+WITH_EXCERPT = (EngineError, GroupError)
+"""Their last words are written where the engine's output is."""
 
 
 def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> tuple[LaunchPlan, Machine]:
     """Look at model and machine, then decide."""
-    files = probe.model_files(model_directory(argv, environment, style))
-    machine = probe.machine(environment)
+    files = probe.look(looked_for(argv, environment, style))
+    found = probe.machine(environment)
+    machine = replace(found, group=group_plan(environment, gethostname(), found.engine))
     return resolve(argv, environment, files, machine, style), machine
 
 
@@ -41,7 +46,7 @@ def run(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RU
     try:
         return asyncio.run(_serve(argv, environment, style))
     except WindlassError as error:
-        if not isinstance(error, EngineError):  # the engine's last words are written where its output is
+        if not isinstance(error, WITH_EXCERPT):
             termination.write(termination.last_words(error), environment)
         raise
 
@@ -55,17 +60,23 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
         board.set_engine(EngineFacts("vllm", version, launch.shown_args))
         _tell(launch)
         planned.write(launch.files)
-        async with LeaseClient(addresses(environment)) as client:
+        cache.ensure(launch.merge, _say)
+        asked = settings.read(environment)
+        async with LeaseClient.of(asked) as client:
             with _read_ahead(launch, board) as preread:
-                keeper = _keeper(client, board, machine, environment)
-                supervisor = Supervisor(_engine(launch), board, keeper, lambda: _serving(board, preread))
+                uuids = tuple(gpu.uuid for gpu in machine.gpus)
+                report = keeper.spoken(board.set_license, _say)
+                kept = keeper.keeper(asked, client, uuids, holder(environment, gethostname()), report)
+                alone = _engine(launch, _whole(environment, silence.VARIABLE, silence.DEFAULT_S))
+                engine, member = join(machine.group, machine.cards, alone, launch.engine_args, _group_report(board))
+                supervisor = Supervisor(engine, board, kept, lambda: _serving(board, preread), member)
                 return await _supervised(supervisor, environment)
 
 
 async def _supervised(supervisor: Supervisor, environment: Mapping[str, str]) -> int:
     try:
         return await supervisor.run()
-    except EngineError as error:
+    except WITH_EXCERPT as error:
         last_lines = excerpt(supervisor.output.lines, termination.EXCERPT_BYTES)
         termination.write(termination.last_words(error, last_lines), environment)
         raise
@@ -98,26 +109,18 @@ def _serving(board: FactsBoard, preread: Preread | None) -> None:
     _say(phases.summary(board.to_dict()))
 
 
-def license_required(environment: Mapping[str, str]) -> bool:
-    """Whether the GPUs must be licensed before the engine starts."""
-    return _switch(environment, "WINDLASS_LICENSE_REQUIRED", default=True)
-
-
-def _keeper(
-    client: LeaseClient, board: FactsBoard, machine: Machine, environment: Mapping[str, str]
-) -> LicenseKeeper | None:
-    required = license_required(environment)
-    uuids = tuple(gpu.uuid for gpu in machine.gpus)
-    if not required or not uuids:
-        board.set_license(LicenseFacts(required, "notRequired", NO_GPU if required else NOT_ASKED, uuids))
-        return None
-    who = holder(environment, gethostname())
-    return LicenseKeeper(client, uuids, who, board.set_license, wait_s=_seconds(environment, "WINDLASS_LICENSE_WAIT"))
-
-
-def _engine(launch: LaunchPlan) -> Engine:
+def _engine(launch: LaunchPlan, start_timeout_s: int) -> Engine:
     command = (sys.executable, "-m", hook.ENGINE_MODULE, *launch.engine_args)
-    return Engine(command, f"http://127.0.0.1:{launch.port}/health", {**launch.variables, hook.CHILD: "1"})
+    variables = {**launch.variables, hook.CHILD: "1"}
+    return Engine(command, f"http://127.0.0.1:{launch.port}/health", variables, start_timeout_s or None)
+
+
+def _group_report(board: FactsBoard) -> Callable[[GroupFacts], None]:
+    def report(facts: GroupFacts) -> None:
+        board.set_group(facts)
+        _say(f"member {facts.plan.index} of {facts.plan.size}: {facts.message}")
+
+    return report
 
 
 def _tell(launch: LaunchPlan) -> None:
@@ -135,20 +138,3 @@ def _whole(environment: Mapping[str, str], name: str, default: int) -> int:
     if not text.isdigit():
         raise UsageError(f'variable {name} is "{text}", which is no whole number; write it as digits, as {default}')
     return int(text)
-
-
-def _seconds(environment: Mapping[str, str], name: str) -> float | None:
-    text = environment.get(name, "")
-    if not text:
-        return None
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        raise UsageError(f'variable {name} is "{text}"; write seconds, or leave it unset to wait for ever') from None
-
-
-def _switch(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = environment.get(name, "").lower()
-    if text and text not in SWITCH_WORDS:
-        raise UsageError(f'variable {name} is "{text}"; write true or false')
-    return SWITCH_WORDS.get(text, default)

@@ -19,6 +19,7 @@ class Kind(Enum):
     FRACTION = "fraction"
     SWITCH = "true or false"
     NAMES = "list of names"
+    ADAPTERS = "list of adapters"
 
 
 class Effect(Enum):
@@ -86,6 +87,8 @@ FLAGS: tuple[Flag, ...] = (
          ("MAX_MODEL_LEN",)),
     Flag("tensor-parallel-size", Kind.WHOLE, "GPUs that share the model; all of the container's", ("TP",),
          aliases=("num-gpus", "tp")),
+    Flag("pipeline-parallel-size", Kind.WHOLE, "stages of layers, each on cards of its own; GPUs = TP × this",
+         aliases=("pp",)),
     Flag("gpu-memory-utilization", Kind.FRACTION, "share of each GPU's memory", ("GPU_MEMORY_UTILIZATION",), "0.9"),
     Flag("enable-prefix-caching", Kind.SWITCH, "reuse the cache of equal starts", ("ENABLE_PREFIX_CACHING",), "true"),
     Flag("trust-remote-code", Kind.SWITCH, "run code of the model directory", ("TRUST_REMOTE_CODE",), "true"),
@@ -96,6 +99,18 @@ FLAGS: tuple[Flag, ...] = (
     Flag("enable-chunked-prefill", Kind.SWITCH, "split long prompts over steps"),
     Flag("disable-mem-cache", Kind.SWITCH, "do not read the weights ahead of the engine", ("DISABLE_MEM_CACHE",),
          "false", effect=Effect.OURS),
+    # Adapters: those of the model directory count without being named.
+    Flag("lora-modules", Kind.ADAPTERS, "LoRA adapters by name: name=path …, or JSON; those of the model directory too",
+         ("LORA_MODULES",)),
+    Flag("enable-lora", Kind.SWITCH, "serve adapters by name; false leaves those of the model directory out",
+         ("ENABLE_LORA",)),
+    Flag("max-lora-rank", Kind.WHOLE, "largest rank of an adapter; as the adapters need"),
+    Flag("max-loras", Kind.WHOLE, "adapters in one step of the engine; all, at most 4"),
+    Flag("max-cpu-loras", Kind.WHOLE, "adapters kept in host memory; all"),
+    Flag("base-model", Kind.TEXT, "base of a model directory that is an adapter; looked for beside it",
+         ("BASE_MODEL",), effect=Effect.OURS),
+    Flag("merge-lora", Kind.TEXT, "adapter that becomes part of the weights, by name; true: the only one",
+         ("MERGE_LORA",), effect=Effect.OURS),
     # How answers are made.
     Flag("conv-template", Kind.TEXT, "chat template and tool parser by name; matched from MODEL_ID",
          ("CONV_TEMPLATE",), effect=Effect.OURS),
@@ -108,13 +123,15 @@ FLAGS: tuple[Flag, ...] = (
          instead="leave --use-lookahead out"),
     # What other engines needed: accepted, and said to be without effect.
     Flag("num-speculative-tokens", Kind.WHOLE, "tokens that lookahead drafts", ("NUM_SPECULATIVE_TOKENS",),
-         effect=Effect.NONE, instead="it counts only with lookahead, which this version does not have"),
+         effect=Effect.NONE, instead="it counts with --speculative-model, and with lookahead, which is not here yet"),
     Flag("use-v2-block-manager", Kind.SWITCH, "older engines' block manager", effect=Effect.NONE,
          instead="this engine has one block manager"),
     Flag("num-scheduler-steps", Kind.WHOLE, "older engines' multi-step scheduling", effect=Effect.NONE,
          instead="this engine schedules ahead by itself"),
     Flag("disable-log-requests", Kind.SWITCH, "older engines' quiet log", effect=Effect.NONE,
          instead="requests are logged only with --enable-log-requests"),
+    Flag("api-server-count", Kind.WHOLE, "the engine's number of API processes", effect=Effect.NONE,
+         instead="one API process serves all workers, so that limits and queue hold for the container"),
 )  # fmt: skip
 
 ROW: dict[str, Flag] = {flag.name: flag for flag in FLAGS}

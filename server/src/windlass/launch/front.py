@@ -5,18 +5,21 @@ Keys go through the environment, never the command line: every process of a mach
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass.adapters.model import AdapterPlan
 from windlass.api.media import engine_media
 from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 from windlass.launch.model import ModelFiles, Setting
 from windlass.launch.values import Value
+from windlass.sampling import door
 
 GUARD = "windlass.api.guard.Guard"
 MIB = 1024**2
 ENGINE_KEY_VARIABLE = "VLLM_API_KEY"
+NO_ADAPTERS = AdapterPlan()
 Settings: TypeAlias = Mapping[str, Setting]
 
 
@@ -28,13 +31,16 @@ class Front:
     variables: Mapping[str, str]
 
 
-def front(settings: Settings, model: ModelFiles) -> Front:
-    """The guard, as these settings want it."""
+def front(
+    settings: Settings, model: ModelFiles, words: Sequence[str] = (), adapters: AdapterPlan = NO_ADAPTERS
+) -> Front:
+    """The guard, as these settings want it; `words` are the engine's own of the command line."""
     domains = _names(settings, "allowed-media-domains")
     media = engine_media(domains)
     workers = _whole(settings, "worker-num", 1)
     api = ApiSettings(
-        served_names=_names(settings, "served-model-name") or (model.path,),
+        served_names=(*adapters.lead, *(_names(settings, "served-model-name") or (model.path,))),
+        lora_names=tuple(adapter.name for adapter in adapters.served),
         metrics_closed=bool(_value(settings, "close-metrics")),
         max_body_bytes=_whole(settings, "max-request-mib", 32) * MIB,
         image_domains=domains,
@@ -42,12 +48,13 @@ def front(settings: Settings, model: ModelFiles) -> Front:
         queue=_whole(settings, "max-waiting-requests", 512),
         keys_file=str(_value(settings, "api-keys-file") or ""),
         generation_fields=tuple(sorted(model.generation)),
+        no_repeat_missing=door.missing(model, words),
     )
     # The engine's own check of keys would guard some routes only, and answer in another form.
     variables = {SETTINGS_VARIABLE: api.to_json(), ENGINE_KEY_VARIABLE: "", **media.variables}
     if keys := _names(settings, "api-keys"):
         variables[KEYS_VARIABLE] = ",".join(keys)
-    return Front(("--middleware", GUARD, *media.arguments), variables)
+    return Front(("--middleware", GUARD, *media.arguments, *door.arguments(model, words)), variables)
 
 
 def _value(settings: Settings, name: str) -> Value | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from windlass.adapters.model import Adapters, Merge
+from windlass.group.plan import GroupPlan
 from windlass.launch.values import Value
 
 FROM_FILE = "ti_model_config.json"
@@ -30,9 +32,19 @@ class ModelFiles:
     conv_template: str | None = None
     architecture: str = ""
     has_chat_template: bool = False
+    is_embedder: bool = False
+    """It brings a `modules.json`, as models of sentence-transformers do."""
     vocab_size: int | None = None
     generation: Mapping[str, object] = field(default_factory=dict)
     """What the engine takes for the model's generation_config.json."""
+    base: str = ""
+    """Where the weights lie, when the model directory holds adapters only."""
+    adapters: Adapters = field(default_factory=Adapters)
+
+    @property
+    def weights_path(self) -> str:
+        """The directory of the weights."""
+        return self.base or self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,15 @@ class Machine:
     engine: str  # cuda | cpu
     gpus: tuple[Gpu, ...] = ()
     has_compiler: bool = True
+    cores: tuple[int, ...] = ()
+    """CPUs that this container may compute on, one of each physical core."""
+    group: GroupPlan | None = None
+    """The group that this machine is a member of."""
+
+    @property
+    def cards(self) -> int:
+        """What this machine can compute on: its GPUs; the CPU engine's one process is one card."""
+        return max(1, len(self.gpus)) if self.engine == "cuda" else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +107,18 @@ class LaunchPlan:
 
     settings: tuple[Setting, ...]
     engine_args: tuple[str, ...]
-    shown_args: tuple[str, ...]
-    """The same without secrets: for logs, facts and people."""
+    """No secret is among them: keys go through `variables`."""
     warnings: tuple[str, ...]
     files: tuple[PlannedFile, ...] = ()
+    merge: Merge | None = None
+    """Weights that are made before the engine starts."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """What the engine's process gets beside our own environment; it may hold keys."""
+
+    @property
+    def shown_args(self) -> tuple[str, ...]:
+        """The command line for logs, facts and people."""
+        return self.engine_args
 
     def value(self, name: str) -> Value | None:
         """The value of a row, None when it has none."""

@@ -6,13 +6,15 @@ underscores mean the same, `--flag=value` and `--flag value` too, and the last o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from windlass.errors import UsageError
 from windlass.launch.flags import BY_NAME, Flag, Kind
 from windlass.launch.values import is_switch_word
 
-SHORT = ("-q", "-tp")
+SHORT = ("-q", "-tp", "-pp", "-spec-draft-tp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +27,21 @@ class CommandLine:
 
 def parse(words: tuple[str, ...]) -> CommandLine:
     """Split the words; a first word that is no flag is the model directory, as with `vllm serve`."""
+    if words and not words[0].startswith("-"):
+        line = split(words[1:], BY_NAME)
+        return replace(line, said={"model": words[0], **line.said})
+    return split(words, BY_NAME)
+
+
+def split(words: tuple[str, ...], flags: Mapping[str, Flag]) -> CommandLine:
+    """Split the words by a table of flags and their other names."""
     said: dict[str, str] = {}
     engine: list[str] = []
     rest = list(words)
-    if rest and not rest[0].startswith("-"):
-        said["model"] = rest.pop(0)
     while rest:
         word = rest.pop(0)
         name, joined, value = _split(word)
-        flag, negated = _find(name) if _is_flag(word) else (None, False)
+        flag, negated = _find(name, flags) if _is_flag(word) else (None, False)
         if flag is None:
             engine.append(word)
         else:
@@ -50,10 +58,10 @@ def _split(word: str) -> tuple[str, bool, str]:
     return name.replace("_", "-"), bool(equals), value
 
 
-def _find(name: str) -> tuple[Flag | None, bool]:
-    if name in BY_NAME:
-        return BY_NAME[name], False
-    flag = BY_NAME.get(name.removeprefix("no-")) if name.startswith("no-") else None
+def _find(name: str, flags: Mapping[str, Flag]) -> tuple[Flag | None, bool]:
+    if name in flags:
+        return flags[name], False
+    flag = flags.get(name.removeprefix("no-")) if name.startswith("no-") else None
     return (flag, True) if flag and flag.kind is Kind.SWITCH else (None, False)
 
 
@@ -70,6 +78,11 @@ def _take(flag: Flag, rest: list[str]) -> str:
     if not rest or rest[0].startswith("--"):
         raise UsageError(f"--{flag.name} needs a value: {flag.help}")
     values = [rest.pop(0)]
-    while flag.kind is Kind.NAMES and rest and not rest[0].startswith("-"):
+    while flag.kind in (Kind.NAMES, Kind.ADAPTERS) and rest and not rest[0].startswith("-"):
         values.append(rest.pop(0))
-    return ",".join(values)
+    return _joined(values) if flag.kind is Kind.ADAPTERS else ",".join(values)
+
+
+def _joined(words: list[str]) -> str:
+    """Words that are adapters as one text; a list keeps them apart where a path holds a comma or a space."""
+    return json.dumps(words) if any(set(word) & set(", ") for word in words) else " ".join(words)

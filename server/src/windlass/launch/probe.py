@@ -13,6 +13,8 @@ from pathlib import Path
 from windlass_sizing.errors import FactsError
 from windlass_sizing.facts import from_config
 
+from windlass.adapters import read
+from windlass.adapters.model import Asked
 from windlass.errors import ModelError
 from windlass.launch.model import FROM_FILE, Machine, ModelFiles
 from windlass.launch.templates import EOS
@@ -23,6 +25,24 @@ ENGINES = ("cpu", "cuda")
 NAMES_SHOWN = 8
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_new_tokens")
 """What the engine takes from config.json, beside the stop tokens, when there is no generation_config.json."""
+
+
+def look(asked: Asked) -> ModelFiles:
+    """What the model directory says of itself, its adapters among it, and of their base when that lies elsewhere."""
+    adapters, base = read.look(asked)
+    if base == asked.model:
+        return replace(model_files(base), adapters=adapters)
+    files = model_files(base)
+    ours = _read_json(Path(asked.model) / FROM_FILE, required=False)
+    return replace(
+        files,
+        path=asked.model,
+        base=base,
+        adapters=adapters,
+        model_id=_text(ours.get("model_id")) or files.model_id,
+        conv_template=_text(ours.get("conv_template_name")) or files.conv_template,
+        has_chat_template=files.has_chat_template or bool(adapters.chat_template),
+    )
 
 
 def model_files(path: str) -> ModelFiles:
@@ -38,6 +58,7 @@ def model_files(path: str) -> ModelFiles:
         architecture=_architecture(config),
         vocab_size=size if isinstance(size := config.get("vocab_size"), int) else None,
         has_chat_template=_has_chat_template(directory),
+        is_embedder=(directory / "modules.json").is_file(),
         generation=_generation(directory, config),
     )
     try:
@@ -76,7 +97,15 @@ def _generation(directory: Path, config: dict[str, object]) -> dict[str, object]
 def machine(environment: Mapping[str, str]) -> Machine:
     """The engine's kind and the container's GPUs."""
     has_compiler = any(shutil.which(name) for name in ("g++", "clang++"))
-    return Machine(engine_kind(environment), gpus.visible(environment), has_compiler)
+    return Machine(engine_kind(environment), gpus.visible(environment), has_compiler, _cores())
+
+
+def _cores() -> tuple[int, ...]:
+    found: dict[str, int] = {}
+    for number in sorted(os.sched_getaffinity(0)):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list")
+        found.setdefault(siblings.read_text() if siblings.exists() else str(number), number)
+    return tuple(found.values())
 
 
 def engine_kind(environment: Mapping[str, str]) -> str:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from windlass.adapters.model import Asked
 from windlass.errors import UsageError
-from windlass.launch import adjust, conflicts, templates, values
+from windlass.group import arguments
+from windlass.launch import adjust, conflicts, cpu, legacy, lora, templates, values
 from windlass.launch.flags import FLAGS, ROW, Effect, Flag, Kind
 from windlass.launch.front import front
 from windlass.launch.model import (
@@ -27,7 +29,6 @@ from windlass.launch.model import (
 from windlass.launch.parse import CommandLine, parse
 
 LONGER_IS_WANTED = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
-HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,14 @@ class Style:
 
     has_variables: bool
     leaves_defaults: bool
+    discovers: bool
+    """Whether adapters of the model directory are served that nobody named."""
     steps: tuple[adjust.Step, ...]
 
 
-RUN = Style(has_variables=True, leaves_defaults=False, steps=adjust.STEPS)
-NATIVE = Style(has_variables=False, leaves_defaults=True, steps=adjust.NATIVE_STEPS)
-ENGINES_OWN = (("quantization", "none"), ("worker-num", 1))
+RUN = Style(has_variables=True, leaves_defaults=False, discovers=True, steps=adjust.STEPS)
+NATIVE = Style(has_variables=False, leaves_defaults=True, discovers=False, steps=adjust.NATIVE_STEPS)
+ENGINES_OWN = (("quantization", "none"), ("worker-num", 1), ("lora-modules", ()))
 """Values that mean: leave the engine's flag out."""
 
 
@@ -49,6 +52,14 @@ def model_directory(argv: tuple[str, ...], environment: Mapping[str, str], style
     """Where the model's files are: needed before they can be read."""
     text, _ = _origins(ROW["model"], parse(argv), environment if style.has_variables else {}, None)[0]
     return text
+
+
+def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> Asked:
+    """Which directories to look at, and for what: needed before they can be read."""
+    known, line = environment if style.has_variables else {}, parse(argv)
+    rows = (ROW[name] for name in lora.ASKING)
+    said = {row.name: setting for row in rows if (setting := _said(row, line, known, None)) is not None}
+    return lora.asked(said, discovers=style.discovers)
 
 
 def resolve(
@@ -59,23 +70,28 @@ def resolve(
     style: Style = RUN,
 ) -> LaunchPlan:
     """The plan, or a UsageError with what to do instead."""
-    line = parse(argv)
+    line, warnings = legacy.modern(parse(argv), environment if style.has_variables else {})
     settings = _settings(line, environment, model, style)
-    warnings = _without_effect(settings)
+    if legacy.drafts(line):
+        settings.pop(legacy.TOKENS, None)  # the draft model took it
+    warnings += _without_effect(settings)
     for step in style.steps:
         changed, sentences = step(settings, machine, model, environment)
         settings |= changed
         warnings += sentences
+    group_words = _group_words(machine, line)
+    adapters = lora.decide(settings, model, environment, discovers=style.discovers)
+    settings |= lora.changes(adapters, settings, model)
     conflicts.check(_question(settings, machine, model, environment, line))
-    api = front(settings, model)
+    api = front(settings, model, line.engine_words, adapters)
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),
-        engine_args=(*_all_words(engine, hide=False), *api.arguments, *line.engine_words),
-        shown_args=(*_all_words(engine, hide=True), *api.arguments, *line.engine_words),
-        warnings=tuple(warnings),
+        engine_args=(*_all_words(engine), *api.arguments, *group_words, *line.engine_words),
+        warnings=(*warnings, *adapters.notes),
         files=_files(settings, model),
-        variables={**api.variables, **adjust.variables(machine)},
+        merge=adapters.merge,
+        variables={**api.variables, **cpu.variables(settings, machine, environment)},
     )
 
 
@@ -105,6 +121,13 @@ def _origins(
     said += [(environment.get(name) or None, f"variable {name}") for name in flag.variables]
     said += [(in_file.get(flag.name), FROM_FILE), (flag.default, DEFAULT)]
     return [(text, source) for text, source in said if text is not None]
+
+
+def _group_words(machine: Machine, line: CommandLine) -> tuple[str, ...]:
+    if machine.group is None:
+        return ()
+    arguments.check_words(machine.group, line.engine_words)
+    return arguments.engine_words(machine.group)
 
 
 def _without_effect(settings: dict[str, Setting]) -> list[str]:
@@ -152,17 +175,15 @@ def _reaches_engine(setting: Setting) -> bool:
     return flag.effect is Effect.ENGINE and (setting.name, setting.value) not in ENGINES_OWN
 
 
-def _all_words(settings: Iterable[Setting], *, hide: bool) -> tuple[str, ...]:
-    return tuple(word for setting in settings for word in _words(setting, hide=hide))
+def _all_words(settings: Iterable[Setting]) -> tuple[str, ...]:
+    return tuple(word for setting in settings for word in _words(setting))
 
 
-def _words(setting: Setting, *, hide: bool) -> tuple[str, ...]:
+def _words(setting: Setting) -> tuple[str, ...]:
     """The setting as words of the engine's command line."""
     flag = ROW[setting.name]
     if flag.kind is Kind.SWITCH:
         return (flag.engine_flag,) if setting.value else (f"--no-{flag.name}",)
-    if hide and flag.secret:
-        return (flag.engine_flag, HIDDEN)
     if isinstance(setting.value, tuple):
         return (flag.engine_flag, *setting.value)
     return (flag.engine_flag, str(setting.value))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from windlass.adapters import given
 from windlass.errors import UsageError
 from windlass.launch.flags import Flag, Kind
 
@@ -62,6 +63,7 @@ _READERS: dict[Kind, Callable[[str], Value | None]] = {
     Kind.FRACTION: _fraction,
     Kind.SWITCH: lambda text: SWITCH_WORDS.get(text.lower()),
     Kind.NAMES: _names,
+    Kind.ADAPTERS: given.split,
 }
 _EXAMPLES = {
     Kind.TEXT: "give it a value",
@@ -70,6 +72,7 @@ _EXAMPLES = {
     Kind.FRACTION: "write a number above 0 and at most 1, as 0.9",
     Kind.SWITCH: "write true or false",
     Kind.NAMES: "give at least one, separated by commas",
+    Kind.ADAPTERS: 'write name=path …, or {"name": "sql", "path": "lora/sql"}',
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LICENSE, PREFETCH, ENGINE, SERVING, FAILED = "license", "prefetch", "engine", "serving", "failed"
+LICENSE, PREFETCH, GROUP, ENGINE, SERVING, FAILED = "license", "prefetch", "group", "engine", "serving", "failed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from windlass.errors import UsageError
+from windlass.group.membership import GroupFacts
 from windlass.license.keeper import LicenseFacts
 from windlass.startup import phases
 from windlass.startup.preread import Progress
 from windlass.supervisor import metrics
 
 FACTS_PATH = "/windlass/facts"
+READY_PATH = "/windlass/ready"
+"""For the readiness probe of a member that has no API of its own."""
 FORMAT_VERSION = 1
 JSON = "application/json"
 
@@ -49,6 +52,7 @@ class FactsBoard:
         self._phases: list[tuple[str, float]] = []
         self._license = LicenseFacts(True, "waiting", "starting")
         self._preread = Progress("off")
+        self._group: GroupFacts | None = None
 
     def enter(self, phase: str) -> None:
         """End the running phase and begin another."""
@@ -82,6 +86,11 @@ class FactsBoard:
         with self._lock:
             self._license = facts
 
+    def set_group(self, facts: GroupFacts) -> None:
+        """Replace what is known of the group."""
+        with self._lock:
+            self._group = facts
+
     def set_engine(self, facts: EngineFacts) -> None:
         """Replace what is known of the engine."""
         with self._lock:
@@ -109,8 +118,10 @@ class FactsBoard:
                     "message": license_.message,
                     "gpus": list(license_.gpus),
                     "expires": license_.expires,
+                    "reason": license_.reason,
                 },
                 "engine": {"name": engine.name, "version": engine.version, "argv": list(engine.argv)},
+                **({"group": self._group.to_dict()} if self._group else {}),
             }
 
 
@@ -144,19 +155,22 @@ class FactsServer:
 
 def _handler(board: FactsBoard) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """Answers one path."""
+        """Answers three paths."""
 
         timeout = 10
 
         def do_GET(self) -> None:
-            """Facts, metrics, or where they are."""
+            """Facts, metrics, readiness, or where they are."""
             path = self.path.partition("?")[0]
             if path == metrics.METRICS_PATH:
                 self._send(200, metrics.CONTENT_TYPE, metrics.render(board.to_dict()))
             elif path == FACTS_PATH:
                 self._send(200, JSON, json.dumps(board.to_dict()))
+            elif path == READY_PATH:
+                phase = board.phase
+                self._send(200 if phase == phases.SERVING else 503, JSON, json.dumps({"phase": phase}))
             else:
-                where = f"facts are at {FACTS_PATH}, metrics at {metrics.METRICS_PATH}"
+                where = f"facts are at {FACTS_PATH}, metrics at {metrics.METRICS_PATH}, readiness at {READY_PATH}"
                 self._send(404, JSON, json.dumps({"message": where}))
 
         def _send(self, status: int, kind: str, text: str) -> None:

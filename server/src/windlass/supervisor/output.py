@@ -14,8 +14,15 @@ REFUSED_FLAGS = re.compile(r"^\S+\.py: error: (.+)$")
 VALIDATION = "validation error"
 """A sentence of the data model's library; what is wrong stands in a line of its own after it."""
 WRONG_VALUE = re.compile(r"^\s+(?:Value error, |Assertion failed, )?(\S.*?)(?: \[type=.*)?$")
-CONSEQUENCES = ("Engine core initialization failed", "EngineCore encountered an issue", "cancelled", "WorkerProc")
+CONSEQUENCES = (
+    "Engine core initialization failed", "EngineCore encountered an issue", "Executor failed",
+    "cancelled", "WorkerProc",
+)  # fmt: skip
 """What the engine's outer processes say when an inner one has failed: true, but never the cause."""
+PEER_GONE = re.compile(r"Connection (?:closed|reset) by (?:peer|remote)|remote process exited|ncclRemoteError", re.I)
+"""The cause is another machine: its part of a collective operation is gone."""
+ACCESS = re.compile(rb'INFO: +\S+ - "[A-Z]+ /')
+"""One line a request: under load they would push out what went wrong."""
 LOG_PREFIX = re.compile(r"^(?:\([^)]*pid=\d+\) )?(?:(?:ERROR|WARNING|INFO) [\d-]+ [\d:.]+ \[[^\]]*\] ?)?")
 
 
@@ -35,7 +42,7 @@ class OutputTail:
         *whole, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
         self._rest = rest[-LINE_LENGTH_MAX:]
         for line in whole:
-            if line.strip():
+            if line.strip() and not ACCESS.match(line):
                 self._lines.append(line.decode(errors="replace")[:LINE_LENGTH_MAX])
                 self._on_line(self._lines[-1])
 
@@ -64,6 +71,11 @@ def cause(lines: tuple[str, ...]) -> str | None:
             return f"{kind}: {_wrong_value(texts[number + 1 :]) or found[2]}"
         return f"{kind}: {found[2]}"
     return None
+
+
+def lost_its_peer(lines: tuple[str, ...]) -> bool:
+    """Whether what went wrong is the end of another member of the group."""
+    return bool(PEER_GONE.search(cause(lines) or ""))
 
 
 def _wrong_value(texts: list[str]) -> str | None:

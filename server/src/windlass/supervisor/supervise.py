@@ -11,23 +11,38 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
-from windlass.errors import EngineError, UsageError, WindlassError
+from windlass.errors import EngineError, StartTimeoutError, UsageError, WindlassError
+from windlass.group.membership import Membership
 from windlass.license.keeper import LicenseKeeper
+from windlass.startup import phases
+from windlass.supervisor import fatal, silence
 from windlass.supervisor.board import FactsBoard
-from windlass.supervisor.child import Child
-from windlass.supervisor.output import OutputTail, cause, refused_flags
+from windlass.supervisor.child import Child, reap_orphans
+from windlass.supervisor.output import OutputTail, cause, lost_its_peer, refused_flags
+from windlass.supervisor.silence import Silence
 
 HEALTH_EVERY_S = 1.0
 HEALTH_TIMEOUT_S = 2.0
+CULPRIT_WAIT_S = 15.0
+"""How long a member whose engine lost another one waits for that one's own words."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 ENDED_BY_SIGNAL = 128
 """A shell's exit code for a process that a signal ended is this and the signal's number."""
+
+
+START_STOP_S_MAX = 5.0
+"""How long an engine that does not serve yet may take to end; starting, it often listens to no signal."""
+GROUP_STOP_S_MAX = 5.0
+"""An engine without its group has no request that it could still answer."""
+Failure = Callable[[str, int], WindlassError]
+Guards = list["asyncio.Task[None]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +51,18 @@ class Engine:
 
     command: tuple[str, ...]
     health_url: str
+    """Empty for a follower of a group: it has no API, and the head says when the group serves."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Added to our own environment; they may hold keys."""
+    start_timeout_s: float | None = None
+    """How long it may be silent before it answers; None is for ever."""
+    name: str = "the engine"
+    failure: Failure = EngineError
+    """The error for its end, from a sentence and its exit code."""
 
 
 class Supervisor:
-    """License, engine, end."""
+    """License, group, engine, end."""
 
     def __init__(
         self,
@@ -49,33 +70,44 @@ class Supervisor:
         board: FactsBoard,
         keeper: LicenseKeeper | None,
         on_serving: Callable[[], None] = lambda: None,
+        membership: Membership | None = None,
     ) -> None:
         """Without a keeper no license is asked for; `on_serving` is called once, when the engine has answered."""
         self._engine = engine
         self._on_serving = on_serving
         self._board = board
         self._keeper = keeper
+        self._membership = membership
         self._child: Child | None = None
         self._work: asyncio.Task[int] | None = None
+        self._guards: Guards = []
         self._stopping = False
-        self.output = OutputTail(sys.stdout.buffer, board.engine_said)
+        self._ending: asyncio.Task[None] | None = None
+        self._silence = Silence(time.monotonic)
+        self._serving = asyncio.Event()
+        self.output = OutputTail(sys.stdout.buffer, self._engine_said)
 
     async def run(self) -> int:
         """Work until the engine has ended; the exit code. WindlassError when it did not end well."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._stop, number)
-        self._work = asyncio.create_task(self._license_then_engine())
+        self._work = asyncio.create_task(self._live())
+        failure: WindlassError | None = None
         try:
             return await self._work
         except asyncio.CancelledError:
             if not self._stopping:
                 raise
             return 0  # told to stop before there was an engine
-        except WindlassError:
-            self._board.enter("failed")
+        except WindlassError as error:
+            failure = error
+            self._board.enter(phases.FAILED)
             raise
         finally:
+            if self._membership:
+                await self._membership.part(failure)
+            await _cancel(*self._guards)  # after the last word: the membership's guard holds the connection
             if self._keeper:
                 await self._keeper.release()
             for number in SIGNALS:
@@ -85,56 +117,124 @@ class Supervisor:
         self._stopping = True
         if self._child is not None:
             self._child.send(number)
+            if not self._serving.is_set():  # nobody waits for an answer, and others may wait for the license
+                self._ending = asyncio.create_task(self._child.stop(START_STOP_S_MAX))
         elif self._work is not None:
             self._work.cancel()
 
-    async def _license_then_engine(self) -> int:
+    def _engine_said(self, line: str) -> None:
+        self._board.engine_said(line)
+        if not self._serving.is_set():
+            self._silence.hear(line)
+
+    async def _live(self) -> int:
+        """License, group, engine; the guards, the group's first, end whatever goes on when something is lost."""
+        guards = self._guards
+        if self._membership:
+            guards.append(asyncio.create_task(self._membership.run()))
         if self._keeper:
-            await self._keeper.obtain()
-        self._board.enter("engine")
-        self._child = await Child.start(self._engine.command, self.output, self._engine.variables)
-        keep = asyncio.create_task(self._keep_license())
-        beside = [asyncio.create_task(work) for work in self._companions(self._child)]
+            await _unless(guards, self._keeper.obtain())
+            guards.append(asyncio.create_task(self._keeper.keep()))
+        if self._membership:
+            self._board.enter(phases.GROUP)
+            await _unless(guards, self._membership.ready())
+        return await self._run_engine(guards)
+
+    async def _run_engine(self, guards: Guards) -> int:
+        self._board.enter(phases.ENGINE)
+        self._silence.begin()
+        child = self._child = await Child.start(self._engine.command, self.output, self._engine.variables)
+        guards.append(asyncio.create_task(self._watch_start()))
+        beside = [asyncio.create_task(work) for work in self._companions()]
         try:
-            await asyncio.wait({self._child.ended, keep}, return_when=asyncio.FIRST_COMPLETED)
-            if not self._child.ended.done():
-                await self._child.stop()
-                keep.result()  # raises why the license was lost
-            return self._verdict(self._child.ended.result())
+            await asyncio.wait({child.ended, *guards}, return_when=asyncio.FIRST_COMPLETED)
+            if not child.ended.done():
+                lost = bool(self._membership) and guards[0].done()
+                await child.stop(GROUP_STOP_S_MAX if lost else None)
+                if not self._stopping:
+                    _raise_first(guards)
+            code = child.ended.result()
+            try:
+                return self._verdict(code)
+            except EngineError:
+                await self._culprit(guards)
+                raise
         finally:
-            await _cancel(keep, *beside)
+            await _cancel(*beside)
 
-    async def _keep_license(self) -> None:
-        if self._keeper:
-            await self._keeper.keep()
-        else:
-            await asyncio.Event().wait()
+    def _companions(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._watch_health(), *([reap_orphans()] if os.getpid() == 1 else [])]
 
-    def _companions(self, child: Child) -> list[Coroutine[Any, Any, None]]:
-        return [self._watch_health(), *([child.reap_orphans()] if os.getpid() == 1 else [])]
+    async def _culprit(self, guards: Guards) -> None:
+        """Raise who ended first when our engine only followed."""
+        if self._membership and lost_its_peer(self.output.lines):
+            await asyncio.wait(guards[:1], timeout=CULPRIT_WAIT_S)
+            _raise_first(guards[:1])
 
     def _verdict(self, code: int) -> int:
+        name, failure = self._engine.name, self._engine.failure
         if self._stopping:
             return code if code >= 0 else ENDED_BY_SIGNAL - code
         if code == 0:
-            raise EngineError("the engine ended by itself without an error; see the last lines of its log", 1)
+            reason = fatal.reason(self.output.lines)
+            said = f": {reason}" if reason else " without an error; see the last lines of its log"
+            raise failure(f"{name} ended by itself{said}", 1)
         if code < 0:
             hint = "; the container's memory is too small" if -code == signal.SIGKILL else ""
-            raise EngineError(f"the engine was ended by {signal.Signals(-code).name}{hint}", ENDED_BY_SIGNAL - code)
+            raise failure(f"{name} was ended by {signal.Signals(-code).name}{hint}", ENDED_BY_SIGNAL - code)
         if refused := refused_flags(self.output.lines):
             raise UsageError(f"the engine refuses its flags: {refused}; `vllm serve --help=all` lists what it takes")
         why = cause(self.output.lines) or "see the last lines of its log"
-        raise EngineError(f"the engine ended with exit code {code}: {why}", code)
+        raise failure(f"{name} ended with exit code {code}: {why}", code)
+
+    async def _watch_start(self) -> None:
+        limit_s = self._engine.start_timeout_s
+        if limit_s is None:
+            await asyncio.Event().wait()
+            return
+        while (left_s := limit_s - self._silence.seconds) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._serving.wait(), left_s)
+                await asyncio.Event().wait()
+        last_line = next(reversed(self.output.lines), "")
+        raise StartTimeoutError(silence.sentence(self._silence.seconds, last_line))
 
     async def _watch_health(self) -> None:
+        if self._engine.health_url:
+            await self._until_it_answers()
+        elif self._membership:
+            await self._membership.served()
+        self._board.enter(phases.SERVING)
+        self._serving.set()
+        self._on_serving()
+        if self._membership:
+            await self._membership.serving()
+
+    async def _until_it_answers(self) -> None:
         async with httpx.AsyncClient(timeout=HEALTH_TIMEOUT_S, trust_env=False) as http:
             while True:
                 with contextlib.suppress(httpx.HTTPError):
                     if (await http.get(self._engine.health_url)).is_success:
-                        self._board.enter("serving")
-                        self._on_serving()
                         return
                 await asyncio.sleep(HEALTH_EVERY_S)
+
+
+async def _unless(guards: Guards, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work, unless a guard ends first: then raise why."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task, *guards}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            _raise_first(guards)
+        await task
+    finally:
+        await _cancel(task)
+
+
+def _raise_first(guards: Guards) -> None:
+    for guard in guards:
+        if guard.done():
+            guard.result()
 
 
 async def _cancel(*tasks: asyncio.Task[None]) -> None:

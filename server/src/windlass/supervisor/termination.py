@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from windlass.errors import WindlassError
+from windlass.errors import GroupError, WindlassError
 
 DEFAULT_PATH = Path("/dev/termination-log")
 VARIABLE = "WINDLASS_TERMINATION_LOG"
@@ -17,7 +17,10 @@ MESSAGE_CHARACTERS = 1000
 
 def last_words(error: WindlassError, excerpt: str = "") -> str:
     """The line; the excerpt is cut at its beginning until the whole fits."""
-    words = {"reason": error.reason, "message": str(error)[:MESSAGE_CHARACTERS], "exitCode": error.exit_code}
+    message = str(error)[:MESSAGE_CHARACTERS]
+    words: dict[str, object] = {"reason": error.reason, "message": message, "exitCode": error.exit_code}
+    if isinstance(error, GroupError):
+        words["members"] = list(error.members)
     while True:
         line = json.dumps(words | ({"excerpt": excerpt} if excerpt else {}), ensure_ascii=False)
         if len(line.encode()) <= BYTES_MAX or not excerpt:

@@ -1,0 +1,80 @@
+"""What an engine's error becomes when the engine says too little, or says that it is its own fault. Pure; rows.
+
+A client reads the status to know whose turn it is: a request that can never be answered is 400, not 500.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from windlass.api.body import EMPTY, Body
+from windlass.api.refusal import Refusal, error_body, reshaped, said
+from windlass.api.routes import Route
+
+LONGEST_PATH = 100
+UNREACHED = ("ClientError", "TimeoutError")
+"""What the engine's client of other hosts raises, by name: its package is the engine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What of the request counts when its answer is an error."""
+
+    method: str
+    path: str
+    route: Route
+    body: Body = EMPTY
+
+
+def _always(_: Asked) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One row: an error of the engine, and what the client hears instead."""
+
+    status: int
+    says: str
+    """The whole message, as a pattern."""
+    becomes: int
+    message: str
+    """May name {said}, {method}, {path} and {gives}."""
+    when: Callable[[Asked], bool] = _always
+
+
+REMEDIES: tuple[Remedy, ...] = (
+    Remedy(404, "Not Found", 404, "{path} is not here: the model of this server gives no {gives}; "
+           "ask a server whose model does", lambda asked: bool(asked.route.gives)),
+    Remedy(404, "Not Found", 404, "there is no {method} {path} here; GET /docs lists what there is"),
+    Remedy(405, "Method Not Allowed", 405, "{path} does not take {method}; the header Allow names what it takes"),
+    Remedy(400, ".* is not a multimodal model", 400, "this model reads text only; leave images, audio and video out, "
+           "or ask a server whose model reads them"),
+    # What the engine has not got can be asked for by nobody: the request is wrong, the server is not.
+    Remedy(501, ".*", 400, "{said}"),
+    # The only word that is left of a grammar that could not be compiled.
+    Remedy(500, "Internal server error", 400, "the engine gave this request up while it made a grammar of its schema; "
+           "mend the schema's patterns, or make its lists shorter", lambda asked: asked.body.is_bound),
+)  # fmt: skip
+
+
+def mended(asked: Asked, status: int, content: bytes) -> tuple[int, bytes]:
+    """Status and body for the client, in the one shape."""
+    message = said(status, content)
+    for row in REMEDIES:
+        if row.status == status and re.fullmatch(row.says, message, re.DOTALL) and row.when(asked):
+            path = asked.path[:LONGEST_PATH]
+            words = row.message.format(said=message, method=asked.method, path=path, gives=asked.route.gives)
+            return row.becomes, error_body(row.becomes, words)
+    return status, reshaped(status, content)
+
+
+def refusal(asked: Asked, error: Exception) -> Refusal | None:
+    """What a failure of the engine's server means for the client; None for one that is not the client's."""
+    names = {one.__name__ for one in type(error).__mro__}
+    if not asked.body.fetches or not names.intersection(UNREACHED):
+        return None
+    why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Refusal(400, f"an address in the request could not be fetched ({why[:200]}); check it, or send a data: URL")

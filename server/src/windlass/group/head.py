@@ -1,0 +1,194 @@
+"""The head of a group: followers come to its port; when all may start it says go, and it ends when one of them goes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from windlass.errors import GroupError, GroupIncompleteError, MemberLostError, UsageError, WindlassError
+from windlass.group import contract
+from windlass.group.line import Line
+from windlass.group.membership import GroupFacts, last_word
+from windlass.group.plan import GroupPlan
+from windlass.group.roll import Roll, named
+from windlass.group.words import END, GO, LINE_BYTES_MAX, READY, REFUSED, SERVING, Word
+
+PART_S_MAX = 5.0
+
+
+class Cluster(Protocol):
+    """What the engine needs among the members beside themselves: a Ray cluster."""
+
+    async def start(self) -> None:
+        """Open the head's part, before the followers are let in."""
+
+    async def formed(self) -> None:
+        """Wait until all members are in it."""
+
+    async def watch(self) -> None:
+        """Never returns; GroupError when the head's part ends."""
+
+    async def stop(self) -> None:
+        """End the head's part."""
+
+
+class NoCluster:
+    """vLLM's own group needs none."""
+
+    async def start(self) -> None:
+        """Nothing."""
+
+    async def formed(self) -> None:
+        """Nothing."""
+
+    async def watch(self) -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        """Nothing."""
+
+
+class Head:
+    """Member 0. A Membership."""
+
+    def __init__(
+        self, plan: GroupPlan, report: Callable[[GroupFacts], None], cluster: Cluster | None = None, host: str = ""
+    ) -> None:
+        """`host` is the address to listen at, all by default; `report` hears who is waited for."""
+        self._plan, self._report, self._host = plan, report, host
+        self._cluster = cluster or NoCluster()
+        self._roll = Roll(plan)
+        self._lines: dict[int, Line] = {}
+        self._meetings: dict[asyncio.Task[None], Line] = {}
+        self._changed = asyncio.Event()
+        self._went = False
+        self._told: GroupFacts | None = None
+        self._lost: asyncio.Future[GroupError] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Let followers in; MemberLostError when one goes after all were told to go."""
+        server = await self._listen()
+        watch = asyncio.create_task(self._cluster.watch())
+        try:
+            ends: set[asyncio.Future[Any]] = {self._lost, watch}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if watch.done():
+                watch.result()
+            raise self._lost.result()
+        finally:
+            server.close()
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    async def ready(self) -> None:
+        """Wait for the followers, then let all start; GroupIncompleteError when some are missing for too long."""
+        began = time.monotonic()
+        while unready := self._roll.unready:
+            missing = self._roll.missing
+            if not missing:
+                began = time.monotonic()  # those that came may take their time: they wait for their license
+            self._tell_of(missing, unready)
+            await self._change(began, missing)
+        await self._cluster.start()
+        self._went = True
+        await self._tell(Word(GO))
+        await self._cluster.formed()
+        self._report(GroupFacts(self._plan, message="all members are there"))
+
+    async def served(self) -> None:
+        """The head's engine is asked itself."""
+        await asyncio.Event().wait()
+
+    async def serving(self) -> None:
+        """Tell the followers."""
+        await self._tell(Word(SERVING))
+
+    async def part(self, error: WindlassError | None) -> None:
+        """Tell the followers why, and let them go."""
+        self._went = False
+        await self._tell(last_word(self._plan, error))
+        for line in self._meetings.values():
+            line.close()
+        if self._meetings:
+            await asyncio.wait(self._meetings, timeout=PART_S_MAX)
+        await self._cluster.stop()
+
+    async def _listen(self) -> asyncio.Server:
+        port = self._plan.port
+        try:
+            return await asyncio.start_server(self._meet, self._host or None, port, limit=LINE_BYTES_MAX)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise UsageError(f"group port {port} cannot be opened: {why}; set {contract.PORT.name}") from error
+
+    async def _change(self, began: float, missing: tuple[int, ...]) -> None:
+        """Wait until somebody comes, goes or is ready."""
+        limit_s = self._plan.timeout_s if missing else None
+        left_s = None if limit_s is None else max(0.0, began + limit_s - time.monotonic())
+        try:
+            await asyncio.wait_for(self._changed.wait(), left_s)
+        except TimeoutError:
+            who = named(missing, self._plan.size)
+            raise GroupIncompleteError(
+                f"{who} did not come in {limit_s:g} s; see their pods, or raise {contract.TIMEOUT.name}", missing
+            ) from None
+        self._changed.clear()
+
+    def _tell_of(self, missing: tuple[int, ...], unready: tuple[int, ...]) -> None:
+        members = missing or unready
+        who = named(members, self._plan.size)
+        message = f"waits for {who} to come" if missing else f"waits for the license of {who}"
+        facts = GroupFacts(self._plan, members, message)
+        if facts != self._told:
+            self._told = facts
+            self._report(facts)
+
+    async def _tell(self, word: Word) -> None:
+        await asyncio.gather(*(line.say(word) for line in self._lines.values()))
+
+    def _meet(self, reader: StreamReader, writer: StreamWriter) -> None:
+        line = Line(reader, writer, self._plan.lost_after_s)
+        meeting = asyncio.create_task(self._meeting(line))
+        self._meetings[meeting] = line
+        meeting.add_done_callback(self._meetings.pop)
+
+    async def _meeting(self, connection: Line) -> None:
+        """One connection, from its hello to its end."""
+        async with connection as line:
+            hello = await line.hear()
+            if hello is None:
+                return  # a probe of the port
+            if why := self._roll.refusal(hello):
+                await line.say(Word(REFUSED, message=why))
+                return
+            await self._listen_to(line, hello.member)
+
+    async def _listen_to(self, line: Line, member: int) -> None:
+        if member in self._lines:
+            self._gone(member, "was started again")
+        self._lines[member] = line
+        self._roll.come(member)
+        self._changed.set()
+        try:
+            while word := await line.hear():
+                if word.kind == READY:
+                    self._roll.ready.add(member)
+                    self._changed.set()
+                if word.kind == END:
+                    self._gone(member, f"ended: {word.message}")
+                    return
+        finally:
+            if self._lines.get(member) is line:
+                self._gone(member, line.lost)
+                del self._lines[member]
+
+    def _gone(self, member: int, how: str) -> None:
+        """Before all were told to go a member may come again; afterwards the group ends with it."""
+        self._roll.gone(member)
+        self._changed.set()
+        if self._went and not self._lost.done():
+            self._lost.set_result(MemberLostError(f"member {member} of {self._plan.size} {how}", member))

@@ -1,0 +1,78 @@
+"""One connection between two members: words in and out, a beat while there is nothing to say, and its loss noticed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from asyncio import StreamReader, StreamWriter
+from types import TracebackType
+from typing import Self
+
+from windlass.group.words import BEAT, Word, decode, encode
+
+BEATS_PER_SILENCE = 6
+CLOSE_S_MAX = 2.0
+
+
+class Line:
+    """An open connection; an asynchronous context manager that beats as long as it is entered."""
+
+    def __init__(self, reader: StreamReader, writer: StreamWriter, lost_after_s: float) -> None:
+        """The other side counts as lost after this many seconds without a word."""
+        self._reader, self._writer = reader, writer
+        self._lost_after_s = lost_after_s
+        self._beats: asyncio.Task[None] | None = None
+        self.lost = ""
+        """How the other side went, after `hear` gave None."""
+
+    @property
+    def peer(self) -> str:
+        """The other side's address."""
+        name = self._writer.get_extra_info("peername")
+        return str(name[0]) if name else "unknown"
+
+    async def say(self, word: Word) -> None:
+        """Send a word; a connection that is gone is noticed by `hear`."""
+        with contextlib.suppress(OSError):
+            self._writer.write(encode(word))
+            await asyncio.wait_for(self._writer.drain(), self._lost_after_s)
+
+    async def hear(self) -> Word | None:
+        """The next word; None when the connection ended, fell silent, or holds no words of ours."""
+        while True:
+            try:
+                line = await asyncio.wait_for(self._reader.readline(), self._lost_after_s)
+            except TimeoutError:
+                self.lost = f"was silent for {self._lost_after_s:g} s"
+                return None
+            except (OSError, ValueError):  # ValueError: the line has no end
+                line = b""
+            word = decode(line) if line else None
+            if word is None:
+                self.lost = "closed its connection without a word"
+                return None
+            if word.kind != BEAT:
+                return word
+
+    def close(self) -> None:
+        """End the connection; the task that hears it ends, too."""
+        self._writer.close()
+
+    async def __aenter__(self) -> Self:
+        self._beats = asyncio.create_task(self._beat())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._beats:
+            self._beats.cancel()
+            await asyncio.gather(self._beats, return_exceptions=True)
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await asyncio.wait_for(self._writer.wait_closed(), CLOSE_S_MAX)
+
+    async def _beat(self) -> None:
+        while True:
+            await self.say(Word(BEAT))
+            await asyncio.sleep(self._lost_after_s / BEATS_PER_SILENCE)

@@ -1,0 +1,70 @@
+"""What the CPU engine needs that a GPU's does not: prompts in one piece, and cores of its own for each worker. Pure.
+
+`adjust` walks the steps; `probe` counts the cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
+
+CORES = "VLLM_CPU_OMP_THREADS_BIND"
+CHUNKED, BATCH = "enable-chunked-prefill", "max-num-batched-tokens"
+SPLIT_IS_DANGEROUS = "a request with a seed whose prompt is split over steps ends the CPU engine"
+Settings = dict[str, Setting]
+
+
+def whole_prompts(
+    settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]
+) -> tuple[Settings, list[str]]:
+    """Leave prompts in one piece: the engine winds a seeded generator back after each piece, and a CPU's cannot be.
+
+    A step then has room for a whole context beside one token of every request that runs, so that no prompt waits for
+    the others to end. A user's own word stands, and is told what it risks.
+    """
+    said, batch, length = (settings.get(name) for name in (CHUNKED, BATCH, "max-model-len"))
+    if machine.engine != "cpu" or (said and not said.value):
+        return {}, []
+    if said:
+        return {}, [f"--{CHUNKED} ({said.source}): {SPLIT_IS_DANGEROUS}; leave it out"]
+    changed = {CHUNKED: Setting(CHUNKED, value=False, source=DEFAULT, why=SPLIT_IS_DANGEROUS)}
+    if batch is None:  # the engine then makes its batch as large as the context
+        return changed, []
+    if length is None or _whole(batch) < _whole(length):
+        return {}, [f"--{BATCH} {batch.shown} ({batch.source}): {SPLIT_IS_DANGEROUS}; raise it to the context"]
+    if batch.source == DEFAULT:
+        room = _whole(batch) + _whole(settings["max-num-seqs"])
+        changed[BATCH] = Setting(BATCH, room, DEFAULT, "a whole prompt beside every running request")
+    return changed, []
+
+
+def _whole(setting: Setting) -> int:
+    return int(str(setting.value))
+
+
+def core_shares(cores: Sequence[int], workers: int) -> str:
+    """The cores of each worker as the engine reads them, `0,1|3,4`; every worker has one, be it another's too.
+
+    Left alone, the engine binds all workers of a NUMA node to the same cores. As it does for one, the last core of a
+    share is left to the worker's scheduler.
+    """
+    width = max(1, len(cores) // workers)
+    firsts = (number * width % len(cores) for number in range(workers))
+    shares = [cores[first : first + max(1, width - 1)] for first in firsts]
+    return "|".join(",".join(map(str, share)) for share in shares)
+
+
+def variables(settings: Mapping[str, Setting], machine: Machine, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the engine's process must know of this machine.
+
+    Drawing with a seed and log-probabilities go through functions that torch compiles at their first use, whatever
+    --enforce-eager says; without a compiler that ends the engine, so torch is told to run them as they are.
+    """
+    if machine.engine != "cpu":
+        return {}
+    found = {} if machine.has_compiler else {"TORCHDYNAMO_DISABLE": "1"}
+    workers = _whole(settings["worker-num"]) if "worker-num" in settings else 1
+    if workers > 1 and machine.cores and not environment.get(CORES):
+        found[CORES] = core_shares(machine.cores, workers)
+    return found
