@@ -1,5 +1,6 @@
 """The vendor's commands, run as a user runs them but in this process."""
 
+import json
 import stat
 from pathlib import Path
 
@@ -95,3 +96,61 @@ def test_serve_refuses_a_private_key(shop: Path, capsys: pytest.CaptureFixture[s
     """A signing key given by mistake is pointed out."""
     assert main(["serve", "--data", str(shop), "--public-key", str(shop / "keys" / "private.pem")]) == 2
     assert "holds a private key" in capsys.readouterr().err
+
+
+def test_json_for_programs(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`-o json` of every command that speaks about a license; a refusal has its reason and exit code 1."""
+    assert issue(shop, "--max-concurrent", "2", "-o", "json") == 0
+    issued = json.loads(capsys.readouterr().out)
+    assert (issued["gpus"], issued["limit"], issued["expires"]) == (3, 2, "2100-01-01T00:00:00+08:00")
+    file, public = shop / "license.dat", str(shop / "keys" / "public.pem")
+    assert main(["inspect", str(file), "-o", "json"]) == 0
+    seen = json.loads(capsys.readouterr().out)
+    assert [gpu["uuid"] for gpu in seen["gpuinfos"]] == ["GPU-a", "GPU-b", "GPU-c"]
+    assert (seen["signatureChecked"], len(seen["keyId"])) == (False, 16)
+    assert main(["verify", str(file), "--public-key", public, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["valid"] is True
+    file.write_bytes(file.read_bytes().replace(b"GPUs: 3", b"GPUs: 9"))
+    assert main(["verify", str(file), "--public-key", public, "-o", "json"]) == 1
+    refused = json.loads(capsys.readouterr().out)
+    assert (refused["valid"], refused["reason"]) == (False, "Tampered")
+
+
+def test_ten_thousand_gpus_of_many_machines(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """1,250 machines of eight GPUs in three files, one of them sent twice."""
+    for file in range(3):
+        machines = range(file, 1250, 3)
+        rows = (f"GPU {n}: NVIDIA L20 (UUID: GPU-{m:04d}-{n})\r\n" for m in machines for n in range(8))
+        (shop / f"part{file}.txt").write_text("\r\n".join(rows), newline="")
+    parts = [str(shop / f"part{file}.txt") for file in (0, 1, 2, 0)]
+    assert issue(shop, "--gpus", *parts, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["gpus"] == 10_003
+    assert main(["verify", str(shop / "license.dat"), "--public-key", str(shop / "keys" / "public.pem")]) == 0
+
+
+def test_rotation_on_the_command_line(shop: Path) -> None:
+    """Two key files, or one file with both keys: licenses of both are valid, of neither when its key is gone."""
+    main(["keygen", "--out", str(shop / "new")])
+    old, new = shop / "keys" / "public.pem", shop / "new" / "public.pem"
+    both = shop / "both.pem"
+    both.write_text(old.read_text() + new.read_text())
+    assert issue(shop) == 0
+    license_file = str(shop / "license.dat")
+    assert main(["verify", license_file, "--public-key", str(new), str(old)]) == 0
+    assert main(["verify", license_file, "--public-key", str(both)]) == 0
+    assert main(["verify", license_file, "--public-key", str(new)]) == 1
+
+
+def test_verify_without_the_file(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is not there is wrong usage, not an invalid license."""
+    assert main(["verify", str(shop / "nothing.dat"), "--public-key", str(shop / "keys" / "public.pem")]) == 2
+    assert "nothing.dat" in capsys.readouterr().err
+
+
+def test_a_key_of_an_unknown_kind(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Found by fuzzing: a PEM block whose algorithm nobody knows is explained, too."""
+    public = shop / "keys" / "public.pem"
+    public.write_text(public.read_text().replace("MCowBQYDK2VwAyEA", "MCowBQYDK1VwAyEA"))
+    assert issue(shop) == 0
+    assert main(["verify", str(shop / "license.dat"), "--public-key", str(public)]) == 2
+    assert "cannot be read" in capsys.readouterr().err

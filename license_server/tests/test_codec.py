@@ -34,12 +34,14 @@ licenses = st.builds(
 
 
 @given(licenses)
+@settings(deadline=None)
 def test_round_trip(license_: License) -> None:
     """What was signed is what is read, whatever the names hold."""
     assert license_ == codec.verify(codec.sign(license_, KEY), TRUSTED)
 
 
 @given(st.permutations(["GPU-a", "GPU-b", "GPU-c"]))
+@settings(deadline=None)
 def test_canonical_form(order: list[str]) -> None:
     """The same license gives the same bytes, in whatever order its GPUs were listed."""
     start, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
@@ -58,7 +60,7 @@ def _refused(data: bytes) -> FileRefusal:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_one_bit_flip_is_refused(data: st.DataObject) -> None:
     """Sampled over all licenses: one changed bit anywhere, header included, is refused."""
     file = bytearray(codec.sign(data.draw(licenses), KEY))
@@ -79,6 +81,7 @@ def test_every_bit_flip_and_truncation_of_one_file_is_refused(a_license: MakeLic
 
 
 @given(st.binary(max_size=400))
+@settings(deadline=None)
 def test_noise_is_refused(noise: bytes) -> None:
     """Any bytes end in a refusal, never in another exception."""
     _refused(noise)

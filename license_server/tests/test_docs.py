@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from windlass_license.audit import FILTERS
 from windlass_license.cli import command_line
+from windlass_license.errors import StandByError, StoreError
 from windlass_license.model import Refusal
-from windlass_license.settings import ADMIN_TOKEN_VARIABLE, PUBLIC_KEYS_VARIABLE
+from windlass_license.settings import ADMIN_TOKEN_VARIABLE, KUBE_LEASE_VARIABLE, PUBLIC_KEYS_VARIABLE
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "license-server.md").read_text()
 
@@ -25,7 +27,14 @@ def test_every_option_is_documented() -> None:
 
 def test_every_reason_and_variable_is_documented() -> None:
     """What a user meets in an answer or may set is on the page."""
-    words = [*Refusal, PUBLIC_KEYS_VARIABLE, ADMIN_TOKEN_VARIABLE]
+    words = [
+        *Refusal,
+        StandByError.reason,
+        StoreError.reason,
+        PUBLIC_KEYS_VARIABLE,
+        ADMIN_TOKEN_VARIABLE,
+        KUBE_LEASE_VARIABLE,
+    ]
     assert [word for word in words if f"`{word}`" not in PAGE] == []
 
 
@@ -35,3 +44,10 @@ def test_every_metric_is_documented(server: Any) -> None:
     documented = [name for name in names if not name.endswith("_created")]
     assert documented
     assert [name for name in documented if f"`{name}" not in PAGE] == []
+
+
+def test_every_path_and_audit_filter_is_documented(server: Any) -> None:
+    """What can be asked is on the page."""
+    paths = [path.partition("{")[0] for path in server.client.get("/openapi.json").json()["paths"]]
+    assert [path for path in paths if path not in PAGE] == []
+    assert [name for name in (*FILTERS, "limit", "format") if f"`{name}`" not in PAGE] == []

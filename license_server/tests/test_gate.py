@@ -1,6 +1,6 @@
 """The rules, one row each, and then all of them against random histories."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -8,8 +8,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from windlass_license.gate import gate, name_gpus, physical
-from windlass_license.model import Holder, Lease, LeaseRequest, License, LicensedGpu, Refusal, State
+from windlass_license.book import LeaseBook, physical
+from windlass_license.gate import gate, name_gpus
+from windlass_license.model import Holder, Lease, LeaseRequest, License, LicensedGpu, Refusal, State, Verdict
 
 NOW = datetime(2026, 9, 6, 10, 0, tzinfo=UTC)
 TTL = timedelta(seconds=60)
@@ -23,6 +24,13 @@ def ask(*gpus: str, uid: str = "u1") -> LeaseRequest:
 def lease(*gpus: str, uid: str = "u1", left_s: float = 30) -> Lease:
     request = ask(*gpus, uid=uid)
     return Lease(f"lease-{uid}", request.gpus, request.holder, NOW, NOW + timedelta(seconds=left_s))
+
+
+def judge(license_: License | None, leases: Iterable[Lease], request: LeaseRequest, now: datetime) -> Verdict:
+    """The gate on a book of these leases, the lapsed ones dropped."""
+    book = LeaseBook(license_, leases)
+    book.take_lapsed(now)
+    return gate(book, request, now)
 
 
 DAY = timedelta(days=1)
@@ -81,20 +89,20 @@ def test_gate(
     a_license: MakeLicense,
 ) -> None:
     """Each rule with its smallest case, on a license for GPU-0 and GPU-1."""
-    verdict = gate(a_license(2, **terms), leases, request_, NOW + later)
+    verdict = judge(a_license(2, **terms), leases, request_, NOW + later)
     assert expected == (verdict.reason or verdict.state)
 
 
 def test_no_license() -> None:
     """Before the first upload nothing runs, and the message says what to do."""
-    verdict = gate(None, [], ask("GPU-0"), NOW)
+    verdict = judge(None, [], ask("GPU-0"), NOW)
     assert (verdict.reason, verdict.gpus) == (Refusal.NO_LICENSE, ("GPU-0",))
     assert "POST /ls" in verdict.message
 
 
 def test_unlicensed_message(a_license: MakeLicense) -> None:
     """The sentence names the GPUs, the customer and the remedy."""
-    verdict = gate(a_license(2), [], ask("GPU-7", "GPU-0", "GPU-8"), NOW)
+    verdict = judge(a_license(2), [], ask("GPU-7", "GPU-0", "GPU-8"), NOW)
     assert verdict.gpus == ("GPU-7", "GPU-8")
     assert verdict.message == (
         "GPUs GPU-7, GPU-8 are not in the license in force (customer leolingli, 2 GPUs); "
@@ -105,7 +113,7 @@ def test_unlicensed_message(a_license: MakeLicense) -> None:
 def test_limit_message(a_license: MakeLicense) -> None:
     """The sentence counts the holders and names them."""
     live = [lease("GPU-0", uid="a"), lease("GPU-1", uid="b")]
-    verdict = gate(a_license(3, limit=2), live, ask("GPU-2", uid="c"), NOW)
+    verdict = judge(a_license(3, limit=2), live, ask("GPU-2", uid="c"), NOW)
     assert verdict.message == (
         "the license allows 2 GPUs at a time and 2 are in use by 2 pods (demo/pod-a, demo/pod-b); "
         "demo/pod-c asks for 1: it waits until enough are free or the license allows more"
@@ -116,10 +124,10 @@ def test_renewal_after_expiry(a_license: MakeLicense) -> None:
     """A serving pod goes on and is told; a new pod is refused; a license may say otherwise."""
     later = NOW + timedelta(days=31)
     held = replace(lease("GPU-0"), expires=later + TTL)
-    renewal = gate(a_license(2), [held], ask("GPU-0"), later)
+    renewal = judge(a_license(2), [held], ask("GPU-0"), later)
     assert (renewal.state, renewal.expired, renewal.renews) == (State.RENEWED, True, held)
-    assert gate(a_license(2), [held], ask("GPU-1"), later).reason is Refusal.EXPIRED
-    strict = gate(a_license(2, renew_after_expiry=False), [held], ask("GPU-0"), later)
+    assert judge(a_license(2), [held], ask("GPU-1"), later).reason is Refusal.EXPIRED
+    strict = judge(a_license(2, renew_after_expiry=False), [held], ask("GPU-0"), later)
     assert strict.reason is Refusal.EXPIRED
 
 
@@ -128,7 +136,7 @@ def test_one_gpu_of_several_expired(a_license: MakeLicense) -> None:
     license_ = a_license(2)
     first, second = license_.gpus
     mixed = replace(license_, gpus=(replace(first, expires=NOW), second))
-    verdict = gate(mixed, [], ask("GPU-0", "GPU-1"), NOW)
+    verdict = judge(mixed, [], ask("GPU-0", "GPU-1"), NOW)
     assert (verdict.reason, verdict.gpus) == (Refusal.EXPIRED, ("GPU-0",))
 
 
@@ -137,9 +145,9 @@ def test_mig_slices_count_as_their_gpu() -> None:
     end = NOW + DAY
     rows = (LicensedGpu("GPU-a", "A100", NOW, end, ("MIG-1", "MIG-2")), LicensedGpu("GPU-b", "A100", NOW, end))
     license_ = License("1", "c", 1, rows)
-    assert gate(license_, [lease("MIG-1")], ask("MIG-2", uid="u2"), NOW).state is State.GRANTED
-    assert gate(license_, [lease("MIG-1")], ask("MIG-GPU-a/1/0", uid="u2"), NOW).state is State.GRANTED
-    assert gate(license_, [lease("MIG-1")], ask("GPU-b", uid="u2"), NOW).reason is Refusal.LIMIT_REACHED
+    assert judge(license_, [lease("MIG-1")], ask("MIG-2", uid="u2"), NOW).state is State.GRANTED
+    assert judge(license_, [lease("MIG-1")], ask("MIG-GPU-a/1/0", uid="u2"), NOW).state is State.GRANTED
+    assert judge(license_, [lease("MIG-1")], ask("GPU-b", uid="u2"), NOW).reason is Refusal.LIMIT_REACHED
 
 
 def test_long_lists_are_cut() -> None:
@@ -168,7 +176,7 @@ class Histories(RuleBasedStateMachine):
     def request(self, uid: str, gpus: set[int]) -> None:
         """Ask and keep the outcome as the store would."""
         request = ask(*(f"GPU-{n}" for n in gpus), uid=uid)
-        verdict = gate(self.license, self.leases.values(), request, self.now)
+        verdict = judge(self.license, self.leases.values(), request, self.now)
         key = (uid, request.gpus)
         if verdict.state is State.REFUSED:
             assert verdict.gpus

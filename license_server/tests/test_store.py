@@ -1,13 +1,16 @@
 """What the store promises: all or nothing, on disk, append-only."""
 
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from windlass_license.errors import SettingsError
+from windlass_license.book import Changes, LeaseBook
+from windlass_license.errors import SettingsError, StandByError
 from windlass_license.model import Holder, Lease
-from windlass_license.store import FILE_NAME, Store
+from windlass_license.rotation import Rotation
+from windlass_license.store import _UPGRADES, FILE_NAME, AuditBounds, AuditQuery, Store
 
 NOW = datetime(2026, 9, 6, 10, 0, 0, 123456, tzinfo=UTC)
 LEASE = Lease("id", ("GPU-0", "GPU-1"), Holder("ns", "pod", "uid", "svc"), NOW, NOW + timedelta(seconds=60))
@@ -19,14 +22,15 @@ def test_a_failed_change_leaves_nothing(tmp_path: Path) -> None:
 
     def fail() -> None:
         with store.transaction() as tx:
-            tx.add_lease(LEASE)
-            tx.record({"event": "granted"})
+            tx.apply(Changes(added={LEASE.id: LEASE}))
+            tx.record(['{"event": "granted"}'])
             raise RuntimeError("power cut")
 
     with pytest.raises(RuntimeError):
         fail()
     with store.transaction() as tx:
-        assert (tx.live_leases(NOW), tx.audit_tail(10)) == ((), ())
+        assert tx.leases() == ()
+    assert store.audit(AuditQuery()) == []
     store.close()
 
 
@@ -34,12 +38,55 @@ def test_lease_round_trip(tmp_path: Path) -> None:
     """A lease comes back as it was, to the microsecond."""
     store = Store(tmp_path)
     with store.transaction() as tx:
-        tx.add_lease(LEASE)
+        tx.apply(Changes(added={LEASE.id: LEASE}))
+    renewed = LEASE.renewed(NOW, timedelta(minutes=5))
     with store.transaction() as tx:
-        assert tx.live_leases(NOW) == (LEASE,)
-        assert tx.live_leases(LEASE.expires) == ()
-        assert tx.take_lapsed(LEASE.expires) == (LEASE,)
-        assert tx.take_lapsed(LEASE.expires) == ()
+        assert tx.leases() == (LEASE,)
+        tx.apply(Changes(renewed={LEASE.id: renewed}))
+    with store.transaction() as tx:
+        assert tx.leases() == (renewed,)
+        tx.apply(Changes(gone={LEASE.id}))
+    with store.transaction() as tx:
+        assert tx.leases() == ()
+    store.close()
+
+
+def test_the_same_pod_again_in_one_batch(tmp_path: Path) -> None:
+    """A pod that releases and asks again before anything was stored has one lease, the new one."""
+    store = Store(tmp_path)
+    book = LeaseBook(None, [LEASE])
+    with store.transaction() as tx:
+        tx.apply(Changes(added={LEASE.id: LEASE}))
+        book.take(LEASE.id)
+        book.add(replace(LEASE, id="second"))
+        tx.apply(book.take_changes())
+    with store.transaction() as tx:
+        assert [lease.id for lease in tx.leases()] == ["second"]
+    store.close()
+
+
+def test_an_earlier_epoch_is_refused(tmp_path: Path) -> None:
+    """A replica that was paused while another took over writes nothing more."""
+    old, new = Store(tmp_path), Store(tmp_path)
+    with old.transaction() as tx:
+        epoch = tx.take_over()
+    with new.transaction() as tx:
+        tx.take_over()
+    with pytest.raises(StandByError, match="took over"), old.transaction() as tx:
+        tx.check_epoch(epoch)
+    old.close()
+    new.close()
+
+
+def test_a_file_of_the_first_schema_is_brought_up(tmp_path: Path) -> None:
+    """An earlier version's data is kept."""
+    raw = sqlite3.connect(tmp_path / FILE_NAME)
+    raw.executescript(_UPGRADES[0] + "CREATE INDEX leases_by_expiry ON leases (expires_us); PRAGMA user_version = 1;")
+    raw.execute("INSERT INTO audit (record) VALUES ('{}')")
+    raw.commit()
+    raw.close()
+    store = Store(tmp_path)
+    assert store.audit(AuditQuery()) == ["{}"]
     store.close()
 
 
@@ -54,14 +101,17 @@ def test_durable_settings(tmp_path: Path) -> None:
 
 def test_audit_is_append_only_and_bounded(tmp_path: Path) -> None:
     """Records cannot be changed, and the oldest make room."""
-    store = Store(tmp_path, audit_rows_max=100)
-    with store.transaction() as tx:
-        for number in range(600):
-            tx.record({"event": number})
-    with store.transaction() as tx:
-        kept = tx.audit_tail(10_000)
-    assert kept[-1] == '{"event": 599}'
-    assert 100 <= len(kept) <= 356
+    store = Store(tmp_path)
+    for bounds, most in ((AuditBounds(rows=300), 300), (AuditBounds(bytes=2000), 140)):
+        with store.transaction() as tx:
+            rotation = Rotation(bounds, tx.audit_size())
+            for number in range(1000):
+                rotation.append(tx, [f'{{"event": {number}}}'])
+        kept = store.audit(AuditQuery(limit=10_000))
+        assert kept[-1] == '{"event": 999}'
+        assert len(kept) <= most
+        with store.transaction() as tx:
+            assert tx.audit_size() == AuditBounds(len(kept), sum(map(len, kept)))
     store.close()
     raw = sqlite3.connect(tmp_path / FILE_NAME)
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from windlass_license.model import License, LicensedGpu
 from windlass_license.view import scalar, view
@@ -37,6 +37,7 @@ def test_the_manual_s_example() -> None:
 
 
 @given(st.one_of(st.text(st.characters(codec="utf-8")), st.sampled_from(["no", "Null", "1e3", "a: b", "0x1", "- a"])))
+@settings(deadline=None)
 def test_scalars_read_back(text: str) -> None:
     """Whatever a name holds, a YAML reader gets the same string."""
     assert yaml.safe_load(f"a: {scalar(text)}\n") == {"a": text}

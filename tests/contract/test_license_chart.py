@@ -1,15 +1,22 @@
 """The license server's chart, rendered by the real helm: what each value changes, and that a wrong value is named."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from windlass.license.settings import DEFAULT_ADDRESSES
+from windlass_license.app import create_app
 from windlass_license.cli import command_line
+from windlass_license.keys import by_id, parse_public
+from windlass_license.settings import Settings
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass-license-server"
 KEY = (
@@ -17,6 +24,7 @@ KEY = (
     "-----END PUBLIC KEY-----\n"
 )
 NAME = "windlass-license-server"
+(KEY_OBJECT,) = parse_public(KEY, "key")
 Objects = dict[tuple[str, str], dict[str, Any]]
 
 
@@ -67,22 +75,30 @@ def server(objects: Objects) -> dict[str, Any]:
 
 
 def test_default_objects(render: Callable[..., Objects]) -> None:
-    """Out of the box: a token, a volume, one name."""
-    kinds = {("Deployment", NAME), ("Service", NAME), ("PersistentVolumeClaim", NAME), ("ConfigMap", f"{NAME}-keys")}
-    assert set(render()) == {*kinds, ("Secret", f"{NAME}-admin"), ("Pod", f"{NAME}-test")}
+    """Out of the box: a token, a volume, one name, an elected replica, no way out but to the API server."""
+    kinds = {"Deployment", "Service", "PersistentVolumeClaim", "ServiceAccount", "Role", "RoleBinding"}
+    named = {(kind, NAME) for kind in {*kinds, "NetworkPolicy", "PodDisruptionBudget"}}
+    others = {("ConfigMap", f"{NAME}-keys"), ("Secret", f"{NAME}-admin"), ("Pod", f"{NAME}-test")}
+    assert set(render()) == named | others
 
 
 def test_the_server_understands_its_arguments(render: Callable[..., Objects]) -> None:
     """The chart and the program agree on every flag."""
-    options = command_line().parse_args(server(render(extraArgs=["--trust-clock"]))["args"])
-    assert (options.port, options.ttl_seconds, options.trust_clock) == (10080, 60, True)
+    said = {"leases": {"ttlSeconds": 90}, "audit": {"records": 5, "mebibytes": 7}, "tls": {"enabled": True}}
+    options = command_line().parse_args(server(render(extraArgs=["--trust-clock"], **said))["args"])
+    assert (options.port, options.ttl_seconds, options.trust_clock) == (10080, 90, True)
+    assert (options.audit_records, options.audit_mib) == (5, 7)
+    assert (options.kube_lease, str(options.tls_dir)) == (f"kube-system/{NAME}", "/etc/windlass-license-tls")
+    (keys,) = (mount["mountPath"] for mount in server(render())["volumeMounts"] if mount["name"] == "keys")
+    assert [path.parent for path in options.public_key] == [Path(keys)]
 
 
 def test_pods_are_restricted(render: Callable[..., Objects]) -> None:
     """Both pods satisfy the restricted Pod Security Standard with a read-only root file system."""
     objects = render()
-    for pod in (objects["Deployment", NAME]["spec"]["template"]["spec"], objects["Pod", f"{NAME}-test"]["spec"]):
-        assert pod["automountServiceAccountToken"] is False
+    pods = (objects["Deployment", NAME]["spec"]["template"]["spec"], objects["Pod", f"{NAME}-test"]["spec"])
+    for pod, knows_the_api_server in zip(pods, (True, False), strict=True):
+        assert pod["automountServiceAccountToken"] is knows_the_api_server
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         (container,) = pod["containers"]
@@ -97,14 +113,14 @@ def test_an_empty_token_is_the_bare_curl(render: Callable[..., Objects]) -> None
     """`--set auth.adminToken=` makes no Secret and asks for nothing."""
     objects = render("--set", "auth.adminToken=")
     assert not [kind for kind, _ in objects if kind == "Secret"]
-    assert "env" not in server(objects)
+    assert [variable["name"] for variable in server(objects)["env"]] == ["TMPDIR"]
 
 
 def test_a_secret_of_one_s_own(render: Callable[..., Objects]) -> None:
     """An existing Secret is referred to, not made."""
     objects = render(auth={"existingSecret": "mine", "existingSecretKey": "admin"})
     assert not [kind for kind, _ in objects if kind == "Secret"]
-    (variable,) = server(objects)["env"]
+    variable = {row["name"]: row for row in server(objects)["env"]}["WINDLASS_LICENSE_ADMIN_TOKEN"]
     assert variable["valueFrom"]["secretKeyRef"] == {"name": "mine", "key": "admin"}
 
 
@@ -124,19 +140,214 @@ def test_two_keys_in_one_file(render: Callable[..., Objects]) -> None:
     assert pem == KEY * 2
 
 
-def test_toggles(render: Callable[..., Objects]) -> None:
-    """Without persistence, with network policy and disruption budget."""
-    objects = render(
-        persistence={"enabled": False}, networkPolicy={"enabled": True}, podDisruptionBudget={"enabled": True}
-    )
+def test_switched_off(render: Callable[..., Objects]) -> None:
+    """Whatever can be left out is left out, with all that belongs to it."""
+    off = {"enabled": False}
+    objects = render(persistence=off, networkPolicy=off, podDisruptionBudget=off, election={"lease": False})
+    assert {kind for kind, _ in objects} == {"ConfigMap", "Deployment", "Pod", "Secret", "Service"}
+    pod = objects["Deployment", NAME]["spec"]["template"]["spec"]
+    assert (pod["automountServiceAccountToken"], pod.get("serviceAccountName")) == (False, None)
+    assert not [word for word in server(objects)["args"] if word.startswith("--kube-lease")]
+    assert {"name": "data", "emptyDir": {}} in pod["volumes"]
+
+
+def test_the_election_needs_one_lease_and_no_more(render: Callable[..., Objects]) -> None:
+    """The Role names the Lease that the server is told; `create` alone cannot be bound to a name."""
+    objects = render()
+    create, renew = objects["Role", NAME]["rules"]
+    assert (create["verbs"], renew["verbs"], renew["resourceNames"]) == (["create"], ["get", "update"], [NAME])
+    assert {rule["resources"][0] for rule in (create, renew)} == {"leases"}
+    (subject,) = objects["RoleBinding", NAME]["subjects"]
+    pod = objects["Deployment", NAME]["spec"]["template"]["spec"]
+    assert subject["name"] == pod["serviceAccountName"] == objects["ServiceAccount", NAME]["metadata"]["name"]
+
+
+@pytest.mark.parametrize(("replicas", "strategy", "evictable"), [(1, "Recreate", 1), (3, "RollingUpdate", 3)])
+def test_a_drain_is_never_blocked(replicas: int, strategy: str, evictable: int, render: Callable[..., Objects]) -> None:
+    """Stand-bys are never ready: neither a budget nor a rollout may wait for them; and drain refuses emptyDirs."""
+    objects = render(replicas=replicas)
+    assert "emptyDir" not in json.dumps(objects["Deployment", NAME])
+    spec = objects["Deployment", NAME]["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (replicas, strategy)
+    if strategy == "RollingUpdate":
+        assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": replicas}
+    budget = objects["PodDisruptionBudget", NAME]["spec"]
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (evictable, "AlwaysAllow")
+
+
+def test_ready_is_the_active_replica(render: Callable[..., Objects], tmp_path: Path) -> None:
+    """A stand-by lives and is not ready; the paths are the server's own."""
+    container = server(render())
+    probes = {name: container[name]["httpGet"]["path"] for name in ("readinessProbe", "livenessProbe", "startupProbe")}
+    assert probes == {"readinessProbe": "/readyz", "livenessProbe": "/healthz", "startupProbe": "/healthz"}
+    app = create_app(Settings(tmp_path, by_id([KEY_OBJECT])))
+    assert set(probes.values()) <= {getattr(route, "path", "") for route in app.routes}
+
+
+@pytest.mark.parametrize(
+    ("values", "sources", "ports"),
+    [
+        ({}, [{"namespaceSelector": {}}], [443, 6443]),
+        ({"service": {"type": "NodePort"}}, None, [443, 6443]),
+        ({"networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "apiServerPorts": [8443]}},
+         [{"ipBlock": {"cidr": "10.0.0.0/8"}}], [8443]),
+        ({"election": {"lease": False}}, [{"namespaceSelector": {}}], []),
+    ],
+    ids=["pods", "everybody", "chosen", "nothing goes out"],
+)  # fmt: skip
+def test_network_policy(
+    values: dict[str, Any], sources: list[Any] | None, ports: list[int], render: Callable[..., Objects]
+) -> None:
+    """In on one port from the sources, out to the API server for the election."""
+    spec = render(**values)["NetworkPolicy", NAME]["spec"]
+    (ingress,) = spec["ingress"]
+    assert (ingress.get("from"), ingress["ports"]) == (sources, [{"protocol": "TCP", "port": "http"}])
+    assert [port["port"] for rule in spec["egress"] for port in rule["ports"]] == ports
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_tls(render: Callable[..., Objects]) -> None:
+    """A Secret turns server, probes, test and monitor to HTTPS; the test pod gets no private key."""
+    objects = render(tls={"enabled": True, "secretName": "mine"}, metrics={"serviceMonitor": {"enabled": True}})
+    container = server(objects)
+    for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
+        assert container[probe]["httpGet"]["scheme"] == "HTTPS"
+    pod, test = objects["Deployment", NAME]["spec"]["template"]["spec"], objects["Pod", f"{NAME}-test"]["spec"]
+    assert {"name": "tls", "secret": {"secretName": "mine"}} in pod["volumes"]
+    assert test["volumes"][0]["secret"]["items"] == [{"key": "tls.crt", "path": "tls.crt"}]
+    program = test["containers"][0]["args"][0]
+    compile(program, "greeting", "exec")
+    assert f"https://{NAME}:10080/" in program
+    (endpoint,) = objects["ServiceMonitor", NAME]["spec"]["endpoints"]
+    assert (endpoint["scheme"], endpoint["tlsConfig"]["ca"]["secret"]["name"]) == ("https", "mine")
+    assert ("Certificate", NAME) not in objects
+
+
+def test_cert_manager_fills_the_secret(render: Callable[..., Objects]) -> None:
+    """Under every name that clients look for, with the annotations asked for."""
+    made = {"issuerName": "ca", "issuerKind": "ClusterIssuer", "secretAnnotations": {"reflector": "true"}}
+    objects = render(tls={"enabled": True, "certManager": made})
+    spec = objects["Certificate", NAME]["spec"]
+    volumes = objects["Deployment", NAME]["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "tls", "secret": {"secretName": spec["secretName"]}} in volumes
+    assert spec["issuerRef"] == {"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "ca"}
+    assert spec["secretTemplate"] == {"annotations": {"reflector": "true"}}
+    hosts = {urlsplit(address).hostname for address in DEFAULT_ADDRESSES}
+    assert hosts <= set(spec["dnsNames"])
+
+
+def test_the_service_has_the_names_and_the_port_that_clients_look_for(render: Callable[..., Objects]) -> None:
+    """In kube-system, and in a namespace of one's own."""
+    (port,) = render()["Service", NAME]["spec"]["ports"]
+    assert {urlsplit(address).port for address in DEFAULT_ADDRESSES} == {port["port"]}
+    assert [urlsplit(address).hostname for address in DEFAULT_ADDRESSES] == [
+        f"{NAME}.kube-system.svc.cluster.local",
+        NAME,
+    ]
+
+
+def test_monitor_scrapes_one_service(render: Callable[..., Objects]) -> None:
+    """Also with the legacy name beside, each figure comes once."""
+    monitor = {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}}
+    objects = render(metrics={"serviceMonitor": monitor}, **{"global": {"legacyServiceName": True}})
+    found = objects["ServiceMonitor", NAME]
+    assert found["metadata"]["labels"]["release"] == "prometheus"
+    (endpoint,) = found["spec"]["endpoints"]
+    assert (endpoint["path"], endpoint["interval"], endpoint["scheme"]) == ("/metrics", "10s", "http")
+    wanted = found["spec"]["selector"]["matchLabels"].items()
+    services = [name for (kind, name), item in objects.items() if kind == "Service"]
+    assert len(services) == 2
+    assert [name for name in services if wanted <= objects["Service", name]["metadata"]["labels"].items()] == [NAME]
+
+
+def test_persistence(render: Callable[..., Objects]) -> None:
+    """Size and class of the claim, which outlives an uninstall; or a claim of one's own."""
+    claim = render(persistence={"size": "2Gi", "storageClassName": "fast"})["PersistentVolumeClaim", NAME]
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert claim["spec"]["storageClassName"] == "fast"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
+    objects = render(persistence={"existingClaim": "mine"})
     assert ("PersistentVolumeClaim", NAME) not in objects
-    assert objects["PodDisruptionBudget", NAME]["spec"]["maxUnavailable"] == 1
-    assert objects["NetworkPolicy", NAME]["spec"]["egress"] == []
+    volumes = objects["Deployment", NAME]["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}} in volumes
+
+
+def test_where_pods_run_and_what_they_may_take(render: Callable[..., Objects]) -> None:
+    """The usual values reach the pod."""
+    said: dict[str, Any] = {
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "system-cluster-critical",
+    }
+    more = {"podLabels": {"l": "1"}, "podAnnotations": {"note": "2"}, "resources": {"limits": {"memory": "1Gi"}}}
+    account = {"serviceAccount": {"annotations": {"s": "3"}}, "service": {"annotations": {"t": "4"}}}
+    objects = render(
+        image={"tag": "9", "pullPolicy": "Always", "pullSecrets": [{"name": "p"}]}, **said, **more, **account
+    )
+    template = objects["Deployment", NAME]["spec"]["template"]
+    assert {name: template["spec"][name] for name in said} == said
+    assert template["spec"]["imagePullSecrets"] == [{"name": "p"}]
+    assert (template["metadata"]["labels"]["l"], template["metadata"]["annotations"]["note"]) == ("1", "2")
+    container = server(objects)
+    assert (container["image"], container["imagePullPolicy"]) == ("windlass/license-server:9", "Always")
+    assert container["resources"] == {"limits": {"memory": "1Gi"}, "requests": {"cpu": "50m", "memory": "96Mi"}}
+    assert objects["ServiceAccount", NAME]["metadata"]["annotations"] == {"s": "3"}
+    assert objects["Service", NAME]["metadata"]["annotations"] == {"t": "4"}
+
+
+NOTES_OBJECT = 'kind: Notes\nnotes: |{{ tpl (.Files.Get "notes.txt") . | nindent 2 }}\n'
+NOTES: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
+    "default": ("kube-system", {}, ["http://windlass-license-server.kube-system.svc:10080", "get secret"], ["WARNING"]),
+    "elsewhere": ("licenses", {}, ["spec.license.addresses"], ["WARNING"]),
+    "open": ("kube-system", {"auth": {"adminToken": ""}}, ['curl -F "file=@license.dat"', "no admin token"], []),
+    "https": ("kube-system", {"tls": {"enabled": True}}, ["WINDLASS_LS_CA", "curl --insecure"], ["http://"]),
+    "no volume": ("kube-system", {"persistence": {"enabled": False}}, ["persistence is off"], []),
+}
+
+
+@pytest.mark.parametrize(("namespace", "values", "said", "unsaid"), NOTES.values(), ids=NOTES)
+def test_notes(
+    namespace: str, values: dict[str, Any], said: list[str], unsaid: list[str], helm: Helm, tmp_path: Path
+) -> None:
+    """What `helm install` says fits what was installed."""
+    chart = copytree(CHART, tmp_path / "chart")  # helm shows notes only of an installation, so they become an object
+    (chart / "templates" / "NOTES.txt").rename(chart / "notes.txt")
+    (chart / "templates" / "notes.yaml").write_text(NOTES_OBJECT)
+    words = ("template", "release", str(chart), "--namespace", namespace, "--show-only", "templates/notes.yaml")
+    done = helm(*words, values={"publicKeys": [KEY], **values})
+    assert done.returncode == 0, done.stderr
+    notes = yaml.safe_load(done.stdout)["notes"]
+    assert [text for text in said if text not in notes] == []
+    assert [text for text in unsaid if text in notes] == []
+
+
+def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
+    """So that a misspelt value is refused wherever it stands."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    free = {"resources", "affinity"}  # Kubernetes' own
+
+    def check(part: dict[str, Any], value: dict[str, Any], where: str) -> None:
+        assert set(part.get("properties", {})) == set(value), where
+        assert part.get("additionalProperties") is False or where == "global", where
+        for name, inner in value.items():
+            if isinstance(inner, dict) and name not in free and "$ref" not in part["properties"][name]:
+                check(part["properties"][name], inner, name)
+
+    check(schema, values, "")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no public key": ({"publicKeys": []}, "publicKeys is empty: the server could accept no license"),
     "a file name instead of PEM": ({"publicKeys": ["public.pem"]}, "publicKeys/0"),
+    "a typo inside": ({"tls": {"certManager": {"issuer": "x"}}}, "'issuer' not allowed"),
+    "an issuer without TLS": ({"tls": {"certManager": {"issuerName": "x"}}}, "set tls.enabled=true"),
+    "replicas without a volume": ({"replicas": 2, "persistence": {"enabled": False}}, "replicas above 1 need a volume"),
+    "a wrong interval": ({"metrics": {"serviceMonitor": {"interval": "often"}}}, "metrics/serviceMonitor/interval"),
+    "a wrong service": ({"service": {"type": "External"}}, "service/type"),
+    "too short a lease": ({"leases": {"ttlSeconds": 4}}, "leases/ttlSeconds"),
+    "no port of the API server": ({"networkPolicy": {"apiServerPorts": []}}, "networkPolicy/apiServerPorts"),
     "a typo": ({"persistance": {"enabled": False}}, "'persistance' not allowed"),
     "two tokens": (
         {"auth": {"adminToken": "a", "existingSecret": "b"}},

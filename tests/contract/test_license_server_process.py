@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -20,7 +21,7 @@ import yaml
 LISTING = "GPU 0: L20 (UUID: GPU-0)\r\nGPU 1: L20 (UUID: GPU-1)\r\n\r\nGPU 0: L20 (UUID: GPU-2)\r\n"
 PROGRAM = shutil.which("windlass-license", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 TOKEN = "s3cret"
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 def run(*arguments: str | Path) -> str:
@@ -80,6 +81,13 @@ class Server:
         return out
 
 
+def free_port() -> int:
+    """A port of the loopback that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def start(shop: Path, port: int) -> Server:
     """Start the server on the shop's key and data, and wait for the greeting."""
     assert PROGRAM is not None
@@ -101,23 +109,28 @@ def start(shop: Path, port: int) -> Server:
     raise AssertionError(f"the server did not come up: {(shop / 'server.log').read_text()}")
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with keys/ and an issued license.dat: three GPUs, two at a time."""
-    run("keygen", "--out", tmp_path / "keys")
-    (tmp_path / "request.txt").write_text(LISTING, newline="")
+    folder = tmp_path_factory.mktemp("issued")
+    run("keygen", "--out", folder / "keys")
+    (folder / "request.txt").write_text(LISTING, newline="")
     terms = ["--customer", "leolingli", "--appid", "1234", "--expires", "2100-01-01T00:00:00+08:00"]
-    limits = ["--max-concurrent", "2", "--key", tmp_path / "keys" / "private.pem", "--out", tmp_path / "license.dat"]
-    run("issue", "--gpus", tmp_path / "request.txt", *terms, *limits)
-    return tmp_path
+    limits = ["--max-concurrent", "2", "--key", folder / "keys" / "private.pem", "--out", folder / "license.dat"]
+    run("issue", "--gpus", folder / "request.txt", *terms, *limits)
+    return folder
+
+
+@pytest.fixture
+def shop(issued: Path, tmp_path: Path) -> Path:
+    """A copy of it for the test, and the server's data beside it."""
+    return Path(shutil.copytree(issued, tmp_path / "shop"))
 
 
 @pytest.fixture
 def port() -> int:
-    """A port of the loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Where the server of the test listens."""
+    return free_port()
 
 
 @pytest.fixture
@@ -171,6 +184,66 @@ def test_kill_loses_nothing(server: Server, shop: Path, port: int) -> None:
         assert [json.loads(line)["event"] for line in audit] == ["uploaded", "granted", "refused"]
     finally:
         again.stop()
+
+
+def becomes_ready(server: Server) -> bool:
+    """Wait until this process is the active one."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        if server.call("/readyz").status == 200:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_second_process_stands_by(how: signal.Signals, server: Server, shop: Path) -> None:
+    """On the same data it is not ready and grants nothing; when the first ends, in whatever way, it goes on."""
+    server.upload(shop / "license.dat")
+    _, granted = server.lease("a", "GPU-0", "GPU-1")
+    second = start(shop, free_port())
+    try:
+        assert (second.call("/readyz").status, second.call("/healthz").status) == (503, 200)
+        status, answer = second.lease("b", "GPU-2")
+        assert (status, answer["reason"]) == (503, "StandBy")
+        assert f"active is process {server.process.pid}" in str(answer["message"])
+        server.stop(how)
+        assert becomes_ready(second)
+        assert second.lease("b", "GPU-2")[1]["reason"] == "LimitReached"
+        renewed = second.lease("a", "GPU-0", "GPU-1")[1]
+        assert (renewed["state"], renewed["lease"]) == ("renewed", granted["lease"])
+    finally:
+        second.stop()
+
+
+def test_a_paused_process_keeps_its_seat(server: Server, shop: Path) -> None:
+    """Without a cluster a paused process looks like a slow one: the stand-by waits, and no seat is given twice."""
+    server.upload(shop / "license.dat")
+    second = start(shop, free_port())
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(2.5)
+        assert second.call("/readyz").status == 503
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+        second.stop()
+    assert server.lease("a", "GPU-0")[1]["state"] == "granted"
+
+
+def test_a_full_disk(server: Server, shop: Path) -> None:
+    """What cannot be kept is not granted, and is not believed later; with room again the server goes on."""
+    server.upload(shop / "license.dat")
+    _, granted = server.lease("a", "GPU-0")
+    full = max(file.stat().st_size for file in (shop / "data").iterdir())
+    _, unlimited = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+    status, answer = server.lease("b", "GPU-1")
+    assert (status, answer["reason"]) == (503, "StoreFailed")
+    assert "look at its volume" in str(answer["message"])
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
+    assert server.lease("a", "GPU-0")[1]["lease"] == granted["lease"]
+    assert server.lease("c", "GPU-2")[1]["state"] == "granted"
+    audit = server.call("/ls/audit?event=granted", Authorization=f"Bearer {TOKEN}").text.splitlines()
+    assert [json.loads(line)["uid"] for line in audit] == ["a", "c"]
 
 
 def test_a_tampered_file_changes_nothing(server: Server, shop: Path) -> None:

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from windlass.errors import LicenseError
 from windlass.license.client import LeaseClient
 from windlass.license.keeper import LicenseFacts, LicenseKeeper
-from windlass.license.model import Granted, Holder, Refused
+from windlass.license.model import Granted, Holder, Refused, naming
 from windlass_license.app import create_app
 from windlass_license.codec import sign
 from windlass_license.keys import by_id
@@ -110,7 +110,8 @@ async def test_refusals(
         with pytest.raises(LicenseError, match=said):
             await LicenseKeeper(leases, ("GPU-a",), POD, facts.append, wait_s=0).obtain()
     assert isinstance(answer, Refused)
-    assert (answer.reason, facts[-1].message) == (reason, answer.message)
+    assert (answer.reason, facts[-1].reason, facts[-1].message) == (reason, reason, naming(answer.message, ["GPU-a"]))
+    assert "GPU-a" in facts[-1].message
     assert facts[-1].state == ("expired" if reason == "Expired" else "refused")
 
 

@@ -1,62 +1,113 @@
 """HTTP in front of the service: paths, statuses and texts, nothing else.
 
-`POST /ls`, `GET /ls/view` and the greeting are the original manual's; `/v1/leases` is for serving pods, `/healthz`
-and `/metrics` for the cluster. Endpoints that touch the store are plain functions: the framework runs them in its
-thread pool, so a commit never holds up the event loop.
+`POST /ls`, `GET /ls/view` and the greeting are the original manual's; `/v1/leases` is for serving pods, `/healthz`,
+`/readyz` and `/metrics` for the cluster. Whatever takes longer than a moment runs in a thread, never in the event loop.
 """
 
-import hmac
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Any
 
-from fastapi import Depends, FastAPI, Query, Request
-from fastapi.exceptions import HTTPException, RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
+from starlette.routing import Route
+from starlette.types import Lifespan, Receive, Scope, Send
 
-from windlass_license import __version__
+from windlass_license import __version__, lease_path
+from windlass_license.admin import admin_only
+from windlass_license.audit_page import add_audit_path
 from windlass_license.clock import GuardedClock, Seconds
-from windlass_license.errors import FileRefusal, LicenseFileError
-from windlass_license.limits import BodyLimit
+from windlass_license.description import NOT_NOW, UPLOAD_OPERATION, YAML, describe_leases
+from windlass_license.duty import Duty
+from windlass_license.election import Election, FileLock
+from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError
+from windlass_license.lease_path import RETRY_AFTER_S, LeasePath, problem
 from windlass_license.metrics import Metrics
-from windlass_license.model import License, State
-from windlass_license.service import LicenseService
+from windlass_license.model import License
+from windlass_license.service import LicenseService, Rules
 from windlass_license.settings import Settings
 from windlass_license.store import Store
 from windlass_license.upload import HOW_TO, read_upload
 from windlass_license.view import view
-from windlass_license.wire import LeaseBody, answer_json
+from windlass_license.wire import explain
 
 GREETING = "windlass license server\n"
 _STATUS = {FileRefusal.TOO_LARGE: 413}
 
 
-def create_app(settings: Settings, wall: Seconds = time.time, monotonic: Seconds = time.monotonic) -> FastAPI:
-    """The whole server for these settings; the clocks are parameters so that tests can set them."""
-    store = Store(settings.data_dir, settings.audit_rows_max)
-    with store.transaction() as tx:
-        floor = None if settings.trust_clock else tx.last_seen()
-    service = LicenseService(store, GuardedClock(floor, wall, monotonic), settings.public_keys, settings.ttl)
+class LicenseApp(FastAPI):
+    """The framework's application with a short way to the path that pods ask."""
+
+    def __init__(self, leases: LeasePath, lifespan: Lifespan[FastAPI]) -> None:
+        # No page of the framework: it would load scripts from outside the cluster.
+        super().__init__(
+            title="Windlass license server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None
+        )
+        self._leases = leases
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lease requests pass the framework by."""
+        if scope["type"] == "http" and scope["path"] == lease_path.PATH and scope["method"] == "POST":
+            await self._leases(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """The description, with what the framework does not see."""
+        if self.openapi_schema is None:
+            describe_leases(super().openapi())
+        return super().openapi()
+
+
+def create_app(
+    settings: Settings,
+    wall: Seconds = time.time,
+    monotonic: Seconds = time.monotonic,
+    election: Election | None = None,
+) -> FastAPI:
+    """The whole server for these settings; clocks and election are parameters so that tests can set them."""
+    duty = Duty(election or FileLock(settings.data_dir), _opener(settings, wall, monotonic))
+    metrics = Metrics(duty.standing)
+    duty.observe = metrics.observe_commit
+    duty.step()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        duty.start()
         yield
-        service.close()
+        await run_in_threadpool(duty.stop)
 
-    app = FastAPI(title="Windlass license server", version=__version__, lifespan=lifespan)
-    metrics = Metrics(service.in_force)
-    _add_probes(app, service, metrics)
-    _add_license_paths(app, service, metrics, settings)
-    _add_lease_paths(app, service, metrics)
-    app.add_middleware(BodyLimit)
+    leases = LeasePath(duty, metrics, int(settings.ttl.total_seconds()))
+    app = LicenseApp(leases, lifespan)
+    _add_probes(app, duty, metrics)
+    _add_license_paths(app, duty, metrics, settings)
+    add_audit_path(app, duty, admin_only(settings.admin_token))
+    _add_lease_paths(app, duty, leases)
     app.add_exception_handler(RequestValidationError, _explain_bad_request)
+    app.add_exception_handler(NotNowError, _not_now)
     return app
 
 
-def _add_probes(app: FastAPI, service: LicenseService, metrics: Metrics) -> None:
+def _opener(settings: Settings, wall: Seconds, monotonic: Seconds) -> Callable[[Callable[[], None]], LicenseService]:
+    def open_service(fence: Callable[[], None]) -> LicenseService:
+        store = Store(settings.data_dir)
+        try:
+            with store.transaction() as tx:
+                floor = None if settings.trust_clock else tx.last_seen()
+            rules = Rules(settings.public_keys, settings.ttl, settings.audit)
+            return LicenseService(store, GuardedClock(floor, wall, monotonic), rules, fence)
+        except BaseException:
+            store.close()
+            raise
+
+    return open_service
+
+
+def _add_probes(app: FastAPI, duty: Duty, metrics: Metrics) -> None:
     @app.get("/", response_class=PlainTextResponse)
     async def greeting() -> str:
         """Say who answers; the manual's way to see that clients reach the server."""
@@ -64,64 +115,61 @@ def _add_probes(app: FastAPI, service: LicenseService, metrics: Metrics) -> None
 
     @app.get("/healthz", response_class=PlainTextResponse)
     def healthz() -> str:
-        """Answer when the store can be read; having no license yet is healthy."""
-        service.license_in_force()
+        """Answer while the process works: a stand-by does, and so does a server without a license."""
+        try:
+            duty.active().service.check()
+        except NotNowError as error:
+            return f"{error}\n"
         return "ok\n"
 
-    @app.get("/metrics")
+    @app.get("/readyz", response_class=PlainTextResponse, responses=NOT_NOW)
+    def readyz() -> str:
+        """Answer on the active replica only; requests belong there."""
+        duty.active()
+        return "ok\n"
+
+    @app.get("/metrics", response_class=PlainTextResponse)
     def read_metrics() -> Response:
         """Prometheus metrics."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_license_paths(app: FastAPI, service: LicenseService, metrics: Metrics, settings: Settings) -> None:
-    admin = Depends(_admin_only(settings.admin_token))
+def _add_license_paths(app: FastAPI, duty: Duty, metrics: Metrics, settings: Settings) -> None:
+    admin = Depends(admin_only(settings.admin_token))
 
-    @app.post("/ls", response_class=PlainTextResponse, dependencies=[admin])
+    @app.post("/ls", response_class=PlainTextResponse, dependencies=[admin], **UPLOAD_OPERATION)
     async def upload(request: Request) -> Response:
         """Replace every license in force by the form's `file`, or refuse it and change nothing."""
+        active = duty.active()
         try:
             blob = await read_upload(request, settings.upload_max_bytes)
+            license_, install = await run_in_threadpool(active.service.upload, blob)
         except LicenseFileError as error:
-            await run_in_threadpool(service.refuse_upload, error)
-            return _refused(error, metrics)
-        try:
-            license_ = await run_in_threadpool(service.upload, blob)
-        except LicenseFileError as error:
-            return _refused(error, metrics)
+            await active.run(active.service.refuse_upload(error))
+            metrics.count_upload(error.reason)
+            text = f"license file refused, nothing changed: {error}\n"
+            return PlainTextResponse(text, _STATUS.get(error.reason, 400))
+        await active.run(install)
         metrics.count_upload("accepted")
         return PlainTextResponse(f"license file successfully uploaded: {summary(license_)}\n")
 
-    @app.get("/ls/view")
+    @app.get("/ls/view", response_class=Response, responses=YAML | NOT_NOW)
     def read_view() -> Response:
         """The license in force as YAML."""
-        license_ = service.license_in_force()
+        license_ = duty.active().service.license_in_force()
         if license_ is None:
             return PlainTextResponse(f"no license is in force; {HOW_TO}\n", 404)
         return Response(view(license_), media_type="application/yaml")
 
-    @app.get("/ls/audit", dependencies=[admin])
-    def read_audit(limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> Response:
-        """The newest audit records, one JSON object a line, oldest first."""
-        return Response("".join(f"{row}\n" for row in service.audit_tail(limit)), media_type="application/x-ndjson")
 
+def _add_lease_paths(app: FastAPI, duty: Duty, leases: LeasePath) -> None:
+    app.router.routes.append(Route(lease_path.PATH, leases, methods=["POST"]))
 
-def _add_lease_paths(app: FastAPI, service: LicenseService, metrics: Metrics) -> None:
-    ttl_s = int(service.ttl.total_seconds())
-
-    @app.post("/v1/leases")
-    def lease(body: LeaseBody) -> JSONResponse:
-        """Grant, renew or refuse a lease on all of the pod's GPUs."""
-        with metrics.lease_seconds.time():
-            answer = service.lease(body.request())
-        metrics.count_lease(answer.verdict)
-        status = 403 if answer.verdict.state is State.REFUSED else 200
-        return JSONResponse(answer_json(answer, ttl_s), status)
-
-    @app.delete("/v1/leases/{lease_id}", status_code=204)
-    def release(lease_id: str) -> Response:
+    @app.delete("/v1/leases/{lease_id}", status_code=204, response_class=Response, responses=NOT_NOW)
+    async def release(lease_id: str) -> Response:
         """Give the GPUs of a lease back; done also when there is no such lease."""
-        service.release(lease_id)
+        active = duty.active()
+        await active.run(active.service.release(lease_id))
         return Response(status_code=204)
 
 
@@ -133,29 +181,15 @@ def summary(license_: License) -> str:
     return f"customer {license_.customer}, appid {license_.appid}, {gpus}, {limit}, expires {expires}"
 
 
-def _refused(error: LicenseFileError, metrics: Metrics) -> PlainTextResponse:
-    metrics.count_upload(error.reason)
-    return PlainTextResponse(f"license file refused, nothing changed: {error}\n", _STATUS.get(error.reason, 400))
-
-
-def _admin_only(token: str | None) -> Callable[[Request], Awaitable[None]]:
-    async def check(request: Request) -> None:
-        if token is None:
-            return
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        right = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token.encode())
-        if scheme.lower() != "bearer" or not right:
-            wrong = "the admin token is wrong" if given else "an admin token is needed"
-            detail = f'{wrong}; send the header "Authorization: Bearer <token>"'
-            raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
-
-    return check
-
-
-async def _explain_bad_request(_: Request, error: Exception) -> JSONResponse:
-    """Name the fields that are wrong, in one sentence instead of the framework's list."""
+async def _explain_bad_request(_: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
-    where = (".".join(str(step) for step in row["loc"][1:]) or "body" for row in error.errors())
-    what = "; ".join(f"{place}: {row['msg']}" for place, row in zip(where, error.errors(), strict=True))
-    return JSONResponse({"reason": "BadRequest", "message": f"the request is not understood: {what}"}, 422)
+    message = explain((row["loc"][1:], row["msg"]) for row in error.errors())
+    return Response(problem("BadRequest", message), 422, media_type="application/json")
+
+
+async def _not_now(_: Request, error: Exception) -> Response:
+    if not isinstance(error, NotNowError):
+        raise error
+    again = {"Retry-After": str(RETRY_AFTER_S)}
+    return Response(problem(error.reason, str(error)), 503, again, "application/json")

@@ -5,18 +5,29 @@ complaints to standard error. The web framework is imported by `serve` only.
 """
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from windlass_license import __version__, codec, keys
+from windlass_license import __version__, codec, keys, tls
 from windlass_license.errors import KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
 from windlass_license.issue import Terms, file_name, issue, parse_expiry
 from windlass_license.listing import ListedGpu, merge_listings, parse_listing
-from windlass_license.model import DEFAULT_GRACE_S
-from windlass_license.settings import DEFAULT_PORT, DEFAULT_TTL, Settings, read_admin_token, read_public_keys
+from windlass_license.model import DEFAULT_GRACE_S, License
+from windlass_license.settings import (
+    DEFAULT_PORT,
+    DEFAULT_TTL,
+    KUBE_LEASE_VARIABLE,
+    Settings,
+    parse_kube_lease,
+    read_admin_token,
+    read_public_keys,
+)
+from windlass_license.store import AuditBounds
 
 PRIVATE_NAME, PUBLIC_NAME = "private.pem", "public.pem"
 
@@ -28,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return command(options)
     except LicenseFileError as error:
+        if options.output == "json":
+            _print_json({"file": str(options.file), "valid": False, "reason": error.reason, "message": str(error)})
         print(f"windlass-license: {options.file}: {error}", file=sys.stderr)
         return 1
     except (WindlassLicenseError, OSError) as error:
@@ -66,14 +79,21 @@ def issue_file(options: argparse.Namespace) -> int:
     key = keys.parse_private(options.key.read_text(encoding="utf-8"), str(options.key))
     out: Path = options.out / file_name(license_) if options.out.is_dir() else options.out
     out.write_bytes(codec.sign(license_, key))
-    print(out)
-    print("".join(f"{name}: {value}\n" for name, value in codec.header_rows(license_)), end="")
+    if options.output == "json":
+        _print_json({"file": str(out), **license_facts(license_)})
+    else:
+        print(out)
+        print("".join(f"{name}: {value}\n" for name, value in codec.header_rows(license_)), end="")
     return 0
 
 
 def inspect_file(options: argparse.Namespace) -> int:
     """Print what a license file claims."""
     license_, key = codec.read_unverified(options.file.read_bytes())
+    if options.output == "json":
+        gpus = [asdict(gpu) for gpu in license_.gpus]
+        _print_json({**license_facts(license_), "keyId": key, "signatureChecked": False, "gpuinfos": gpus})
+        return 0
     rows = (
         *codec.header_rows(license_),
         ("Grace without the server", f"{license_.grace_s} s"),
@@ -90,6 +110,9 @@ def verify_file(options: argparse.Namespace) -> int:
     """Say whether a server with these keys would take the file now."""
     trusted = read_public_keys(options.public_key, {})
     license_ = codec.accept(options.file.read_bytes(), trusted, datetime.now(UTC))
+    if options.output == "json":
+        _print_json({"file": str(options.file), "valid": True, **license_facts(license_)})
+        return 0
     until = license_.expires_last.isoformat()
     print(f"{options.file}: valid; customer {license_.customer}, {len(license_.gpus)} GPUs, until {until}")
     return 0
@@ -101,14 +124,34 @@ def serve(options: argparse.Namespace) -> int:
 
     if options.ttl_seconds < 5:
         raise SettingsError(f"--ttl-seconds {options.ttl_seconds} is too short to be renewed in time; give 5 or more")
+    kube_lease = parse_kube_lease(options.kube_lease) if options.kube_lease else None
     settings = Settings(
         data_dir=options.data,
         public_keys=read_public_keys(options.public_key, os.environ),
         admin_token=read_admin_token(options.admin_token_file, os.environ),
         ttl=timedelta(seconds=options.ttl_seconds),
         trust_clock=options.trust_clock,
+        audit=AuditBounds(options.audit_records, options.audit_mib * 2**20),
     )
-    return run_server(settings, options.host, options.port)
+    certificate = tls.read(options.tls_dir) if options.tls_dir else None
+    return run_server(settings, options.host, options.port, kube_lease, certificate)
+
+
+def license_facts(license_: License) -> dict[str, object]:
+    """A license for programs; times as ISO 8601 with zone."""
+    return {
+        "appid": license_.appid,
+        "customer": license_.customer,
+        "gpus": len(license_.gpus),
+        "limit": license_.limit,
+        "expires": license_.expires_last,
+        "graceSeconds": license_.grace_s,
+        "renewAfterExpiry": license_.renew_after_expiry,
+    }
+
+
+def _print_json(facts: dict[str, object]) -> None:
+    print(json.dumps(facts, default=datetime.isoformat, ensure_ascii=False, indent=2))
 
 
 def _listing(source: str) -> tuple[ListedGpu, ...]:
@@ -124,7 +167,7 @@ def command_line() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, add_options, run in _COMMANDS:
         command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
-        command.set_defaults(command=run, file=None)
+        command.set_defaults(command=run, file=None, output="text")
         add_options(command)
     return parser
 
@@ -146,10 +189,16 @@ def _issue_options(parser: argparse.ArgumentParser) -> None:
     add("--stop-at-expiry", action="store_true", help="refuse serving pods too once the license expired")
     add("--key", type=Path, required=True, metavar="PRIVATE", help="private key made by keygen")
     add("--out", type=Path, required=True, metavar="FILE", help="license file, or a directory to name it in")
+    _output_option(parser)
 
 
 def _file_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="license file")
+    _output_option(parser)
+
+
+def _output_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of what is printed")
 
 
 def _keys_option(parser: argparse.ArgumentParser, required: bool) -> None:
@@ -182,11 +231,23 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
     add("--admin-token-file", type=Path, metavar="PATH", help="file with the token that upload and audit ask for")
     ttl_help = "how long a lease lasts unless it is renewed (default %(default)s)"
     add("--ttl-seconds", type=int, default=int(DEFAULT_TTL.total_seconds()), metavar="S", help=ttl_help)
+    audit_help = "the audit log keeps this many records (default %(default)s)"
+    add("--audit-records", type=_positive, default=AuditBounds().rows, metavar="N", help=audit_help)
+    add("--audit-mib", type=_positive, default=AuditBounds().bytes // 2**20, metavar="N", help="… and this many MiB")
+    lease_help = "elect one active replica by this Lease of the cluster; without it, by a lock on the data directory"
+    add("--tls-dir", type=Path, metavar="DIR", help="directory with tls.crt and tls.key, to speak HTTPS")
+    add("--kube-lease", metavar="NAMESPACE/NAME", default=os.environ.get(KUBE_LEASE_VARIABLE), help=lease_help)
     add(
         "--trust-clock",
         action="store_true",
         help="forget the latest time seen, after the date was once far in the future",
     )
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too small; give 1 or more")
+    return number
 
 
 _COMMANDS = (

@@ -5,7 +5,10 @@
     ├── TermsError          the terms of a license make no sense
     ├── KeyFileError        a key file cannot be read or is of the wrong kind
     ├── LicenseFileError    a license file is refused (`reason` says which rule)
-    └── SettingsError       the server cannot start with what it was given
+    ├── SettingsError       the server cannot start with what it was given
+    └── NotNowError         the request may succeed a little later (`reason` says why); nothing was changed
+        ├── StandByError    this replica is not the active one
+        └── StoreError      the disk does not take what must be kept
 
 The message is one sentence for the person at the other end: what, where, what to do.
 """
@@ -53,3 +56,21 @@ class LicenseFileError(WindlassLicenseError):
     def __init__(self, reason: FileRefusal, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class NotNowError(WindlassLicenseError):
+    """The request was not decided: ask again; answered as 503."""
+
+    reason = "NotNow"
+
+
+class StandByError(NotNowError):
+    """Another replica of the server is active, or this one is not yet or no longer."""
+
+    reason = "StandBy"
+
+
+class StoreError(NotNowError):
+    """What was asked for could not be made durable, so it was not done."""
+
+    reason = "StoreFailed"

@@ -13,37 +13,32 @@ A limit lowered by a new license evicts nobody: it holds back new pods until eno
 Pure: no clock, no storage, no web framework.
 """
 
-from collections.abc import Iterable
 from datetime import datetime
+from itertools import islice
 
-from windlass_license.model import Lease, LeaseRequest, License, Refusal, State, Verdict
+from windlass_license.book import LeaseBook, physical
+from windlass_license.model import Lease, LeaseRequest, License, Refusal, State, Usage, Verdict
 
 _NAMES_SHOWN = 8
 
 
-def gate(license_: License | None, leases: Iterable[Lease], request: LeaseRequest, now: datetime) -> Verdict:
-    """Decide one request against the license in force and the leases; leases past their expiry do not count."""
+def gate(book: LeaseBook, request: LeaseRequest, now: datetime) -> Verdict:
+    """Decide one request against the license in force and the live leases; the caller has dropped the lapsed ones."""
+    license_ = book.license
     if license_ is None:
         return _refuse(Refusal.NO_LICENSE, request.gpus, "no license is in force; upload one with POST /ls")
     if unlicensed := tuple(gpu for gpu in request.gpus if license_.covering(gpu) is None):
         return _refuse(Refusal.UNLICENSED, unlicensed, _unlicensed(license_, unlicensed))
-    live = [lease for lease in leases if lease.expires > now]
-    held = next((lease for lease in live if lease.answers(request)), None)
+    held = book.held(request)
     if expired := tuple(gpu for gpu in request.gpus if _expiry(license_, gpu) <= now):
         return _after_expiry(license_, request, expired, held)
     if held is not None:
         return _allow(license_, request, held)
-    used = {physical(license_, gpu) for lease in live for gpu in lease.gpus}
-    wanted = used | {physical(license_, gpu) for gpu in request.gpus}
-    if license_.limit and len(wanted) > license_.limit:
-        return _refuse(Refusal.LIMIT_REACHED, request.gpus, _limit_reached(license_, request, live, len(used)))
+    wanted = {physical(license_, gpu) for gpu in request.gpus}
+    more = sum(gpu not in book.in_use for gpu in wanted)
+    if license_.limit and len(book.in_use) + more > license_.limit:
+        return _limit_reached(license_, request, book)
     return _allow(license_, request, None)
-
-
-def physical(license_: License, device: str) -> str:
-    """The GPU that a device counts as; a device of an earlier license counts as itself."""
-    gpu = license_.covering(device)
-    return device if gpu is None else gpu.uuid
 
 
 def name_gpus(gpus: tuple[str, ...]) -> str:
@@ -93,14 +88,16 @@ def _unlicensed(license_: License, gpus: tuple[str, ...]) -> str:
     )
 
 
-def _limit_reached(license_: License, request: LeaseRequest, live: list[Lease], used: int) -> str:
-    holders = sorted({str(lease.holder) for lease in live})
-    shown = ", ".join(holders[:_NAMES_SHOWN]) + (", …" if len(holders) > _NAMES_SHOWN else "")
-    by = f" by {_count(len(holders), 'pod')} ({shown})" if holders else ""
-    return (
-        f"the license allows {_count(license_.limit, 'GPU')} at a time and {used} {_are(used)} in use{by}; "
+def _limit_reached(license_: License, request: LeaseRequest, book: LeaseBook) -> Verdict:
+    usage = Usage(license_.limit, len(book.in_use), len(book.holders))
+    shown = ", ".join(islice(book.holders, _NAMES_SHOWN)) + (", …" if usage.holders > _NAMES_SHOWN else "")
+    by = f" by {_count(usage.holders, 'pod')} ({shown})" if usage.holders else ""
+    message = (
+        f"the license allows {_count(usage.limit, 'GPU')} at a time and "
+        f"{usage.in_use} {_are(usage.in_use)} in use{by}; "
         f"{request.holder} asks for {len(request.gpus)}: it waits until enough are free or the license allows more"
     )
+    return Verdict(State.REFUSED, message, request.gpus, reason=Refusal.LIMIT_REACHED, usage=usage)
 
 
 def _count(number: int, noun: str) -> str:

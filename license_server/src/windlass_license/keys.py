@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -43,7 +44,7 @@ def parse_private(pem: str, source: str) -> Ed25519PrivateKey:
     """The signing key in a PEM text."""
     try:
         key = serialization.load_pem_private_key(pem.encode(), password=None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise KeyFileError(f"{source} is not an unencrypted private key in PEM; make one with keygen") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise KeyFileError(f"{source} is not an Ed25519 key; make one with keygen")
@@ -70,7 +71,7 @@ def by_id(keys: Iterable[Ed25519PublicKey]) -> PublicKeys:
 def _one_public(block: str, source: str) -> Ed25519PublicKey:
     try:
         key = serialization.load_pem_public_key(block.encode())
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise KeyFileError(f"{source} holds a public key that cannot be read; was it copied whole?") from error
     if not isinstance(key, Ed25519PublicKey):
         raise KeyFileError(f"{source} holds a public key that is not Ed25519; licenses are signed with Ed25519")

@@ -100,13 +100,14 @@ class Lease:
     expires: datetime
     renewals: int = 0
 
-    def answers(self, request: LeaseRequest) -> bool:
-        """Whether this lease is the one that `request` would renew."""
-        return self.holder.uid == request.holder.uid and self.gpus == request.gpus
+    def renewed(self, now: datetime, ttl: timedelta) -> "Lease":
+        """This lease after one more renewal; an expiry never moves back."""
+        expires = max(self.expires, now + ttl)
+        return Lease(self.id, self.gpus, self.holder, self.granted, expires, self.renewals + 1)
 
-    def renewed(self, now: datetime, ttl: timedelta) -> tuple[datetime, int]:
-        """The expiry and renewal count after one more renewal; an expiry never moves back."""
-        return max(self.expires, now + ttl), self.renewals + 1
+    def prolonged(self, by: timedelta) -> "Lease":
+        """This lease with time given back in which nobody could renew it."""
+        return Lease(self.id, self.gpus, self.holder, self.granted, self.expires + by, self.renewals)
 
 
 class State(StrEnum):
@@ -127,6 +128,15 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """How full a license is: GPUs allowed at a time, GPUs in use, pods that hold them."""
+
+    limit: int
+    in_use: int
+    holders: int
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What the gate decided, why, and about which GPUs."""
 
@@ -139,3 +149,5 @@ class Verdict:
     expired: bool = False
     renews: Lease | None = None
     """The live lease that a renewal prolongs."""
+    usage: Usage | None = None
+    """With `LimitReached`: who is in the way."""

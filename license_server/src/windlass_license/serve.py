@@ -1,27 +1,52 @@
 """Run the app in a process: sockets, logging, stopping. The only file that imports uvicorn."""
 
+import gc
 import logging
 import sys
 
 import uvicorn
 
+from windlass_license import tls
 from windlass_license.app import create_app
+from windlass_license.kube_api import from_pod
+from windlass_license.kube_lease import KubeLease, LeaseName
 from windlass_license.settings import Settings
 
 log = logging.getLogger("windlass_license")
+SWITCH_S = 0.0005
+"""The thread that commits and the event loop change places often: a request waits for neither's whole turn."""
 
 
-def serve(settings: Settings, host: str, port: int) -> int:
+def serve(
+    settings: Settings, host: str, port: int, lease: LeaseName | None = None, certificate: tls.Tls | None = None
+) -> int:
     """Listen until SIGTERM or SIGINT; audit records go to standard output, one JSON object a line."""
     _configure_logging()
-    app = create_app(settings)
+    sys.setswitchinterval(SWITCH_S)
+    election = KubeLease(from_pod(), lease) if lease is not None else None
+    app = create_app(settings, election=election)
     log.info("trusting public keys %s; data in %s", ", ".join(sorted(settings.public_keys)), settings.data_dir)
     if settings.admin_token is None:
         log.warning("no admin token is set: whoever reaches this server may upload a license and read the audit log")
-    # One worker: a second process would count its own metrics; the store itself would stay right.
-    uvicorn.Server(
-        uvicorn.Config(app, host=host, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=10)
-    ).run()
+    # One process: a second one would be a stand-by of the first.
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=10,
+        ssl_certfile=certificate.certificate if certificate else None,
+        ssl_keyfile=certificate.key if certificate else None,
+    )
+    config.load()
+    if certificate is not None and config.ssl is not None:
+        tls.follow(certificate, config.ssl)
+    # A license of 10,000 GPUs and thousands of connections live long: looking through them would stop every request.
+    gc.set_threshold(50_000, 20, 100)
+    gc.freeze()
+    uvicorn.Server(config).run()
     return 0
 
 

@@ -1,28 +1,30 @@
-"""The license server without HTTP: what each request reads, decides (`gate`), writes and records.
+"""The license server without HTTP: what a batch of requests reads, decides (`gate`), changes and records.
 
-One method a request, each one transaction. `app` turns them into HTTP; tests call them directly.
+A request is a job: a function of the round it runs in. `commit` runs many jobs, one after the other, on the book in
+memory, and stores what they changed as one transaction. Their answers may leave the server only after it returned.
+Must not import the web framework; `commits` brings the batches, `app` turns answers into HTTP.
 """
 
-import json
 import logging
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
-from windlass_license import codec
-from windlass_license.clock import GuardedClock, Reading
-from windlass_license.errors import LicenseFileError
-from windlass_license.gate import gate, physical
+from windlass_license import audit, codec
+from windlass_license.book import LeaseBook
+from windlass_license.clock import GuardedClock
+from windlass_license.errors import LicenseFileError, StoreError
+from windlass_license.gate import gate
 from windlass_license.keys import PublicKeys
 from windlass_license.model import Lease, LeaseRequest, License, State, Verdict
-from windlass_license.store import Store, Transaction
+from windlass_license.rotation import Rotation
+from windlass_license.store import AuditBounds, AuditQuery, Store, Transaction
 
 log = logging.getLogger("windlass_license")
 audit_log = logging.getLogger("windlass_license.audit")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,182 +38,185 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What `/metrics` shows."""
+    """What `/metrics` shows of the active server."""
 
     license: License | None
     leases: int
     gpus_live: int
+    now: datetime
     clock_behind: timedelta
 
 
-class LicenseService:
-    """Answers lease requests and uploads from one store, one clock and the trusted keys."""
+@dataclass(slots=True)
+class Round:
+    """One batch: its time, the book it changes, and what else is to be stored."""
 
-    def __init__(self, store: Store, clock: GuardedClock, keys: PublicKeys, ttl: timedelta) -> None:
-        self._store, self._clock, self._keys, self.ttl = store, clock, keys, ttl
-        self._cached: tuple[int, License | None] = (0, None)
+    now: datetime
+    book: LeaseBook
+    records: list[audit.Entry] = field(default_factory=list)
+    blob: bytes | None = None
+
+
+Job = Callable[[Round], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a server is told once: whose licenses count, how long a lease lasts, how much audit log is kept."""
+
+    keys: PublicKeys
+    ttl: timedelta
+    audit: AuditBounds = field(default_factory=AuditBounds)
+
+
+class LicenseService:
+    """Answers from one store and one clock; `fence` raises as soon as this replica may not answer any more."""
+
+    def __init__(
+        self, store: Store, clock: GuardedClock, rules: Rules, fence: Callable[[], None] = lambda: None
+    ) -> None:
+        self._store, self._clock, self._rules, self._fence = store, clock, rules, fence
+        self.ttl = rules.ttl
         self._skipped = timedelta()
-        self._forgive_downtime()
+        self._book = LeaseBook(None)
+        self._repeats = audit.Repeats()
+        with store.transaction() as tx:
+            fence()
+            self._epoch = tx.take_over()
+            self._rotation = Rotation(rules.audit, tx.audit_size())
+            self._begin(tx)
+        self._stale = False
+
+    def commit(self, jobs: Sequence[Job]) -> list[Any]:
+        """Run the jobs and make what they did durable; when that fails, nothing of it happened."""
+        self._fence()
+        try:
+            with self._store.transaction() as tx:
+                tx.check_epoch(self._epoch)
+                round_ = self._round(tx)
+                answers = [job(round_) for job in jobs]
+                self._store_round(tx, round_)
+        except sqlite3.Error as error:
+            self._stale = True
+            raise StoreError(f"the license server cannot write its data: {error}; look at its volume") from error
+        except BaseException:
+            self._stale = True
+            raise
+        self._fence()
+        _say(round_.records)
+        return answers
 
     def license_in_force(self) -> License | None:
         """The license that the next request will be decided by."""
-        with self._store.transaction() as tx:
-            return self._license(tx)
+        return self._book.license
 
-    def upload(self, blob: bytes) -> License:
-        """Put a license file in force instead of all others; a refused file changes nothing."""
-        now = self._clock.read().now
-        try:
-            license_ = codec.accept(blob, self._keys, now)
-        except LicenseFileError as error:
-            self.refuse_upload(error)
-            raise
-        entry = _entry(now, "uploaded", **_license_facts(license_))
+    def upload(self, blob: bytes) -> tuple[License, Job]:
+        """Check a license file now; the job puts it in force instead of all others. A refused file raises."""
+        license_ = codec.accept(blob, self._rules.keys, self._clock.read().now)
 
-        def change(tx: Transaction, _: Reading) -> None:
-            self._cached = (tx.replace_license(blob, now).id, license_)
-            tx.record(entry)
+        def install(round_: Round) -> None:
+            round_.blob = blob
+            round_.book.install(license_)
+            round_.records.append(audit.uploaded(round_.now, license_))
 
-        self._write(change)
-        _say(entry)
-        return license_
+        return license_, install
 
-    def refuse_upload(self, error: LicenseFileError) -> None:
+    def refuse_upload(self, error: LicenseFileError) -> Job:
         """Record an upload that was refused."""
-        entry = _entry(self._clock.read().now, "uploadRefused", reason=error.reason, message=str(error))
-        self._write(lambda tx, _: tx.record(entry))
-        _say(entry)
+        return lambda round_: round_.records.append(audit.upload_refused(round_.now, error))
 
-    def lease(self, request: LeaseRequest) -> Answer:
-        """Grant, renew or refuse; renewals are counted in the lease, everything else is recorded."""
-        entries: list[dict[str, Any]] = []
+    def lease(self, request: LeaseRequest) -> Job:
+        """Grant, renew or refuse."""
+        return lambda round_: self._decide(round_, request)
 
-        def change(tx: Transaction, reading: Reading) -> Answer:
-            entries.extend(self._drop_lapsed(tx, reading.now))
-            license_ = self._license(tx)
-            verdict = gate(license_, tx.live_leases(reading.now), request, reading.now)
-            lease = self._apply(tx, verdict, request, reading.now)
-            if verdict.state is not State.RENEWED:
-                entries.append(_verdict_entry(reading.now, verdict, request, lease))
-                tx.record(entries[-1])
-            return Answer(verdict, lease, license_.grace_s if license_ else 0)
-
-        answer = self._write(change)
-        _say(*entries)
-        return answer
-
-    def release(self, lease_id: str) -> None:
+    def release(self, lease_id: str) -> Job:
         """Give a lease's GPUs back; an unknown or lapsed lease is no error."""
-        entries: list[dict[str, Any]] = []
 
-        def change(tx: Transaction, reading: Reading) -> None:
-            if (lease := tx.take_lease(lease_id)) is not None:
-                entries.append(_entry(reading.now, "released", **_lease_facts(lease)))
-                tx.record(entries[-1])
+        def take(round_: Round) -> None:
+            if (lease := round_.book.take(lease_id)) is not None:
+                round_.records.append(audit.lease_ended(round_.now, "released", lease))
 
-        self._write(change)
-        _say(*entries)
+        return take
 
-    def audit_tail(self, count: int) -> tuple[str, ...]:
-        """The newest audit records as JSON texts, oldest first."""
-        with self._store.transaction() as tx:
-            return tx.audit_tail(count)
+    def audit_records(self, query: AuditQuery) -> Sequence[str]:
+        """The newest matching audit records as JSON texts, oldest first."""
+        return self._store.audit(query)
 
-    def in_force(self) -> Standing:
+    def standing(self) -> Standing:
         """The figures of this moment."""
-        reading = self._clock.read()
-        with self._store.transaction() as tx:
-            license_, leases = self._license(tx), tx.live_leases(reading.now)
-        devices = {gpu for lease in leases for gpu in lease.gpus}
-        gpus_live = len({physical(license_, gpu) for gpu in devices} if license_ else devices)
-        return Standing(license_, len(leases), gpus_live, reading.behind)
+        reading, book = self._clock.read(), self._book
+        return Standing(book.license, len(book), len(book.in_use), reading.now, reading.behind)
+
+    def check(self) -> None:
+        """Raise when the store cannot be read any more."""
+        self._store.check()
 
     def close(self) -> None:
         """Release the store."""
         self._store.close()
 
-    def _write(self, change: Callable[[Transaction, Reading], T]) -> T:
-        """Run one change; time that the clock jumped over is given back to the leases first."""
-        with self._store.transaction() as tx:
-            reading = self._clock.read()
-            if absence := reading.skipped - self._skipped:
-                tx.give_back(absence, reading.now - absence)
-            result = change(tx, reading)
-            tx.saw(reading.now)
+    def _begin(self, tx: Transaction) -> None:
+        """Read the book. Pods could not renew while no server was active: that time is given back to them."""
+        self._book = LeaseBook(self._stored_license(tx), tx.leases())
+        self._repeats = audit.Repeats()
+        reading, before = self._clock.read(), tx.last_seen()
+        self._skipped = reading.skipped
+        if before is not None and reading.now > before:
+            self._book.give_back(reading.now - before, before)
+        tx.apply(self._book.take_changes())
+        tx.saw(reading.now)
+
+    def _round(self, tx: Transaction) -> Round:
+        """Bring the book to this moment: time that the clock jumped over is given back, lapsed leases are dropped."""
+        if self._stale:
+            self._begin(tx)
+            self._rotation = Rotation(self._rules.audit, tx.audit_size())
+            self._stale = False
+        reading = self._clock.read()
+        if absence := reading.skipped - self._skipped:
+            self._book.give_back(absence, reading.now - absence)
             self._skipped = reading.skipped
-            return result
+        round_ = Round(reading.now, self._book)
+        lapsed = self._book.take_lapsed(reading.now)
+        round_.records.extend(audit.lease_ended(reading.now, "lapsed", lease) for lease in lapsed)
+        return round_
 
-    def _forgive_downtime(self) -> None:
-        """Pods could not renew while the server was away: their leases go on as if it had not been."""
+    def _store_round(self, tx: Transaction, round_: Round) -> None:
+        if round_.blob is not None:
+            tx.replace_license(round_.blob, round_.now)
+        tx.apply(round_.book.take_changes())
+        self._rotation.append(tx, [audit.text(record) for record in round_.records])
+        tx.saw(round_.now)
 
-        def change(tx: Transaction, reading: Reading) -> None:
-            before = tx.last_seen()
-            if before is not None and reading.now > before:
-                tx.give_back(reading.now - before, before)
+    def _decide(self, round_: Round, request: LeaseRequest) -> Answer:
+        verdict, now, book = gate(round_.book, request, round_.now), round_.now, round_.book
+        grace_s = book.license.grace_s if book.license else 0
+        if verdict.state is State.REFUSED:
+            repeats = self._repeats.to_record(verdict, request, now)
+            if repeats is not None:
+                round_.records.append(audit.refused(now, verdict, request, repeats))
+            return Answer(verdict)
+        if verdict.renews is not None:
+            renewed = verdict.renews.renewed(now, self.ttl)
+            book.renew(renewed)
+            return Answer(verdict, renewed, grace_s)
+        lease = Lease(secrets.token_hex(16), request.gpus, request.holder, now, now + self.ttl)
+        book.add(lease)
+        self._repeats.forget(request)
+        round_.records.append(audit.granted(now, lease))
+        return Answer(verdict, lease, grace_s)
 
-        self._write(change)
-
-    def _license(self, tx: Transaction) -> License | None:
-        """Parse and verify the stored file once per upload; a key that was withdrawn takes its license along."""
-        if tx.license_id() != self._cached[0]:
-            stored = tx.license()
-            self._cached = (0, None) if stored is None else (stored.id, self._verified(stored.blob))
-        return self._cached[1]
-
-    def _verified(self, blob: bytes) -> License | None:
+    def _stored_license(self, tx: Transaction) -> License | None:
+        """The stored file, verified again: a key that was withdrawn takes its license along."""
+        blob = tx.license()
         try:
-            return codec.verify(blob, self._keys)
+            return None if blob is None else codec.verify(blob, self._rules.keys)
         except LicenseFileError as error:
             log.warning("the stored license is not in force: %s", error)
             return None
 
-    def _drop_lapsed(self, tx: Transaction, now: datetime) -> list[dict[str, Any]]:
-        entries = [_entry(now, "lapsed", **_lease_facts(lease)) for lease in tx.take_lapsed(now)]
-        for entry in entries:
-            tx.record(entry)
-        return entries
 
-    def _apply(self, tx: Transaction, verdict: Verdict, request: LeaseRequest, now: datetime) -> Lease | None:
-        if verdict.state is State.REFUSED:
-            return None
-        if verdict.renews is not None:
-            tx.renew_lease(verdict.renews, now, self.ttl)
-            return verdict.renews
-        lease = Lease(secrets.token_hex(16), request.gpus, request.holder, now, now + self.ttl)
-        tx.add_lease(lease)
-        return lease
-
-
-def _entry(now: datetime, event: str, **facts: object) -> dict[str, Any]:
-    return {"at": now.isoformat(timespec="milliseconds"), "event": event, **facts}
-
-
-def _license_facts(license_: License) -> dict[str, object]:
-    expires = license_.expires_last.isoformat()
-    return {
-        "customer": license_.customer,
-        "appid": license_.appid,
-        "gpus": len(license_.gpus),
-        "limit": license_.limit,
-        "expires": expires,
-    }
-
-
-def _holder_facts(request: LeaseRequest | Lease) -> dict[str, object]:
-    holder = request.holder
-    return {"namespace": holder.namespace, "pod": holder.pod, "uid": holder.uid, "service": holder.service}
-
-
-def _lease_facts(lease: Lease) -> dict[str, object]:
-    return {"lease": lease.id, "gpus": lease.gpus, **_holder_facts(lease), "renewals": lease.renewals}
-
-
-def _verdict_entry(now: datetime, verdict: Verdict, request: LeaseRequest, lease: Lease | None) -> dict[str, Any]:
-    what = {"lease": lease.id} if lease is not None else {"reason": verdict.reason, "message": verdict.message}
-    return _entry(now, verdict.state, **what, gpus=request.gpus, **_holder_facts(request))
-
-
-def _say(*entries: dict[str, Any]) -> None:
+def _say(records: Sequence[audit.Entry]) -> None:
     """The same records as lines on standard output, once they are on disk."""
-    for entry in entries:
-        audit_log.info(json.dumps(entry, ensure_ascii=False))
+    if records:
+        audit_log.info("\n".join(map(audit.text, records)))

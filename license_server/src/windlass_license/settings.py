@@ -3,16 +3,21 @@
 The token comes by environment or file only: an argument would show in the process list.
 """
 
+import secrets
+import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
 from windlass_license.errors import SettingsError
 from windlass_license.keys import PublicKeys, by_id, parse_public
+from windlass_license.kube_lease import LeaseName
+from windlass_license.store import AuditBounds
 
 PUBLIC_KEYS_VARIABLE = "WINDLASS_LICENSE_PUBLIC_KEYS"
 ADMIN_TOKEN_VARIABLE = "WINDLASS_LICENSE_ADMIN_TOKEN"  # noqa: S105  the name of the variable
+KUBE_LEASE_VARIABLE = "WINDLASS_LICENSE_KUBE_LEASE"
 DEFAULT_PORT = 10080
 DEFAULT_TTL = timedelta(seconds=60)
 UPLOAD_MAX_BYTES = 16 * 1024 * 1024
@@ -29,7 +34,7 @@ class Settings:
     """Asked for by upload and audit; None leaves them open, as the original's bare curl."""
     ttl: timedelta = DEFAULT_TTL
     upload_max_bytes: int = UPLOAD_MAX_BYTES
-    audit_rows_max: int = 1_000_000
+    audit: AuditBounds = field(default_factory=AuditBounds)
     trust_clock: bool = False
     """Forget the latest time seen: for a server whose date was once wrong, far in the future."""
 
@@ -50,6 +55,14 @@ def read_admin_token(path: Path | None, environment: Mapping[str, str]) -> str |
     """The token from a file, else from WINDLASS_LICENSE_ADMIN_TOKEN; empty means that none is asked for."""
     token = _text(path).strip() if path is not None else environment.get(ADMIN_TOKEN_VARIABLE, "").strip()
     return token or None
+
+
+def parse_kube_lease(text: str) -> LeaseName:
+    """`namespace/name`; the identity is the host's name (in a pod the pod's) and something that no other start has."""
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise SettingsError(f'--kube-lease "{text}" is not a Lease; write NAMESPACE/NAME')
+    return LeaseName(namespace, name, f"{socket.gethostname()}_{secrets.token_hex(4)}")
 
 
 def _text(path: Path) -> str:

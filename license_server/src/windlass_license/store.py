@@ -1,28 +1,33 @@
-"""What must survive a restart: the license file, the leases, the audit log, the latest time seen. SQLite in one file.
+"""What must survive a crash: the license file, the leases, the audit log, the latest time seen. SQLite in one file.
 
-WAL with synchronous=FULL: an answer that left the server is on disk. Every change runs in one BEGIN IMMEDIATE
-transaction, so that two requests, or two processes by mistake, decide one after the other. Holds no rules: `service`
-asks `gate` inside a transaction.
+WAL with synchronous=FULL: what a transaction wrote is on disk when it ends, all of it or nothing. The audit log is a
+table of the same file, so that a lease and its record cannot part. Holds no rules: `service` decides.
+
+`epoch` is the fence between replicas on one volume: whoever becomes active counts it up, and a transaction of an
+earlier epoch is refused, however long its process was paused.
 """
 
 import json
+import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from windlass_license.errors import SettingsError
+from windlass_license.book import Changes
+from windlass_license.errors import SettingsError, StandByError
 from windlass_license.model import Holder, Lease
 
 FILE_NAME = "license.sqlite3"
+SYNCHRONOUS = "FULL"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_SCHEMA_VERSION = 1
-_ROTATE_EVERY = 256
+_SCHEMA_VERSION = 2
+_ROTATED_AT_ONCE = 256
 
 _SCHEMA = """
 CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), seen_us INTEGER NOT NULL) STRICT;
@@ -31,27 +36,42 @@ CREATE TABLE leases (
   id TEXT PRIMARY KEY, uid TEXT NOT NULL, gpus TEXT NOT NULL, namespace TEXT NOT NULL, pod TEXT NOT NULL,
   service TEXT NOT NULL, granted_us INTEGER NOT NULL, expires_us INTEGER NOT NULL, renewals INTEGER NOT NULL,
   UNIQUE (uid, gpus)) STRICT;
-CREATE INDEX leases_by_expiry ON leases (expires_us);
 CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, record TEXT NOT NULL) STRICT;
 CREATE TRIGGER audit_is_append_only BEFORE UPDATE ON audit
 BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
 """
+_UPGRADES = {
+    0: _SCHEMA,
+    1: """
+CREATE TABLE fence (id INTEGER PRIMARY KEY CHECK (id = 1), epoch INTEGER NOT NULL) STRICT;
+INSERT INTO fence VALUES (1, 0);
+DROP INDEX IF EXISTS leases_by_expiry;
+""",
+}
+"""What brings a file of each version to the next one."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoredLicense:
-    """The bytes in force, and a number that changes with every upload."""
+class AuditBounds:
+    """The audit log keeps at most this much; the oldest records make room."""
 
-    id: int
-    blob: bytes
+    rows: int = 1_000_000
+    bytes: int = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """Which records to read: SQL conditions with their values, and how many of the newest."""
+
+    limit: int = 1000
+    conditions: Mapping[str, str] | None = None
 
 
 class Transaction:
     """One atomic change; made by `Store.transaction` only."""
 
-    def __init__(self, connection: sqlite3.Connection, audit_rows_max: int) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
-        self._audit_rows_max = audit_rows_max
 
     def last_seen(self) -> datetime | None:
         """The latest time that any transaction recorded."""
@@ -64,83 +84,73 @@ class Transaction:
             "INSERT INTO clock VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET seen_us = excluded.seen_us", (_us(now),)
         )
 
-    def license_id(self) -> int:
-        """The number of the license in force; 0 when there is none."""
-        row = self._db.execute("SELECT max(id) FROM license").fetchone()
-        return int(row[0] or 0)
+    def take_over(self) -> int:
+        """Begin an epoch: from now on every earlier one is refused."""
+        return int(self._db.execute("UPDATE fence SET epoch = epoch + 1 RETURNING epoch").fetchone()[0])
 
-    def license(self) -> StoredLicense | None:
+    def check_epoch(self, epoch: int) -> None:
+        """StandByError when another replica took over since."""
+        (current,) = self._db.execute("SELECT epoch FROM fence").fetchone()
+        if current != epoch:
+            raise StandByError("another replica of the license server took over; ask again")
+
+    def license(self) -> bytes | None:
         """The license file in force."""
-        row = self._db.execute("SELECT id, blob FROM license ORDER BY id DESC LIMIT 1").fetchone()
-        return None if row is None else StoredLicense(row[0], row[1])
+        row = self._db.execute("SELECT blob FROM license ORDER BY id DESC LIMIT 1").fetchone()
+        return None if row is None else bytes(row[0])
 
-    def replace_license(self, blob: bytes, now: datetime) -> StoredLicense:
+    def replace_license(self, blob: bytes, now: datetime) -> None:
         """Put a file in force instead of whatever was."""
         self._db.execute("DELETE FROM license")
-        row = self._db.execute("INSERT INTO license (blob, installed_us) VALUES (?, ?) RETURNING id", (blob, _us(now)))
-        return StoredLicense(row.fetchone()[0], blob)
+        self._db.execute("INSERT INTO license (blob, installed_us) VALUES (?, ?)", (blob, _us(now)))
 
-    def live_leases(self, now: datetime) -> tuple[Lease, ...]:
-        """The leases that have not lapsed at `now`."""
-        rows = self._db.execute(f"{_SELECT_LEASE} WHERE expires_us > ?", (_us(now),))
-        return tuple(_lease(row) for row in rows)
+    def leases(self) -> tuple[Lease, ...]:
+        """Every stored lease, the oldest first."""
+        return tuple(_lease(row) for row in self._db.execute(f"{_SELECT_LEASE} ORDER BY granted_us, id"))
 
-    def take_lapsed(self, now: datetime) -> tuple[Lease, ...]:
-        """Remove and return the leases that have lapsed at `now`."""
-        rows = self._db.execute(f"{_SELECT_LEASE} WHERE expires_us <= ?", (_us(now),)).fetchall()
-        if rows:
-            self._db.execute("DELETE FROM leases WHERE expires_us <= ?", (_us(now),))
-        return tuple(_lease(row) for row in rows)
+    def apply(self, changes: Changes) -> None:
+        """Make the stored leases equal to the book that these changes are from."""
+        if changes.gone:
+            self._db.executemany("DELETE FROM leases WHERE id = ?", [(lease_id,) for lease_id in changes.gone])
+        if changes.added:
+            self._db.executemany(
+                "INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_row, changes.added.values())
+            )
+        if changes.renewed:
+            rows = [(_us(lease.expires), lease.renewals, lease.id) for lease in changes.renewed.values()]
+            self._db.executemany("UPDATE leases SET expires_us = ?, renewals = ? WHERE id = ?", rows)
 
-    def add_lease(self, lease: Lease) -> None:
-        """Record a granted lease."""
-        holder = lease.holder
-        who = (holder.uid, json.dumps(lease.gpus), holder.namespace, holder.pod, holder.service)
-        when = (_us(lease.granted), _us(lease.expires), lease.renewals)
-        self._db.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (lease.id, *who, *when))
+    def record(self, texts: Iterable[str]) -> None:
+        """Append JSON texts to the audit log."""
+        self._db.executemany("INSERT INTO audit (record) VALUES (?)", [(text,) for text in texts])
 
-    def renew_lease(self, lease: Lease, now: datetime, ttl: timedelta) -> None:
-        """Prolong a lease by one renewal at `now`."""
-        expires, renewals = lease.renewed(now, ttl)
-        self._db.execute(
-            "UPDATE leases SET expires_us = ?, renewals = ? WHERE id = ?", (_us(expires), renewals, lease.id)
-        )
+    def audit_size(self) -> AuditBounds:
+        """How much the audit log holds."""
+        row = self._db.execute("SELECT count(*), coalesce(sum(length(CAST(record AS BLOB))), 0) FROM audit").fetchone()
+        return AuditBounds(rows=row[0], bytes=row[1])
 
-    def take_lease(self, lease_id: str) -> Lease | None:
-        """Remove and return one lease."""
-        row = self._db.execute(f"{_SELECT_LEASE} WHERE id = ?", (lease_id,)).fetchone()
-        self._db.execute("DELETE FROM leases WHERE id = ?", (lease_id,))
-        return None if row is None else _lease(row)
-
-    def give_back(self, absence: timedelta, since: datetime) -> None:
-        """Prolong the leases that were live at `since` by time in which they could not be renewed."""
-        self._db.execute(
-            "UPDATE leases SET expires_us = expires_us + ? WHERE expires_us > ?", (absence // _MICROSECOND, _us(since))
-        )
-
-    def record(self, entry: dict[str, Any]) -> None:
-        """Append to the audit log; the oldest records make room once there are too many."""
-        text = json.dumps(entry, ensure_ascii=False)
-        row_id = self._db.execute("INSERT INTO audit (record) VALUES (?)", (text,)).lastrowid or 0
-        if row_id % _ROTATE_EVERY == 0:
-            self._db.execute("DELETE FROM audit WHERE id <= ?", (row_id - self._audit_rows_max,))
-
-    def audit_tail(self, count: int) -> tuple[str, ...]:
-        """The newest `count` audit records as JSON texts, oldest first."""
-        rows = self._db.execute("SELECT record FROM audit ORDER BY id DESC LIMIT ?", (count,)).fetchall()
-        return tuple(row[0] for row in reversed(rows))
+    def forget_oldest(self, count: int = _ROTATED_AT_ONCE) -> AuditBounds:
+        """Remove the oldest records; how much they were."""
+        rows = self._db.execute(
+            "DELETE FROM audit WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?) "
+            "RETURNING length(CAST(record AS BLOB))",
+            (count,),
+        ).fetchall()
+        return AuditBounds(rows=len(rows), bytes=sum(row[0] for row in rows))
 
 
 class Store:
-    """One SQLite file in `directory`, used by all threads of the process in turn."""
+    """One SQLite file in `directory`: one writer, and readers of the audit log beside it."""
 
-    def __init__(self, directory: Path, audit_rows_max: int = 1_000_000) -> None:
-        self._lock = threading.Lock()
-        self._audit_rows_max = audit_rows_max
+    def __init__(self, directory: Path) -> None:
+        self._lock, self._reading = threading.Lock(), threading.Lock()
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(directory / FILE_NAME, isolation_level=None, check_same_thread=False, timeout=10)
+            file = directory / FILE_NAME
+            self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=10)
             self._prepare()
+            _sync_directory(directory)
+            self._reader = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise SettingsError(f"cannot keep licenses in {directory}: {error}; give a writable directory") from error
 
@@ -150,26 +160,43 @@ class Store:
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                yield Transaction(self._db, self._audit_rows_max)
+                yield Transaction(self._db)
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
 
+    def audit(self, query: AuditQuery) -> Sequence[str]:
+        """The newest matching audit records as JSON texts, oldest first; the writer does not wait for it."""
+        conditions = query.conditions or {}
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        with self._reading:
+            rows = self._reader.execute(
+                f"SELECT record FROM audit {where} ORDER BY id DESC LIMIT ?",  # noqa: S608  conditions are ours
+                (*conditions.values(), query.limit),
+            ).fetchall()
+        return [row[0] for row in reversed(rows)]
+
+    def check(self) -> None:
+        """Raise when the file cannot be read any more."""
+        with self._reading:
+            self._reader.execute("SELECT seen_us FROM clock").fetchone()
+
     def close(self) -> None:
         """Close the file; the store cannot be used afterwards."""
-        with self._lock:
+        with self._lock, self._reading:
+            self._reader.close()
             self._db.close()
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            self._db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_SCHEMA_VERSION}; COMMIT;")
-        elif version != _SCHEMA_VERSION:
+        if version > _SCHEMA_VERSION:
             raise sqlite3.DatabaseError(f"{FILE_NAME} has schema {version}, this version writes {_SCHEMA_VERSION}")
+        for step in range(version, _SCHEMA_VERSION):
+            self._db.executescript(f"BEGIN IMMEDIATE; {_UPGRADES[step]} PRAGMA user_version = {step + 1}; COMMIT;")
 
 
 _SELECT_LEASE = "SELECT id, gpus, namespace, pod, uid, service, granted_us, expires_us, renewals FROM leases"
@@ -180,9 +207,24 @@ def _lease(row: tuple[Any, ...]) -> Lease:
     return Lease(row[0], tuple(json.loads(row[1])), holder, _moment(row[6]), _moment(row[7]), row[8])
 
 
+def _row(lease: Lease) -> tuple[str | int, ...]:
+    holder = lease.holder
+    who = (lease.id, holder.uid, json.dumps(lease.gpus), holder.namespace, holder.pod, holder.service)
+    return (*who, _us(lease.granted), _us(lease.expires), lease.renewals)
+
+
 def _us(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def _moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _sync_directory(directory: Path) -> None:
+    """A new file is found after a power cut only when its directory is on disk, too."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

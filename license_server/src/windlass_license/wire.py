@@ -1,15 +1,25 @@
-"""The JSON of `/v1/leases`: what a pod may send, and what it is answered. Pydantic stays in this file."""
+"""The JSON of `/v1/leases`: what a pod may send, what it is answered, and the description of both.
 
-from typing import Annotated, Any
+Pydantic stays in this file. Bodies are parsed and written here by hand, not by the framework: this is the hot path.
+"""
 
-from pydantic import BaseModel, StringConstraints
+import json
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from pydantic import Field as Bounds
+from pydantic.alias_generators import to_camel
 
-from windlass_license.model import Holder, LeaseRequest
+from windlass_license.model import Holder, LeaseRequest, Refusal
 from windlass_license.service import Answer
 
 Name = Annotated[str, StringConstraints(max_length=253)]
 Device = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
+
+
+class BadRequestError(Exception):
+    """The request is not understood; the text names the fields."""
 
 
 class HolderBody(BaseModel):
@@ -27,28 +37,74 @@ class LeaseBody(BaseModel):
     gpus: Annotated[list[Device], Bounds(min_length=1, max_length=1024)]
     holder: HolderBody
 
-    def request(self) -> LeaseRequest:
-        """The same as a value of the domain."""
-        holder = Holder(self.holder.namespace, self.holder.pod, self.holder.uid, self.holder.service)
-        return LeaseRequest(tuple(self.gpus), holder)
+
+class GrantedBody(BaseModel):
+    """The answer to a pod that may run."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    state: Literal["granted", "renewed"]
+    lease: str
+    ttl_seconds: int
+    grace_seconds: int
+    expires: str | None
+    expired: bool
+    message: str
 
 
-def answer_json(answer: Answer, ttl_s: int) -> dict[str, Any]:
+class RefusedBody(BaseModel):
+    """The answer to a pod that may not run (now)."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    state: Literal["refused"]
+    reason: Refusal
+    message: str
+    gpus: list[str]
+    limit: int | None = None
+    in_use: int | None = None
+    holders: int | None = None
+
+
+class ProblemBody(BaseModel):
+    """A request that was not decided."""
+
+    reason: str
+    message: str
+
+
+def parse_lease(body: bytes) -> LeaseRequest:
+    """The request in a body; BadRequestError says what is wrong with it."""
+    try:
+        asked = LeaseBody.model_validate_json(body)
+    except ValidationError as error:
+        raise BadRequestError(explain((row["loc"], row["msg"]) for row in error.errors())) from error
+    holder = Holder(asked.holder.namespace, asked.holder.pod, asked.holder.uid, asked.holder.service)
+    return LeaseRequest(tuple(asked.gpus), holder)
+
+
+def explain(errors: Iterable[tuple[Sequence[int | str], str]]) -> str:
+    """Name the fields that are wrong, in one sentence instead of a list."""
+    rows = (f"{'.'.join(map(str, place)) or 'body'}: {what}" for place, what in errors)
+    return f"the request is not understood: {'; '.join(rows)}"
+
+
+def answer_json(answer: Answer, ttl_s: int) -> bytes:
     """The body for a verdict: the lease when there is one, else the reason and the GPUs it is about."""
-    verdict = answer.verdict
+    verdict, facts = answer.verdict, dict[str, Any]()
     if answer.lease is None:
-        return {
+        facts = {"state": verdict.state, "reason": verdict.reason, "message": verdict.message, "gpus": verdict.gpus}
+        if verdict.usage is not None:
+            usage = verdict.usage
+            facts |= {"limit": usage.limit, "inUse": usage.in_use, "holders": usage.holders}
+    else:
+        facts = {
             "state": verdict.state,
-            "reason": verdict.reason,
+            "lease": answer.lease.id,
+            "ttlSeconds": ttl_s,
+            "graceSeconds": answer.grace_s,
+            "expires": verdict.expires.isoformat() if verdict.expires else None,
+            "expired": verdict.expired,
             "message": verdict.message,
-            "gpus": list(verdict.gpus),
         }
-    return {
-        "state": verdict.state,
-        "lease": answer.lease.id,
-        "ttlSeconds": ttl_s,
-        "graceSeconds": answer.grace_s,
-        "expires": verdict.expires.isoformat() if verdict.expires else None,
-        "expired": verdict.expired,
-        "message": verdict.message,
-    }
+    return json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode()

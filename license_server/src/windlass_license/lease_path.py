@@ -1,0 +1,71 @@
+"""`POST /v1/leases` as a bare ASGI application: every pod of a cluster asks here, again and again.
+
+The web framework's routing, middleware and validation would cost several times what the answer itself does, so it is
+passed by; its router knows the path for the wrong methods, and `description` for the OpenAPI document.
+"""
+
+import json
+import time
+
+from starlette.types import Receive, Scope, Send
+
+from windlass_license.duty import Duty
+from windlass_license.errors import NotNowError
+from windlass_license.metrics import Metrics
+from windlass_license.model import State
+from windlass_license.wire import BadRequestError, answer_json, parse_lease
+
+PATH = "/v1/leases"
+RETRY_AFTER_S = 2
+BODY_MAX_BYTES = 256 * 1024
+_Answer = tuple[int, bytes]
+
+
+class TooLargeError(Exception):
+    """The body is larger than any sensible request."""
+
+
+class LeasePath:
+    """Grants, renews or refuses."""
+
+    def __init__(self, duty: Duty, metrics: Metrics, ttl_s: int) -> None:
+        self._duty, self._metrics, self._ttl_s = duty, metrics, ttl_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            status, body = await self._answer(receive)
+        except NotNowError as error:
+            status, body = 503, problem(error.reason, str(error))
+        except BadRequestError as error:
+            status, body = 422, problem("BadRequest", str(error))
+        except TooLargeError as error:
+            status, body = 413, problem("TooLarge", str(error))
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if status == 503:
+            headers.append((b"retry-after", str(RETRY_AFTER_S).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, receive: Receive) -> _Answer:
+        body = await _read(receive)
+        begun, active = time.perf_counter(), self._duty.active()
+        answer = await active.run(active.service.lease(parse_lease(body)))
+        self._metrics.count_lease(answer.verdict, time.perf_counter() - begun)
+        return 403 if answer.verdict.state is State.REFUSED else 200, answer_json(answer, self._ttl_s)
+
+
+def problem(reason: str, message: str) -> bytes:
+    """The body of an answer that decided nothing."""
+    return json.dumps({"reason": reason, "message": message}, ensure_ascii=False).encode()
+
+
+async def _read(receive: Receive) -> bytes:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body") and len(body) <= BODY_MAX_BYTES:
+        message = await receive()
+        body += message.get("body", b"")
+    if len(body) > BODY_MAX_BYTES:
+        raise TooLargeError(f"the request is larger than {BODY_MAX_BYTES // 1024} KiB")
+    return body

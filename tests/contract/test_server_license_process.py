@@ -1,0 +1,287 @@
+"""Server ↔ license server, both as they run: the real keeper and the real process, killed, stopped, started again."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from windlass.errors import LicenseError
+from windlass.license import settings
+from windlass.license.client import LeaseClient
+from windlass.license.hold import Lease
+from windlass.license.keeper import LicenseFacts, LicenseKeeper, keeper
+from windlass.license.model import Granted, Holder, Refused, Unreachable
+
+PROGRAM = shutil.which("windlass-license", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+POD, OTHER = Holder("team-a", "qwen-0", "uid-1", "qwen"), Holder("team-a", "qwen-1", "uid-2", "qwen")
+TTL_S = 5  # the shortest that the server takes
+DEADLINE_S = 60  # of a busy machine; nothing is slow by itself
+Told = list[LicenseFacts]
+
+
+def tool(*words: str | Path) -> None:
+    assert PROGRAM is not None
+    subprocess.run([PROGRAM, *map(str, words)], check=True, capture_output=True, timeout=60)
+
+
+class Shop:
+    """Keys, a license and a license server on a port of its own."""
+
+    def __init__(self, folder: Path, *more: str | Path, scheme: str = "http") -> None:
+        self.folder, self.more = folder, more
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        self.trust: ssl.SSLContext | None = None
+        if not (folder / "keys").exists():
+            tool("keygen", "--out", folder / "keys")
+
+    def start(self) -> None:
+        """Start the process and wait for its greeting."""
+        words = ["serve", "--host", "127.0.0.1", "--port", str(self.port), "--data", self.folder / "data"]
+        words += ["--public-key", self.folder / "keys" / "public.pem", "--ttl-seconds", str(TTL_S), *self.more]
+        with (self.folder / "server.log").open("a") as log:
+            self.process = subprocess.Popen([str(PROGRAM), *map(str, words)], stdout=log, stderr=log)
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                with urllib.request.urlopen(f"{self.url}/readyz", timeout=5, context=self.trust):
+                    return
+            except OSError:
+                time.sleep(0.05)
+        self.end(signal.SIGKILL)
+        raise AssertionError((self.folder / "server.log").read_text())
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End the process, when it is not ended yet."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        self.process.wait(DEADLINE_S)
+
+    def license(self, *terms: str, gpus: int = 2, seconds: float = 3600) -> None:
+        """Issue and upload a license for GPU-0, GPU-1, … that ends so many seconds from now."""
+        listing, file = self.folder / "gpus.txt", self.folder / "license.dat"
+        listing.write_text("".join(f"GPU {n}: L20 (UUID: GPU-{n})\n" for n in range(gpus)))
+        ends = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+        words = ["--customer", "x", "--appid", "1", "--expires", ends, *terms, "--out", file]
+        tool("issue", "--gpus", listing, "--key", self.folder / "keys" / "private.pem", *words)
+        head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="license.dat"\r\n\r\n'
+        body = head + file.read_bytes() + b"\r\n--x--\r\n"
+        request = urllib.request.Request(f"{self.url}/ls", body, {"Content-Type": "multipart/form-data; boundary=x"})
+        with urllib.request.urlopen(request, timeout=10, context=self.trust):
+            return
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(tmp_path)
+    shop.start()
+    yield shop
+    shop.end(signal.SIGKILL)
+
+
+@asynccontextmanager
+async def keeping(shop: Shop, told: Told) -> AsyncIterator[tuple[LicenseKeeper, asyncio.Task[None]]]:
+    """A serving pod that holds GPU-0: its keeper, and the task that renews."""
+    said = settings.read({"WINDLASS_LS_ADDR": shop.url, "WINDLASS_LICENSE_TIMEOUT": "2"})
+    async with LeaseClient.of(said) as client:
+        kept = keeper(said, client, ["GPU-0"], POD, told.append)
+        assert kept is not None
+        await asyncio.wait_for(kept.obtain(), DEADLINE_S)
+        work = asyncio.create_task(kept.keep())
+        try:
+            yield kept, work
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = DEADLINE_S) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110  there is no event for another process's state
+            await asyncio.sleep(0.05)
+
+
+async def test_a_restart_is_lived_through_and_the_seat_is_kept(shop: Shop) -> None:
+    """kill -9, seconds without a server, a new process: the pod goes on, says so, and nobody took its seat."""
+    shop.license("--max-concurrent", "1")
+    told: Told = []
+    async with keeping(shop, told) as (kept, work), LeaseClient([shop.url]) as client:
+        lease = kept._granted
+        shop.end(signal.SIGKILL)
+        await until(lambda: told[-1].state == "unreachable")
+        assert "GPU-0" in told[-1].message
+        assert "this pod serves on until 20" in told[-1].message
+        shop.start()
+        assert isinstance(refused := await client.lease(["GPU-1"], OTHER), Refused)
+        assert refused.reason == "LimitReached"
+        await until(lambda: told[-1].state == "granted")
+        assert not work.done()
+        assert lease is not None
+        assert kept._granted is not None
+        assert lease.lease == kept._granted.lease
+        work.cancel()
+        await kept.release()
+        assert isinstance(await client.lease(["GPU-1"], OTHER), Granted)
+
+
+async def test_a_server_that_stays_away_ends_the_pod_after_the_grace(shop: Shop) -> None:
+    """Not before: TTL and the license's grace after the last renewal."""
+    shop.license("--grace-seconds", "1")
+    told: Told = []
+    async with keeping(shop, told) as (kept, work):
+        renewed_at = kept._renewed_at
+        shop.end()
+        with pytest.raises(LicenseError, match=r"GPU-0.*no license server answers.*was not renewed for"):
+            await asyncio.wait_for(work, DEADLINE_S)
+        assert TTL_S + 1 <= time.monotonic() - max(renewed_at, kept._renewed_at) < TTL_S + 4
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["serving goes on", "the license says stop"])
+async def test_the_license_ends_while_serving(shop: Shop, stops: bool) -> None:
+    """A renewal is marked expired; with --stop-at-expiry it is refused, and the pod ends without a grace."""
+    shop.license(*(["--stop-at-expiry"] if stops else []), seconds=6)
+    told: Told = []
+    async with keeping(shop, told) as (_, work):
+        await until(lambda: told[-1].state == "expired")
+        if stops:
+            with pytest.raises(LicenseError, match=r"GPU-0 expired at .* and does not allow serving after that"):
+                await asyncio.wait_for(work, 2)
+        else:
+            assert "serving pods go on" in told[-1].message
+            assert not work.done()
+
+
+async def test_a_slow_server_is_given_up_in_time_and_found_again(shop: Shop) -> None:
+    """A stopped process accepts connections and answers nothing; continued, it grants."""
+    shop.license()
+    async with LeaseClient([shop.url], total_timeout_s=0.5) as client:
+        shop.process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        answer = await client.lease(["GPU-0"], POD)
+        took_s = time.monotonic() - began
+        shop.process.send_signal(signal.SIGCONT)
+        assert isinstance(answer, Unreachable)
+        assert "no answer in time" in answer.message
+        assert 0.4 < took_s < 2
+        again = LeaseClient([shop.url], total_timeout_s=10)
+        async with again:
+            assert isinstance(await again.lease(["GPU-0"], POD), Granted)
+
+
+async def test_a_wrong_address_is_told_and_the_next_one_is_asked(shop: Shop) -> None:
+    """Nobody there, another server there, and the right one behind both."""
+    shop.license()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        async with LeaseClient([closed, f"{shop.url}/ls"], total_timeout_s=5) as client:
+            answer = await client.lease(["GPU-0"], POD)
+        assert isinstance(answer, Unreachable)
+        assert f"{closed}: All connection attempts failed" in answer.message
+        assert f"{shop.url}/ls answered 404" in answer.message
+        async with LeaseClient([closed, shop.url], total_timeout_s=5) as client:
+            assert isinstance(await client.lease(["GPU-0"], POD), Granted)
+
+
+def certificate(folder: Path, *, alternative: str = "127.0.0.1") -> str:
+    """Write tls.crt and tls.key, signed by themselves, and return the certificate's PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "license server")]), datetime.now(UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(minutes=5))
+    made = made.not_valid_after(now + timedelta(days=1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(alternative))]), critical=False)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (folder / "tls.key").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
+    (folder / "tls.crt").write_bytes(pem)
+    return pem.decode()
+
+
+async def test_https_with_an_authority_of_ones_own(tmp_path: Path) -> None:
+    """WINDLASS_LS_CA is PEM text or a file; without it, and with another one, the server is not believed."""
+    (tmp_path / "tls").mkdir()
+    (tmp_path / "other").mkdir()
+    pem, other = certificate(tmp_path / "tls"), certificate(tmp_path / "other")
+    shop = Shop(tmp_path, "--tls-dir", tmp_path / "tls", scheme="https")
+    shop.trust = ssl.create_default_context(cadata=pem)
+    shop.start()
+    try:
+        shop.license()
+        answers = {}
+        for ca in (pem, str(tmp_path / "tls" / "tls.crt"), "", other):
+            said = settings.read({"WINDLASS_LS_ADDR": shop.url, "WINDLASS_LS_CA": ca, "WINDLASS_LICENSE_TIMEOUT": "5"})
+            async with LeaseClient.of(said) as client:
+                answers[ca] = await client.lease(["GPU-0"], POD)
+    finally:
+        shop.end()
+    assert [type(answer) for answer in answers.values()] == [Granted, Granted, Unreachable, Unreachable]
+    assert "CERTIFICATE_VERIFY_FAILED" in str(answers[other])
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment whose nvidia-smi lists GPU-0 and GPU-1."""
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'GPU 0: L20 (UUID: GPU-0)'\necho 'GPU 1: L20 (UUID: GPU-1)'\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return dict(os.environ)
+
+
+def test_a_program_holds_a_lease_while_it_lives(shop: Shop, machine: dict[str, str]) -> None:
+    """Taken before anything is loaded, given back at its end, and also when it is killed."""
+    shop.license("--max-concurrent", "1")
+    mine = {**machine, "WINDLASS_LS_ADDR": shop.url, "CUDA_VISIBLE_DEVICES": "0", "WINDLASS_LICENSE_WAIT": "0"}
+    yours = {**mine, "CUDA_VISIBLE_DEVICES": "1"}
+    with Lease.take(mine) as lease:  # type: ignore[union-attr]  # there are GPUs, so there is a lease
+        lease.check()
+        with pytest.raises(LicenseError, match=r"GPU-1: the license allows 1 GPU at a time .* gave up after 0 s"):
+            Lease.take(yours)
+    program = "from windlass.license.hold import *; l = Lease.take(os.environ); print(1, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=yours, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout
+        assert other.stdout.readline() == b"1\n"
+        with pytest.raises(LicenseError, match="GPU-0: the license allows 1 GPU at a time"):
+            Lease.take(mine)
+        other.kill()
+    with Lease.take({**mine, "WINDLASS_LICENSE_WAIT": "4"}) as again:  # type: ignore[union-attr]
+        again.check()
+
+
+def test_a_lost_license_is_told_at_the_next_check(shop: Shop, machine: dict[str, str]) -> None:
+    """The process beside ends with the sentence, and whoever asks for an answer gets it."""
+    shop.license("--stop-at-expiry", seconds=8)
+    lease = Lease.take({**machine, "WINDLASS_LS_ADDR": shop.url, "WINDLASS_LICENSE_WAIT": "0"})
+    assert lease is not None
+    deadline = time.monotonic() + DEADLINE_S
+    with pytest.raises(LicenseError, match="does not allow serving after that"):
+        while time.monotonic() < deadline:
+            lease.check()
+            time.sleep(0.1)
+
+
+def test_no_lease_without_gpus_or_when_none_is_required(machine: dict[str, str]) -> None:
+    assert Lease.take({**machine, "CUDA_VISIBLE_DEVICES": ""}) is None
+    assert Lease.take({**machine, "WINDLASS_LICENSE_REQUIRED": "false"}) is None
