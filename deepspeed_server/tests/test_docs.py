@@ -46,7 +46,7 @@ def test_dockerfiles(name: str) -> None:
     """Not root, labels, our command, the port; downloads are locked, copied files exist, the CA bundle is a secret."""
     text = re.sub(r"\\\n\s*", " ", (IMAGES / name).read_text())
     last = text[text.rindex("\nFROM ") :]
-    for line in ("USER 10001:10001", "EXPOSE 8501", 'ENTRYPOINT ["windlass-deepspeed"]', 'CMD ["run"]'):
+    for line in ("USER 10001:10001", "EXPOSE 8501 8502", 'ENTRYPOINT ["windlass-deepspeed"]', 'CMD ["run"]'):
         assert f"\n{line}\n" in last
     assert "org.opencontainers.image.title=" in last
     for line in text.splitlines():

@@ -45,7 +45,7 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "windlass_deepspeed", "run", "--model-path", str(model)]
         command += ["--host", "127.0.0.1", "--port", str(port), *flags]
-        env = os.environ | {"WINDLASS_ENGINE": "cpu", "OMP_NUM_THREADS": "1"}
+        env = os.environ | {"WINDLASS_ENGINE": "cpu", "OMP_NUM_THREADS": "1", "WINDLASS_FACTS_PORT": "0"}
         self.process = subprocess.Popen(command, env=env)
 
     def __enter__(self) -> Server:

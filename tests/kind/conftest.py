@@ -79,10 +79,12 @@ class Bed:
     def ready(self, namespace: str, name: str, timeout_s: float = 400) -> None:
         self.reason(namespace, name, "Running", timeout_s=timeout_s)
 
-    def license(self, gpus: str) -> str:
-        return deploy.upload_license(
-            self.paths, deploy.issue_license(self.paths, gpus, self.paths.run / "license-e2e.dat")
-        )
+    def wait(self, what: str, probe: Callable[[], Any], timeout_s: float = 60) -> Any:
+        return wait_for(what, probe, timeout_s)
+
+    def license(self, gpus: str, **terms: Any) -> str:
+        file = deploy.issue_license(self.paths, gpus, self.paths.run / "license-e2e.dat", **terms)
+        return deploy.upload_license(self.paths, file)
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.auth.existingSecret }}{{ .Values.auth.existingSecretKey }}{{ else }}token{{ end -}}
 {{- end -}}
 
+{{- define "license-server.scheme" -}}{{ .Values.tls.enabled | ternary "https" "http" }}{{- end -}}
+
+{{- define "license-server.probe" -}}
+httpGet: {path: {{ .path }}, port: http, scheme: {{ include "license-server.scheme" .root | upper }}}
+{{- end -}}
+
 {{- define "license-server.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001

@@ -1,4 +1,4 @@
-"""The command `windlass-deepspeed`: `run`, `--help` from the table of flags, errors as one sentence."""
+"""The command `windlass-deepspeed`: `run`, the `engine` that it starts, `--help` from the table of flags."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 import sys
 
 from windlass_deepspeed import __version__
-from windlass_deepspeed.errors import DeepSpeedServerError, UsageError
+from windlass_deepspeed.errors import UsageError, WindlassError
 from windlass_deepspeed.flags import FLAGS, Flag
 
 USAGE = """\
 Usage: windlass-deepspeed run [FLAGS]
        windlass-deepspeed version
 
-Serves a model directory through DeepSpeed inference. A flag wins over its variable; dashes and underscores are the
-same.
+Serves a model directory through DeepSpeed inference: license first, then the engine. A flag wins over its variable;
+dashes and underscores are the same.
 """
 
 
@@ -22,7 +22,7 @@ def main() -> None:
     """The entry point."""
     try:
         raise SystemExit(_command(tuple(sys.argv[1:])))
-    except DeepSpeedServerError as error:
+    except WindlassError as error:
         print(f"windlass-deepspeed: {error}", file=sys.stderr, flush=True)
         raise SystemExit(error.exit_code) from error
 
@@ -51,8 +51,12 @@ def _command(words: tuple[str, ...]) -> int:
     if name == "version":
         print(__version__)
         return 0
+    if name == "engine":  # started by `run` when the license is granted
+        from windlass_deepspeed import serve
+
+        return serve.run(tuple(rest), os.environ)
     if name != "run":
         raise UsageError(f'"{name}" is no command; write windlass-deepspeed run')
-    from windlass_deepspeed import serve
+    from windlass_deepspeed import supervise
 
-    return serve.run(tuple(rest), os.environ)
+    return supervise.run(tuple(rest), os.environ)

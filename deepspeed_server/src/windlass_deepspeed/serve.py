@@ -28,8 +28,7 @@ def run(argv: tuple[str, ...], environment: Mapping[str, str]) -> int:
     """Serve until told to stop; the exit code."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     settings = flags.resolve(argv, environment)
-    files = model_files.read(settings.model_path)
-    templates.choose(settings.conv_template or files.conv_template, "", own=True)  # a wrong name ends before loading
+    files = check(settings)
     # DeepSpeed looks for an accelerator while it is imported; the image says which.
     if environment.get("WINDLASS_ENGINE") == "cpu":
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
@@ -38,10 +37,17 @@ def run(argv: tuple[str, ...], environment: Mapping[str, str]) -> int:
     return _serve(settings, files)
 
 
+def check(settings: Settings) -> ModelFiles:
+    """The model's files; a wrong directory or template's name ends the start before anything is loaded."""
+    files = model_files.read(settings.model_path)
+    templates.choose(settings.conv_template or files.conv_template, "", own=True)
+    return files
+
+
 def _become_a_group(argv: tuple[str, ...], processes: int) -> None:
     """Replace this process by torch's launcher, which starts one process a GPU and ends all when one ends."""
     launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}")
-    command = [sys.executable, *launcher, "-m", "windlass_deepspeed", "run", *argv]
+    command = [sys.executable, *launcher, "-m", "windlass_deepspeed", "engine", *argv]
     os.execv(sys.executable, command)  # noqa: S606 - our own program
 
 

@@ -209,7 +209,7 @@ class Reconciler:
 
 def notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Note]:
     """The Events that a change of status is worth: a new plan, a new word of Ready, new words of a warning."""
-    told = []
+    told: list[Note] = []
     for type_ in (c.PLANNED, c.READY):
         old = c.find(before.get("conditions") or (), type_) or {}
         new = c.find(after["conditions"], type_) or {}
@@ -220,7 +220,17 @@ def notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Note]:
             new.get("message") != old.get("message") and (warns or type_ == c.PLANNED)
         ):
             told.append(Note(str(new["reason"]), str(new["message"])))
-    return told
+    return told + [note for note in _license_notes(before, after) if note not in told]
+
+
+def _license_notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Note]:
+    """A warning about the license, in new words; those of its coming end are new once a day."""
+    old = c.find(before.get("conditions") or (), c.LICENSED) or {}
+    new = c.find(after["conditions"], c.LICENSED) or {}
+    said = [(row.get("reason"), row.get("message")) for row in (old, new)]
+    if not new or said[0] == said[1] or reasons.row(new["reason"]).severity != reasons.WARNING:
+        return []
+    return [Note(str(new["reason"]), str(new["message"]))]
 
 
 def _failing_since(subject: Subject) -> str:
@@ -235,7 +245,7 @@ def _cannot_be_placed(children: Children) -> bool:
 
 
 def _worth_asking(look: Look) -> list[Object]:
-    """Pods whose facts may have news: all while something moves, else those that are not ready."""
+    """Pods whose facts may have news: all while something moves or a license may end, else those that are not ready."""
     progressing = c.find(look.subject.previous_conditions, c.PROGRESSING)
-    settled = progressing is not None and progressing.get("reason") == "Settled"
+    settled = progressing is not None and progressing.get("reason") == "Settled" and not look.subject.license_required
     return [pod for pod in living(look.children.pods) if not settled or not is_ready(pod)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from windlass_operator.status import facts
 
+NOW = "2026-01-01T00:00:00Z"
 WHOLE = {
     "version": 1,
     "service": "qwen",
@@ -60,10 +61,74 @@ def states(*words):
     ],
 )
 def test_the_worst_license_is_told(words, status, reason):
-    verdict = facts.license_verdict(states(*words))
+    verdict = facts.license_verdict(states(*words), NOW)
     assert (verdict.status, verdict.reason) == (status, reason)
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("NoLicense", "LicenseMissing"),
+        ("Unlicensed", "Unlicensed"),
+        ("LimitReached", "LicenseLimitReached"),
+        ("Expired", "LicenseExpired"),
+        ("Whatever", "Unlicensed"),
+        ("", "Unlicensed"),
+    ],
+)
+def test_a_refusal_is_told_in_the_server_s_words(said, reason):
+    """Our word for it in front, the server's sentence as it came."""
+    license_ = {"state": "refused", "message": "GPU-1 is not in it; upload one that names it", "reason": said}
+    one = facts.parse("p", {"version": 1, "license": license_})
+    verdict = facts.license_verdict([one], NOW)
+    assert (verdict.status, verdict.reason, verdict.message) == ("False", reason, license_["message"])
+
+
+def granted_until(expires, gpus=("GPU-1",)):
+    license_ = {"state": "granted", "message": "GPU-1 renewed for a/b", "expires": expires, "gpus": list(gpus)}
+    return facts.parse("p", {"version": 1, "license": license_})
+
+
+@pytest.mark.parametrize(
+    ("expires", "reason", "words"),
+    [
+        ("2026-03-01T00:00:00+00:00", "LicenseGranted", "granted until 2026-03-01T00:00:00+00:00"),
+        (
+            "2026-01-31T00:00:00Z",
+            "LicenseExpiring",
+            "the license ends in 30 days, at 2026-01-31T00:00:00+00:00",
+        ),
+        ("2026-01-20T07:00:00+08:00", "LicenseExpiring", "the license ends in 18 days, at 2026-01-20"),
+        ("2026-01-02T12:00:00Z", "LicenseExpiring", "ends in 1 day, at"),
+        ("2026-01-01T12:00:00Z", "LicenseExpiring", "ends within a day, at"),
+        ("2026-01-20T00:00:00", "LicenseGranted", "GPU-1 renewed for a/b"),
+        ("soon", "LicenseGranted", "GPU-1 renewed for a/b"),
+        (None, "LicenseGranted", "GPU-1 renewed for a/b"),
+    ],
+)
+def test_an_end_within_thirty_days_is_told(expires, reason, words):
+    """Still licensed; a time without a zone, or none, is no end that could be counted down to."""
+    verdict = facts.license_verdict([granted_until(expires)], NOW)
+    assert (verdict.status, verdict.reason) == ("True", reason)
+    assert words in verdict.message
+    assert ("upload a new license" in verdict.message) == (reason == "LicenseExpiring")
+
+
+def test_of_several_pods_the_first_end_counts():
+    """Whichever of the pods answer, the words are the same while their license is."""
+    early, late = granted_until("2026-01-10T00:00:00Z"), granted_until("2026-01-20T00:00:00Z")
+    assert "ends in 9 days, at 2026-01-10" in facts.license_verdict([late, early], NOW).message
+    other = granted_until("2026-01-10T00:00:00Z", ["GPU-2"])
+    assert facts.license_verdict([early], NOW) == facts.license_verdict([other], NOW)
+
+
+def test_the_words_change_once_a_day():
+    """So the status is written, and an Event made, once a day."""
+    one = [granted_until("2026-01-20T10:30:00Z")]
+    hours = [f"2026-01-{day:02}T{hour:02}:00:00Z" for day in (3, 4, 5) for hour in range(24)]
+    assert len({facts.license_verdict(one, hour).message for hour in hours}) == 4
+
+
 def test_no_facts_say_nothing_of_the_license():
-    assert facts.license_verdict([]) is None
+    assert facts.license_verdict([], NOW) is None
     assert facts.startup([]) is None

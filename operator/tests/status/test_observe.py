@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from windlass_operator.status import conditions as c
 from windlass_operator.status.children import Children
-from windlass_operator.status.facts import PodFacts
+from windlass_operator.status.facts import PodFacts, parse
 from windlass_operator.status.inspection import WAITING, Inspection, State
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
 from windlass_operator.status.pace import again_in_s
@@ -149,7 +149,7 @@ def test_a_rejected_resource_keeps_the_rest_of_its_status():
     [
         (Seen(), a_subject(), 15.0),
         (serving(0), a_subject(), 15.0),
-        (refused_license(), a_subject(license_required=True), 5.0),
+        (refused_license(), a_subject(license_required=True), 10.0),
         (crashing(), a_subject(), 30.0),
         (Seen(inspection=FOUND, planned=REFUSED), a_subject(), 30.0),
     ],
@@ -159,4 +159,36 @@ def test_the_pace_follows_what_is_awaited(seen, subject, seconds):
     """Three seconds at first, slower with time: a start that lasts ten minutes is asked every fifteen seconds."""
     status = observe(subject, seen, THEN)
     assert again_in_s(status["conditions"], NOW) == seconds
-    assert again_in_s(status["conditions"], THEN) == min(seconds, 3.0 if seconds == 15.0 else seconds)
+    assert again_in_s(status["conditions"], THEN) == {15.0: 3.0, 10.0: 5.0}.get(seconds, seconds)
+
+
+def licensed(expires="2027-01-01T00:00:00Z"):
+    data = {"version": 1, "license": {"state": "granted", "message": "granted", "expires": expires, "gpus": ["GPU-1"]}}
+    return serving(1, facts=(parse("qwen-0", data),))
+
+
+def test_a_settled_service_looks_after_its_license_now_and_then():
+    """It may end while nothing else happens; the same look again changes nothing."""
+    status = observe(a_subject(license_required=True), licensed(), NOW)
+    assert again_in_s(status["conditions"], NOW) == 300
+    again = observe(a_subject(license_required=True, previous=status), licensed(), "2026-02-01T00:00:00Z")
+    assert again["conditions"] == status["conditions"]
+
+
+def test_what_was_said_of_the_license_stays_while_no_pod_answers():
+    """For the same spec and while a pod lives; a new spec or no pod makes it unknown."""
+    before = observe(a_subject(license_required=True), refused_license(), THEN)
+    silent = serving(0)
+    kept = observe(a_subject(license_required=True, previous=before), silent, NOW)
+    assert words(kept)["Licensed"] == ("False", "Unlicensed")
+    newer = observe(a_subject(license_required=True, previous=before, generation=2), silent, NOW)
+    gone = Seen(children=Children(deployment=a_deployment()), inspection=FOUND, planned=PLANNED)
+    nobody = observe(a_subject(license_required=True, previous=before), gone, NOW)
+    assert words(newer)["Licensed"] == words(nobody)["Licensed"] == ("Unknown", "LicensePending")
+
+
+def test_a_serving_pod_that_lost_its_license_is_told_and_stays_ready():
+    lost = PodFacts("qwen-0", "serving", license_state="unreachable", license_message="no license server answers")
+    status = observe(a_subject(license_required=True), serving(1, facts=(lost,)), NOW)
+    assert words(status)["Ready"] == ("True", "Running")
+    assert words(status)["Licensed"] == ("False", "LicenseServerUnreachable")

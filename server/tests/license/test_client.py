@@ -1,11 +1,14 @@
 """The license client against a real HTTP server."""
 
+import asyncio
+import contextlib
 import json
 import time
 
 import pytest
+from windlass.errors import UsageError
 from windlass.license.client import LeaseClient
-from windlass.license.model import DEFAULT_ADDRESSES, Granted, Holder, Refused, Unreachable, addresses, holder
+from windlass.license.model import Granted, Holder, Refused, Unreachable, holder
 
 POD = Holder("team-a", "qwen-0", "uid-1", "qwen")
 NOBODY = "http://127.0.0.1:9"
@@ -72,7 +75,7 @@ async def test_all_addresses_share_one_time_out(serve) -> None:
     assert time.monotonic() - began < 0.9
     assert isinstance(answer, Unreachable)
     assert "no answer in time" in answer.message
-    assert "set WINDLASS_LS_ADDR" in answer.message
+    assert "give its address (WINDLASS_LS_ADDR)" in answer.message
 
 
 async def test_release_of_a_lost_server_is_silent() -> None:
@@ -81,19 +84,45 @@ async def test_release_of_a_lost_server_is_silent() -> None:
         await client.release("L1")
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, DEFAULT_ADDRESSES),
-        ({"WINDLASS_LS_ADDR": "http://a:1/, b:2"}, ("http://a:1", "http://b:2")),
-        ({"TACO_LS_ADDR": "c:3"}, ("http://c:3",)),
-        ({"WINDLASS_LS_ADDR": "a:1", "TACO_LS_ADDR": "c:3"}, ("http://a:1",)),
-        ({"WINDLASS_LS_ADDR": " , "}, DEFAULT_ADDRESSES),
-    ],
-)
-def test_addresses(environment: dict[str, str], expected: tuple[str, ...]) -> None:
-    """L6: variables override the Service's default names."""
-    assert expected == addresses(environment)
+async def test_time_that_one_address_leaves_is_for_the_next(serve) -> None:
+    """A refused connection costs nothing, so the server after it has nearly the whole time-out."""
+    server = serve(lambda seen: time.sleep(0.5) or (200, json.dumps(GRANT)))
+    async with LeaseClient([NOBODY, server.url], total_timeout_s=0.8) as client:
+        assert isinstance(await client.lease(("GPU-a",), POD), Granted)
+
+
+async def test_an_answer_in_drops_is_no_answer() -> None:
+    """The time-out bounds the whole, not each byte."""
+
+    left = asyncio.Event()
+
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        writer.close()
+        left.set()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    began = time.monotonic()
+    async with server, LeaseClient([f"http://127.0.0.1:{port}"], total_timeout_s=0.4) as client:
+        answer = await client.lease(("GPU-a",), POD)
+        took_s = time.monotonic() - began
+        await asyncio.wait_for(left.wait(), 5)
+    assert took_s < 0.8
+    assert isinstance(answer, Unreachable)
+    assert "no answer in time" in answer.message
+
+
+@pytest.mark.parametrize("ca", ["/no/such/file", "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----"])
+def test_a_broken_authority_is_told(ca: str) -> None:
+    """Before anything is asked, with the variable's name."""
+    with pytest.raises(UsageError, match="variable WINDLASS_LS_CA holds no certificate that can be read"):
+        LeaseClient(["https://a"], ca=ca)
 
 
 def test_holder() -> None:

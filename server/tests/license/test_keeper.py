@@ -1,14 +1,19 @@
 """The life of a lease: waited for, kept, lost, given back."""
 
 import asyncio
+import itertools
 import json
+import re
 import time
+from dataclasses import replace
 
 import pytest
 from windlass.errors import LicenseError
 from windlass.license.client import LeaseClient
-from windlass.license.keeper import LicenseFacts, LicenseKeeper, retry_delay_s
+from windlass.license.keeper import LicenseFacts, LicenseKeeper, retry_delay_s, spoken
+from windlass.license.keeper import keeper as keeper_of
 from windlass.license.model import Holder
+from windlass.license.settings import LicenseSettings
 
 POD = Holder("team-a", "qwen-0", "uid-1", "qwen")
 REFUSAL = {"state": "refused", "reason": "NoLicense", "message": "no license is in force", "gpus": ["GPU-a"]}
@@ -31,7 +36,7 @@ async def test_waits_until_a_license_is_uploaded(serve, monkeypatch: pytest.Monk
     async with LeaseClient([server.url]) as client:
         await LicenseKeeper(client, ("GPU-a",), POD, facts.append).obtain()
     assert [fact.state for fact in facts] == ["waiting", "refused", "refused", "granted"]
-    assert facts[1].message == "no license is in force"
+    assert (facts[1].message, facts[1].reason) == ("GPU GPU-a: no license is in force", "NoLicense")
     assert (facts[-1].expires, facts[-1].gpus) == ("2030-01-01T00:00:00Z", ("GPU-a",))
 
 
@@ -41,7 +46,7 @@ async def test_gives_up_when_told_to(serve, wait_s: float) -> None:
     server = serve(lambda seen: refusal())
     began = time.monotonic()
     async with LeaseClient([server.url]) as client:
-        with pytest.raises(LicenseError, match="no license is in force; gave up after 0 s"):
+        with pytest.raises(LicenseError, match="GPU GPU-a: no license is in force; gave up after 0 s"):
             await LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None, wait_s=wait_s).obtain()
     assert wait_s <= time.monotonic() - began < wait_s + 1
     assert (1 if wait_s == 0 else 2) == len(server.seen)
@@ -49,15 +54,16 @@ async def test_gives_up_when_told_to(serve, wait_s: float) -> None:
 
 async def test_serving_survives_a_lost_server_within_the_grace(serve) -> None:
     """Renewals that fail are shown; the pod serves on, and the lease is given back at the end."""
-    states: list[str] = []
+    told: list[LicenseFacts] = []
     server = serve(lambda seen: grant(graceSeconds=60) if len(server.seen) != 2 else (500, "down"))
     async with LeaseClient([server.url]) as client:
-        keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: states.append(facts.state))
+        keeper = LicenseKeeper(client, ("GPU-a",), POD, told.append)
         await keeper.obtain()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(keeper.keep(), 0.5)
         await keeper.release()
-    assert states[:4] == ["waiting", "granted", "unreachable", "granted"]
+    assert [facts.state for facts in told[:4]] == ["waiting", "granted", "unreachable", "granted"]
+    assert re.search(r"GPU GPU-a: no license server answers .*; this pod serves on until \d{4}-", told[2].message)
     assert server.seen[-1].method == "DELETE"
 
 
@@ -67,8 +73,72 @@ async def test_license_is_lost_after_the_grace(serve) -> None:
     async with LeaseClient([server.url]) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
         await keeper.obtain()
-        with pytest.raises(LicenseError, match="no license is in force; the license was not renewed for"):
+        with pytest.raises(LicenseError, match="GPU GPU-a: no license is in force; the license was not renewed for"):
             await asyncio.wait_for(keeper.keep(), 5)
+
+
+async def test_the_grace_ends_when_it_is_over(serve) -> None:
+    """Not at some later try: TTL and grace after the last renewal, though the lease is long."""
+    server = serve(lambda seen: grant(ttlSeconds=0.6, graceSeconds=0.3) if len(server.seen) == 1 else (500, "down"))
+    async with LeaseClient([server.url]) as client:
+        keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
+        await keeper.obtain()
+        began = time.monotonic()
+        with pytest.raises(LicenseError, match="answered 500: down"):
+            await asyncio.wait_for(keeper.keep(), 5)
+    assert 0.85 < time.monotonic() - began < 1.3
+
+
+async def test_a_license_that_forbids_serving_after_its_end_is_obeyed_at_once(serve) -> None:
+    """Grace is for a lost server, not for a clear word."""
+    server = serve(lambda seen: grant(graceSeconds=60) if len(server.seen) == 1 else refusal(reason="Expired"))
+    async with LeaseClient([server.url]) as client:
+        keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
+        await keeper.obtain()
+        with pytest.raises(LicenseError, match=r"no license is in force$"):
+            await asyncio.wait_for(keeper.keep(), 1)
+
+
+async def test_renewals_are_spread(serve) -> None:
+    """Each comes after a third of the lease, a fifth more or less, so that pods started together drift apart."""
+    times: list[float] = []
+    server = serve(lambda seen: times.append(time.monotonic()) or grant(ttlSeconds=0.6))
+    async with LeaseClient([server.url]) as client:
+        keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
+        await keeper.obtain()
+        work = asyncio.create_task(keeper.keep())
+        while len(times) < 12:  # noqa: ASYNC110  the server's count is what is waited for
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # between two renewals
+        work.cancel()
+    pauses = [after - before for before, after in itertools.pairwise(times)]
+    assert all(0.15 < pause < 0.4 for pause in pauses)
+    assert max(pauses) - min(pauses) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("required", "gpus", "said"),
+    [(True, (), "has no GPU, so it needs no license"), (False, ("GPU-a",), "no license is asked for")],
+)
+async def test_no_license_is_asked_for(required: bool, gpus: tuple[str, ...], said: str) -> None:
+    """Without GPUs, or when told so; the facts say which."""
+    told: list[LicenseFacts] = []
+    async with LeaseClient(["http://127.0.0.1:9"]) as client:
+        assert keeper_of(LicenseSettings(required=required), client, gpus, POD, told.append) is None
+    assert (told[0].state, said in told[0].message) == ("notRequired", True)
+
+
+def test_each_state_is_said_once() -> None:
+    """The log gets a line for a new state, none for the hundredth renewal; the report gets everything."""
+    said: list[str] = []
+    told: list[LicenseFacts] = []
+    report = spoken(told.append, said.append)
+    refused = LicenseFacts(True, "refused", "GPU-a is not in it", ("GPU-a",))
+    granted = LicenseFacts(True, "granted", "granted for n/p", ("GPU-a",), "2030-01-01T00:00:00+00:00")
+    for facts in (refused, refused, granted, replace(granted, message="renewed for n/p"), granted):
+        report(facts)
+    assert said == ["GPU-a is not in it", "license granted until 2030-01-01T00:00:00+00:00: GPU-a"]
+    assert len(told) == 5
 
 
 @pytest.mark.parametrize(

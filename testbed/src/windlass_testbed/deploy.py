@@ -147,13 +147,15 @@ def license_keys(paths: Paths) -> Path:
     return folder
 
 
-def issue_license(paths: Paths, gpus: str, out: Path, expires: str = "2036-01-01T00:00:00+00:00") -> Path:
+def issue_license(
+    paths: Paths, gpus: str, out: Path, expires: str = "2036-01-01T00:00:00+00:00", *, limit: int = 0
+) -> Path:
     """Issue a license for `nvidia-smi -L` lines, signed with the demo's key."""
     listing = out.with_suffix(".gpus")
     listing.write_text(gpus)
     out.unlink(missing_ok=True)
     words: list[str | Path] = ["issue", "--gpus", listing, "--customer", "demo", "--appid", "1", "--expires", expires]
-    license_tool(*words, "--max-concurrent", "0", "--key", license_keys(paths) / "private.pem", "--out", out)
+    license_tool(*words, "--max-concurrent", str(limit), "--key", license_keys(paths) / "private.pem", "--out", out)
     return out
 
 

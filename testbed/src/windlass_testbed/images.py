@@ -34,7 +34,8 @@ IMAGES: tuple[Image, ...] = (
     Image("server-cpu", "images/server-cpu/Dockerfile", ("images/server-cpu/Dockerfile", "images/build.lock",
           "server/src", "server/pyproject.toml", "sizing/src", "sizing/pyproject.toml"), "engine-cpu", "ENGINE_IMAGE"),
     Image("deepspeed", "images/deepspeed/Dockerfile", ("images/deepspeed", "images/build.lock", "deepspeed_server/src",
-          "deepspeed_server/pyproject.toml"), "engine-cpu", "ENGINE_IMAGE"),
+          "deepspeed_server/pyproject.toml", "server/src", "server/pyproject.toml", "sizing/src",
+          "sizing/pyproject.toml"), "engine-cpu", "ENGINE_IMAGE"),
 )  # fmt: skip
 IMAGE = {image.name: image for image in IMAGES}
 SERVED = ("operator", "license-server", "server-cpu")

@@ -5,14 +5,17 @@ Pure; `cluster/facts.py` does the HTTP.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
-from windlass_operator.status.conditions import Verdict, no, unknown, yes
+from windlass_operator.status import reasons
+from windlass_operator.status.conditions import FALSE, TRUE, Verdict, no, unknown, yes
 
 TEXT_MAX = 1024
 PHASES_MAX = 16
+EXPIRES_SOON = timedelta(days=30)
 PHASE_WORDS = {
     "license": "asks for its license",
     "prefetch": "reads the weights ahead",
@@ -31,6 +34,8 @@ class PodFacts:
     phases: tuple[tuple[str, float], ...] = ()
     license_state: str = ""
     license_message: str = ""
+    license_reason: str = ""
+    license_expires: datetime | None = None
 
     def doing(self) -> str:
         """What the pod does now, in words."""
@@ -49,11 +54,22 @@ def parse(pod: str, data: object) -> PodFacts | None:
         phases=tuple(_phases(data.get("phases"))),
         license_state=_text(license_.get("state")),
         license_message=_text(license_.get("message")),
+        license_reason=_text(license_.get("reason")),
+        license_expires=_instant(license_.get("expires")),
     )
 
 
 def _text(value: object) -> str:
     return value[:TEXT_MAX] if isinstance(value, str) else ""
+
+
+def _instant(value: object) -> datetime | None:
+    """A time with its zone, else nothing."""
+    try:
+        instant = datetime.fromisoformat(_text(value).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return instant if instant.tzinfo else None
 
 
 def _phases(rows: object) -> Iterable[tuple[str, float]]:
@@ -73,21 +89,47 @@ def startup(facts: Iterable[PodFacts]) -> list[dict[str, Any]] | None:
     return [{"phase": phase, "seconds": f"{seconds:.1f}"} for phase, seconds in furthest.phases]
 
 
-# Worst first: one refused pod is what the user must hear of.
-LICENSE_STATES: tuple[tuple[str, Callable[[str], Verdict]], ...] = (
-    ("refused", lambda text: no("Unlicensed", text)),
-    ("unreachable", lambda text: no("LicenseServerUnreachable", text)),
-    ("expired", lambda text: no("LicenseExpired", text)),
-    ("waiting", lambda text: unknown("LicensePending", text)),
-    ("granted", lambda text: yes("LicenseGranted", text)),
-    ("notRequired", lambda _: yes("LicenseNotRequired")),
-)
+# The license server's words for a refusal, and ours; any other is a refusal of these GPUs.
+REFUSALS = {"NoLicense": "LicenseMissing", "LimitReached": "LicenseLimitReached", "Expired": "LicenseExpired"}
 
 
-def license_verdict(facts: Iterable[PodFacts]) -> Verdict | None:
-    """The worst that any pod says of its license; None when none says anything."""
-    by_state = {one.license_state: one for one in facts}
+def license_verdict(facts: Iterable[PodFacts], now: str) -> Verdict | None:
+    """The worst that any pod says of its license; None when none says anything. `now` is RFC 3339."""
+    seen = tuple(facts)
     for state, verdict in LICENSE_STATES:
-        if state in by_state:
-            return verdict(by_state[state].license_message)
+        said = [one for one in seen if one.license_state == state]
+        if said:
+            return verdict(said, datetime.fromisoformat(now.replace("Z", "+00:00")))
     return None
+
+
+def _refused(said: Sequence[PodFacts], _now: datetime) -> Verdict:
+    """The server's own words: they name GPUs and holders, and what to do."""
+    reason = REFUSALS.get(said[0].license_reason, "Unlicensed")
+    return Verdict(FALSE, reason, said[0].license_message or reasons.explain(reason, reasons.row(reason).meaning))
+
+
+def _granted(said: Sequence[PodFacts], now: datetime) -> Verdict:
+    """When it ends; within 30 days a warning whose words change once a day, and an Event with them."""
+    ends = [one.license_expires for one in said if one.license_expires]
+    if not ends:
+        return yes("LicenseGranted", said[0].license_message)
+    first = min(ends)
+    if first - now > EXPIRES_SOON:
+        return yes("LicenseGranted", f"granted until {first.isoformat()}")
+    days = (first - now).days
+    when = "within a day" if days < 1 else f"in {days} day{'s' if days > 1 else ''}"
+    # No word of single pods: the Event must not come once for each.
+    words = f"the license ends {when}, at {first.isoformat()}"
+    return Verdict(TRUE, "LicenseExpiring", reasons.explain("LicenseExpiring", words))
+
+
+# Worst first: one refused pod is what the user must hear of.
+LICENSE_STATES: tuple[tuple[str, Callable[[Sequence[PodFacts], datetime], Verdict]], ...] = (
+    ("refused", _refused),
+    ("unreachable", lambda said, _: Verdict(FALSE, "LicenseServerUnreachable", said[0].license_message)),
+    ("expired", lambda said, _: no("LicenseExpired", said[0].license_message)),
+    ("waiting", lambda said, _: unknown("LicensePending", said[0].license_message)),
+    ("granted", _granted),
+    ("notRequired", lambda *_: yes("LicenseNotRequired")),
+)

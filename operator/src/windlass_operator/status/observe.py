@@ -12,7 +12,7 @@ from typing import Any
 
 from windlass_operator.status import conditions as c
 from windlass_operator.status import facts as pod_facts
-from windlass_operator.status.children import Children, Object, dig
+from windlass_operator.status.children import Children, Object, dig, living
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.facts import PodFacts
 from windlass_operator.status.failures import Failure, creation_refused, diagnose, last_crash
@@ -54,7 +54,7 @@ class Seen:
 def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:
     """The new status; `now` is RFC 3339."""
     failure = creation_refused(seen.children.deployment) or diagnose(seen.children.pods, seen.children.events)
-    verdicts = _verdicts(subject, seen, failure)
+    verdicts = _verdicts(subject, seen, failure, now)
     told = failure or _inspect_failure(seen.inspection) or last_crash(seen.children.pods)
     ready = _ready_replicas(seen)
     status: dict[str, Any] = {
@@ -86,11 +86,11 @@ def rejected(subject: Subject, reason: str, message: str, now: str) -> dict[str,
     return {**subject.previous, "observedGeneration": subject.generation, "conditions": merged}
 
 
-def _verdicts(subject: Subject, seen: Seen, failure: Failure | None) -> dict[str, Verdict]:
+def _verdicts(subject: Subject, seen: Seen, failure: Failure | None, now: str) -> dict[str, Verdict]:
     gates = {
         c.MODEL_READY: _model_ready(subject, seen.inspection),
         c.PLANNED: _planned(subject, seen),
-        c.LICENSED: _licensed(subject, seen),
+        c.LICENSED: _licensed(subject, seen, now),
         c.WORKLOAD_READY: _workload_ready(subject, seen, failure),
     }
     return {c.READY: _ready(subject, seen, gates), **gates, c.PROGRESSING: _progressing(subject, seen, gates, failure)}
@@ -118,15 +118,19 @@ def _planned(subject: Subject, seen: Seen) -> Verdict:
     return c.unknown("Planning", "waits for the model's facts")
 
 
-def _licensed(subject: Subject, seen: Seen) -> Verdict:
+def _licensed(subject: Subject, seen: Seen, now: str) -> Verdict:
+    """While no pod answers, what the same pods said last stays: the words do not flicker."""
     if not subject.license_required:
         return c.yes("LicenseNotRequired")
-    told = pod_facts.license_verdict(seen.facts)
+    told = pod_facts.license_verdict(seen.facts, now)
     if told is not None:
         return told
     before = c.find(subject.previous_conditions, c.LICENSED)
     if before and before.get("status") == c.TRUE and _ready_replicas(seen):
         return Verdict(c.TRUE, str(before["reason"]), str(before.get("message") or ""))
+    same = before and before.get("status") == c.FALSE and before.get("observedGeneration") == subject.generation
+    if before and same and living(seen.children.pods):
+        return Verdict(c.FALSE, str(before["reason"]), str(before.get("message") or ""))
     return c.unknown("LicensePending")
 
 

@@ -1,7 +1,8 @@
-"""How soon one LLMService is looked at again when no event comes: soon while something moves, never when settled.
+"""How soon one LLMService is looked at again when no event comes: soon while something moves, hardly ever when settled.
 
 Watches bring every change of a Kubernetes object; only what has no watch (a pod's facts, mount events, other
-namespaces' GPUs) is polled, and slower the longer it lasts. Pure.
+namespaces' GPUs) is polled, and slower the longer it lasts. A settled service's license is looked at now and then:
+it may end, or its server be gone. Pure.
 """
 
 from __future__ import annotations
@@ -15,17 +16,22 @@ from windlass_operator.status.children import seconds_between
 MOVING_FIRST_S, MOVING_MAX_S = 3.0, 15.0
 STUCK_S = 30.0
 LICENSE_S = 5.0
-LICENSE_REASONS = ("Unlicensed", "LicenseExpired", "LicenseServerUnreachable")
+LICENSE_SETTLED_S = 300.0
+LICENSE_REASONS = (
+    *("Unlicensed", "LicenseMissing", "LicenseLimitReached"),
+    *("LicenseExpired", "LicenseServerUnreachable"),
+)
 
 
 def again_in_s(conditions: Iterable[Mapping[str, Any]], now: str) -> float | None:
     """Seconds until the next look, or None when only an event needs one."""
-    progressing = c.find(conditions, c.PROGRESSING)
+    rows = tuple(conditions)
+    progressing, licensed = c.find(rows, c.PROGRESSING), c.find(rows, c.LICENSED)
     if progressing is None:
         return STUCK_S
+    age_s = seconds_between(str(progressing["lastTransitionTime"]), now)
     if progressing["status"] == c.TRUE:
-        age_s = seconds_between(str(progressing["lastTransitionTime"]), now)
         return min(MOVING_MAX_S, max(MOVING_FIRST_S, age_s / 20))
     if progressing["reason"] == "Settled":
-        return None
-    return LICENSE_S if progressing["reason"] in LICENSE_REASONS else STUCK_S
+        return LICENSE_SETTLED_S if licensed and licensed["reason"] in ("LicenseGranted", "LicenseExpiring") else None
+    return min(STUCK_S, max(LICENSE_S, age_s / 60)) if progressing["reason"] in LICENSE_REASONS else STUCK_S

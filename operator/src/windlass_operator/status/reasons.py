@@ -67,7 +67,14 @@ ROWS = (
     Reason(
         "Unlicensed", "the license server refuses these GPUs", "upload a license that names them; the pod waits for it"
     ),
-    Reason("LicenseExpired", "the license in force has expired", "upload a renewed license"),
+    Reason("LicenseMissing", "the license server has no license in force", "upload one; the pod waits for it"),
+    Reason(
+        "LicenseLimitReached",
+        "as many GPUs are in use as the license allows at a time",
+        "stop a service, or upload a license that allows more; the pod waits for it",
+    ),
+    Reason("LicenseExpiring", "the license ends within 30 days", "upload a new license before it ends"),
+    Reason("LicenseExpired", "the license in force has expired", "upload a new license"),
     Reason("LicenseServerUnreachable", "no license server answers", "start one, or set spec.license.addresses"),
     # The pods.
     Reason("InsufficientGpus", "no node has enough free GPUs now", "free GPUs or add a node; the pod starts by itself"),

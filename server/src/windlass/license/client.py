@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import ssl
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
+from windlass.errors import UsageError
 from windlass.license.model import Answer, Granted, Holder, Refused, Unreachable
+from windlass.license.settings import CA, TIMEOUT_S, LicenseSettings
 
-TOTAL_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
 RELEASE_TIMEOUT_S = 3.0
 OK, FORBIDDEN = 200, 403
@@ -24,15 +27,21 @@ class LeaseClient:
         self,
         addresses: Sequence[str],
         *,
-        total_timeout_s: float = TOTAL_TIMEOUT_S,
+        total_timeout_s: float = TIMEOUT_S,
+        ca: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Ask these addresses in order; all of them together take at most the total time-out."""
-        share_s = total_timeout_s / len(addresses)
-        timeout = httpx.Timeout(share_s, connect=min(CONNECT_TIMEOUT_S, share_s))
+        timeout = httpx.Timeout(total_timeout_s, connect=min(CONNECT_TIMEOUT_S, total_timeout_s))
         # Proxies of the environment are for the outside world; the license server is in the cluster.
-        self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False)
+        self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False, verify=trust(ca))
         self._addresses = list(addresses)
+        self._total_timeout_s = total_timeout_s
+
+    @classmethod
+    def of(cls, settings: LicenseSettings) -> Self:
+        """A client as the environment wants it."""
+        return cls(settings.addresses, total_timeout_s=settings.timeout_s, ca=settings.ca)
 
     async def __aenter__(self) -> Self:
         return self
@@ -46,19 +55,17 @@ class LeaseClient:
         """Ask for a lease on all of these GPUs, or renew it: the server knows the pod by its uid."""
         body = {"gpus": list(gpus), "holder": holder.to_dict()}
         failures = []
-        for address in tuple(self._addresses):
-            try:
-                response = await self._http.post(f"{address}/v1/leases", json=body)
-            except httpx.HTTPError as error:
-                failures.append(f"{address}: {_why(error)}")
-                continue
-            answer = _read(address, response)
-            if isinstance(answer, Unreachable):
-                failures.append(answer.message)
-                continue
-            self._prefer(address)
-            return answer
-        return Unreachable(f"no license server answers ({'; '.join(failures)}); install one, or set WINDLASS_LS_ADDR")
+        clock = asyncio.get_running_loop().time
+        ends, addresses = clock() + self._total_timeout_s, tuple(self._addresses)
+        for number, address in enumerate(addresses):
+            share_s = (ends - clock()) / (len(addresses) - number)  # what one left over is for the ones after it
+            answer = await self._ask(address, body, share_s)
+            if not isinstance(answer, Unreachable):
+                self._prefer(address)
+                return answer
+            failures.append(answer.message)
+        asked = "; ".join(failures)
+        return Unreachable(f"no license server answers ({asked}); install one, or give its address (WINDLASS_LS_ADDR)")
 
     async def release(self, lease: str) -> None:
         """Give the GPUs back; a server that is gone lets the lease run out by itself."""
@@ -67,9 +74,30 @@ class LeaseClient:
         except httpx.HTTPError:
             return
 
+    async def _ask(self, address: str, body: dict[str, Any], timeout_s: float) -> Answer:
+        try:
+            async with asyncio.timeout(timeout_s):  # httpx bounds each step, not the whole
+                return _read(address, await self._http.post(f"{address}/v1/leases", json=body))
+        except (httpx.HTTPError, TimeoutError) as error:
+            return Unreachable(f"{address}: {_why(error)}")
+
     def _prefer(self, address: str) -> None:
         self._addresses.remove(address)
         self._addresses.insert(0, address)
+
+
+def trust(ca: str) -> ssl.SSLContext | bool:
+    """Whom to believe: the given authority alone, else the usual ones."""
+    if not ca:
+        return True
+    try:
+        if "-----BEGIN" in ca:
+            return ssl.create_default_context(cadata=ca)
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:  # ssl.SSLError is one, too
+        raise UsageError(
+            f"variable {CA} holds no certificate that can be read: {error}; give PEM or its file"
+        ) from error
 
 
 def _read(address: str, response: httpx.Response) -> Answer:
@@ -104,7 +132,7 @@ def _object(response: httpx.Response) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _why(error: httpx.HTTPError) -> str:
-    if isinstance(error, httpx.TimeoutException):
+def _why(error: Exception) -> str:
+    if isinstance(error, httpx.TimeoutException | TimeoutError):
         return "no answer in time"
     return str(error) or type(error).__name__

@@ -1,19 +1,21 @@
-"""Which GPUs this container was given, without a driver library and without touching their memory.
+"""Which GPUs this process may compute on, without touching their memory.
 
-`nvidia-smi -L` is asked; where it is missing or lists none, NVIDIA_VISIBLE_DEVICES is taken, if it holds UUIDs.
+`nvidia-smi -L` is asked, where it is missing the driver's library, and without a driver NVIDIA_VISIBLE_DEVICES is taken
+if it holds UUIDs: what the container has. Of these CUDA_VISIBLE_DEVICES leaves the ones that the engine will see.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from windlass.launch.model import Gpu
+from windlass.license import nvml
 
 LISTING = ("nvidia-smi", "-L")
 LISTING_TIMEOUT_S = 20
-VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+GIVEN, USED = "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
 CARD = re.compile(r"^GPU \d+: (?P<name>.+?) \(UUID: (?P<uuid>GPU-[0-9A-Za-z-]+)\)")
 SLICE = re.compile(r"^\s+MIG (?P<name>\S+)\s+Device\s+\d+: \(UUID: (?P<uuid>MIG-[0-9A-Za-z/-]+)\)")
 UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]+")
@@ -40,9 +42,27 @@ def parse_variable(text: str) -> tuple[Gpu, ...]:
     return tuple(Gpu(word) for word in words if UUID.fullmatch(word))
 
 
+def select(gpus: Sequence[Gpu], text: str) -> tuple[Gpu, ...]:
+    """Those that CUDA shows for this CUDA_VISIBLE_DEVICES: numbers, beginnings of UUIDs, up to the first wrong word."""
+    chosen: list[Gpu] = []
+    for word in (part.strip() for part in text.split(",")):
+        named = [gpu for number, gpu in enumerate(gpus) if word and (word == str(number) or _begins(gpu, word))]
+        if len(named) != 1:
+            break
+        if named[0] not in chosen:
+            chosen.append(named[0])
+    return tuple(chosen)
+
+
 def visible(environment: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """The GPUs of this container."""
-    return parse_listing(_listing()) or parse_variable(environment.get(VISIBLE, ""))
+    """The GPUs of this container that the engine will see."""
+    gpus = parse_listing(_listing()) or nvml.gpus() or parse_variable(environment.get(GIVEN, ""))
+    used = environment.get(USED)
+    return gpus if used is None else select(gpus, used)
+
+
+def _begins(gpu: Gpu, word: str) -> bool:
+    return not word.isdigit() and gpu.uuid.startswith(word)
 
 
 def _listing() -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from windlass.errors import LicenseError
 from windlass.license.client import LeaseClient
-from windlass.license.model import Answer, Granted, Holder, Refused
+from windlass.license.model import Answer, Granted, Holder, Refused, naming
+from windlass.license.settings import LicenseSettings
 
 FAST_RETRY_MAX_S = 5.0
 FAST_RETRY_FOR_S = 600.0
@@ -22,6 +24,9 @@ SLOW_RETRY_S = 30.0
 RENEWALS_PER_TTL = 3
 RENEW_MIN_S = 0.05
 JITTER = 0.2
+EXPIRED = "Expired"
+NO_GPU = "this container has no GPU, so it needs no license"
+NOT_ASKED = "no license is asked for (WINDLASS_LICENSE_REQUIRED=false)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,16 @@ class LicenseFacts:
     message: str
     gpus: tuple[str, ...] = ()
     expires: str | None = None
+    reason: str = ""
+    """The server's word for its refusal: NoLicense, Unlicensed, Expired, LimitReached."""
+
+    def line(self) -> str:
+        """One line for the log. A renewal says nothing new."""
+        until = f" until {self.expires}" if self.expires else ""
+        return f"license granted{until}: {', '.join(self.gpus)}" if self.state == "granted" else self.message
+
+
+Report = Callable[[LicenseFacts], None]
 
 
 def retry_delay_s(attempt: int, waited_s: float) -> float:
@@ -46,11 +61,12 @@ def facts_of(answer: Answer, before: LicenseFacts) -> LicenseFacts:
     """The facts after an answer; what is known of the expiry stays known."""
     if isinstance(answer, Granted):
         state = "expired" if answer.expired else "granted"
-        return replace(before, state=state, message=answer.message, expires=answer.expires)
-    state = "refused" if isinstance(answer, Refused) else "unreachable"
-    if isinstance(answer, Refused) and answer.reason == "Expired":
-        state = "expired"
-    return replace(before, state=state, message=answer.message)
+        return replace(before, state=state, message=answer.message, expires=answer.expires, reason="")
+    message = naming(answer.message, before.gpus)
+    if isinstance(answer, Refused):
+        state = "expired" if answer.reason == EXPIRED else "refused"
+        return replace(before, state=state, message=message, reason=answer.reason)
+    return replace(before, state="unreachable", message=message, reason="")
 
 
 class LicenseKeeper:
@@ -61,7 +77,7 @@ class LicenseKeeper:
         client: LeaseClient,
         gpus: tuple[str, ...],
         holder: Holder,
-        report: Callable[[LicenseFacts], None],
+        report: Report,
         *,
         wait_s: float | None = None,
     ) -> None:
@@ -71,33 +87,39 @@ class LicenseKeeper:
         self._holder = holder
         self._report = report
         self._wait_s = wait_s
-        self._facts = LicenseFacts(True, "waiting", "asking the license server", gpus)
+        self._facts = LicenseFacts(True, "waiting", f"asking the license server for {', '.join(gpus)}", gpus)
         self._granted: Granted | None = None
         self._renewed_at = 0.0
+        self._serves_until = ""
 
     async def obtain(self) -> None:
         """Return when the license is granted; LicenseError when it was not in the time that may be waited."""
         self._report(self._facts)
         began, attempt = time.monotonic(), 0
-        while not isinstance(answer := await self._ask(), Granted):
+        while not isinstance(await self._ask(), Granted):
             waited_s = time.monotonic() - began
             if self._wait_s is not None and waited_s >= self._wait_s:
-                raise LicenseError(f"{answer.message}; gave up after {waited_s:.0f} s (WINDLASS_LICENSE_WAIT)")
+                said = f"{self._facts.message}; gave up after {waited_s:.0f} s (WINDLASS_LICENSE_WAIT)"
+                raise LicenseError(said)
             delay_s = retry_delay_s(attempt, waited_s)
             left_s = delay_s if self._wait_s is None else self._wait_s - waited_s
             await asyncio.sleep(min(_jittered(delay_s), max(left_s, 0.0)))
             attempt += 1
 
     async def keep(self) -> None:
-        """Renew for ever; LicenseError when the grace after the last renewal has passed."""
+        """Renew for ever; LicenseError when the grace after the last renewal is over, or the license forbids it."""
+        failed = 0
         while self._granted is not None:
-            await asyncio.sleep(_jittered(self._renew_every_s(self._granted)))
+            await asyncio.sleep(self._pause_s(self._granted, failed))
             answer = await self._ask()
-            if isinstance(answer, Granted):
-                continue
-            without_s, grace_s = time.monotonic() - self._renewed_at, self._granted.ttl_s + self._granted.grace_s
-            if without_s > grace_s:
-                raise LicenseError(f"{answer.message}; the license was not renewed for {without_s:.0f} s")
+            failed = 0 if isinstance(answer, Granted) else failed + 1
+            if isinstance(answer, Refused) and answer.reason == EXPIRED:
+                raise LicenseError(self._facts.message)
+            if failed and self._grace_left_s(self._granted) <= 0:
+                without_s = time.monotonic() - self._renewed_at
+                raise LicenseError(
+                    f"{naming(answer.message, self._gpus)}; the license was not renewed for {without_s:.0f} s"
+                )
 
     async def release(self) -> None:
         """Give the GPUs back to the license server."""
@@ -109,12 +131,50 @@ class LicenseKeeper:
         answer = await self._client.lease(self._gpus, self._holder)
         if isinstance(answer, Granted):
             self._granted, self._renewed_at = answer, time.monotonic()
+            until = datetime.now(UTC) + timedelta(seconds=answer.ttl_s + answer.grace_s)
+            self._serves_until = until.isoformat(timespec="seconds")
         self._facts = facts_of(answer, self._facts)
+        if self._granted and not isinstance(answer, Granted) and self._facts.reason != EXPIRED:
+            on = f"this pod serves on until {self._serves_until}"
+            self._facts = replace(self._facts, message=f"{self._facts.message}; {on}")
         self._report(self._facts)
         return answer
 
-    def _renew_every_s(self, granted: Granted) -> float:
-        return max(RENEW_MIN_S, granted.ttl_s / RENEWALS_PER_TTL)
+    def _pause_s(self, granted: Granted, failed: int) -> float:
+        """Until the next renewal: a third of the lease; after a failure sooner, and not beyond the grace."""
+        renew_s = max(RENEW_MIN_S, granted.ttl_s / RENEWALS_PER_TTL)
+        if not failed:
+            return _jittered(renew_s)
+        retry_s = retry_delay_s(failed, time.monotonic() - self._renewed_at)
+        # Never none at all: a server that refuses at once must not be asked in a tight loop.
+        return max(RENEW_MIN_S, min(_jittered(min(retry_s, renew_s)), self._grace_left_s(granted)))
+
+    def _grace_left_s(self, granted: Granted) -> float:
+        return self._renewed_at + granted.ttl_s + granted.grace_s - time.monotonic()
+
+
+def keeper(
+    settings: LicenseSettings, client: LeaseClient, gpus: Sequence[str], holder: Holder, report: Report
+) -> LicenseKeeper | None:
+    """The keeper for these GPUs; None, with the reason reported, where no license is asked for."""
+    if settings.required and gpus:
+        return LicenseKeeper(client, tuple(gpus), holder, report, wait_s=settings.wait_s)
+    report(LicenseFacts(settings.required, "notRequired", NO_GPU if settings.required else NOT_ASKED, tuple(gpus)))
+    return None
+
+
+def spoken(report: Report, say: Callable[[str], None]) -> Report:
+    """The same report, that also says each new state once."""
+    said = ""
+
+    def both(facts: LicenseFacts) -> None:
+        nonlocal said
+        report(facts)
+        if facts.line() != said:
+            said = facts.line()
+            say(said)
+
+    return both
 
 
 def _jittered(seconds: float) -> float:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
-ADDRESS_VARIABLES = ("WINDLASS_LS_ADDR", "TACO_LS_ADDR")
-DEFAULT_ADDRESSES = (
-    "http://windlass-license-server.kube-system.svc.cluster.local:10080",
-    "http://windlass-license-server:10080",
-    "http://taco-license-server.kube-system.svc.cluster.local:10080",
-)
+GPUS_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +53,6 @@ class Unreachable:
 Answer: TypeAlias = Granted | Refused | Unreachable
 
 
-def addresses(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Where to ask, in order: the first variable that is set, else the default names of the Service."""
-    for variable in ADDRESS_VARIABLES:
-        said = tuple(part for word in environment.get(variable, "").split(",") if (part := word.strip()))
-        if said:
-            return tuple(_url(address) for address in said)
-    return DEFAULT_ADDRESSES
-
-
 def holder(environment: Mapping[str, str], hostname: str) -> Holder:
     """This pod, as the operator told it by environment; outside of a cluster the host's name stands for it."""
     return Holder(
@@ -77,5 +63,9 @@ def holder(environment: Mapping[str, str], hostname: str) -> Holder:
     )
 
 
-def _url(address: str) -> str:
-    return (address if "://" in address else f"http://{address}").rstrip("/")
+def naming(message: str, gpus: Sequence[str]) -> str:
+    """The message with the GPUs in front, unless it names one of them already."""
+    if not gpus or any(gpu in message for gpu in gpus):
+        return message
+    more = f" and {len(gpus) - GPUS_NAMED} more" if len(gpus) > GPUS_NAMED else ""
+    return f"{'GPU' if len(gpus) == 1 else 'GPUs'} {', '.join(gpus[:GPUS_NAMED])}{more}: {message}"
