@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 BED := $(BIN)/python -m windlass_testbed
+ENGINE_TESTS := $(BIN)/pytest -q --timeout 2400 -p no:randomly
+LOOKAHEAD_FUZZ := $(BIN)/cmake -S server/lookahead -B .cache/lookahead-fuzz -DLOOKAHEAD_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug >/dev/null && $(BIN)/cmake --build .cache/lookahead-fuzz -j2 >/dev/null
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --custom-compile-command 'make lock'
 
 ##@ Use
@@ -46,49 +48,51 @@ images: sync ## build the project's images and print their tags
 	@$(BED) images
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-e2e test-tiny test-chat-page test-ray bench-cli bench-preread bench-demo load-clients bench-license crash-license fuzz-license fuzz-api lookahead bench-replay bench-lookahead sanitize-lookahead fuzz-lookahead
+.PHONY: test test-fast test-apiserver test-engine test-e2e test-tiny test-chat-page test-ray
 test: check test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q tests/apiserver -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster
-	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine
+	@$(ENGINE_TESTS) tests/engine
 test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
-	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine/run_chat_page.py
+	@$(ENGINE_TESTS) tests/engine/run_chat_page.py
 test-tiny: sync ## every tiny model in vLLM
-	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine/test_tiny_models.py --all-tiny
+	@$(ENGINE_TESTS) tests/engine/test_tiny_models.py --all-tiny
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
-	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 --with pytest --with pytest-asyncio --with pytest-timeout --with-editable server --with-editable sizing pytest -q tests/ray
+	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
-	@$(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine tests/kind
-load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
-	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/run_load.py
-bench-license: sync ## the license server under 2,000 pods, durability on
-	@$(BIN)/python license_server/bench/load.py
+	@$(ENGINE_TESTS) tests/engine tests/kind
+
+##@ Break
+.PHONY: crash-license fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead
 crash-license: sync ## kill the license server 100 times, cut its power 100 times, hold it to what it acknowledged
 	@$(BIN)/python license_server/crash/run.py
 fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and invented requests for every path
 	@$(BIN)/uv run --quiet --no-project --with atheris==3.0.0 python license_server/fuzz/parsers.py -max_total_time=600
 	@WINDLASS_FUZZ_EXAMPLES=1000 $(BIN)/pytest -q --timeout 2400 license_server/tests/test_openapi.py
 fuzz-api: sync ## ten minutes of drawn requests at every route of the server
-	@WINDLASS_FUZZ_S=600 $(BIN)/pytest -q --timeout 2400 -p no:randomly tests/engine/test_openapi_fuzz.py
-lookahead: sync ## build the lookahead cache's native core into .venv
-	@$(BIN)/uv pip install --quiet --no-deps --reinstall ./server/lookahead
-bench-replay: ## the replay table; ENGINE=python with vLLM and arctic-inference, TRACES=directory of more traces
-	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/replay.py $(if $(TRACES),--traces $(TRACES))
-bench-lookahead: ## microseconds and memory of the native core at five million entries
-	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
-.cache/lookahead-fuzz/lookahead_fuzz: $(wildcard server/lookahead/core/* server/lookahead/tests/*)
-	@cmake -S server/lookahead -B $(@D) -DLOOKAHEAD_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug >/dev/null && cmake --build $(@D) -j2 >/dev/null
-sanitize-lookahead: .cache/lookahead-fuzz/lookahead_fuzz ## the native core under address and undefined-behaviour sanitizers
-	@$< 150 1
-fuzz-lookahead: .cache/lookahead-fuzz/lookahead_fuzz ## random calls under the sanitizers: ROUNDS=5000 SEED=1
-	@$< $(or $(ROUNDS),5000) $(or $(SEED),1)
+	@WINDLASS_FUZZ_S=600 $(ENGINE_TESTS) tests/engine/test_openapi_fuzz.py
+sanitize-lookahead: sync ## the lookahead core under address and undefined-behaviour sanitizers
+	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz 150 1
+fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
+	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz $(or $(ROUNDS),5000) $(or $(SEED),1)
+
+##@ Measure
+.PHONY: bench-cli bench-preread bench-demo bench-license bench-replay bench-lookahead load-clients
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts
 	@$(BED) python /repo/models/demo/evaluate.py --work /work && $(BED) python /repo/models/demo/evaluate.py --work /work --equality 50
+bench-license: sync ## the license server under 2,000 pods, durability on
+	@$(BIN)/python license_server/bench/load.py
+bench-replay: sync ## the replay table; ENGINE=python with vLLM and arctic-inference, TRACES=directory of more traces
+	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/replay.py $(if $(TRACES),--traces $(TRACES))
+bench-lookahead: sync ## microseconds and memory of the native core at five million entries
+	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
+load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
+	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/run_load.py

@@ -1,0 +1,140 @@
+// The Python face of the core. Lists and arrays of token ids come in, lists go out; the interpreter lock is free meanwhile.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "cache.h"
+
+namespace nb = nanobind;
+using windlass::Cache;
+using windlass::Counts;
+using windlass::Draft;
+using windlass::Options;
+using windlass::Token;
+
+namespace {
+
+template <class Integer>
+using Ids = nb::ndarray<const Integer, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+[[noreturn]] void refuse(std::size_t index) {
+  throw nb::value_error(("the token id at index " + std::to_string(index) + " is not an integer from 0 up.").c_str());
+}
+
+template <class Integer>
+std::vector<Token> from_array(const Ids<Integer>& ids) {
+  std::vector<Token> tokens(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto id = static_cast<std::int64_t>(ids.data()[i]);
+    if (id < 0 || id >= windlass::kNoToken) refuse(i);
+    tokens[i] = static_cast<Token>(id);
+  }
+  return tokens;
+}
+
+std::vector<Token> tokens_of(nb::handle ids) {
+  Ids<std::int32_t> narrow;
+  if (nb::try_cast(ids, narrow, false)) return from_array(narrow);
+  Ids<std::int64_t> wide;
+  if (nb::try_cast(ids, wide, false)) return from_array(wide);
+  std::vector<Token> tokens;
+  for (const nb::handle item : ids) {
+    std::int64_t id = 0;
+    if (!nb::try_cast(item, id, false) || id < 0 || id >= windlass::kNoToken) refuse(tokens.size());
+    tokens.push_back(static_cast<Token>(id));
+  }
+  return tokens;
+}
+
+template <class Value>
+void take(const nb::dict& values, const char* name, Value& value) {
+  value = nb::cast<Value>(values[name]);
+}
+
+Options options_of(const nb::dict& values) {
+  Options options;
+  options.mode = static_cast<windlass::Mode>(nb::cast<int>(values["cache_mode"]));
+  take(values, "cache_size", options.cache_size);
+  take(values, "copy_length", options.copy_length);
+  take(values, "match_length", options.match_length);
+  take(values, "turbo_match_length", options.turbo_match_length);
+  take(values, "min_match_length", options.min_match_length);
+  take(values, "cell_max_size", options.cell_max_size);
+  take(values, "voc_size", options.voc_size);
+  take(values, "max_seq_len", options.max_seq_len);
+  take(values, "eos_token_id", options.eos_token_id);
+  take(values, "top_k", options.top_k);
+  take(values, "threshold", options.threshold);
+  take(values, "decay", options.decay);
+  take(values, "is_hybrid", options.is_hybrid);
+  take(values, "target_parallelism", options.target_parallelism);
+  take(values, "top_k_in_cell", options.top_k_in_cell);
+  take(values, "token_paths_top_k", options.token_paths_top_k);
+  take(values, "start_freq", options.start_freq);
+  take(values, "num_threads", options.num_threads);
+  take(values, "global_cache_switch", options.global_cache_switch);
+  take(values, "ignore_prompt", options.ignore_prompt);
+  take(values, "min_gain", options.min_gain);
+  return options;
+}
+
+nb::tuple counts_of(const Counts& counts) {
+  return nb::make_tuple(counts.num_iters, counts.hit_iters, counts.hit_len, counts.lookahead_len);
+}
+
+std::vector<std::pair<std::vector<Token>, std::vector<float>>> propose(Cache& cache, const std::vector<std::string>& ids,
+                                                                       const std::vector<int>& most, float min_gain) {
+  if (ids.size() != most.size()) throw nb::value_error("propose needs one limit for each request.");
+  std::vector<Draft> drafts;
+  {
+    const nb::gil_scoped_release free;
+    drafts = cache.propose(ids, most, min_gain);
+  }
+  std::vector<std::pair<std::vector<Token>, std::vector<float>>> rows;
+  rows.reserve(drafts.size());
+  for (Draft& draft : drafts) rows.emplace_back(std::move(draft.tokens), std::move(draft.probabilities));
+  return rows;
+}
+
+void accept(Cache& cache, const std::vector<std::string>& ids, const nb::list& rows) {
+  if (ids.size() != rows.size()) throw nb::value_error("accept needs one list of tokens for each request.");
+  std::vector<std::vector<Token>> tokens;
+  tokens.reserve(ids.size());
+  for (const nb::handle row : rows) tokens.push_back(tokens_of(row));
+  const nb::gil_scoped_release free;
+  cache.accept(ids, tokens);
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+  nb::class_<Cache>(module, "Core")
+      .def("__init__", [](Cache* self, const nb::dict& options) { new (self) Cache(options_of(options)); })
+      .def("begin",
+           [](Cache& cache, const std::string& id, nb::handle prompt) {
+             const std::vector<Token> tokens = tokens_of(prompt);
+             const nb::gil_scoped_release free;
+             cache.begin(id, tokens);
+           })
+      .def("propose", &propose)
+      .def("accept", &accept)
+      .def("finish", &Cache::finish, nb::call_guard<nb::gil_scoped_release>())
+      .def("teach",
+           [](Cache& cache, nb::handle prompt, nb::handle output) {
+             const std::vector<Token> asked = tokens_of(prompt);
+             const std::vector<Token> answered = tokens_of(output);
+             const nb::gil_scoped_release free;
+             cache.teach(asked, answered);
+           })
+      .def("knows", &Cache::knows)
+      .def("counts", [](const Cache& cache, const std::string& id) { return counts_of(cache.counts(id)); })
+      .def("totals", [](const Cache& cache) { return counts_of(cache.totals()); })
+      .def_prop_ro("requests_seen", &Cache::requests_seen)
+      .def_prop_ro("active", &Cache::active)
+      .def_prop_ro("entries", &Cache::entries)
+      .def_prop_ro("bytes", &Cache::bytes)
+      .def("save", &Cache::save, nb::call_guard<nb::gil_scoped_release>())
+      .def("load", &Cache::load, nb::call_guard<nb::gil_scoped_release>());
+}

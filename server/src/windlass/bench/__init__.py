@@ -1,0 +1,1 @@
+"""Measurements that a user can repeat: `windlass bench`. Nothing here is imported by serving."""
