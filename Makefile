@@ -48,14 +48,16 @@ images: sync ## build the project's images and print their tags
 	@$(BED) images
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-e2e test-tiny test-chat-page test-ray
+.PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray
 test: check test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q tests/apiserver -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster
-	@$(ENGINE_TESTS) tests/engine
+	@$(ENGINE_TESTS) -m 'not long' tests/engine
+test-long: sync ## what the gate leaves out of the tests in the serving image
+	@$(ENGINE_TESTS) -m long tests/engine
 test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@$(ENGINE_TESTS) tests/engine/run_chat_page.py
@@ -64,7 +66,7 @@ test-tiny: sync ## every tiny model in vLLM
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
-	@$(ENGINE_TESTS) tests/engine tests/kind
+	@WINDLASS_FUZZ_S=20 $(ENGINE_TESTS) -m 'not long' tests/engine tests/kind
 
 ##@ Break
 .PHONY: crash-license fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead

@@ -18,6 +18,7 @@ def main(model: str, method: str, dtype: str = "float16", head: str = "1") -> di
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_ALLOW_QUANT_LM_HEAD": head,
+        "TORCHDYNAMO_DISABLE": "1",  # log-probabilities are compiled at first use, and the image has no compiler
     }
     import torch
     from vllm import LLM, SamplingParams

@@ -3,6 +3,7 @@
 import re
 
 import httpx
+import pytest
 
 ASK = {
     "messages": [{"role": "user", "content": "What does os.path.join do?"}],
@@ -23,6 +24,7 @@ def counter(address, name):
     return float(found[1]) if found else 0.0
 
 
+@pytest.mark.long
 def test_draft_model_of_older_start_commands(engine):
     """The model drafts for itself here, so every draft is right: what is measured is that it drafts at all."""
     words = ("--speculative-model", "/data/model", "--num-speculative-tokens", "3", "--conservative-dry-run")

@@ -105,6 +105,7 @@ def test_they_serve_and_a_dead_follower_ends_the_head(pair: tuple[Member, Member
     assert "member 1 of 2 closed its connection without a word" in head.engine.log(head.name)
 
 
+@pytest.mark.long
 def test_a_dead_head_ends_the_follower(pair: tuple[Member, Member]) -> None:
     """The follower does not wait for work that nobody sends."""
     head, follower = pair
@@ -114,6 +115,7 @@ def test_a_dead_head_ends_the_follower(pair: tuple[Member, Member]) -> None:
     assert f"the head {HEAD} closed its connection without a word" in follower.engine.log(follower.name)
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_told_by_both(pair: tuple[Member, Member]) -> None:
     """As when the follower's memory is too small: it says what, the head says who."""
     head, follower = pair

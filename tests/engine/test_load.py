@@ -27,6 +27,7 @@ def test_books_agree_and_nothing_is_left(engine, address):
     assert last["most_waiting"] > 0, "the queue was never used"
 
 
+@pytest.mark.long
 def test_more_than_there_is_room_for(engine, address):
     """429 with Retry-After for some, whole answers for all others, and nothing is left."""
     report = engine.load(address, "--clients", "160", "--requests", "160", "--short", "--warm-ups", "1", "--refusals")

@@ -77,6 +77,7 @@ def test_a_merged_adapter_answers_the_same(engine, models, by_name):
         assert answers(url, "model") == answers(url, "poet") == by_name["poet"]
 
 
+@pytest.mark.long
 def test_a_model_directory_that_is_an_adapter(engine, models, by_name):
     """The model's name, and no name at all, mean the adapter; the base keeps a name of its own."""
     with engine.serving(*RUN, "/models/adapter", mounts={models: "/models:ro"}, MODEL_ID="mine") as url:
@@ -102,6 +103,7 @@ def test_we_refuse_what_the_engine_refuses(engine):
     assert found["engine ranks"] == found["our ranks"]
 
 
+@pytest.mark.long
 def test_merges_are_what_torch_computes(engine, tmp_path):
     """Of one safetensors file, of shards, of torch's own format, and in float32."""
     kinds = ("gqa", "sharded", "bin", "fp32")

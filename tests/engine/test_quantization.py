@@ -54,6 +54,7 @@ def test_precision_falls_in_the_order_of_the_bits(loaded):
     assert 0 < int8 < 0.1 < nf4 < 1
 
 
+@pytest.mark.long
 def test_an_untied_head_is_int8_and_can_be_left_alone(engine, tiny):
     found = engine.result(SCRIPT, "/models/untied", "ifq_nf4", mounts={tiny: "/models:ro"})
     assert found["layers"]["lm_head"]["bits"] == 8
@@ -61,6 +62,7 @@ def test_an_untied_head_is_int8_and_can_be_left_alone(engine, tiny):
     assert "lm_head" not in left["layers"]
 
 
+@pytest.mark.long
 def test_a_bin_checkpoint_is_quantized_as_well(engine, tiny):
     assert engine.result(SCRIPT, "/models/bin", "ifq_nf4", mounts={tiny: "/models:ro"})["layers"]
 

@@ -60,6 +60,7 @@ def test_the_limit_is_for_each_worker(address):
     assert httpx.get(f"{address}/windlass/facts").json()["limits"]["concurrency"] == 6
 
 
+@pytest.mark.long
 def test_one_engine_lost_ends_the_container_with_a_sentence(engine):
     """Half a server would be half as fast in silence: the pod restarts instead, and says why."""
     with engine.serving("windlass", "run", *FLAGS.split()) as url:
