@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_deepspeed.errors import ModelError
+from windlass.startup.model_json import read_json
 
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "model_max_length")
 DTYPES = ("float16", "bfloat16", "float32")
-NAMES_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +24,8 @@ class ModelFiles:
 def read(path: str) -> ModelFiles:
     """The facts; ModelError when it is no model."""
     directory = Path(path)
-    config = _read_json(directory / "config.json", required=True)
-    ours = _read_json(directory / "ti_model_config.json", required=False)
+    config = read_json(directory / "config.json", flag="--model-path")
+    ours = read_json(directory / "ti_model_config.json")
     inner = config.get("text_config")
     facts = config | inner if isinstance(inner, dict) else config
     lengths = (facts.get(key) for key in LENGTH_KEYS)
@@ -43,27 +40,3 @@ def read(path: str) -> ModelFiles:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _read_json(path: Path, *, required: bool) -> dict[str, object]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if required:
-            raise ModelError(_missing(path.parent)) from None
-        return {}
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read as user {os.getuid()}: {error.strerror}; check the volume") from error
-    except ValueError as error:
-        raise ModelError(f"{path} is broken: {error}; copy the model again") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} is broken: it holds no JSON object; copy the model again")
-    return content
-
-
-def _missing(directory: Path) -> str:
-    if not directory.is_dir():
-        return f"model directory {directory} is not there; mount the model, or name its directory with --model-path"
-    names = sorted(entry.name for entry in directory.iterdir())
-    shown = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
-    return f"model directory {directory} has no config.json; it has: {shown or 'nothing'}; check the model's path"

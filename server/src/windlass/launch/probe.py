@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -15,14 +14,13 @@ from windlass_sizing.facts import from_config
 
 from windlass.adapters import read
 from windlass.adapters.model import Asked
-from windlass.errors import ModelError
 from windlass.launch.model import FROM_FILE, Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
+from windlass.startup.model_json import read_json
 
 ENGINE_VARIABLE = "WINDLASS_ENGINE"
 ENGINES = ("cpu", "cuda")
-NAMES_SHOWN = 8
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_new_tokens")
 """What the engine takes from config.json, beside the stop tokens, when there is no generation_config.json."""
 
@@ -33,7 +31,7 @@ def look(asked: Asked) -> ModelFiles:
     if base == asked.model:
         return replace(model_files(base), adapters=adapters)
     files = model_files(base)
-    ours = _read_json(Path(asked.model) / FROM_FILE, required=False)
+    ours = read_json(Path(asked.model) / FROM_FILE)
     return replace(
         files,
         path=asked.model,
@@ -48,8 +46,8 @@ def look(asked: Asked) -> ModelFiles:
 def model_files(path: str) -> ModelFiles:
     """What the directory says of itself; ModelError when it is no model."""
     directory = Path(path)
-    config = _read_json(directory / "config.json", required=True)
-    ours = _read_json(directory / FROM_FILE, required=False)
+    config = read_json(directory / "config.json", flag="--model")
+    ours = read_json(directory / FROM_FILE)
     known = ModelFiles(
         path,
         model_type=str(config.get("model_type", "")),
@@ -86,11 +84,11 @@ def _architecture(config: dict[str, object]) -> str:
 
 def _has_chat_template(directory: Path) -> bool:
     beside = any((directory / name).is_file() for name in ("chat_template.jinja", "chat_template.json"))
-    return beside or bool(_read_json(directory / "tokenizer_config.json", required=False).get("chat_template"))
+    return beside or bool(read_json(directory / "tokenizer_config.json").get("chat_template"))
 
 
 def _generation(directory: Path, config: dict[str, object]) -> dict[str, object]:
-    said = _read_json(directory / "generation_config.json", required=False)
+    said = read_json(directory / "generation_config.json")
     return said or {name: config[name] for name in (EOS, *SAMPLING) if config.get(name) is not None}
 
 
@@ -121,27 +119,3 @@ def engine_version(distribution: str = "vllm") -> str:
         return importlib.metadata.version(distribution).partition("+")[0]
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def _read_json(path: Path, *, required: bool) -> dict[str, object]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if required:
-            raise ModelError(_missing(path.parent)) from None
-        return {}
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read as user {os.getuid()}: {error.strerror}; check the volume") from error
-    except ValueError as error:
-        raise ModelError(f"{path} is broken: {error}; copy the model again") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path} is broken: it holds no JSON object; copy the model again")
-    return content
-
-
-def _missing(directory: Path) -> str:
-    if not directory.is_dir():
-        return f"model directory {directory} is not there; mount the model, or name its directory with --model"
-    names = sorted(entry.name for entry in directory.iterdir())
-    shown = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
-    return f"model directory {directory} has no config.json; it has: {shown or 'nothing'}; check the model's path"

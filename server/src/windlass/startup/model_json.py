@@ -1,0 +1,41 @@
+"""Reads the small JSON files of a model directory, for both serving images: what is missing or broken is a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from windlass.errors import ModelError
+
+NAMES_SHOWN = 8
+
+
+def read_json(path: Path, *, flag: str = "") -> dict[str, object]:
+    """The object in a file; ModelError when it is broken.
+
+    A missing file is empty, unless `flag` is given: then it is the file that makes the directory a model, and the flag
+    is what names the directory.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if flag:
+            raise ModelError(_missing(path, flag)) from None
+        return {}
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read as user {os.getuid()}: {error.strerror}; check the volume") from error
+    except ValueError as error:
+        raise ModelError(f"{path} is broken: {error}; copy the model again") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{path} is broken: it holds no JSON object; copy the model again")
+    return content
+
+
+def _missing(path: Path, flag: str) -> str:
+    directory = path.parent
+    if not directory.is_dir():
+        return f"model directory {directory} is not there; mount the model, or name its directory with {flag}"
+    names = sorted(entry.name for entry in directory.iterdir())
+    shown = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
+    return f"model directory {directory} has no {path.name}; it has: {shown or 'nothing'}; check the model's path"
