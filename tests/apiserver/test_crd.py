@@ -32,33 +32,79 @@ def test_a_minimal_service_is_accepted_and_completed_with_defaults(apiserver, na
     assert spec == {
         "model": {"id": "Qwen2-7B-Instruct", "source": PVC},
         "image": {"family": "vllm", "version": "", "repository": "", "pullPolicy": "IfNotPresent"},
+        "deployment": {"mode": "Auto", "group": "Auto", "rollout": "Auto", "maxRestarts": 5, "drainSeconds": 60},
         "replicas": 1,
-        "engine": {"gpuMemoryUtilizationPercent": 90, "enforceEager": False},
+        "suspend": False,
+        "engine": {
+            "lookahead": {"enabled": False},
+            "gpuMemoryUtilizationPercent": 90,
+            "enforceEager": False,
+            "workers": 1,
+            "schedulerSteps": 1,
+            "kvCacheDtype": "auto",
+            "trustRemoteCode": True,
+            "convTemplate": "",
+            "memoryCache": True,
+        },
+        "expose": {"apiKeysSecret": "", "timeoutSeconds": 3600},
         "license": {"required": True},
+        "cache": {"pvc": ""},
+        "scheduling": {"priorityClassName": "", "topologySpread": "None"},
     }
 
 
 def test_a_full_service_is_accepted_as_it_is_written(apiserver, namespace):
     """No field of the models is pruned."""
     service = a_service(
+        model={
+            "id": "Qwen2-7B-Instruct",
+            "source": PVC,
+            "download": {
+                "hub": "modelscope", "name": "qwen/Qwen2-7B-Instruct", "revision": "master",
+                "endpoint": "https://hub.example", "tokenSecret": {"name": "hub", "key": "token"},
+                "include": ["*.safetensors"], "exclude": ["*.bin"], "connections": 4,
+            },
+            "adapters": [{"name": "sql", "path": "lora/sql", "merge": False}],
+        },
         image={"family": "vllm", "version": "0.1", "repository": "r.example/windlass/server", "pullPolicy": "Never",
                "pullSecrets": [{"name": "registry"}]},
+        deployment={"mode": "Distributed", "nodes": 2, "group": "Ray", "rollout": "Surge", "maxRestarts": 3,
+                    "drainSeconds": 10},
         replicas=2,
-        resources={"gpuType": "L20", "gpus": 2, "cpu": 4, "memory": "64Gi", "resourceGroup": "team-a"},
-        engine={"quantization": "ifq_nf4", "maxModelLen": 2048, "dtype": "float16", "gpuMemoryUtilizationPercent": 95,
-                "enforceEager": True, "tensorParallelSize": 2},
+        suspend=True,
+        resources={"gpuType": "L20", "gpus": 2, "cpu": 4, "memory": "64Gi", "sharedMemory": "2Gi",
+                   "resourceGroup": "team-a"},
+        engine={"quantization": "ifq_nf4", "lookahead": {"enabled": True, "speculativeTokens": 6},
+                "maxModelLen": 2048, "dtype": "float16", "gpuMemoryUtilizationPercent": 95,
+                "enforceEager": True, "tensorParallelSize": 2, "pipelineParallelSize": 1, "workers": 1,
+                "maxConcurrency": 64, "maxNumSeqs": 32, "maxNumBatchedTokens": 4096, "schedulerSteps": 1,
+                "prefixCaching": True, "kvCacheDtype": "fp8", "trustRemoteCode": False, "convTemplate": "qwen",
+                "seed": 1, "memoryCache": False},
         command=["run"],
         args=["--seed", "1"],
-        env=[{"name": "SEED", "value": "1"}],
+        env=[{"name": "SEED", "value": "1"},
+             {"name": "TOKEN", "value": "", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}],
+        expose={
+            "apiKeysSecret": "keys", "timeoutSeconds": 600,
+            "ingress": {"host": "a.example", "className": "nginx", "tlsSecret": "tls", "annotations": {"a": "b"}},
+            "gateway": {"parentRefs": [{"name": "public", "namespace": "gateways", "sectionName": "https"}],
+                        "hostnames": ["a.example"]},
+        },
         license={"required": False, "addresses": ["http://licenses.example:10080"]},
+        cache={"pvc": "", "sizeLimit": "20Gi"},
+        scheduling={"nodeSelector": {"pool": "llm"}, "priorityClassName": "serving", "topologySpread": "Zone",
+                    "tolerations": [{"key": "team", "operator": "Exists", "value": "", "effect": "NoSchedule"}]},
+        podTemplate={"labels": {"a": "b"}, "annotations": {"c": "d"},
+                     "spec": {"runtimeClassName": "nvidia", "dnsConfig": {"searches": ["x"]}}},
     )  # fmt: skip
     apiserver.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(service))
     assert apiserver.get("llm", "qwen2-7b", "-n", namespace)["spec"] == service["spec"]
 
 
 BAD = {
-    "no source": (from_source(), "needs exactly one of pvc, nfs, hostPath"),
-    "two sources": (from_source(pvc={"claimName": "a"}, hostPath={"path": "/a"}), "exactly one of pvc, nfs, hostPath"),
+    "no source": (from_source(), "needs exactly one of pvc, cfs, nfs, gooseFSx, hostPath"),
+    "two sources": (from_source(pvc={"claimName": "a"}, hostPath={"path": "/a"}),
+        "exactly one of pvc, cfs, nfs, gooseFSx, hostPath"),
     "no model id": (a_service(model={"source": PVC}), "spec.model.id: Required value"),
     "no spec": ({**a_service(), "spec": None}, "spec: Required value"),
     "model id with spaces": (a_service(model={"id": "a b", "source": PVC}), "spec.model.id must begin with a letter"),
@@ -77,6 +123,57 @@ BAD = {
     "too many gpus": (a_service(resources={"gpus": 1025}), "should be less than or equal to 1024"),
     "gpus as text": (a_service(resources={"gpus": "two"}), "must be of type integer"),
     "memory that is no quantity": (a_service(resources={"memory": "lots"}), "spec.resources.memory"),
+    "two steps with lookahead": (a_service(engine={"lookahead": {"enabled": True}, "schedulerSteps": 8}),
+        "spec.engine.lookahead does not go with schedulerSteps above 1"),
+    "drafts as long as the context": (
+        a_service(engine={"lookahead": {"enabled": True, "speculativeTokens": 8}, "maxModelLen": 8}),
+        "speculativeTokens must be smaller than spec.engine.maxModelLen"),
+    "fp8 on a GPTQ checkpoint": (
+        a_service(engine={"quantization": "fp8"}, model={"id": "Qwen-7B-Chat-GPTQ-Int4", "source": PVC}),
+        "names a checkpoint that is already quantized (GPTQ or AWQ)"),
+    "a group without cards": (a_service(deployment={"mode": "Distributed"}, resources={"gpus": 0}),
+        "spreads a replica's GPUs over nodes"),
+    "one node of two": (a_service(deployment={"mode": "Standard", "nodes": 2}), "Standard uses one node a replica"),
+    "cards that nodes cannot share": (a_service(deployment={"nodes": 2}, resources={"gpus": 3}),
+        "make it a multiple of the number of nodes"),
+    "cards that ranks cannot share": (a_service(engine={"tensorParallelSize": 2}, resources={"gpus": 3}),
+        "must be a multiple of spec.engine.tensorParallelSize"),
+    "a group with a command": (a_service(deployment={"mode": "Distributed"}, command=["sh"]),
+        "Distributed needs Windlass's own start command"),
+    "a group with workers": (a_service(deployment={"mode": "Distributed"}, engine={"workers": 2}),
+        "workers above 1 does not go with"),
+    "an adapter twice": (
+        a_service(model={"id": "m", "source": PVC,
+                         "adapters": [{"name": "a", "path": "x"}, {"name": "a", "path": "y"}]}),
+        "spec.model.adapters: each name may be used once"),
+    "an adapter named as the model": (
+        a_service(model={"id": "m", "source": PVC, "adapters": [{"name": "m", "path": "x"}]}),
+        "must not have the model's own id"),
+    "two merged adapters": (
+        a_service(model={"id": "m", "source": PVC, "adapters": [{"name": "a", "path": "x", "merge": True},
+                                                                {"name": "b", "path": "y", "merge": True}]}),
+        "only one adapter can be merged"),
+    "deepspeed with lookahead": (a_service(image={"family": "deepspeed"}, engine={"lookahead": {"enabled": True}}),
+        "spec.image.family deepspeed has neither lookahead"),
+    "keys for deepspeed": (a_service(image={"family": "deepspeed"}, expose={"apiKeysSecret": "keys"}),
+        "spec.expose.apiKeysSecret is read by family vllm"),
+    "a download into the volume's root": (
+        a_service(model={"id": "m", "source": {"pvc": {"claimName": "c"}},
+                         "download": {"hub": "modelscope", "name": "a/b"}}),
+        "spec.model.download needs a directory of its own"),
+    "a hub's name that goes up": (
+        a_service(model={"id": "m", "source": PVC, "download": {"hub": "modelscope", "name": "../b"}}),
+        "is OWNER/NAME as the hub writes it"),
+    "an endpoint with a password": (
+        a_service(model={"id": "m", "source": PVC,
+                         "download": {"hub": "modelscope", "name": "a/b", "endpoint": "https://u:p@hub.example"}}),
+        "spec.model.download.endpoint"),
+    "a variable from two places": (
+        a_service(env=[{"name": "A", "value": "1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]),
+        "either value or valueFrom"),
+    "a variable from nowhere": (a_service(env=[{"name": "A", "valueFrom": {}}]), "exactly one of secretKeyRef"),
+    "a host with a path": (a_service(expose={"ingress": {"host": "a.example/x"}}), "a host is a DNS name"),
+    "no gateway": (a_service(expose={"gateway": {"parentRefs": []}}), "spec.expose.gateway.parentRefs"),
     "utilization above the card": (a_service(engine={"gpuMemoryUtilizationPercent": 120}), "less than or equal to 99"),
     "context of zero": (a_service(engine={"maxModelLen": 0}), "should be greater than or equal to 1"),
     "unknown dtype": (a_service(engine={"dtype": "int8"}), 'supported values: "auto", "float16", "bfloat16"'),
@@ -129,7 +226,7 @@ def test_the_status_is_a_subresource_of_its_own(apiserver, namespace):
     assert header.split() == ["NAME", "MODEL", "READY", "STATUS", "GPUS", "TP", "AGE"]
     assert row.split()[:6] == ["qwen2-7b", "Qwen2-7B-Instruct", "0/1", "Starting", "4", "4"]
     wide = apiserver.kubectl("get", "llm", "-n", namespace, "-o", "wide").stdout
-    assert wide.splitlines()[0].split()[7:] == ["CONTEXT", "ADDRESS", "MESSAGE"]
+    assert wide.splitlines()[0].split()[7:] == ["CONTEXT", "QUANT", "ADDRESS", "MESSAGE"]
     assert "the engine loads" in wide
 
 

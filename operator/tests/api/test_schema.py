@@ -46,7 +46,9 @@ def test_a_field_is_described_bounded_and_plain(path, node):
 @pytest.mark.parametrize(("path", "node"), ALL.items(), ids=ALL.keys())
 def test_a_node_is_structural(path, node):
     """Kubernetes knows none of these words in a structural schema."""
-    assert not {"$ref", "$defs", "title", "additionalProperties", "const", "allOf", "oneOf"} & node.keys()
+    assert not {"$ref", "$defs", "title", "const", "allOf", "oneOf"} & node.keys()
+    assert node.get("additionalProperties", {}) is not False
+    assert "additionalProperties" not in node or node["maxProperties"] > 0
     assert "anyOf" not in node or node.get("x-kubernetes-int-or-string")
     assert node.get("default", "") is not None
 

@@ -40,10 +40,23 @@ AbsolutePath = Annotated[
 ]
 
 
+_LABEL_VALUE = {"type": "string", "maxLength": 1024}
+StringMap = Annotated[
+    dict[str, str], WithJsonSchema({"type": "object", "maxProperties": 32, "additionalProperties": _LABEL_VALUE})
+]
+
+
 class ApiModel(BaseModel):
     """What all parts of the resource share: camelCase outside, frozen inside, unknown fields left alone."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
+
+
+class SecretKey(ApiModel):
+    """One key of a Secret or ConfigMap in the service's namespace."""
+
+    name: str = Field(min_length=1, max_length=253, description="name is the object in the service's namespace.")
+    key: str = Field("token", min_length=1, max_length=253, description="key is the entry inside it.")
 
 
 def list_map(key: str) -> dict[str, Any]:

@@ -43,8 +43,9 @@ NAME_RULES = (
 
 SOURCE_RULES = (
     Rule(
-        "[has(self.pvc), has(self.nfs), has(self.hostPath)].filter(x, x).size() == 1",
-        "spec.model.source needs exactly one of pvc, nfs, hostPath",
+        "[has(self.pvc), has(self.cfs), has(self.nfs), has(self.gooseFSx), has(self.hostPath)]"
+        ".filter(x, x).size() == 1",
+        "spec.model.source needs exactly one of pvc, cfs, nfs, gooseFSx, hostPath",
     ),
 )
 
@@ -76,5 +77,124 @@ ENGINE_RULES = (
     Rule(
         "!has(self.quantization) || self.quantization != 'ifq_nf4' || !has(self.dtype) || self.dtype == 'float16'",
         "spec.engine.quantization ifq_nf4 runs in float16 only: leave spec.engine.dtype out or set it to float16",
+    ),
+    Rule(
+        "!has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled"
+        " || !has(self.schedulerSteps) || self.schedulerSteps == 1",
+        "spec.engine.lookahead does not go with schedulerSteps above 1: leave it out, or switch lookahead off",
+    ),
+    Rule(
+        "!has(self.lookahead) || !has(self.lookahead.speculativeTokens) || !has(self.maxModelLen)"
+        " || self.lookahead.speculativeTokens < self.maxModelLen",
+        "spec.engine.lookahead.speculativeTokens must be smaller than spec.engine.maxModelLen",
+    ),
+)
+
+HUB_NAME_RULES = (
+    Rule(
+        "self.matches('^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?$') && !self.contains('..')",
+        "spec.model.download.name is OWNER/NAME as the hub writes it, for example qwen/Qwen2-7B-Instruct",
+    ),
+)
+
+ADAPTER_NAME_RULES = (
+    Rule(
+        "self.matches('^[A-Za-z0-9][A-Za-z0-9._:@+-]*$')",
+        "spec.model.adapters.name must begin with a letter or digit and hold only letters, digits and . _ : @ + -",
+    ),
+)
+
+ADAPTER_RULES = (
+    Rule(
+        "!has(self.adapters) || self.adapters.all(a, self.adapters.exists_one(b, b.name == a.name))",
+        "spec.model.adapters: each name may be used once; clients choose an adapter by it",
+    ),
+    Rule(
+        "!has(self.adapters) || self.adapters.all(a, a.name != self.id)",
+        "spec.model.adapters: an adapter must not have the model's own id as its name",
+    ),
+    Rule(
+        "!has(self.adapters) || self.adapters.filter(a, a.merge).size() <= 1",
+        "spec.model.adapters: only one adapter can be merged into the weights",
+    ),
+)
+
+HOST_RULES = (
+    Rule(
+        "self.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
+        "a host is a DNS name in lower-case letters, for example llm.example.com",
+    ),
+)
+
+GATEWAY_RULES = (
+    Rule(
+        "self.all(a, self.exists_one(b, b == a))",
+        "spec.expose.gateway.parentRefs: each Gateway may be named once",
+    ),
+)
+
+ENV_RULES = (
+    Rule(
+        "!has(self.valueFrom) || self.value == ''",
+        "spec.env: give a variable either value or valueFrom",
+    ),
+    Rule(
+        "!has(self.valueFrom) || [has(self.valueFrom.secretKeyRef), has(self.valueFrom.configMapKeyRef)]"
+        ".filter(x, x).size() == 1",
+        "spec.env.valueFrom needs exactly one of secretKeyRef, configMapKeyRef",
+    ),
+)
+
+_ONLINE = "['fp8', 'ifq', 'ifq_nf4', 'smoothquant']"
+SPEC_RULES = (
+    Rule(
+        "self.deployment.mode != 'Distributed' || !has(self.resources.gpus) || self.resources.gpus > 1",
+        "spec.deployment.mode Distributed spreads a replica's GPUs over nodes: leave spec.resources.gpus out, or ask "
+        "for at least 2",
+    ),
+    Rule(
+        "self.deployment.mode != 'Standard' || !has(self.deployment.nodes) || self.deployment.nodes == 1",
+        "spec.deployment.mode Standard uses one node a replica: leave spec.deployment.nodes out, or set mode "
+        "Distributed",
+    ),
+    Rule(
+        "!has(self.deployment.nodes) || !has(self.resources.gpus)"
+        " || (self.resources.gpus >= self.deployment.nodes && self.resources.gpus % self.deployment.nodes == 0)",
+        "spec.resources.gpus is shared evenly by spec.deployment.nodes: make it a multiple of the number of nodes",
+    ),
+    Rule(
+        "!has(self.engine.tensorParallelSize) || !has(self.resources.gpus) || self.resources.gpus == 0"
+        " || self.resources.gpus % self.engine.tensorParallelSize == 0",
+        "spec.resources.gpus must be a multiple of spec.engine.tensorParallelSize",
+    ),
+    Rule(
+        "self.deployment.mode != 'Distributed' || !has(self.command) || self.command.size() == 0"
+        " || self.command[0] == 'run'",
+        "spec.deployment.mode Distributed needs Windlass's own start command: leave spec.command out or begin it "
+        "with run",
+    ),
+    Rule(
+        "!has(self.engine.quantization) || !(self.engine.quantization in " + _ONLINE + ")"
+        " || !self.model.id.matches('(?i)(^|[-_./])(gptq|awq)($|[-_./0-9])')",
+        "spec.model.id names a checkpoint that is already quantized (GPTQ or AWQ): leave spec.engine.quantization out, "
+        "or serve the unquantized checkpoint",
+    ),
+    Rule(
+        "self.image.family != 'deepspeed' || (!self.engine.lookahead.enabled && !has(self.engine.quantization)"
+        " && self.deployment.mode != 'Distributed' && (!has(self.model.adapters) || self.model.adapters.size() == 0))",
+        "spec.image.family deepspeed has neither lookahead, quantization, adapters nor Distributed mode: leave them "
+        "out, or use family vllm",
+    ),
+    Rule(
+        "self.image.family != 'deepspeed' || self.expose.apiKeysSecret == ''",
+        "spec.expose.apiKeysSecret is read by family vllm: for deepspeed set OPENAI_API_KEYS in spec.env from a Secret",
+    ),
+    Rule(
+        "self.deployment.mode != 'Distributed' || self.engine.workers == 1",
+        "spec.engine.workers above 1 does not go with spec.deployment.mode Distributed: raise spec.replicas instead",
+    ),
+    Rule(
+        "!has(self.model.download) || !has(self.model.source.pvc) || self.model.source.pvc.path != ''",
+        "spec.model.download needs a directory of its own: set spec.model.source.pvc.path",
     ),
 )

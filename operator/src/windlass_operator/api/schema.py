@@ -44,6 +44,7 @@ COLUMNS = (
     ("TP", "integer", ".status.plan.tp", False),
     ("Age", "date", ".metadata.creationTimestamp", False),
     ("Context", "integer", ".status.plan.maxModelLen", True),
+    ("Quant", "string", ".status.plan.quantization", True),
     ("Address", "string", ".status.addresses[0].url", True),
     ("Message", "string", f"{READY}.message", True),
 )
@@ -156,6 +157,8 @@ def _enum_of_const(node: Schema, _: Schema) -> Schema:
 
 def _plain_words(node: Schema, _: Schema) -> Schema:
     dropped = {*UNSTRUCTURAL, *(("default",) if node.get("default", "") is None else ())}
+    if isinstance(node.get("additionalProperties"), dict):  # a map keeps what its values are
+        dropped.discard("additionalProperties")
     return {key: value for key, value in node.items() if key not in dropped}
 
 

@@ -36,6 +36,55 @@ class Condition(ApiModel):
     )
 
 
+class CardBudget(ApiModel):
+    """The memory of one GPU, as planned."""
+
+    weights_gib: str | None = Field(None, alias="weightsGiB", max_length=32, description="weightsGiB is the weights.")
+    kv_gib: str | None = Field(None, alias="kvGiB", max_length=32, description="kvGiB is the cache of one context.")
+    overhead_gib: str | None = Field(
+        None, alias="overheadGiB", max_length=32, description="overheadGiB is what the engine itself takes."
+    )
+    required_gib: str | None = Field(
+        None, alias="requiredGiB", max_length=32, description="requiredGiB is what the GPU must have."
+    )
+    have_gib: str | None = Field(None, alias="haveGiB", max_length=32, description="haveGiB is what the GPU has.")
+
+
+class Measured(ApiModel):
+    """What the running engine says of its memory, beside what was planned."""
+
+    weights_gib: str | None = Field(
+        None, alias="weightsGiB", max_length=32, description="weightsGiB is the weights as loaded, on one GPU."
+    )
+    kv_gib: str | None = Field(
+        None, alias="kvGiB", max_length=32, description="kvGiB is the memory of the KV cache, on one GPU."
+    )
+    kv_tokens: int | None = Field(
+        None, ge=0, le=2**62, json_schema_extra=INT64, description="kvTokens is how many tokens the KV cache holds."
+    )
+    peak_gib: str | None = Field(
+        None, alias="peakGiB", max_length=32, description="peakGiB is the most that the engine has taken on one GPU."
+    )
+    pod: str | None = Field(None, max_length=253, description="pod is the pod that was asked.")
+
+
+class DownloadStatus(ApiModel):
+    """How far the download is."""
+
+    bytes_done: int | None = Field(
+        None, ge=0, le=2**62, json_schema_extra=INT64, description="bytesDone is what lies on the volume."
+    )
+    bytes_total: int | None = Field(
+        None, ge=0, le=2**62, json_schema_extra=INT64, description="bytesTotal is the size of all files to fetch."
+    )
+    bytes_per_second: int | None = Field(
+        None, ge=0, le=2**62, json_schema_extra=INT64, description="bytesPerSecond is the present speed."
+    )
+    remaining_seconds: int | None = Field(
+        None, ge=0, le=COUNT_MAX, description="remainingSeconds is how long it will take; left out while unknown."
+    )
+
+
 class PlanStatus(ApiModel):
     """What was decided before any GPU was taken, and why."""
 
@@ -46,6 +95,15 @@ class PlanStatus(ApiModel):
     gpu_type: str | None = Field(None, max_length=63, description="gpuType is the chosen GPU.")
     max_model_len: int | None = Field(None, ge=0, le=16777216, description="maxModelLen is the context in tokens.")
     dtype: str | None = Field(None, max_length=32, description="dtype is the number format that is served.")
+    quantization: str | None = Field(None, max_length=64, description="quantization is the method that is served.")
+    group: str | None = Field(
+        None, max_length=16, description="group is what joins the nodes of a replica: Ray or Native."
+    )
+    rollout: str | None = Field(
+        None, max_length=16, description="rollout is how pods are replaced: Surge or Replace, by the free GPUs."
+    )
+    per_gpu: CardBudget | None = Field(None, alias="perGPU", description="perGPU is the memory of one GPU.")
+    measured: Measured | None = Field(None, description="measured is what the running engine says of its memory.")
     weights_gib: str | None = Field(
         None, alias="weightsGiB", max_length=32, description="weightsGiB is the size of the weights as served."
     )
@@ -99,7 +157,7 @@ class FailureStatus(ApiModel):
 class Address(ApiModel):
     """A place where the service answers."""
 
-    name: str = Field(min_length=1, max_length=63, description="name tells addresses apart: cluster.")
+    name: str = Field(min_length=1, max_length=63, description="name tells addresses apart: cluster, ingress, gateway.")
     url: str = Field("", max_length=2048, description="url is the OpenAI base URL.")
 
 
@@ -117,9 +175,10 @@ class LLMServiceStatus(ApiModel):
         default_factory=list,
         max_length=16,
         json_schema_extra=list_map("type"),
-        description="conditions are Ready, ModelReady, Planned, Licensed, WorkloadReady and Progressing.",
+        description="conditions are Ready, its parts from Downloaded to RouteReady, Degraded and Progressing.",
     )
     plan: PlanStatus | None = Field(None, description="plan is what was decided before any GPU was taken, and why.")
+    download: DownloadStatus | None = Field(None, description="download is how far the download is.")
     startup: list[StartupPhase] = Field(
         default_factory=list,
         max_length=16,

@@ -16,20 +16,15 @@ from pydantic import ConfigDict, Field
 from windlass_operator.api.base import (
     GPUS_MAX,
     WHOLE_LIST,
-    AbsolutePath,
     ApiModel,
     Quantity,
-    VolumePath,
     list_map,
     schema_extra,
 )
-from windlass_operator.api.rules import (
-    ENGINE_RULES,
-    MODEL_ID_RULES,
-    NAME_RULES,
-    QUANTIZATION_RULES,
-    SOURCE_RULES,
-)
+from windlass_operator.api.expose import ExposeSpec
+from windlass_operator.api.model import ModelSpec
+from windlass_operator.api.pods import CacheSpec, DeploymentSpec, EnvVar, PodTemplateSpec, SchedulingSpec
+from windlass_operator.api.rules import ENGINE_RULES, NAME_RULES, QUANTIZATION_RULES, SPEC_RULES
 from windlass_operator.api.status import LLMServiceStatus
 
 GROUP = "serving.windlass.dev"
@@ -42,53 +37,6 @@ SHORT_NAMES = ("llm", "llmsvc")
 CATEGORIES = ("windlass", "ai")
 
 
-class PvcSource(ApiModel):
-    """A directory inside a PersistentVolumeClaim of the service's namespace."""
-
-    claim_name: str = Field(
-        min_length=1, max_length=253, description="claimName is the PersistentVolumeClaim in the service's namespace."
-    )
-    path: VolumePath = Field(
-        "",
-        description="path is the checkpoint's directory inside the volume; empty means the volume's root.",
-    )
-
-
-class NfsSource(ApiModel):
-    """A directory exported by an NFS server (also CFS)."""
-
-    server: str = Field(min_length=1, max_length=253, description="server is the NFS server's host name or address.")
-    path: AbsolutePath = Field(description="path is the exported directory that holds the checkpoint; absolute.")
-
-
-class HostPathSource(ApiModel):
-    """A directory on each node; for tests and for nodes that carry the models themselves."""
-
-    path: AbsolutePath = Field(description="path is the checkpoint's directory on the node; absolute.")
-
-
-class ModelSource(ApiModel):
-    """Where the checkpoint lies: exactly one kind of volume."""
-
-    model_config = ConfigDict(json_schema_extra=schema_extra(*SOURCE_RULES))
-
-    pvc: PvcSource | None = Field(None, description="pvc reads the model from a PersistentVolumeClaim.")
-    nfs: NfsSource | None = Field(None, description="nfs reads the model from an NFS export.")
-    host_path: HostPathSource | None = Field(None, description="hostPath reads the model from a directory of the node.")
-
-
-class ModelSpec(ApiModel):
-    """Which model is served, and from where."""
-
-    id: str = Field(
-        min_length=1,
-        max_length=200,
-        json_schema_extra=schema_extra(*MODEL_ID_RULES),
-        description="id is the model's name, as clients send it in `model` and as chat templates are matched.",
-    )
-    source: ModelSource = Field(description="source is the volume that holds the checkpoint: exactly one kind.")
-
-
 class PullSecret(ApiModel):
     """A reference to an image pull secret."""
 
@@ -98,7 +46,7 @@ class PullSecret(ApiModel):
 class ImageSpec(ApiModel):
     """The serving image."""
 
-    family: Literal["vllm"] = Field("vllm", description="family is the engine inside the image.")
+    family: Literal["vllm", "deepspeed"] = Field("vllm", description="family is the engine inside the image.")
     version: str = Field(
         "",
         max_length=128,
@@ -139,11 +87,23 @@ class ResourcesSpec(ApiModel):
     memory: Quantity | None = Field(
         None, description="memory is the host memory request of a replica; left out, it is planned."
     )
+    shared_memory: Quantity | None = Field(
+        None, description="sharedMemory is the size of /dev/shm; left out, it is planned from the number of ranks."
+    )
     resource_group: str | None = Field(
         None,
         min_length=1,
         max_length=63,
         description="resourceGroup keeps the service on nodes labelled serving.windlass.dev/resource-group with it.",
+    )
+
+
+class LookaheadSpec(ApiModel):
+    """The lookahead cache: drafts taken from earlier text, checked by the model, so that the output stays the same."""
+
+    enabled: bool = Field(False, description="enabled switches the lookahead cache on.")
+    speculative_tokens: int | None = Field(
+        None, ge=1, le=64, description="speculativeTokens is the most tokens drafted at a time; left out: 6."
     )
 
 
@@ -158,6 +118,9 @@ class EngineSpec(ApiModel):
         max_length=64,
         json_schema_extra=schema_extra(*QUANTIZATION_RULES),
         description="quantization is the method: fp8, ifq, ifq_nf4, smoothquant, auto, none, or one of vLLM's own.",
+    )
+    lookahead: LookaheadSpec = Field(
+        default_factory=LookaheadSpec, description="lookahead drafts tokens from earlier text and checks them."
     )
     max_model_len: int | None = Field(
         None,
@@ -181,15 +144,46 @@ class EngineSpec(ApiModel):
         le=GPUS_MAX,
         description="tensorParallelSize is the number of GPUs that share each layer; left out, it is planned.",
     )
-
-
-class EnvVar(ApiModel):
-    """An environment variable of the serving container."""
-
-    name: str = Field(
-        min_length=1, max_length=256, pattern="^[A-Za-z_][A-Za-z0-9_]*$", description="name is the variable's name."
+    pipeline_parallel_size: int | None = Field(
+        None,
+        ge=1,
+        le=GPUS_MAX,
+        description="pipelineParallelSize is the number of stages that the layers are cut into; left out: planned.",
     )
-    value: str = Field("", max_length=32768, description="value is the variable's text.")
+    workers: int = Field(
+        1, ge=1, le=64, description="workers is the number of equal engines in one pod; each takes the planned GPUs."
+    )
+    max_concurrency: int | None = Field(
+        None, ge=1, le=65536, description="maxConcurrency is the most requests at a time for each worker; more wait."
+    )
+    max_num_seqs: int | None = Field(
+        None, ge=1, le=65536, description="maxNumSeqs is the most sequences in one step; left out: 256."
+    )
+    max_num_batched_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=16777216,
+        description="maxNumBatchedTokens is the most tokens in one step; left out: the engine's default.",
+    )
+    scheduler_steps: int = Field(
+        1, ge=1, le=64, description="schedulerSteps is accepted for older setups; above 1 it excludes lookahead."
+    )
+    prefix_caching: bool | None = Field(
+        None, description="prefixCaching reuses the cache of equal beginnings; left out: on where the GPU allows it."
+    )
+    kv_cache_dtype: Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"] = Field(
+        "auto", description="kvCacheDtype is the number format of the KV cache; auto is the model's own."
+    )
+    trust_remote_code: bool = Field(
+        True, description="trustRemoteCode lets the checkpoint bring Python code of its own, which then runs."
+    )
+    conv_template: str = Field(
+        "", max_length=128, description="convTemplate names the chat template; empty: matched by the model's name."
+    )
+    seed: int | None = Field(None, ge=0, le=4294967295, description="seed is the engine's random seed.")
+    memory_cache: bool = Field(
+        True, description="memoryCache reads the weights ahead into the page cache: a faster start from shared volumes."
+    )
 
 
 class LicenseSpec(ApiModel):
@@ -210,11 +204,20 @@ Word = Annotated[str, Field(max_length=16384)]
 class LLMServiceSpec(ApiModel):
     """What the user asks for."""
 
+    model_config = ConfigDict(json_schema_extra=schema_extra(*SPEC_RULES))
+
     model: ModelSpec = Field(description="model is what to serve: its name and where its checkpoint lies.")
     image: ImageSpec = Field(
         default_factory=ImageSpec, description="image is the serving image; every part has a default."
     )
+    deployment: DeploymentSpec = Field(
+        default_factory=DeploymentSpec, description="deployment says how the pods are laid out and replaced."
+    )
     replicas: int = Field(1, ge=0, le=1000, description="replicas is the number of equal copies of the server.")
+    suspend: bool = Field(
+        False,
+        description="suspend takes the pods and their GPUs away and keeps everything else; false brings them back.",
+    )
     resources: ResourcesSpec = Field(
         default_factory=ResourcesSpec,
         description="resources are the GPUs, CPU and memory of a replica; what is left out is planned.",
@@ -240,8 +243,22 @@ class LLMServiceSpec(ApiModel):
         json_schema_extra=list_map("name"),
         description="env are environment variables of the serving container; they win over Windlass's own.",
     )
+    expose: ExposeSpec = Field(
+        default_factory=ExposeSpec, description="expose says who may call the service, and from where."
+    )
     license: LicenseSpec = Field(
         default_factory=LicenseSpec, description="license says whether and where a license is asked for."
+    )
+    cache: CacheSpec = Field(
+        default_factory=CacheSpec,
+        description="cache is the writable volume of compiled kernels, quantized weights and the lookahead cache.",
+    )
+    scheduling: SchedulingSpec = Field(
+        default_factory=SchedulingSpec, description="scheduling says where the pods may run, and before whom."
+    )
+    pod_template: PodTemplateSpec = Field(
+        default_factory=PodTemplateSpec,
+        description="podTemplate is laid over the serving pods, where it raises no privilege.",
     )
 
 
