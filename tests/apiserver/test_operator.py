@@ -220,6 +220,7 @@ def test_a_service_is_inspected_planned_and_served(bed, gpu_node):
     assert container["args"] == [
         "run", "--model", "/data/model", "--served-model-name", "Qwen2-0.5B-Instruct", "--tensor-parallel-size", "1",
         "--max-model-len", "4096", "--dtype", "float16", "--gpu-memory-utilization", "0.90",
+        "--shutdown-timeout", "60",
     ]  # fmt: skip
     assert container["image"] == "windlass/server:1.2"
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}

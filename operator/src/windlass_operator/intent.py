@@ -1,15 +1,9 @@
-"""Pure glue above plan, manifests and status, which do not know each other: what one LLMService's objects shall be.
-
-The plan in force is kept as an annotation of the Deployment that was made from it. So nodes that come and go, and a
-newer operator's formula, never move a running service; only a change of what was planned for makes a new plan.
-"""
+"""Pure glue above plan, manifests and status, which do not know each other: what one LLMService's objects shall be."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,31 +12,21 @@ from windlass_sizing.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.errors import UserError
-from windlass_operator.manifests.deployment import PodShape, deployment
+from windlass_operator.manifests.deployment import deployment
+from windlass_operator.manifests.disruption import disruption_budget
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.manifests.overlay import judge
+from windlass_operator.manifests.pod import PodShape, pod_template
+from windlass_operator.manifests.route import http_route, ingress
 from windlass_operator.manifests.service import service as service_manifest
-from windlass_operator.manifests.volume import model_volume
-from windlass_operator.plan.args import container_command
+from windlass_operator.manifests.volume import model_volume, within
+from windlass_operator.plan.args import DEEPSPEED, container_command
 from windlass_operator.plan.model import Plan
+from windlass_operator.record import PLAN_ANNOTATION, PlanRecord, digest_of
 from windlass_operator.settings import Settings
-from windlass_operator.status.children import Object, dig
+from windlass_operator.status.children import dig
 from windlass_operator.status.inspection import FINISHED_ANNOTATION, RESULT_ANNOTATION, Inspection
 from windlass_operator.status.observe import Subject
-
-PLAN_ANNOTATION = "serving.windlass.dev/plan"
-NOT_PLANNED_FROM = {"replicas", "license", "image"}  # parts of the spec that no figure depends on
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRecord:
-    """A plan, and the digest of what it was made from."""
-
-    digest: str
-    plan: Plan
-
-    def to_text(self) -> str:
-        """The annotation's text; one spelling only."""
-        return json.dumps({"digest": self.digest, "plan": asdict(self.plan)}, sort_keys=True)
 
 
 def parse_service(raw: Mapping[str, Any]) -> LLMService:
@@ -50,6 +34,7 @@ def parse_service(raw: Mapping[str, Any]) -> LLMService:
     try:
         service = LLMService.model_validate(raw)
         model_volume(service.spec.model.source)
+        judge(service.spec.pod_template.spec)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -57,6 +42,18 @@ def parse_service(raw: Mapping[str, Any]) -> LLMService:
     except ValueError as error:
         raise UserError("Rejected", str(error)) from error
     return service
+
+
+def must_be_allowed(service: LLMService, settings: Settings) -> None:
+    """UserError when the source is a directory of the node that the installation does not allow."""
+    path = model_volume(service.spec.model.source).node_path
+    if not path or within(path, settings.node_paths):
+        return
+    allowed = ", ".join(settings.node_paths) or "none"
+    raise UserError(
+        "NodePathForbidden",
+        f"spec.model.source points at {path} of the nodes; this installation allows directories under: {allowed}",
+    )
 
 
 def subject_of(raw: Mapping[str, Any]) -> Subject:
@@ -88,55 +85,56 @@ def model_sentence(service: LLMService, facts: ModelFacts) -> str:
     return f"{facts.architecture}, {facts.params_text} parameters{size}, in {where}"
 
 
-def inputs_digest(service: LLMService, facts: ModelFacts) -> str:
-    """Names everything that a plan is made from, but the cluster's nodes."""
-    spec = service.spec.model_dump(mode="json", exclude=NOT_PLANNED_FROM)
-    text = json.dumps({"spec": spec, "facts": facts.to_dict()}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def workload(
+    service: LLMService, record: PlanRecord, settings: Settings, annotations: Mapping[str, str] | None = None
+) -> tuple[Manifest, ...]:
+    """The objects that serve the model by this plan; `annotations` are further ones of the Service object.
+
+    The Service comes first: it keeps the plan, so an operator that ends in between goes on with the same one.
+    """
+    front = _annotated(service_manifest(service), {PLAN_ANNOTATION: record.to_text(), **(annotations or {})})
+    shape, spec = pod_shape(service, record.plan, settings), service.spec
+    replicas = 0 if spec.suspend else spec.replicas
+    pods = deployment(service, shape, record.rollout, {}, replicas)
+    routes = (
+        *((ingress(service, spec.expose.ingress),) if spec.expose.ingress else ()),
+        *((http_route(service, spec.expose.gateway),) if spec.expose.gateway else ()),
+    )
+    return (front, pods, disruption_budget(service, record.plan.nodes), *routes)
 
 
-def recorded_plan(live: Object | None) -> PlanRecord | None:
-    """The plan that the Deployment was made from; None when there is none, or one of another version."""
-    text = dig(live, "metadata", "annotations", PLAN_ANNOTATION)
-    try:
-        data = json.loads(text) if text else {}
-        values = {key: _frozen(value) for key, value in data["plan"].items()}
-        return PlanRecord(data["digest"], Plan(**values)) if _whole(values) else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+def pods_digest(service: LLMService, plan: Plan, settings: Settings) -> str:
+    """Names the serving pods that a plan makes; it changes when they would be replaced."""
+    return digest_of(pod_template(service, pod_shape(service, plan, settings)))
 
 
-def _whole(values: Mapping[str, Any]) -> bool:
-    return values.keys() == {field.name for field in fields(Plan)}
+def with_rollout(record: PlanRecord, pods: str, rollout: str) -> PlanRecord:
+    """The record of pods that are about to change in this way."""
+    return replace(record, pods=pods, rollout=rollout)
 
 
-def _frozen(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """JSON's lists back as tuples."""
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
-
-
-def workload(service: LLMService, record: PlanRecord, settings: Settings) -> tuple[Manifest, ...]:
-    """The objects that serve the model by this plan."""
-    return (deployment(service, pod_shape(service, record, settings)), service_manifest(service))
-
-
-def pod_shape(service: LLMService, record: PlanRecord, settings: Settings) -> PodShape:
+def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
     """The serving pod that a plan and the operator's settings make."""
-    plan, image = record.plan, service.spec.image
+    image = service.spec.image
+    ours = settings.deepspeed_image if image.family == DEEPSPEED else settings.server_image
     command, args = container_command(service.spec, plan)
     return PodShape(
-        image=f"{image.repository or settings.server_image}:{image.version or settings.server_version}",
+        image=f"{image.repository or ours}:{image.version or settings.server_version}",
         command=command,
         args=args,
         cpu=plan.cpu,
         memory=plan.memory,
         shm=plan.shm,
-        gpus=plan.gpus,
+        gpus=plan.gpus // max(1, plan.nodes),
         weights_gib=plan.weights_gib,
         node_selector=plan.node_selector,
         license_addresses=settings.license_addresses,
-        annotations=((PLAN_ANNOTATION, record.to_text()),),
     )
+
+
+def _annotated(manifest: Manifest, annotations: Mapping[str, str]) -> Manifest:
+    meta = manifest["metadata"]
+    return {**manifest, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), **annotations}}}
 
 
 def with_finding(job: Manifest, inspection: Inspection) -> Manifest:
@@ -144,4 +142,4 @@ def with_finding(job: Manifest, inspection: Inspection) -> Manifest:
     if not inspection.text:
         return job
     kept = {RESULT_ANNOTATION: inspection.text, FINISHED_ANNOTATION: inspection.finished_at}
-    return {**job, "metadata": {**job["metadata"], "annotations": kept}}
+    return _annotated(job, kept)

@@ -20,24 +20,26 @@ from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.events import Note, record
 from windlass_operator.cluster.facts import pod_facts
 from windlass_operator.cluster.inventory import read_inventory
-from windlass_operator.cluster.kinds import Jobs, LLMServices
+from windlass_operator.cluster.kinds import APPLIED, Jobs, LLMServices
 from windlass_operator.cluster.read import read_children
 from windlass_operator.errors import UserError
 from windlass_operator.intent import (
-    PlanRecord,
     facts_of,
-    inputs_digest,
     model_sentence,
+    must_be_allowed,
     parse_service,
-    recorded_plan,
+    pods_digest,
     subject_of,
     with_finding,
+    with_rollout,
     workload,
 )
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.metadata import selector_text
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Placement, Refusal
+from windlass_operator.plan.rollout import choose_rollout
+from windlass_operator.record import PlanRecord, inputs_digest, recorded_plan
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status import inspection as inspections
@@ -113,6 +115,7 @@ class Reconciler:
         subject, now = subject_of(raw), self._clock()
         try:
             service = parse_service(raw)
+            must_be_allowed(service, self._settings)
             children = await read_children(self._cluster, key.namespace, key.name, service.metadata.uid)
             return await self._bring_about(key, Look(raw, service, subject, children, now))
         except UserError as error:
@@ -129,7 +132,9 @@ class Reconciler:
             found = replace(found, message=model_sentence(look.service, facts_of(found)))
         retry_s = await self._inspect(look, job, live_job, found)
         if outcome.record is not None:
-            await self._apply_workload(look, outcome.record)
+            record = await self._with_rollout(look, outcome.record)
+            await self._apply_workload(look, record)
+            outcome = replace(outcome, record=record)
         status = await self._observe(look, found, outcome)
         await self._write(look.raw, look.subject, status, look.now)
         self._remember_waiting(key, status)
@@ -156,7 +161,7 @@ class Reconciler:
         """The plan in force while nothing that it was made from changed; else a new one."""
         facts = facts_of(found)
         digest = inputs_digest(look.service, facts)
-        kept = recorded_plan(look.children.deployment)
+        kept = recorded_plan(look.children.service)
         kept = kept if kept is not None and kept.digest == digest else None
         if kept is not None and not _cannot_be_placed(look.children):
             return Outcome(c.yes("Planned", kept.plan.summary()), kept)
@@ -170,10 +175,29 @@ class Reconciler:
             return Outcome(c.yes("Planned", kept.plan.summary()), kept)
         return Outcome(Verdict(c.FALSE, decided.reason, decided.sentence()))
 
+    async def _with_rollout(self, look: Look, record: PlanRecord) -> PlanRecord:
+        """How the pods will be replaced: chosen when they are about to change, and kept until they change again."""
+        pods = pods_digest(look.service, record.plan, self._settings)
+        before = recorded_plan(look.children.service)
+        if before is not None and before.pods == pods and before.rollout:
+            return with_rollout(record, pods, before.rollout)
+        meta = look.service.metadata
+        free = await read_inventory(
+            self._cluster, self._settings.watch_namespace, meta.namespace, meta.name, own_is_free=False
+        )
+        wish = look.service.spec.deployment.rollout
+        return with_rollout(record, pods, choose_rollout(wish, record.plan, free))
+
     async def _apply_workload(self, look: Look, planned: PlanRecord) -> None:
-        live = {"Deployment": look.children.deployment, "Service": look.children.service}
-        for manifest in workload(look.service, planned, self._settings):
-            await self._applier.apply(manifest, live[manifest["kind"]])
+        """Apply what is wanted, then take away what serves and is wanted no longer."""
+        wanted = workload(look.service, planned, self._settings)
+        for manifest in wanted:
+            live = look.children.live(manifest["kind"], manifest["metadata"]["name"])
+            await self._applier.apply(manifest, live)
+        names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
+        for old in look.children.owned(look.service.metadata.uid):
+            if (old.get("kind"), name_of(old)) not in names and not dig(old, "metadata", "deletionTimestamp"):
+                await self._cluster.delete(APPLIED[str(old["kind"])], look.service.metadata.namespace, name_of(old))
 
     async def _observe(self, look: Look, found: Inspection, outcome: Outcome) -> dict[str, Any]:
         facts = await pod_facts(self._http, _worth_asking(look))
@@ -182,7 +206,7 @@ class Reconciler:
             facts=facts,
             inspection=found,
             planned=outcome.verdict,
-            plan=outcome.record.plan.to_status() if outcome.record else None,
+            plan=outcome.record.to_status() if outcome.record else None,
             selector=selector_text(look.subject.name),
         )
         return observe(look.subject, seen, look.now)

@@ -21,11 +21,16 @@ class Settings:
     server_image: str  # repository of the serving image, without tag
     server_version: str  # its tag where an LLMService names none
     operator_image: str  # whole image of the inspect Job: the operator's own
-    image_pull_policy: str = "IfNotPresent"  # of the inspect Job
+    deepspeed_image: str = "windlass/deepspeed"  # repository for image.family deepspeed, without tag
+    image_pull_policy: str = "IfNotPresent"  # of the Jobs
+    node_paths: tuple[str, ...] = ()  # directories of the nodes under which models may lie; none: no node paths
     license_addresses: tuple[str, ...] = ()
     watch_namespace: str | None = None  # None: all namespaces
     metrics_port: int = 9090  # 0: no metrics
-    health_port: int = 8080  # 0: no liveness endpoint
+    health_port: int = 8080  # 0: no /healthz and /readyz
+    lease_name: str = ""  # empty: the only replica, always on duty
+    pod_name: str = ""
+    pod_namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +46,20 @@ class Variable:
 VARIABLES = (
     Variable("WINDLASS_SERVER_IMAGE", "repository of the serving image, without a tag", required=True),
     Variable("WINDLASS_SERVER_VERSION", "tag of the serving image where an LLMService names none", required=True),
-    Variable("WINDLASS_OPERATOR_IMAGE", "whole image of the inspect Job: the operator's own", required=True),
+    Variable("WINDLASS_OPERATOR_IMAGE", "whole image of the Jobs: the operator's own", required=True),
+    Variable("WINDLASS_DEEPSPEED_IMAGE", "repository of the image for image.family deepspeed", "windlass/deepspeed"),
+    Variable("WINDLASS_IMAGE_PULL_POLICY", "pull policy of the Jobs: Always, IfNotPresent, Never", "IfNotPresent"),
     Variable(
-        "WINDLASS_IMAGE_PULL_POLICY", "pull policy of the inspect Job: Always, IfNotPresent, Never", "IfNotPresent"
+        "WINDLASS_NODE_PATHS",
+        "directories of the nodes under which hostPath and gooseFSx may point, comma-separated; empty: nowhere",
     ),
     Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
     Variable("WINDLASS_WATCH_NAMESPACE", "the one namespace to watch; empty: all"),
     Variable("WINDLASS_METRICS_PORT", "port of /metrics; 0 switches it off", "9090"),
-    Variable("WINDLASS_HEALTH_PORT", "port of /healthz; 0 switches it off", "8080"),
+    Variable("WINDLASS_HEALTH_PORT", "port of /healthz and /readyz; 0 switches them off", "8080"),
+    Variable("WINDLASS_LEASE_NAME", "Lease by which one of several replicas is on duty; empty: there is only one"),
+    Variable("WINDLASS_POD_NAME", "name of the operator's pod; with a Lease, its holder"),
+    Variable("WINDLASS_POD_NAMESPACE", "namespace of the operator's pod and of the Lease"),
 )
 
 
@@ -59,24 +70,34 @@ def from_env(env: Mapping[str, str]) -> Settings:
         if row.required and not values[row.name]:
             raise SettingsError(f"{row.name} is not set: give it the {row.meaning}")
     return Settings(
-        server_image=_repository(values["WINDLASS_SERVER_IMAGE"]),
+        server_image=_repository("WINDLASS_SERVER_IMAGE", values),
         server_version=values["WINDLASS_SERVER_VERSION"],
         operator_image=values["WINDLASS_OPERATOR_IMAGE"],
+        deepspeed_image=_repository("WINDLASS_DEEPSPEED_IMAGE", values),
+        node_paths=_directories("WINDLASS_NODE_PATHS", values),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
         watch_namespace=values["WINDLASS_WATCH_NAMESPACE"] or None,
         metrics_port=_port("WINDLASS_METRICS_PORT", values),
         health_port=_port("WINDLASS_HEALTH_PORT", values),
+        **_lease(values),
     )
 
 
-def _repository(text: str) -> str:
+def _repository(name: str, values: Mapping[str, str]) -> str:
     """A repository has no tag; a colon may only stand before a slash, as a registry's port."""
+    text = values[name]
     if ":" in text.rsplit("/", 1)[-1]:
-        raise SettingsError(
-            f'WINDLASS_SERVER_IMAGE is "{text}": leave the tag out and put it into WINDLASS_SERVER_VERSION'
-        )
+        raise SettingsError(f'{name} is "{text}": leave the tag out and put it into WINDLASS_SERVER_VERSION')
     return text
+
+
+def _directories(name: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    paths = tuple(part.strip() for part in values[name].split(",") if part.strip())
+    for path in paths:
+        if not path.startswith("/") or ".." in path.split("/"):
+            raise SettingsError(f'{name} holds "{path}": write directories as absolute paths without ".."')
+    return paths
 
 
 def _one_of(name: str, values: Mapping[str, str], allowed: tuple[str, ...]) -> str:
@@ -91,6 +112,16 @@ def _addresses(text: str) -> tuple[str, ...]:
         if not address.startswith(("http://", "https://")):
             raise SettingsError(f'WINDLASS_LS_ADDR holds "{address}": each address begins with http:// or https://')
     return addresses
+
+
+def _lease(values: Mapping[str, str]) -> dict[str, str]:
+    """A Lease needs a holder's name and a namespace."""
+    lease = values["WINDLASS_LEASE_NAME"]
+    for name in ("WINDLASS_POD_NAME", "WINDLASS_POD_NAMESPACE"):
+        if lease and not values[name]:
+            raise SettingsError(f"{name} is not set, and WINDLASS_LEASE_NAME is: the Lease needs both")
+    pod, namespace = values["WINDLASS_POD_NAME"], values["WINDLASS_POD_NAMESPACE"]
+    return {"lease_name": lease, "pod_name": pod, "pod_namespace": namespace}
 
 
 def _port(name: str, values: Mapping[str, str]) -> int:

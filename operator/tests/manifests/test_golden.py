@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 from windlass_operator.api.v1alpha1 import LLMService
-from windlass_operator.manifests.deployment import PodShape, deployment
+from windlass_operator.manifests.deployment import REPLACE, SURGE, deployment
+from windlass_operator.manifests.disruption import disruption_budget
 from windlass_operator.manifests.inspect_job import inspect_job
+from windlass_operator.manifests.pod import PodShape
+from windlass_operator.manifests.route import http_route, ingress
 from windlass_operator.manifests.service import service
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -53,27 +56,121 @@ ON_GPUS = PodShape(
     weights_gib=14.2,
     node_selector=(("nvidia.com/gpu.product", "NVIDIA-L20"),),
     license_addresses=("http://licenses.example:10080",),
-    annotations=(("serving.windlass.dev/plan", "{}"),),
 )
-ON_CPU = replace(ON_GPUS, gpus=0, node_selector=(), license_addresses=(), annotations=())
+ON_CPU = replace(ON_GPUS, gpus=0, node_selector=(), license_addresses=())
+
+
+def serving(builder: ServiceBuilder, shape: PodShape, rollout: str = REPLACE) -> dict:
+    wanted = builder.build()
+    return deployment(wanted, shape, rollout, {}, wanted.spec.replicas)
+
+
+def exposed(**expose: object) -> LLMService:
+    return a_service().with_spec(expose=expose).build()
+
 
 CASES = {
-    "deployment-gpu": lambda: deployment(a_service().with_spec(replicas=2).build(), ON_GPUS),
-    "deployment-cpu": lambda: deployment(a_service().with_spec(license={"required": False}).build(), ON_CPU),
-    "deployment-all-fields": lambda: deployment(
+    "deployment-gpu": lambda: serving(a_service().with_spec(replicas=2), ON_GPUS),
+    "deployment-cpu": lambda: serving(a_service().with_spec(license={"required": False}), ON_CPU, SURGE),
+    "deployment-all-fields": lambda: serving(
         a_service()
         .from_source(nfs={"server": "10.0.0.12", "path": "/models/qwen"})
         .with_spec(
             image={"pullPolicy": "Always", "pullSecrets": [{"name": "registry"}]},
             env=[{"name": "HOME", "value": "/elsewhere"}, {"name": "SEED", "value": "1"}],
             license={"required": True, "addresses": ["http://one.example:10080", "http://two.example:10080"]},
-        )
-        .build(),
+        ),
         ON_GPUS,
     ),
-    "deployment-own-command": lambda: deployment(
-        a_service().from_source(hostPath={"path": "/models/qwen"}).build(),
+    "deployment-own-command": lambda: serving(
+        a_service().from_source(hostPath={"path": "/models/qwen"}),
         replace(ON_CPU, command=("python3", "-m", "mine"), args=("--port", "8501")),
+        SURGE,
+    ),
+    "deployment-cfs": lambda: serving(
+        a_service().from_source(cfs={"server": "10.0.0.12", "path": "/models/qwen"}), ON_GPUS
+    ),
+    "deployment-goosefsx": lambda: serving(
+        a_service().from_source(gooseFSx={"mountPath": "/goosefsx/x-c60", "path": "models/qwen"}), ON_GPUS
+    ),
+    "deployment-placed": lambda: serving(
+        a_service().with_spec(
+            scheduling={
+                "nodeSelector": {"pool": "llm"},
+                "tolerations": [{"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}],
+                "priorityClassName": "serving",
+                "topologySpread": "Zone",
+            },
+            cache={"pvc": "compiled"},
+            deployment={"drainSeconds": 5},
+        ),
+        ON_GPUS,
+        SURGE,
+    ),
+    "deployment-told": lambda: serving(
+        a_service().with_spec(
+            model={
+                "id": "Qwen2-7B-Instruct",
+                "source": {"pvc": {"claimName": "models", "path": "qwen2-7b"}},
+                "adapters": [{"name": "sql", "path": "lora/sql"}, {"name": "poet", "path": "lora/poet"}],
+            },
+            engine={"memoryCache": False, "convTemplate": "qwen"},
+            expose={"apiKeysSecret": "keys"},
+            cache={"sizeLimit": "20Gi"},
+            env=[
+                {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+                {"name": "MODE", "valueFrom": {"configMapKeyRef": {"name": "modes", "key": "mode"}}},
+            ],
+        ),
+        ON_GPUS,
+    ),
+    "deployment-overlaid": lambda: serving(
+        a_service().with_spec(
+            podTemplate={
+                "labels": {"team": "a", "serving.windlass.dev/service": "another"},
+                "annotations": {"example.com/scrape": "true"},
+                "spec": {
+                    "runtimeClassName": "nvidia",
+                    "tolerations": [{"key": "spot", "operator": "Exists"}],
+                    "containers": [
+                        {
+                            "name": "server",
+                            "resources": {"limits": {"memory": "64Gi"}},
+                            "volumeMounts": [{"name": "plugins", "mountPath": "/plugins"}],
+                        },
+                        {"name": "watcher", "image": "watcher:1"},
+                    ],
+                    "volumes": [{"name": "plugins", "configMap": {"name": "plugins"}}],
+                },
+            }
+        ),
+        ON_GPUS,
+    ),
+    "deployment-deepspeed": lambda: serving(
+        a_service().with_spec(image={"family": "deepspeed"}),
+        replace(ON_GPUS, command=("windlass-deepspeed",), args=("run", "--model-path", "/data/model")),
+    ),
+    "budget": lambda: disruption_budget(a_service().build()),
+    "ingress": lambda: ingress(
+        it := exposed(
+            ingress={
+                "host": "qwen.example.com",
+                "className": "nginx",
+                "tlsSecret": "qwen-tls",
+                "annotations": {"nginx.ingress.kubernetes.io/proxy-body-size": "64m"},
+            }
+        ),
+        it.spec.expose.ingress,
+    ),
+    "http-route": lambda: http_route(
+        it := exposed(
+            gateway={
+                "parentRefs": [{"name": "public", "namespace": "gateways", "sectionName": "https"}, {"name": "own"}],
+                "hostnames": ["qwen.example.com"],
+            },
+            timeoutSeconds=600,
+        ),
+        it.spec.expose.gateway,
     ),
     "service": lambda: service(a_service().build()),
     "inspect-pvc": lambda: inspect_job(a_service().build(), OPERATOR_IMAGE, "IfNotPresent"),
@@ -105,7 +202,7 @@ def test_every_golden_file_has_its_case():
     assert sorted(path.stem for path in GOLDEN.glob("*.yaml")) == sorted(CASES)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "service"])
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith(("deployment", "inspect"))])
 def test_every_pod_meets_the_restricted_standard(name):
     """Pod Security `restricted`, and a root file system that cannot be written."""
     pod = CASES[name]()["spec"]["template"]["spec"]
@@ -139,16 +236,16 @@ def test_another_source_is_another_job():
 
 
 def test_the_users_variables_win():
-    service = a_service().with_spec(env=[{"name": "MODEL_ID", "value": "mine"}]).build()
-    env = deployment(service, ON_CPU)["spec"]["template"]["spec"]["containers"][0]["env"]
+    service = a_service().with_spec(env=[{"name": "MODEL_ID", "value": "mine"}])
+    env = serving(service, ON_CPU)["spec"]["template"]["spec"]["containers"][0]["env"]
     assert [one for one in env if one["name"] == "MODEL_ID"] == [{"name": "MODEL_ID", "value": "mine"}]
 
 
 def test_a_larger_model_may_start_longer():
     tries = [
-        deployment(a_service().with_spec(license={"required": False}).build(), replace(ON_CPU, weights_gib=gib))[
-            "spec"
-        ]["template"]["spec"]["containers"][0]["startupProbe"]["failureThreshold"]
+        serving(a_service().with_spec(license={"required": False}), replace(ON_CPU, weights_gib=gib))["spec"][
+            "template"
+        ]["spec"]["containers"][0]["startupProbe"]["failureThreshold"]
         for gib in (1, 10, 140)
     ]
     assert tries == sorted(tries)

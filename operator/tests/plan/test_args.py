@@ -14,7 +14,7 @@ PLAN = Plan(
 )  # fmt: skip
 PLANNED = (
     "--model", "/data/model", "--served-model-name", "m", "--tensor-parallel-size", "2", "--max-model-len", "8192",
-    "--dtype", "float16", "--gpu-memory-utilization", "0.90",
+    "--dtype", "float16", "--gpu-memory-utilization", "0.90", "--shutdown-timeout", "60",
 )  # fmt: skip
 
 
@@ -40,6 +40,44 @@ def test_optional_flags_appear_when_they_say_something():
     """Quantization, eager mode, pipeline."""
     flags = server_args(a_spec(), plan(quantization="fp8", enforce_eager=True, pp=2))
     assert flags[len(PLANNED) :] == ("--pipeline-parallel-size", "2", "--quantization", "fp8", "--enforce-eager")
+
+
+def test_the_engine_section_becomes_flags():
+    """What was not asked for is left to the server."""
+    flags = server_args(
+        a_spec(
+            engine={
+                "lookahead": {"enabled": True, "speculativeTokens": 4},
+                "workers": 2,
+                "maxConcurrency": 16,
+                "maxNumSeqs": 8,
+                "maxNumBatchedTokens": 4096,
+                "prefixCaching": False,
+                "kvCacheDtype": "fp8",
+                "trustRemoteCode": False,
+                "seed": 7,
+            },
+            deployment={"drainSeconds": 9},
+        ),
+        PLAN,
+    )
+    assert flags == (
+        *PLANNED[:-1], "9", "--worker-num", "2", "--limit-worker-concurrency", "16", "--max-num-seqs", "8",
+        "--max-num-batched-tokens", "4096", "--kv-cache-dtype", "fp8", "--seed", "7", "--no-enable-prefix-caching",
+        "--no-trust-remote-code", "--use-lookahead", "--num-speculative-tokens", "4",
+    )  # fmt: skip
+
+
+def test_the_second_image_has_its_own_flags():
+    """windlass-deepspeed knows neither lengths nor shares of memory."""
+    command, args = container_command(
+        a_spec(image={"family": "deepspeed"}, engine={"seed": 1, "maxConcurrency": 4, "maxNumSeqs": 2}), PLAN
+    )
+    assert command == ("windlass-deepspeed",)
+    assert args == (
+        "run", "--model-path", "/data/model", "--num-gpus", "2", "--dtype", "float16",
+        "--limit-worker-concurrency", "4", "--max-batch-size", "2", "--seed", "1",
+    )  # fmt: skip
 
 
 def test_a_command_of_the_users_own_stands_as_it_is():

@@ -41,6 +41,30 @@ class Deployments(GenericNamespacedResource):
     _api_info = create_api_info("apps", "v1", "Deployment", "deployments")
 
 
+class StatefulSets(GenericNamespacedResource):
+    """apps/v1 StatefulSet."""
+
+    _api_info = create_api_info("apps", "v1", "StatefulSet", "statefulsets")
+
+
+class Budgets(GenericNamespacedResource):
+    """policy/v1 PodDisruptionBudget."""
+
+    _api_info = create_api_info("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+
+
+class Ingresses(GenericNamespacedResource):
+    """networking.k8s.io/v1 Ingress."""
+
+    _api_info = create_api_info("networking.k8s.io", "v1", "Ingress", "ingresses")
+
+
+class HTTPRoutes(GenericNamespacedResource):
+    """gateway.networking.k8s.io/v1 HTTPRoute; not every cluster serves it."""
+
+    _api_info = create_api_info("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
+
+
 class Services(GenericNamespacedResource):
     """core/v1 Service."""
 
@@ -65,6 +89,12 @@ class Events(GenericNamespacedResource):
     _api_info = create_api_info("", "v1", "Event", "events")
 
 
+class Leases(GenericNamespacedResource):
+    """coordination.k8s.io/v1 Lease."""
+
+    _api_info = create_api_info("coordination.k8s.io", "v1", "Lease", "leases")
+
+
 class Nodes(GenericGlobalResource):
     """core/v1 Node."""
 
@@ -72,4 +102,13 @@ class Nodes(GenericGlobalResource):
 
 
 Namespaced = type[GenericNamespacedResource]
-APPLIED: dict[str, Namespaced] = {"Deployment": Deployments, "Service": Services, "Job": Jobs, "Event": Events}
+APPLIED: dict[str, Namespaced] = {
+    "Deployment": Deployments,
+    "StatefulSet": StatefulSets,
+    "Service": Services,
+    "PodDisruptionBudget": Budgets,
+    "Ingress": Ingresses,
+    "HTTPRoute": HTTPRoutes,
+    "Job": Jobs,
+    "Event": Events,
+}

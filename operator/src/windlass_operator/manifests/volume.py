@@ -5,12 +5,19 @@ One row a kind of source; a new kind is a new row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from windlass_operator.api.v1alpha1 import HostPathSource, ModelSource, NfsSource, PvcSource
+from windlass_operator.api.model import (
+    CfsSource,
+    GooseFSxSource,
+    HostPathSource,
+    ModelSource,
+    NfsSource,
+    PvcSource,
+)
 from windlass_operator.manifests.metadata import Manifest
 
 VOLUME_NAME = "model"
@@ -27,6 +34,7 @@ class ModelVolume:
     looked_at: Manifest  # the volume of the inspect Job: the root that can be listed
     path: str  # of the model inside the root
     label: str  # how messages name the source: pvc/models
+    node_path: str = ""  # the directory of the node that pods come to see; empty: none
 
 
 def model_volume(source: ModelSource) -> ModelVolume:
@@ -47,9 +55,26 @@ def _pvc(source: PvcSource) -> ModelVolume:
 
 
 def _nfs(source: NfsSource) -> ModelVolume:
+    return _export("nfs", source.server, source.path)
+
+
+def _cfs(source: CfsSource) -> ModelVolume:
+    return _export("cfs", source.server, source.path)
+
+
+def _export(kind: str, server: str, path: str) -> ModelVolume:
     # Only the directory itself is sure to be exported, so there is no parent to list.
-    volume = {"nfs": {"server": source.server, "path": source.path, "readOnly": True}}
-    return ModelVolume(volume, "", volume, "", f"nfs/{source.server}:{source.path}")
+    volume = {"nfs": {"server": server, "path": path, "readOnly": True}}
+    return ModelVolume(volume, "", volume, "", f"{kind}/{server}:{path}")
+
+
+def _goose_f_sx(source: GooseFSxSource) -> ModelVolume:
+    # HostToContainer on the mount would follow a remount of the node's; the model is mounted once and read.
+    root = str(PurePosixPath(source.mount_path))
+    inside = source.path.strip("/")
+    served = {"hostPath": {"path": str(PurePosixPath(root, inside)), "type": "Directory"}}
+    looked_at = {"hostPath": {"path": root, "type": "Directory"}}
+    return ModelVolume(served, "", looked_at, inside, f"gooseFSx/{root}", root)
 
 
 def _host_path(source: HostPathSource) -> ModelVolume:
@@ -61,11 +86,19 @@ def _host_path(source: HostPathSource) -> ModelVolume:
         {"hostPath": {"path": str(path.parent), "type": "Directory"}},
         path.name,
         f"hostPath/{path.parent}",
+        str(path),
     )
 
 
 BUILDERS: tuple[tuple[str, Callable[[Any], ModelVolume]], ...] = (
     ("pvc", _pvc),
+    ("cfs", _cfs),
     ("nfs", _nfs),
+    ("goose_f_sx", _goose_f_sx),
     ("host_path", _host_path),
 )
+
+
+def within(path: str, prefixes: Iterable[str]) -> bool:
+    """Whether a directory of the node lies under one of the allowed prefixes."""
+    return any(PurePosixPath(path).is_relative_to(prefix) for prefix in prefixes)

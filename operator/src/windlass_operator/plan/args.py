@@ -5,21 +5,22 @@ Every argv made here must be accepted by the server's own parser; a contract tes
 
 from __future__ import annotations
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
+from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_operator.plan.model import Plan
 from windlass_operator.plan.overrides import RUN, runs_windlass
 
 MODEL_DIRECTORY = "/data/model"
-PROGRAM = "windlass"
+VLLM, DEEPSPEED = "vllm", "deepspeed"
+PROGRAMS = {VLLM: "windlass", DEEPSPEED: "windlass-deepspeed"}
 
 
 def server_args(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     """The planned flags, then the user's own from `spec.command` after `run`, then `spec.args`: the last one wins."""
-    return (*planned_flags(spec, plan), *spec.command[1:], *spec.args)
+    return (*PLANNED[spec.image.family](spec, plan), *spec.command[1:], *spec.args)
 
 
-def planned_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
-    """What the plan and `spec.engine` say, as flags."""
+def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
+    """What the plan and `spec.engine` say, as flags of `windlass run`."""
     flags: list[str] = [
         *("--model", MODEL_DIRECTORY),
         *("--served-model-name", spec.model.id),
@@ -27,6 +28,8 @@ def planned_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         *("--max-model-len", str(plan.max_model_len)),
         *("--dtype", plan.dtype),
         *("--gpu-memory-utilization", f"{plan.gpu_memory_utilization_percent / 100:.2f}"),
+        # How long the engine may finish its answers when the pod is told to go.
+        *("--shutdown-timeout", str(spec.deployment.drain_seconds)),
     ]
     if plan.pp > 1:
         flags += ["--pipeline-parallel-size", str(plan.pp)]
@@ -34,11 +37,52 @@ def planned_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         flags += ["--quantization", plan.quantization]
     if plan.enforce_eager:
         flags.append("--enforce-eager")
+    return (*flags, *_tuning(spec.engine))
+
+
+def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
+    """The same as flags of `windlass-deepspeed run`, which has fewer."""
+    flags = ["--model-path", MODEL_DIRECTORY, "--num-gpus", str(max(1, plan.tp)), "--dtype", plan.dtype]
+    engine = spec.engine
+    if engine.max_concurrency is not None:
+        flags += ["--limit-worker-concurrency", str(engine.max_concurrency)]
+    if engine.max_num_seqs is not None:
+        flags += ["--max-batch-size", str(engine.max_num_seqs)]
+    if engine.seed is not None:
+        flags += ["--seed", str(engine.seed)]
     return tuple(flags)
 
 
+PLANNED = {VLLM: vllm_flags, DEEPSPEED: deepspeed_flags}
+
+
+def _tuning(engine: EngineSpec) -> list[str]:
+    """What changes no plan: only what was asked for becomes a flag, so that the server's own defaults hold."""
+    flags: list[str] = []
+    for value, flag in (
+        (engine.workers if engine.workers > 1 else None, "--worker-num"),
+        (engine.max_concurrency, "--limit-worker-concurrency"),
+        (engine.max_num_seqs, "--max-num-seqs"),
+        (engine.max_num_batched_tokens, "--max-num-batched-tokens"),
+        (engine.scheduler_steps if engine.scheduler_steps > 1 else None, "--num-scheduler-steps"),
+        (engine.kv_cache_dtype if engine.kv_cache_dtype != "auto" else None, "--kv-cache-dtype"),
+        (engine.seed, "--seed"),
+    ):
+        if value is not None:
+            flags += [flag, str(value)]
+    if engine.prefix_caching is not None:
+        flags.append("--enable-prefix-caching" if engine.prefix_caching else "--no-enable-prefix-caching")
+    if not engine.trust_remote_code:
+        flags.append("--no-trust-remote-code")
+    if engine.lookahead.enabled:
+        flags.append("--use-lookahead")
+        if engine.lookahead.speculative_tokens is not None:
+            flags += ["--num-speculative-tokens", str(engine.lookahead.speculative_tokens)]
+    return flags
+
+
 def container_command(spec: LLMServiceSpec, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The container's command and args: `windlass run <flags>`, or the user's own command as it stands."""
+    """The container's command and args: `… run <flags>`, or the user's own command as it stands."""
     if runs_windlass(spec):
-        return (PROGRAM,), (RUN, *server_args(spec, plan))
+        return (PROGRAMS[spec.image.family],), (RUN, *server_args(spec, plan))
     return tuple(spec.command), tuple(spec.args)

@@ -13,12 +13,20 @@ NORMAL, WARNING = "Normal", "Warning"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason: what it means and what to do; `severity` is the type of its Event."""
+    """One reason: what it means and what to do; `severity` is the type of its Event.
+
+    A crash that is not `retryable` comes again until the spec or the model is changed; it is not tried for ever.
+    """
 
     word: str
     meaning: str
     remedy: str
     severity: str = WARNING
+    retryable: bool = True
+
+
+def _final(word: str, meaning: str, remedy: str) -> Reason:
+    return Reason(word, meaning, remedy, retryable=False)
 
 
 ROWS = (
@@ -33,12 +41,23 @@ ROWS = (
     Reason("PartlyReady", "some replicas answer, others not yet", "wait, or read status.failure", NORMAL),
     Reason("ScaledToZero", "spec.replicas is 0", "scale up: kubectl scale llm NAME --replicas=1", NORMAL),
     Reason("Settled", "what runs is what was asked for", "nothing to do", NORMAL),
+    Reason("Suspended", "spec.suspend is true", "set spec.suspend to false", NORMAL),
     Reason("LicenseGranted", "the license server granted the GPUs", "nothing to do", NORMAL),
     Reason("LicenseNotRequired", "spec.license.required is false", "nothing to do", NORMAL),
     Reason("LicensePending", "no pod has asked for its license yet, or the answer is awaited", "wait", NORMAL),
+    Reason("NotExposed", "nothing is asked for but the Service", "nothing to do", NORMAL),
+    Reason("RouteAccepted", "the way in from outside is there", "nothing to do", NORMAL),
+    Reason(
+        "RoutePending", "no load balancer has taken the Ingress yet", "install or name an ingress controller", NORMAL
+    ),
     # The resource itself.
     Reason("Rejected", "the resource cannot be used as it is written", "correct the field that the message names"),
     Reason("NameTaken", "an object of this name exists and is not ours", "rename the LLMService or delete that object"),
+    Reason(
+        "NodePathForbidden",
+        "the source is a directory of the nodes that this installation does not allow",
+        "use a PersistentVolumeClaim, or have the chart's value nodePaths name the directory",
+    ),
     # The model's directory, found by the inspect Job.
     Reason("PathNotFound", "the directory does not exist on the volume", "correct the path in spec.model.source"),
     Reason("PathEscapes", "the path leads out of the volume", "name the directory itself, without '..' and links"),
@@ -46,11 +65,11 @@ ROWS = (
     Reason(
         "ConfigMissing", "there is no config.json", "point spec.model.source at the directory that holds config.json"
     ),
-    Reason("ConfigBroken", "config.json cannot be understood", "copy the model's config.json again"),
-    Reason("IndexBroken", "the index of the weights cannot be understood", "copy the index file again"),
-    Reason("ShardMissing", "a file that the index names is missing", "copy the missing files; the message names them"),
-    Reason("ShardBroken", "a weight file is damaged or cut short", "copy the file that the message names again"),
-    Reason("WeightsMissing", "there is a config.json but no weights", "copy the weights beside config.json"),
+    _final("ConfigBroken", "config.json cannot be understood", "copy the model's config.json again"),
+    _final("IndexBroken", "the index of the weights cannot be understood", "copy the index file again"),
+    _final("ShardMissing", "a file that the index names is missing", "copy the missing files; the message names them"),
+    _final("ShardBroken", "a weight file is damaged or cut short", "copy the file that the message names again"),
+    _final("WeightsMissing", "there is a config.json but no weights", "copy the weights beside config.json"),
     Reason("TokenizerMissing", "there is no tokenizer", "copy the tokenizer's files beside config.json"),
     Reason("InspectFailed", "the inspect Job ended without an answer", "read its logs; it is tried again by itself"),
     # The plan.
@@ -76,35 +95,139 @@ ROWS = (
     Reason("LicenseExpiring", "the license ends within 30 days", "upload a new license before it ends"),
     Reason("LicenseExpired", "the license in force has expired", "upload a new license"),
     Reason("LicenseServerUnreachable", "no license server answers", "start one, or set spec.license.addresses"),
-    # The pods.
-    Reason("InsufficientGpus", "no node has enough free GPUs now", "free GPUs or add a node; the pod starts by itself"),
-    Reason("Unschedulable", "the scheduler finds no node", "read its words in the message; free or add resources"),
-    Reason("PodsForbidden", "the API server refuses the pods", "raise the quota or change the policy that it names"),
-    Reason("ImagePullFailed", "the node cannot pull the image", "correct spec.image, or give spec.image.pullSecrets"),
-    Reason("VolumeMountFailed", "the node cannot mount the volume", "correct spec.model.source, or repair the volume"),
-    Reason("VolumeMissing", "the PersistentVolumeClaim is missing or not bound", "create it, or correct claimName"),
-    Reason("ContainerConfigError", "the container cannot be made", "correct what the message names"),
+    # The ways in.
+    Reason("RouteNotAccepted", "the Gateway does not take the route", "correct spec.expose.gateway or the Gateway"),
     Reason(
+        "GatewayApiMissing",
+        "the cluster has no HTTPRoute kind",
+        "install the Gateway API's CRDs, or use spec.expose.ingress",
+    ),
+    # Pods that the API server does not let in.
+    Reason("PodsForbidden", "the API server refuses the pods", "raise the quota or change the policy that it names"),
+    Reason("QuotaExceeded", "a ResourceQuota of the namespace is used up", "raise the quota, or ask for less"),
+    Reason("LimitRangeExceeded", "a LimitRange of the namespace forbids the size", "ask for less, or change the range"),
+    Reason(
+        "PodSecurityForbidden",
+        "the namespace's Pod Security level forbids the pods",
+        "label the namespace with the level that the volume needs, or use a PersistentVolumeClaim",
+    ),
+    Reason("PolicyDenied", "an admission policy or webhook refuses the pods", "change the policy, or what it refuses"),
+    Reason("WebhookUnavailable", "an admission webhook does not answer", "repair or remove the webhook"),
+    Reason(
+        "PriorityClassMissing", "the PriorityClass does not exist", "create it, or correct scheduling.priorityClassName"
+    ),
+    Reason("RuntimeClassMissing", "the RuntimeClass does not exist", "create it, or correct spec.podTemplate"),
+    Reason("ServiceAccountMissing", "the namespace has no default ServiceAccount", "create it"),
+    # Pods without a node.
+    Reason("InsufficientGpus", "no node has enough free GPUs now", "free GPUs or add a node; the pod starts by itself"),
+    Reason("InsufficientCpu", "no node has enough free CPU", "lower spec.resources.cpu, free CPU or add a node"),
+    Reason(
+        "InsufficientMemory", "no node has enough free memory", "lower spec.resources.memory, free memory or add a node"
+    ),
+    Reason("TooManyPods", "the nodes hold as many pods as they may", "remove pods or add a node"),
+    Reason("UntoleratedTaint", "the nodes have taints that the pod does not bear", "add spec.scheduling.tolerations"),
+    Reason(
+        "NoMatchingNode",
+        "no node has the labels that the pod asks for",
+        "correct spec.scheduling.nodeSelector, spec.resources or the nodes' labels",
+    ),
+    Reason(
+        "VolumeElsewhere", "the volume is bound to nodes that cannot take the pod", "use nodes of the volume's zone"
+    ),
+    Reason("SchedulerMissing", "no scheduler takes the pod", "start the scheduler that the pod names, or name another"),
+    Reason("Unschedulable", "the scheduler finds no node", "read its words in the message; free or add resources"),
+    Reason("Preempted", "a pod of a higher priority took the place", "raise the priority, or add a node"),
+    # Nodes and kubelets.
+    Reason("NodeLost", "the pod's node does not answer", "repair the node, or delete it; the pod comes back elsewhere"),
+    Reason("NodeRefused", "the kubelet refuses the pod", "read its words; often the GPU's device plugin restarts"),
+    Reason("StuckTerminating", "a pod that was told to go is still there", "look at its finalizers and its node"),
+    Reason(
+        "StuckCreating", "the kubelet does not get the pod's containers ready", "kubectl describe pod; then the node"
+    ),
+    Reason("SandboxFailed", "the node cannot make the pod's network or sandbox", "repair the node's network plugin"),
+    # Images.
+    Reason("ImagePullFailed", "the node cannot pull the image", "correct spec.image, or give spec.image.pullSecrets"),
+    Reason("ImageNotFound", "the registry has no such image", "correct spec.image.repository or version"),
+    Reason("ImageUnauthorized", "the registry refuses the pull", "give or correct spec.image.pullSecrets"),
+    Reason(
+        "ImageAbsent", "the image is not on the node and may not be pulled", "load it, or set spec.image.pullPolicy"
+    ),
+    Reason(
+        "RegistryUnreachable", "the node does not reach the registry", "correct spec.image.repository or the network"
+    ),
+    Reason("ImageNameInvalid", "the image's name cannot be one", "correct spec.image.repository or version"),
+    Reason("ImageWrongArchitecture", "the image is not for this kind of processor", "name an image of the node's kind"),
+    # Volumes and what is mounted.
+    Reason("VolumeMissing", "the PersistentVolumeClaim is missing or not bound", "create it, or correct claimName"),
+    Reason("StorageClassMissing", "the claim's StorageClass does not exist", "create it, or make the claim anew"),
+    Reason("ProvisioningFailed", "the claim's volume cannot be made", "read the provisioner's words in the message"),
+    Reason("VolumeMountFailed", "the node cannot mount the volume", "correct spec.model.source, or repair the volume"),
+    Reason("VolumeUnreachable", "the volume's server does not answer", "start it, or correct server and network"),
+    Reason("VolumeDenied", "the volume's server refuses the node", "export the directory to the nodes"),
+    Reason(
+        "VolumeUnsupported", "the node lacks the program that mounts this kind", "install it (nfs-common, CSI driver)"
+    ),
+    Reason("SecretMissing", "a Secret, or its key, does not exist", "create it; the pod starts by itself"),
+    Reason("ConfigMapMissing", "a ConfigMap, or its key, does not exist", "create it; the pod starts by itself"),
+    # Containers that do not start.
+    Reason("ContainerConfigError", "the container cannot be made", "correct what the message names"),
+    _final(
         "CommandNotFound", "the container's command does not exist in the image", "correct spec.command or spec.image"
     ),
-    Reason("BadFlag", "the server refuses a flag or two settings that contradict", "correct spec.args or spec.engine"),
-    Reason("ModelMissing", "the server does not find the model in /data/model", "correct spec.model.source"),
+    _final("WrongArchitecture", "the program is not for this kind of processor", "name an image of the node's kind"),
+    Reason("InitContainerFailed", "an init container of spec.podTemplate ends", "correct it in spec.podTemplate"),
+    Reason("SidecarFailed", "a further container of spec.podTemplate ends", "correct it in spec.podTemplate"),
+    # The server's own words.
+    _final("BadFlag", "the server refuses a flag or two settings that contradict", "correct spec.args or spec.engine"),
+    _final("ModelMissing", "the server does not find the model in /data/model", "correct spec.model.source"),
+    Reason("StartTimeout", "the engine said nothing new for too long while it started", "read the pod's logs"),
+    Reason("PortTaken", "a port of the server is in use inside the pod", "change the port of the other program"),
+    # A replica over several nodes.
+    Reason("GroupIncomplete", "members of the replica did not come in time", "look at the pods that the message names"),
+    Reason("RayFailed", "a part of the Ray cluster did not start, or ended", "read the logs of the member named"),
+    Reason("MemberLost", "a member of the replica went, and the others ended with it", "read the logs of that member"),
+    # The engine.
     Reason("OutOfMemory", "the container needed more host memory than it may take", "raise spec.resources.memory"),
-    Reason(
+    _final(
         "GpuOutOfMemory",
         "the GPU's memory was not enough",
         "lower spec.engine.maxModelLen or gpuMemoryUtilizationPercent, or take more GPUs",
     ),
-    Reason(
+    _final(
         "KvCacheTooSmall",
         "the memory left for the KV cache does not hold one request of the full context",
         "lower spec.engine.maxModelLen, raise gpuMemoryUtilizationPercent, or take more GPUs",
     ),
-    Reason("DiskFull", "a disk of the pod is full", "free the node's disk"),
+    Reason("GpuInUse", "another program holds memory of the GPU", "end it, or lower gpuMemoryUtilizationPercent"),
+    Reason("GpuMissing", "the engine sees no GPU in its container", "check the node's driver and device plugin"),
+    Reason("GpuFault", "the GPU or its driver failed", "look at the node's kernel log (Xid), then drain the node"),
+    Reason(
+        "DriverTooOld", "the node's GPU driver is too old for the image", "update the driver, or name another image"
+    ),
+    _final(
+        "GpuTooOld", "the GPU is too old for what was asked", "choose another spec.engine.quantization, dtype or GPU"
+    ),
+    Reason(
+        "NcclFailed",
+        "GPUs cannot talk to each other",
+        "check the nodes' network; NCCL_DEBUG=INFO in spec.env tells more",
+    ),
+    Reason("SharedMemoryFull", "the shared memory of the pod is full", "raise spec.resources.sharedMemory"),
+    Reason("DiskFull", "a disk of the pod is full", "raise spec.cache.sizeLimit, or free the node's disk"),
+    _final("UnsupportedArchitecture", "the engine does not know the model's architecture", "name a newer spec.image"),
+    _final("RemoteCodeNeeded", "the model brings code of its own", "set spec.engine.trustRemoteCode to true"),
+    _final(
+        "RemoteCodeFailed", "the model's own code needs a package that the image lacks", "name an image that has it"
+    ),
+    _final("TokenizerBroken", "the tokenizer cannot be read", "copy the tokenizer's files again"),
+    _final("AdapterBroken", "a LoRA adapter does not fit the model", "correct spec.model.adapters"),
     Reason("CrashLoop", "the container ends again and again", "read status.failure.excerpt and the pod's logs"),
     Reason("EngineFailed", "the engine ended", "read status.failure.excerpt and the pod's logs"),
     Reason("ProbeFailed", "the kubelet ended a server that did not answer", "read the pod's logs of the last run"),
+    Reason("NotAnswering", "the server runs and does not answer", "read the pod's logs; the kubelet restarts it"),
     Reason("Evicted", "the node took the pod's place away", "raise spec.resources.memory, or free the node"),
+    Reason("CacheLimitExceeded", "the pod wrote more than its volumes may hold", "raise spec.cache.sizeLimit"),
+    Reason("RolloutStuck", "the new pods have not become ready for too long", "read status.failure and the pods' logs"),
 )
 
 TABLE = {row.word: row for row in ROWS}

@@ -1,0 +1,72 @@
+"""The environment of a serving container: what the server is told that is no flag. The user's variables win."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from windlass_operator.api.pods import EnvVar
+from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.manifests.metadata import Manifest
+
+KEYS_PATH = "/etc/windlass/api-keys"
+CACHE_PATH = "/cache"
+
+
+def environment(
+    service: LLMService, license_addresses: Iterable[str], further: Iterable[Manifest] = ()
+) -> list[Manifest]:
+    """Our variables, then the user's, which win by name."""
+    spec = service.spec
+    addresses = spec.license.addresses or tuple(license_addresses)
+    ours: list[Manifest] = [
+        {"name": "MODEL_ID", "value": spec.model.id},
+        {"name": "WINDLASS_SERVICE", "value": service.metadata.name},
+        _downward("WINDLASS_POD_NAME", "metadata.name"),
+        _downward("WINDLASS_POD_NAMESPACE", "metadata.namespace"),
+        _downward("WINDLASS_POD_UID", "metadata.uid"),
+        {"name": "WINDLASS_LICENSE_REQUIRED", "value": _word(spec.license.required)},
+        *([{"name": "WINDLASS_LS_ADDR", "value": ",".join(addresses)}] if addresses else []),
+        {"name": "HOME", "value": CACHE_PATH},
+        {"name": "XDG_CACHE_HOME", "value": CACHE_PATH},
+        {"name": "XDG_CONFIG_HOME", "value": f"{CACHE_PATH}/config"},
+        *_told_by_spec(service),
+        *further,
+    ]
+    named = {str(row["name"]): row for row in [*ours, *map(_users, spec.env)]}
+    return list(named.values())
+
+
+def _told_by_spec(service: LLMService) -> list[Manifest]:
+    """Settings that the server takes from the environment alone, or that `run` reads there for both image families."""
+    spec = service.spec
+    rows: list[Manifest] = []
+    if not spec.engine.memory_cache:
+        rows.append({"name": "DISABLE_MEM_CACHE", "value": "true"})
+    if spec.engine.conv_template:
+        rows.append({"name": "CONV_TEMPLATE", "value": spec.engine.conv_template})
+    if spec.model.adapters:
+        adapters = [{"name": one.name, "path": one.path, "merge": one.merge} for one in spec.model.adapters]
+        rows.append({"name": "LORA_MODULES", "value": json.dumps(adapters)})
+    if spec.expose.api_keys_secret:
+        rows.append({"name": "OPENAI_API_KEYS_FILE", "value": KEYS_PATH})
+    return rows
+
+
+def _users(one: EnvVar) -> Manifest:
+    source = one.value_from
+    if source is not None and source.secret_key_ref is not None:
+        ref = source.secret_key_ref
+        return {"name": one.name, "valueFrom": {"secretKeyRef": {"name": ref.name, "key": ref.key}}}
+    if source is not None and source.config_map_key_ref is not None:
+        ref = source.config_map_key_ref
+        return {"name": one.name, "valueFrom": {"configMapKeyRef": {"name": ref.name, "key": ref.key}}}
+    return {"name": one.name, "value": one.value}
+
+
+def _downward(name: str, path: str) -> Manifest:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _word(truth: bool) -> str:
+    return "true" if truth else "false"

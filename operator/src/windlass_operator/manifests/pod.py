@@ -1,0 +1,151 @@
+"""The serving pod: one container that runs the planned command on the model's read-only volume.
+
+A Deployment holds it for one node a replica, a StatefulSet for a replica over several nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.manifests.environment import CACHE_PATH, KEYS_PATH, environment
+from windlass_operator.manifests.metadata import (
+    SERVER,
+    Manifest,
+    container_security,
+    labels,
+    pod_security,
+    pod_selector,
+)
+from windlass_operator.manifests.overlay import laid_over, with_part
+from windlass_operator.manifests.probes import serving_probes
+from windlass_operator.manifests.volume import MODEL_PATH, VOLUME_NAME, model_volume
+
+GPU = "nvidia.com/gpu"
+HTTP_PORT, FACTS_PORT = 8501, 8502
+ENDPOINTS_GONE_S = 5  # what it takes until nobody sends new requests to a pod that is told to go
+GRACE_BEYOND_DRAIN_S = 30
+TOPOLOGY_KEYS = {"Node": "kubernetes.io/hostname", "Zone": "topology.kubernetes.io/zone"}
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """What the plan and the operator's settings decide of a serving pod; figures are of one pod."""
+
+    image: str
+    args: tuple[str, ...]
+    cpu: str
+    memory: str
+    shm: str
+    command: tuple[str, ...] = ()  # empty: the image's own
+    gpus: int = 0
+    weights_gib: float = 0.0
+    node_selector: tuple[tuple[str, str], ...] = ()
+    license_addresses: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()  # beside those that every serving pod gets
+    over: Manifest = field(default_factory=dict)  # laid over the pod before the user's own template
+
+
+def pod_template(service: LLMService, shape: PodShape) -> Manifest:
+    """metadata and spec of the serving pods."""
+    wish = service.spec.pod_template
+    name = service.metadata.name
+    meta: Manifest = {"labels": {**wish.labels, **labels(name, SERVER)}}
+    if wish.annotations:
+        meta["annotations"] = dict(wish.annotations)
+    return {"metadata": meta, "spec": laid_over(with_part(_pod(service, shape), shape.over), wish.spec)}
+
+
+def _pod(service: LLMService, shape: PodShape) -> Manifest:
+    volume = model_volume(service.spec.model.source)
+    secrets = [{"name": secret.name} for secret in service.spec.image.pull_secrets]
+    drain_s = service.spec.deployment.drain_seconds
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,  # a Service called vllm would set VLLM_PORT, which vLLM reads
+        "securityContext": pod_security(),
+        "terminationGracePeriodSeconds": drain_s + ENDPOINTS_GONE_S + GRACE_BEYOND_DRAIN_S,
+        **_scheduling(service, shape),
+        **({"imagePullSecrets": secrets} if secrets else {}),
+        "containers": [_container(service, shape, volume.served_sub_path)],
+        "volumes": [
+            {"name": VOLUME_NAME, **volume.served},
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shape.shm}},
+            {"name": "cache", **_cache(service)},
+            {"name": "tmp", "emptyDir": {}},
+            *_keys_volume(service),
+        ],
+    }
+
+
+def _scheduling(service: LLMService, shape: PodShape) -> Manifest:
+    wish = service.spec.scheduling
+    selector = {**wish.node_selector, **dict(shape.node_selector)}
+    tolerations: list[Manifest] = [{"key": GPU, "operator": "Exists"}] if shape.gpus else []
+    tolerations += [one.model_dump(by_alias=True, exclude_defaults=True) for one in wish.tolerations]
+    key = TOPOLOGY_KEYS.get(wish.topology_spread)
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": pod_selector(service.metadata.name)},
+    }
+    return {
+        **({"nodeSelector": selector} if selector else {}),
+        **({"tolerations": tolerations} if tolerations else {}),
+        **({"priorityClassName": wish.priority_class_name} if wish.priority_class_name else {}),
+        **({"topologySpreadConstraints": [spread]} if key else {}),
+    }
+
+
+def _container(service: LLMService, shape: PodShape, sub_path: str) -> Manifest:
+    further = [{"name": name, "value": value} for name, value in shape.env]
+    return {
+        "name": "server",
+        "image": shape.image,
+        "imagePullPolicy": service.spec.image.pull_policy,
+        "command": list(shape.command) or ["windlass"],
+        "args": list(shape.args),
+        "env": environment(service, shape.license_addresses, further),
+        "ports": [
+            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
+            {"name": "facts", "containerPort": FACTS_PORT, "protocol": "TCP"},
+        ],
+        "resources": _resources(shape),
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        # The server ends its answers by itself when it is told to stop; it is told after nobody sends it new ones.
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(ENDPOINTS_GONE_S)]}}},
+        **serving_probes(shape.weights_gib, service.spec.license.required),
+        "volumeMounts": [
+            {
+                "name": VOLUME_NAME,
+                "mountPath": MODEL_PATH,
+                "readOnly": True,
+                **({"subPath": sub_path} if sub_path else {}),
+            },
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the pod's own, not this process's
+            {"name": "cache", "mountPath": CACHE_PATH},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - as above
+            *([{"name": "api-keys", "mountPath": KEYS_PATH, "readOnly": True}] if _keys_volume(service) else []),
+        ],
+    }
+
+
+def _cache(service: LLMService) -> Manifest:
+    wish = service.spec.cache
+    if wish.pvc:
+        return {"persistentVolumeClaim": {"claimName": wish.pvc}}
+    return {"emptyDir": {"sizeLimit": wish.size_limit} if wish.size_limit else {}}
+
+
+def _keys_volume(service: LLMService) -> list[Manifest]:
+    """Mounted as a directory, which the kubelet brings up to date; a mounted single key would stay as it was."""
+    secret = service.spec.expose.api_keys_secret
+    return [{"name": "api-keys", "secret": {"secretName": secret, "defaultMode": 0o444}}] if secret else []
+
+
+def _resources(shape: PodShape) -> Manifest:
+    """CPU and memory are requests only: a limit by too small a figure would kill a pod that the node can hold."""
+    requests = {"cpu": shape.cpu, "memory": shape.memory}
+    return {"requests": requests, **({"limits": {GPU: str(shape.gpus)}} if shape.gpus else {})}
