@@ -99,3 +99,27 @@ def test_keys_are_read_with_blanks_around() -> None:
     """Lists by comma, files by line."""
     assert words(" a, b,,c ") == ("a", "b", "c")
     assert lines("a\r\n # c\n b \n") == ("a", "b")
+
+
+def test_all_entries_of_a_mounted_secret_count(tmp_path: Path) -> None:
+    """A Secret's directory: several files of keys, and dot entries that are the kubelet's own."""
+    mount, clock = tmp_path / "mount", Clock()
+    for version, files in (("..1", {"alice": "a1\na2", "bob": "b1"}), ("..2", {"bob": "b2"})):
+        (mount / version).mkdir(parents=True)
+        for name, text in files.items():
+            (mount / version / name).write_text(text)
+    point(mount, "..1")
+    for name in ("alice", "bob"):
+        (mount / name).symlink_to(f"..data/{name}")
+    ring = KeyRing("", KeyFile(str(mount), clock))
+    assert [admits(ring, key) for key in ("a1", "a2", "b1", "b2")] == [True, True, True, False]
+    point(mount, "..2")
+    (mount / "alice").unlink()
+    clock.now += 1.1
+    assert [admits(ring, key) for key in ("a1", "a2", "b1", "b2")] == [False, False, False, True]
+
+
+def point(mount: Path, version: str) -> None:
+    """One rename of the link that all entries go through."""
+    (mount / "..new").symlink_to(version)
+    (mount / "..new").rename(mount / "..data")

@@ -21,7 +21,7 @@ EVERYONE = ""
 CHALLENGE = (("www-authenticate", "Bearer"),)
 
 Digest = bytes
-Signature = tuple[int, int, int]
+Signature = tuple[tuple[str, int, int, int], ...]
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -50,7 +50,11 @@ def holder(authorization: bytes, known: Iterable[Digest]) -> str | None:
 
 
 class KeyFile:
-    """Keys of a file that may be replaced while the server runs, as a mounted Secret is by a swap of links."""
+    """Keys of a file, or of all files of a directory, that may be replaced while the server runs.
+
+    A mounted Secret is such a directory: one file an entry, all replaced at once by a swap of links. Its own
+    bookkeeping begins with a dot and is passed over.
+    """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is read yet."""
@@ -70,17 +74,22 @@ class KeyFile:
 
     def _look(self) -> None:
         try:
-            status = self._path.stat()
-            signature = (status.st_mtime_ns, status.st_ino, status.st_size)
+            files = self._files()
+            signature = tuple(_signed(path) for path in files)
             if signature == self._signature:
                 return
-            found = lines(self._path.read_text(encoding="utf-8"))
+            found = tuple(key for path in files for key in lines(path.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as error:
             self._take(None, ())
             self._warn(f"cannot be read ({getattr(error, 'strerror', None) or error})")
             return
         self._take(signature, found)
         self._warn("" if found else "holds no key")
+
+    def _files(self) -> list[Path]:
+        if not self._path.is_dir():
+            return [self._path]
+        return sorted(path for path in self._path.iterdir() if not path.name.startswith(".") and path.is_file())
 
     def _take(self, signature: Signature | None, found: tuple[str, ...]) -> None:
         self._signature, self._digests = signature, digests(found)
@@ -89,6 +98,11 @@ class KeyFile:
         if trouble and trouble != self._trouble:
             log.error("windlass: key file %s %s; its keys are refused until it has some", self._path, trouble)
         self._trouble = trouble
+
+
+def _signed(path: Path) -> tuple[str, int, int, int]:
+    status = path.stat()
+    return (path.name, status.st_mtime_ns, status.st_ino, status.st_size)
 
 
 class KeyRing:

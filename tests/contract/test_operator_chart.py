@@ -1,0 +1,153 @@
+"""The operator's chart, rendered by the real helm: what values change, and that operator and chart mean the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.metrics import MetricWrapperBase
+from windlass_operator import metrics
+from windlass_operator.cluster.kinds import APPLIED
+from windlass_operator.settings import VARIABLES, from_env
+from windlass_operator.status import reasons
+
+CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass"
+Objects = dict[tuple[str, str], dict[str, Any]]
+NOT_OURS = ("POD_ID",)  # kopf's own
+BAD_VALUES = {
+    "an unknown value": ({"replica": 2}, "replica"),
+    "a node path that is relative": ({"nodePaths": ["models"]}, "nodePaths"),
+    "a node path with a comma": ({"nodePaths": ["/a,/"]}, "nodePaths"),
+    "an address without a scheme": ({"license": {"addresses": ["licenses:10080"]}}, "addresses"),
+    "an interval that is none": ({"metrics": {"serviceMonitor": {"interval": "soon"}}}, "interval"),
+    "a namespace that is none": ({"watchNamespace": "Team A"}, "watchNamespace"),
+}
+
+
+@pytest.fixture(scope="session")
+def helm_binary() -> Path:
+    """The program from $WINDLASS_KUBE_BIN, else the test bed's, which builds it when it has to."""
+    if folder := os.environ.get("WINDLASS_KUBE_BIN"):
+        return Path(folder) / "helm"
+    bed = [sys.executable, "-m", "windlass_testbed", "tool", "helm"]
+    return Path(subprocess.run(bed, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+
+
+Template = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def template(helm_binary: Path, tmp_path: Path) -> Template:
+    """`helm template` with these values, in a home of its own."""
+
+    def run(values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        file = tmp_path / "values.yaml"
+        file.write_text(yaml.safe_dump(values))
+        command = [helm_binary, "template", "windlass", str(CHART), "--namespace", "windlass", "-f", file]
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+
+    return run
+
+
+@pytest.fixture
+def render(template: Template) -> Callable[..., Objects]:
+    """The chart's objects by kind and name."""
+
+    def objects(**values: Any) -> Objects:
+        done = template(values)
+        assert done.returncode == 0, done.stderr
+        found = [item for item in yaml.safe_load_all(done.stdout) if item]
+        return {(item["kind"], item["metadata"]["name"]): item for item in found}
+
+    return objects
+
+
+def test_the_operator_understands_every_variable_that_the_chart_sets(render):
+    """A variable that nobody reads is a value without effect."""
+    objects = render(nodePaths=["/goosefsx", "/models"], license={"addresses": ["http://one:10080"]})
+    (container,) = objects["Deployment", "windlass"]["spec"]["template"]["spec"]["containers"]
+    names = [row["name"] for row in container["env"]]
+    assert {name for name in names if name not in NOT_OURS} <= {row.name for row in VARIABLES}
+    settings = from_env({row["name"]: row["value"] for row in container["env"] if "value" in row})
+    assert settings.node_paths == ("/goosefsx", "/models")
+    assert settings.license_addresses == ("http://one:10080",)
+    assert settings.deepspeed_image == "windlass/deepspeed"
+
+
+def test_the_rights_are_those_that_the_operator_needs(render):
+    """Every kind that is applied may be applied, kept kinds may be deleted, and Secrets are not even named."""
+    objects = render()
+    rules = objects["ClusterRole", "windlass"]["rules"]
+    verbs: dict[tuple[str, str], set[str]] = {}
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                verbs.setdefault((group, resource), set()).update(rule["verbs"])
+    for kind in APPLIED.values():
+        info = kind._api_info
+        allowed = verbs[info.resource.group, info.plural]
+        assert {"get", "list", "create", "patch"} <= allowed, info.plural
+    text = json.dumps([item for (kind, _), item in objects.items() if kind in ("ClusterRole", "Role")])
+    assert "secrets" not in text
+    assert '"*"' not in text
+    for word in ("escalate", "bind", "impersonate", "pods/exec", "serviceaccounts/token"):
+        assert word not in text
+
+
+def test_one_namespace_needs_no_rights_in_others(render):
+    """Beside nodes, which have no namespace."""
+    objects = render(watchNamespace="team-a", rbac={"aggregate": False})
+    cluster = [name for kind, name in objects if kind == "ClusterRole"]
+    assert cluster == ["windlass-nodes"]
+    assert objects["Role", "windlass"]["metadata"]["namespace"] == "team-a"
+
+
+def test_alerts_and_dashboard_speak_of_metrics_that_are_there(render):
+    """An alert on a name that nobody writes never fires."""
+    toggled = {name: {"enabled": True} for name in ("serviceMonitor", "rules", "dashboard")}
+    objects = render(metrics=toggled)
+    written = {
+        metric.describe()[0].name for metric in vars(metrics).values() if isinstance(metric, MetricWrapperBase)
+    }  # without the endings that the text format adds
+    rules = json.dumps(objects["PrometheusRule", "windlass"])
+    board = objects["ConfigMap", "windlass-dashboard"]["data"]["windlass.json"]
+    said = set(re.findall(r"\bwindlass_[a-z_]+", rules + board))
+    assert said
+    for name in said:
+        assert re.sub(r"_(total|bucket|count|sum)$", "", name) in written, name
+    assert json.loads(board)["panels"]
+    for matcher in re.findall(r'reason!?=~\\"([A-Za-z|]+)\\"', rules):
+        for word in matcher.split("|"):
+            assert word in reasons.TABLE, word
+
+
+def test_nothing_of_the_prometheus_operator_is_made_unasked(render):
+    """Its kinds may not be in the cluster."""
+    kinds = {kind for kind, _ in render()}
+    assert not kinds & {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+
+
+@pytest.mark.parametrize(("values", "word"), BAD_VALUES.values(), ids=BAD_VALUES.keys())
+def test_a_wrong_value_is_named(template, values, word):
+    """By the chart's schema, before anything is installed."""
+    done = template(values)
+    assert done.returncode != 0
+    assert word in done.stderr
+
+
+def test_the_crd_is_the_committed_one_and_may_be_left_out(render):
+    """The chart carries a copy; `make check` compares it."""
+    committed = (CHART.parents[1] / "crds" / "llmservices.serving.windlass.dev.yaml").read_text()
+    assert (CHART / "files" / "llmservices.yaml").read_text() == committed
+    assert not [kind for kind, _ in render(crds={"enabled": False}) if kind == "CustomResourceDefinition"]
+    (crd,) = [item for (kind, _), item in render().items() if kind == "CustomResourceDefinition"]
+    assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
