@@ -25,3 +25,23 @@ def test_the_operator_reads_the_start_of_a_pod() -> None:
         {"phase": "prefetch", "seconds": "2.5"},
         {"phase": "engine-imports", "seconds": "1.0"},
     ]
+
+
+def test_the_operator_reads_the_engine_s_memory() -> None:
+    """Figures of the engine's log arrive as `status.plan.measured`; of several workers the first one's count."""
+    board = FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ()))
+    for line in (
+        "INFO Model loading took 14.25 GiB memory and 5.100000 seconds",
+        "INFO Model loading took 14.26 GiB memory and 5.200000 seconds",
+        "INFO Available KV cache memory: 21.5 GiB",
+        "INFO GPU KV cache size: 402,480 tokens, Maximum concurrency for 8,192 tokens per request: 49.13x",
+    ):
+        board.engine_said(line)
+    seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
+    assert seen is not None
+    assert operator.measured([seen], "") == {
+        "weightsGiB": "14.25",
+        "kvGiB": "21.50",
+        "kvTokens": 402480,
+        "pod": "qwen-0",
+    }

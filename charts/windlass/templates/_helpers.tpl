@@ -27,3 +27,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "windlass.image" -}}
 {{ include "windlass.prefix" . }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
+
+{{/* The Lease of this release's operators. */}}
+{{- define "windlass.lease" -}}
+{{ include "windlass.name" . }}-operator
+{{- end }}

@@ -1,4 +1,4 @@
-"""The command line: `windlass-operator run | inspect | version`."""
+"""The command line: `windlass-operator run | inspect | download | version`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from windlass_operator import __version__
+from windlass_operator.download import command as download
 from windlass_operator.errors import SettingsError
 from windlass_operator.settings import VARIABLES, from_env
 
@@ -42,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
         default=None,
         help="file for the report (default: WINDLASS_TERMINATION_LOG, else /dev/termination-log)",
     )
+    download.add_to(commands)
     commands.add_parser("version", help="print the version")
     return top
 
@@ -54,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if options.command == "inspect":
         return _inspect(options, os.environ)
+    if options.command == "download":
+        return download.run(options, os.environ)
     return _run(os.environ)
 
 

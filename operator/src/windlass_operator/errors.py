@@ -4,7 +4,8 @@ OperatorError
 ├── SettingsError   the operator's own environment is wrong: say one sentence and exit 2
 ├── Retry           try again after `after_s` seconds; nobody is at fault
 └── UserError       only the user can change it: becomes a condition with `reason`, no fast retry
-    └── InvalidError     the API server finds the object wrong as it would become
+    ├── InvalidError     the API server finds the object wrong as it would become
+    └── NotServedError   the cluster does not know the object's kind
 """
 
 from __future__ import annotations
@@ -37,3 +38,7 @@ class UserError(OperatorError):
 
 class InvalidError(UserError):
     """The API server finds the object invalid: what we asked for, or that together with what others own in it."""
+
+
+class NotServedError(UserError):
+    """The API server has no such kind: the CRD that brings it is not installed."""

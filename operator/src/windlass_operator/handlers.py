@@ -1,82 +1,180 @@
 """The watches: every event of a watched kind becomes a key in the queue, nothing more.
 
-kopf only watches here. No create/update/delete handlers, timers or daemons: so no finalizer, no annotation, and no
-state of kopf's in anyone's object.
+`WATCHES` is the table of what is followed. A row's objects lead to LLMServices by our label or by their owners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import kopf
-
-from windlass_operator.api.v1alpha1 import GROUP, PLURAL, VERSION
+from windlass_operator import metrics
+from windlass_operator.cluster.claims import FIELDS, Claims
 from windlass_operator.cluster.inventory import gpu_signature
-from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER, SERVICE_LABEL
+from windlass_operator.cluster.kinds import (
+    Budgets,
+    Deployments,
+    HTTPRoutes,
+    Ingresses,
+    Jobs,
+    LLMServices,
+    Nodes,
+    Pods,
+    Services,
+    StatefulSets,
+)
+from windlass_operator.cluster.rest import Rest, resource_of
+from windlass_operator.cluster.store import Place, Row, Shelf, Store
+from windlass_operator.cluster.watch import Watch, Watched
+from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
 from windlass_operator.queue import WorkQueue
-from windlass_operator.reconcile import Key, Reconciler
+from windlass_operator.reconcile import Key
+from windlass_operator.status import conditions as c
+from windlass_operator.status.children import dig
 
-OWNED = (("apps", "v1", "deployments"), ("batch", "v1", "jobs"), ("", "v1", "services"), ("", "v1", "pods"))
-
-
-def registry(queue: WorkQueue[Key], reconciler: Reconciler) -> kopf.OperatorRegistry:
-    """All handlers in a registry of their own, so that two operators can live in one process (tests do that)."""
-    handlers = kopf.OperatorRegistry()
-    _watch_services(handlers, queue)
-    _watch_owned(handlers, queue)
-    _watch_nodes(handlers, queue, reconciler)
-
-    @kopf.on.login(registry=handlers)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:  # noqa: ANN401 - kopf's own arguments, passed on
-        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
-
-    @kopf.on.probe(registry=handlers, id="queue")
-    def queue_depth(**_: object) -> int:
-        return len(queue)
-
-    return handlers
+OURS = f"{MANAGED_BY_LABEL}={MANAGER}"
+SERVICE, NODE = resource_of(LLMServices).kind, resource_of(Nodes).kind
+WATCHES = (
+    Watched(LLMServices),
+    Watched(Nodes),
+    Watched(Deployments, OURS),
+    Watched(StatefulSets, OURS),
+    Watched(Services, OURS),
+    Watched(Jobs, OURS),
+    Watched(Pods, OURS),
+    Watched(Budgets, OURS),
+    Watched(Ingresses, OURS),
+    Watched(HTTPRoutes, OURS, optional=True),
+)
+GPU_PODS = Watched(Pods, fields=FIELDS, purpose="GPUs")  # everyone's, for what they hold of the nodes' GPUs
 
 
-def _watch_services(handlers: kopf.OperatorRegistry, queue: WorkQueue[Key]) -> None:
-    @kopf.on.event(GROUP, VERSION, PLURAL, registry=handlers)
-    async def service_changed(namespace: str | None, name: str | None, type: str | None, **_: object) -> None:
-        key = Key(namespace or "", name or "")
-        await (queue.forget(key) if type == "DELETED" else queue.add(key))
+@dataclass
+class Census:
+    """How many LLMServices give which reason for Ready."""
+
+    reasons: dict[Place, str] = field(default_factory=dict)
+
+    def see(self, place: Place, reason: str | None) -> None:
+        """Count the service under this reason; None when it is gone."""
+        old = self.reasons.pop(place, None)
+        if reason is not None:
+            self.reasons[place] = reason
+        if old == reason:
+            return
+        if old is not None:
+            metrics.LLMSERVICES.labels(old).dec()
+        if reason is not None:
+            metrics.LLMSERVICES.labels(reason).inc()
 
 
-def _watch_owned(handlers: kopf.OperatorRegistry, queue: WorkQueue[Key]) -> None:
-    for group, version, plural in OWNED:
+@dataclass
+class Router:
+    """Leads what changed to the keys that it concerns."""
 
-        @kopf.on.event(group, version, plural, registry=handlers, labels={SERVICE_LABEL: kopf.PRESENT})
-        async def owned_changed(namespace: str | None, labels: Mapping[str, str], **_: object) -> None:
-            await queue.add(Key(namespace or "", labels[SERVICE_LABEL]))
+    store: Store
+    queue: WorkQueue[Key]
+    waiting: Callable[[], set[Key]]  # keys that wait for GPUs
+    census: Census = field(default_factory=Census)
+
+    def changed(self, kind: str, place: Place, row: Row) -> None:
+        """Something happened to this object, or it is gone."""
+        if kind == SERVICE:
+            self.queue.event(Key(*place))
+            return
+        for name in self.store.service_names(kind, place[0], row):
+            self.queue.event(Key(place[0], name))
+
+    def written(self, kind: str, place: Place, row: Row) -> None:
+        """A write of ours changed this object: look again, at leisure."""
+        for name in self.store.service_names(kind, place[0], row):
+            self.queue.add(Key(place[0], name))
+
+    def gpus_changed(self) -> None:
+        """A node came, changed or went, or GPUs were let go."""
+        for key in sorted(self.waiting()):
+            self.queue.event(key)
 
 
-def _watch_nodes(handlers: kopf.OperatorRegistry, queue: WorkQueue[Key], reconciler: Reconciler) -> None:
-    seen: dict[str, object] = {}
+@dataclass
+class ShelfSink:
+    """Puts what a watch sees on its kind's shelf and tells the router what is news."""
 
-    @kopf.on.event("", "v1", "nodes", registry=handlers)
-    async def node_changed(name: str | None, body: kopf.Body, type: str | None, **_: object) -> None:
-        signature = None if type == "DELETED" else gpu_signature(dict(body))
-        if seen.get(name or "") != signature:
-            seen[name or ""] = signature
-            for key in sorted(reconciler.waiting_for_gpus):
-                await queue.add(key)
+    kind: str
+    router: Router
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """It is there, or has changed."""
+        if self.kind == SERVICE:
+            self._count(item)
+        if row := self._shelf.put(item):
+            self.router.changed(self.kind, _place(item), row)
+
+    def drop(self, item: Mapping[str, Any]) -> None:
+        """It is gone."""
+        if row := self._shelf.drop(item):
+            self._gone(_place(item), row)
+
+    def keep(self, places: set[Place], version: int) -> None:
+        """All but these are gone."""
+        for place, row in self._shelf.keep(places, version):
+            self._gone(place, row)
+
+    def passed(self, version: int) -> None:
+        """Nothing happened up to this version."""
+        self._shelf.passed(version)
+
+    def _gone(self, place: Place, row: Row) -> None:
+        if self.kind == SERVICE:
+            self.router.census.see(place, None)
+        self.router.changed(self.kind, place, row)
+
+    def _count(self, item: Mapping[str, Any]) -> None:
+        ready = c.find(dig(item, "status", "conditions") or (), c.READY) or {}
+        self.router.census.see(_place(item), str(ready.get("reason") or "New"))
+
+    @property
+    def _shelf(self) -> Shelf:
+        return self.router.store.shelves[self.kind]
 
 
-def watch_settings() -> kopf.OperatorSettings:
-    """kopf as a mere watcher: it scans nothing, posts nothing, and no watch can die in silence.
+@dataclass
+class NodeSink(ShelfSink):
+    """Nodes, pruned to what planning reads; a heartbeat is no news."""
 
-    `queueing.worker_limit` stays unset: with kopf's idle time-out a limit of 20 means 4 objects a second.
-    """
-    settings = kopf.OperatorSettings()
-    settings.watching.server_timeout = 300
-    settings.watching.client_timeout = 310
-    settings.watching.connect_timeout = 30
-    settings.networking.request_timeout = 30
-    settings.posting.enabled = False
-    settings.scanning.disabled = True
-    for group, version, plural in OWNED:
-        settings.watching.label_selectors[group, version, plural] = f"{MANAGED_BY_LABEL}={MANAGER}"
-    return settings
+    _seen: dict[str, object] = field(default_factory=dict)
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """It is there, or has changed."""
+        name, signature = str(item["metadata"]["name"]), gpu_signature(dict(item))
+        self._shelf.put(_pruned(item))
+        if self._seen.get(name) != signature:
+            self._seen[name] = signature
+            self.router.gpus_changed()
+
+    def _gone(self, place: Place, row: Row) -> None:
+        self._seen.pop(place[1], None)
+        self.router.gpus_changed()
+
+
+def _pruned(node: Mapping[str, Any]) -> dict[str, Any]:
+    meta, status = node["metadata"], node.get("status") or {}
+    return {
+        "metadata": {key: meta.get(key) for key in ("name", "labels", "resourceVersion")},
+        "spec": {key: value for key, value in (node.get("spec") or {}).items() if key in ("unschedulable", "taints")},
+        "status": {key: status.get(key) for key in ("allocatable", "capacity", "conditions")},
+    }
+
+
+def watches(rest: Rest, namespace: str | None, router: Router, claims: Claims) -> list[Watch]:
+    """A watch for each row, feeding the store, and the one that counts GPUs."""
+    rows: list[Watch] = []
+    for row in WATCHES:
+        sink = NodeSink(row.name, router) if row.name == NODE else ShelfSink(row.name, router)
+        rows.append(Watch(rest, row, namespace, sink))
+    return [*rows, Watch(rest, GPU_PODS, namespace, claims)]
+
+
+def _place(item: Mapping[str, Any]) -> Place:
+    return (str(item["metadata"].get("namespace") or ""), str(item["metadata"]["name"]))

@@ -14,6 +14,7 @@ from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.errors import UserError
 from windlass_operator.manifests.deployment import deployment
 from windlass_operator.manifests.disruption import disruption_budget
+from windlass_operator.manifests.group import GroupShape, group_objects
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.overlay import judge
 from windlass_operator.manifests.pod import PodShape, pod_template
@@ -25,6 +26,7 @@ from windlass_operator.plan.model import Plan
 from windlass_operator.record import PLAN_ANNOTATION, PlanRecord, digest_of
 from windlass_operator.settings import Settings
 from windlass_operator.status.children import dig
+from windlass_operator.status.hold import HELD_ANNOTATION, Hold
 from windlass_operator.status.inspection import FINISHED_ANNOTATION, RESULT_ANNOTATION, Inspection
 from windlass_operator.status.observe import Subject
 
@@ -67,6 +69,8 @@ def subject_of(raw: Mapping[str, Any]) -> Subject:
         replicas=replicas if isinstance(replicas, int) else 1,
         license_required=dig(raw, "spec", "license", "required") is not False,
         previous=status if isinstance(status, Mapping) else {},
+        suspended=dig(raw, "spec", "suspend") is True,
+        expose=dig(raw, "spec", "expose") or {},
     )
 
 
@@ -86,21 +90,33 @@ def model_sentence(service: LLMService, facts: ModelFacts) -> str:
 
 
 def workload(
-    service: LLMService, record: PlanRecord, settings: Settings, annotations: Mapping[str, str] | None = None
+    service: LLMService, record: PlanRecord, settings: Settings, held: Hold | None = None
 ) -> tuple[Manifest, ...]:
-    """The objects that serve the model by this plan; `annotations` are further ones of the Service object.
+    """The objects that serve the model by this plan; a held service has no pods, and its Service remembers why.
 
     The Service comes first: it keeps the plan, so an operator that ends in between goes on with the same one.
     """
-    front = _annotated(service_manifest(service), {PLAN_ANNOTATION: record.to_text(), **(annotations or {})})
+    several = record.plan.nodes > 1
+    front = _annotated(
+        service_manifest(service, heads_only=several),
+        {PLAN_ANNOTATION: record.to_text(), **({HELD_ANNOTATION: held.to_text()} if held else {})},
+    )
     shape, spec = pod_shape(service, record.plan, settings), service.spec
-    replicas = 0 if spec.suspend else spec.replicas
-    pods = deployment(service, shape, record.rollout, {}, replicas)
+    replicas = 0 if spec.suspend or held else spec.replicas
+    pods = _replicas(service, record, shape, replicas)
     routes = (
         *((ingress(service, spec.expose.ingress),) if spec.expose.ingress else ()),
         *((http_route(service, spec.expose.gateway),) if spec.expose.gateway else ()),
     )
-    return (front, pods, disruption_budget(service, record.plan.nodes), *routes)
+    return (front, *pods, disruption_budget(service, record.plan.nodes), *routes)
+
+
+def _replicas(service: LLMService, record: PlanRecord, shape: PodShape, replicas: int) -> tuple[Manifest, ...]:
+    """One Deployment of replicas on one node each, or a group of pods for each replica."""
+    plan = record.plan
+    if plan.group is None:
+        return (deployment(service, shape, record.rollout, {}, replicas),)
+    return group_objects(service, GroupShape(shape, plan.nodes, plan.group), replicas)
 
 
 def pods_digest(service: LLMService, plan: Plan, settings: Settings) -> str:

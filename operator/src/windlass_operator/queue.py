@@ -8,6 +8,7 @@ kopf's own queue is not enough: it is keyed by the watched object, not by the LL
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 import random
 import time
@@ -20,6 +21,7 @@ from windlass_operator.errors import Retry
 
 logger = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
+WORKERS = 32  # of which most wait for the API server or a pod's facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,13 @@ class Limits:
 
 
 class Schedule(Generic[K]):
-    """Which key is due when, which ones run; knows no clock."""
+    """Which key is due when, which ones run; knows no clock. Every step is O(log n)."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._due: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []  # rows that disagree with _due, or whose key runs, are stale
+        self._count = 0
         self._running: set[K] = set()
         self._started: dict[K, float] = {}
         self._failures: dict[K, int] = {}
@@ -51,40 +55,54 @@ class Schedule(Generic[K]):
     def add(self, key: K, due: float) -> None:
         """Ask for a run not before `due`; the earliest wish wins, the per-key interval is kept."""
         earliest = max(due, self._started.get(key, float("-inf")) + self._limits.interval_s)
-        self._due[key] = min(earliest, self._due.get(key, earliest))
+        if earliest < self._due.get(key, float("inf")):
+            self._due[key] = earliest
+            if key not in self._running:
+                self._push(key)
+
+    def _push(self, key: K) -> None:
+        self._count += 1  # of two keys due at once, the one asked for first comes first
+        heapq.heappush(self._heap, (self._due[key], self._count, key))
 
     def take(self, now: float) -> K | None:
         """The key that waits longest of those due and not running, marked as running; None when there is none."""
-        ready = [(due, index, key) for index, (key, due) in enumerate(self._due.items()) if self._free(key, due, now)]
-        if not ready:
+        due = self.next_due()
+        if due is None or due > now:
             return None
-        key = min(ready, key=lambda row: row[:2])[2]
+        key = heapq.heappop(self._heap)[2]
         del self._due[key]
         self._running.add(key)
         self._started[key] = now
         return key
 
-    def _free(self, key: K, due: float, now: float) -> bool:
-        return due <= now and key not in self._running
-
     def next_due(self) -> float | None:
         """When the next key that does not run becomes due."""
-        return min((due for key, due in self._due.items() if key not in self._running), default=None)
+        while self._heap:
+            due, _, key = self._heap[0]
+            if self._due.get(key) == due and key not in self._running:
+                return due
+            heapq.heappop(self._heap)
+        return None
 
     def succeed(self, key: K, now: float, again_in_s: float | None) -> None:
         """The run ended well; it may ask for another one."""
-        self._running.discard(key)
+        self._ended(key)
         self._failures.pop(key, None)
         if again_in_s is not None:
             self.add(key, now + again_in_s)
 
     def fail(self, key: K, now: float, jitter: float) -> float:
         """The run failed: back off exponentially, up to `jitter` (0…1) of a quarter longer; returns the wait."""
-        self._running.discard(key)
+        self._ended(key)
         self._failures[key] = self._failures.get(key, 0) + 1
         wait_s = self._limits.backoff_s(self._failures[key]) * (1 + jitter / 4)
         self.add(key, now + wait_s)
         return wait_s
+
+    def _ended(self, key: K) -> None:
+        self._running.discard(key)
+        if key in self._due:  # asked for while it ran
+            self._push(key)
 
     def forget(self, key: K) -> None:
         """The object is gone: keep nothing of it."""
@@ -99,32 +117,47 @@ class WorkQueue(Generic[K]):
     """The asyncio shell around `Schedule`: workers that take due keys and call `work(key)`."""
 
     def __init__(
-        self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic, workers: int = 8
+        self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic, workers: int = WORKERS
     ) -> None:
         self._schedule: Schedule[K] = Schedule(limits or Limits())
         self._clock = clock
         self._workers = workers
-        self._changed = asyncio.Condition()
+        self._changed = asyncio.Event()
+        self._asked: dict[K, float] = {}  # when the first event came that no run has answered yet
+        self._working = False
 
     def __len__(self) -> int:
         return len(self._schedule)
 
-    async def add(self, key: K, after_s: float = 0.0) -> None:
+    def add(self, key: K, after_s: float = 0.0) -> None:
         """Ask for a run of the key; any number of asks before it runs are one run."""
-        async with self._changed:
-            self._schedule.add(key, self._clock() + after_s)
-            self._changed.notify()
+        self._schedule.add(key, self._clock() + after_s)
+        self._changed.set()
 
-    async def forget(self, key: K) -> None:
+    def event(self, key: K) -> None:
+        """Something happened to the key: ask for a run now, and measure how long it is until that run has ended."""
+        self._asked.setdefault(key, self._clock())
+        self.add(key)
+
+    def forget(self, key: K) -> None:
         """Drop what is kept of a key whose object is gone."""
-        async with self._changed:
-            self._schedule.forget(key)
+        self._schedule.forget(key)
+        self._asked.pop(key, None)
+
+    def oldest_s(self) -> float:
+        """How long the key that waits longest has been due; 0 when none is, or when this queue is not being worked."""
+        due = self._schedule.next_due()
+        return max(0.0, self._clock() - due) if self._working and due is not None else 0.0
 
     async def run(self, work: Work[K]) -> None:
         """Work until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._worker(work))
+        self._working = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._workers):
+                    group.create_task(self._worker(work))
+        finally:
+            self._working = False
 
     async def _worker(self, work: Work[K]) -> None:
         while True:
@@ -132,17 +165,17 @@ class WorkQueue(Generic[K]):
             await self._work_one(work, key)
 
     async def _take(self) -> K:
-        async with self._changed:
-            while True:
-                metrics.QUEUE_DEPTH.set(len(self._schedule))
-                key = self._schedule.take(self._clock())
-                if key is not None:
-                    self._changed.notify()  # another worker now waits for the next due time
-                    return key
-                await self._wait(self._schedule.next_due())
+        while True:
+            metrics.QUEUE_DEPTH.set(len(self._schedule))
+            key = self._schedule.take(self._clock())
+            if key is not None:
+                self._changed.set()  # another worker now waits for the next due time
+                return key
+            self._changed.clear()
+            await self._wait(self._schedule.next_due())
 
     async def _wait(self, due: float | None) -> None:
-        """Sleep until something changes or `due` comes; the condition is held on both sides."""
+        """Sleep until something changes or `due` comes."""
         timeout_s = None if due is None else max(0.0, due - self._clock())
         try:
             async with asyncio.timeout(timeout_s):
@@ -151,6 +184,7 @@ class WorkQueue(Generic[K]):
             return
 
     async def _work_one(self, work: Work[K], key: K) -> None:
+        asked = self._asked.pop(key, None)
         try:
             with metrics.RECONCILE_SECONDS.time():
                 again_in_s = await work(key)
@@ -158,15 +192,20 @@ class WorkQueue(Generic[K]):
             logger.info("%s: %s; again in %.0f s", key, retry, retry.after_s)
             again_in_s = retry.after_s
         except Exception:  # the outermost loop: one broken object must never stop the others
-            await self._failed(key)
+            self._failed(key, asked)
             return
-        async with self._changed:
-            self._schedule.succeed(key, self._clock(), again_in_s)
-            self._changed.notify()
+        except asyncio.CancelledError:  # the workers stop; whoever works next has it to do
+            self._schedule.succeed(key, self._clock(), 0.0)
+            raise
+        self._schedule.succeed(key, self._clock(), again_in_s)
+        self._changed.set()
+        if asked is not None:
+            metrics.EVENT_TO_APPLY_SECONDS.observe(self._clock() - asked)
 
-    async def _failed(self, key: K) -> None:
+    def _failed(self, key: K, asked: float | None) -> None:
         metrics.RECONCILE_ERRORS.inc()
-        async with self._changed:
-            wait_s = self._schedule.fail(key, self._clock(), random.random())  # noqa: S311 - jitter, not a secret
-            self._changed.notify()
+        if asked is not None:
+            self._asked[key] = min(asked, self._asked.get(key, asked))
+        wait_s = self._schedule.fail(key, self._clock(), random.random())  # noqa: S311 - jitter, not a secret
+        self._changed.set()
         logger.exception("%s: reconcile failed; again in %.1f s", key, wait_s)

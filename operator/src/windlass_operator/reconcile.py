@@ -14,15 +14,17 @@ from typing import Any
 
 import httpx2
 
+from windlass_operator import filling
 from windlass_operator.api.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.events import Note, record
 from windlass_operator.cluster.facts import pod_facts
 from windlass_operator.cluster.inventory import read_inventory
-from windlass_operator.cluster.kinds import APPLIED, Jobs, LLMServices
+from windlass_operator.cluster.kinds import APPLIED, Jobs, LLMServices, Pods
 from windlass_operator.cluster.read import read_children
-from windlass_operator.errors import UserError
+from windlass_operator.errors import NotServedError, UserError
+from windlass_operator.filling import Filling
 from windlass_operator.intent import (
     facts_of,
     model_sentence,
@@ -42,13 +44,16 @@ from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.record import PlanRecord, inputs_digest, recorded_plan
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
+from windlass_operator.status import hold as holds
 from windlass_operator.status import inspection as inspections
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Children, Object, condition_of, dig, is_ready, living, name_of
 from windlass_operator.status.conditions import Verdict
+from windlass_operator.status.hold import Hold
 from windlass_operator.status.inspection import Inspection, State
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
 from windlass_operator.status.pace import again_in_s
+from windlass_operator.turns import to_end
 
 logger = logging.getLogger(__name__)
 
@@ -116,26 +121,29 @@ class Reconciler:
         try:
             service = parse_service(raw)
             must_be_allowed(service, self._settings)
-            children = await read_children(self._cluster, key.namespace, key.name, service.metadata.uid)
+            place = filling.where(service)
+            children = await read_children(self._cluster, key.namespace, key.name, service.metadata.uid, place)
             return await self._bring_about(key, Look(raw, service, subject, children, now))
         except UserError as error:
             await self._write(raw, subject, rejected(subject, error.reason, error.message, now), now)
             return REJECTED_AGAIN_S
 
     async def _bring_about(self, key: Key, look: Look) -> float | None:
+        filled = await filling.fill(self._cluster, self._http, self._settings, (look.service, look.children, look.now))
         job = inspect_job(look.service, self._settings.operator_image, self._settings.image_pull_policy)
         live_job = next((one for one in look.children.jobs if name_of(one) == job["metadata"]["name"]), None)
         found = inspections.read(live_job, look.children.inspect_pods, look.children.events)
-        outcome = Outcome(c.unknown("Planning"))
+        outcome, routes_known = Outcome(c.unknown("Planning")), True
         if found.state is State.FOUND:
             outcome = await self._plan(look, found)
             found = replace(found, message=model_sentence(look.service, facts_of(found)))
-        retry_s = await self._inspect(look, job, live_job, found)
+        held = holds.of_service(look.raw, look.children, look.service.spec.deployment.max_restarts, look.now)
+        retry_s = await self._inspect(look, job, live_job, found) if filled.done else filled.again_in_s
         if outcome.record is not None:
             record = await self._with_rollout(look, outcome.record)
-            await self._apply_workload(look, record)
+            routes_known = await self._apply_workload(look, record, held)
             outcome = replace(outcome, record=record)
-        status = await self._observe(look, found, outcome)
+        status = await self._observe(look, found, outcome, (filled, routes_known, held))
         await self._write(look.raw, look.subject, status, look.now)
         self._remember_waiting(key, status)
         return again_in_s(status["conditions"], look.now) if retry_s is None else retry_s
@@ -167,7 +175,7 @@ class Reconciler:
             return Outcome(c.yes("Planned", kept.plan.summary()), kept)
         meta = look.service.metadata
         inventory = await read_inventory(self._cluster, self._settings.watch_namespace, meta.namespace, meta.name)
-        keep = Placement(kept.plan.gpu_type, kept.plan.gpus) if kept and kept.plan.gpu_type else None
+        keep = Placement(kept.plan.gpu_type, kept.plan.gpus, kept.plan.nodes) if kept and kept.plan.gpu_type else None
         decided = decide(look.service.spec, facts, inventory, keep=keep)
         if not isinstance(decided, Refusal):
             return Outcome(c.yes("Planned", decided.summary()), PlanRecord(digest, decided))
@@ -188,18 +196,26 @@ class Reconciler:
         wish = look.service.spec.deployment.rollout
         return with_rollout(record, pods, choose_rollout(wish, record.plan, free))
 
-    async def _apply_workload(self, look: Look, planned: PlanRecord) -> None:
-        """Apply what is wanted, then take away what serves and is wanted no longer."""
-        wanted = workload(look.service, planned, self._settings)
+    async def _apply_workload(self, look: Look, planned: PlanRecord, held: Hold | None) -> bool:
+        """Apply what is wanted, then take away what serves and is wanted no longer; False when routes are not known."""
+        wanted, known = workload(look.service, planned, self._settings, held), True
         for manifest in wanted:
             live = look.children.live(manifest["kind"], manifest["metadata"]["name"])
-            await self._applier.apply(manifest, live)
+            try:
+                await self._applier.apply(manifest, live)
+            except NotServedError:  # only HTTPRoutes come with a CRD that may be missing
+                known = False
         names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
         for old in look.children.owned(look.service.metadata.uid):
             if (old.get("kind"), name_of(old)) not in names and not dig(old, "metadata", "deletionTimestamp"):
                 await self._cluster.delete(APPLIED[str(old["kind"])], look.service.metadata.namespace, name_of(old))
+        for pod in to_end(look.children.stateful_sets, look.children.pods):
+            await self._cluster.delete(Pods, look.service.metadata.namespace, name_of(pod))
+        return known
 
-    async def _observe(self, look: Look, found: Inspection, outcome: Outcome) -> dict[str, Any]:
+    async def _observe(
+        self, look: Look, found: Inspection, outcome: Outcome, around: tuple[Filling, bool, Hold | None]
+    ) -> dict[str, Any]:
         facts = await pod_facts(self._http, _worth_asking(look))
         seen = Seen(
             children=look.children,
@@ -208,6 +224,10 @@ class Reconciler:
             planned=outcome.verdict,
             plan=outcome.record.to_status() if outcome.record else None,
             selector=selector_text(look.subject.name),
+            downloading=around[0].verdict,
+            download=around[0].progress,
+            routes_known=around[1],
+            held=around[2],
         )
         return observe(look.subject, seen, look.now)
 

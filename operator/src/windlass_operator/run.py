@@ -1,81 +1,193 @@
-"""Starts the operator's parts and keeps them alive together: metrics, the queue's workers, kopf's watches."""
+"""Starts the operator's parts and keeps them alive together: metrics, health, watches, the Lease, the queue's workers.
+
+Order matters: the workers begin only when every watch has had its first list (before, absence would mean nothing) and
+only while this replica is on duty. A stand-by has the same store and an idle queue.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import aclosing
-from threading import Event
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
 
 import httpx2
-import kopf
 from prometheus_client import start_http_server
 
+from windlass_operator import __version__, metrics
 from windlass_operator.api.v1alpha1 import GROUP, PLURAL
-from windlass_operator.cluster.client import ALL_NAMESPACES, ApiServer, connect
+from windlass_operator.cluster.claims import Claims
+from windlass_operator.cluster.client import ApiServer, connect
 from windlass_operator.cluster.kinds import LLMServices
-from windlass_operator.handlers import registry, watch_settings
+from windlass_operator.cluster.lease import Duty, LeaseName, Pace
+from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError, login, path_of
+from windlass_operator.cluster.store import Store
+from windlass_operator.cluster.stored import StoredCluster
+from windlass_operator.cluster.watch import Watch
+from windlass_operator.handlers import WATCHES, Router, watches
+from windlass_operator.health import WATCH_PATIENCE_S, Health, serve
 from windlass_operator.queue import WorkQueue
 from windlass_operator.reconcile import Key, Reconciler
 from windlass_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
 CRD_AGAIN_S = 5.0
+TICK_S = 1.0
+POLL_S = 0.1
 
 
-async def operate(settings: Settings, ready: Event | None = None, stop: Event | None = None) -> None:
-    """Run until stopped; `ready` is set once all watches have begun."""
+async def operate(
+    settings: Settings, ready: threading.Event | None = None, stop: threading.Event | None = None
+) -> None:
+    """Run until stopped; `ready` is set once every watch has had its first list."""
     if settings.metrics_port:
         start_http_server(settings.metrics_port)
-    cluster = connect()
-    async with (
-        aclosing(cluster),
-        httpx2.AsyncClient(trust_env=False) as http,  # pods are never behind the environment's proxy
-    ):
-        await wait_for_crd(cluster, settings.watch_namespace)
-        logger.info("watching LLMServices in %s", settings.watch_namespace or "all namespaces")
-        queue: WorkQueue[Key] = WorkQueue()
-        reconciler = Reconciler(cluster, http, settings)
-        work = asyncio.create_task(queue.run(reconciler.reconcile), name="queue")
-        watch = asyncio.create_task(_watch(settings, queue, reconciler, ready, stop), name="watch")
+    metrics.BUILD.labels(__version__, platform.python_version()).set(1)
+    async with AsyncExitStack() as stack:
+        rest = await stack.enter_async_context(aclosing(login()))
+        duty = _duty(settings, rest)
+        cluster = connect(may_write=duty.holds, timeout_s=Pace().request_s) if duty else connect()
+        await stack.enter_async_context(aclosing(cluster))
+        # Pods are never behind the environment's proxy.
+        http = await stack.enter_async_context(httpx2.AsyncClient(trust_env=False))
+        parts = Parts.build(settings, rest, cluster, http)
+        await stack.enter_async_context(serve(settings.health_port, parts.health))
+        stopped = asyncio.create_task(_stopped(stop))
+        running = asyncio.create_task(_run(parts, settings, duty, ready))
         try:
-            done, _ = await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await asyncio.wait({stopped, running}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                running.result()
         finally:
-            work.cancel()
-            watch.cancel()
-            await asyncio.gather(work, watch, return_exceptions=True)
+            for task in (stopped, running):
+                task.cancel()
+            await asyncio.gather(stopped, running, return_exceptions=True)
+            if duty:
+                await duty.release()
 
 
-async def _watch(
-    settings: Settings,
-    queue: WorkQueue[Key],
-    reconciler: Reconciler,
-    ready: Event | None,
-    stop: Event | None,
-) -> None:
-    namespace = settings.watch_namespace
-    await kopf.operator(
-        registry=registry(queue, reconciler),
-        settings=watch_settings(),
-        standalone=True,
-        clusterwide=namespace is None,
-        namespaces=[namespace] if namespace else [],
-        liveness_endpoint=f"http://0.0.0.0:{settings.health_port}/healthz" if settings.health_port else None,
-        ready_flag=ready,
-        stop_flag=stop,
-    )
+@dataclass
+class Parts:
+    """What one operator is made of."""
+
+    rest: Rest
+    queue: WorkQueue[Key]
+    store: Store
+    claims: Claims
+    reconciler: Reconciler
+    watches: list[Watch]
+    working: asyncio.Task[None] | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def build(cls, settings: Settings, rest: Rest, cluster: ApiServer, http: httpx2.AsyncClient) -> Parts:
+        """Wire them together; nothing runs yet."""
+        queue: WorkQueue[Key] = WorkQueue()
+        store = Store(row.name for row in WATCHES)
+        router = Router(store, queue, lambda: reconciler.waiting_for_gpus)
+        claims = Claims(freed=router.gpus_changed)
+        stored = StoredCluster(cluster, store, claims, router.written)
+        reconciler = Reconciler(stored, http, settings)
+        return cls(rest, queue, store, claims, reconciler, watches(rest, settings.watch_namespace, router, claims))
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watch has had its first list."""
+        return self.store.synced and self.claims.synced
+
+    def health(self) -> Health:
+        """What `/readyz` is told."""
+        now = time.monotonic()
+        pulses = ((watch.row.label, watch.pulse) for watch in self.watches)
+        dead = {name: pulse for name, pulse in pulses if not pulse.alive(now, WATCH_PATIENCE_S)}
+        return Health({name: pulse.error or "not listed yet" for name, pulse in dead.items()}, self.queue.oldest_s())
+
+    def measure(self) -> None:
+        """Set the gauges that only time moves."""
+        now, wall = time.monotonic(), time.time()
+        for watch in self.watches:
+            pulse = watch.pulse
+            metrics.WATCH_ALIVE.labels(watch.row.label).set(pulse.alive(now, WATCH_PATIENCE_S))
+            metrics.WATCH_HEARD.labels(watch.row.label).set(wall - (now - pulse.heard) if pulse.heard else 0)
+        metrics.QUEUE_OLDEST_SECONDS.set(self.queue.oldest_s())
+
+    def on_duty(self, holds: bool) -> None:
+        """Let the workers begin, or stop them."""
+        metrics.LEADER.set(holds)
+        if self.working is not None:
+            self.working.cancel()
+            self.working = None
+        if holds:
+            self.working = asyncio.create_task(self.queue.run(self.reconciler.reconcile), name="queue")
 
 
-async def wait_for_crd(cluster: ApiServer, namespace: str | None) -> None:
+def _duty(settings: Settings, rest: Rest) -> Duty | None:
+    if not settings.lease_name:
+        return None
+    return Duty(rest, LeaseName(settings.pod_namespace, settings.lease_name, settings.pod_name))
+
+
+async def _run(parts: Parts, settings: Settings, duty: Duty | None, ready: threading.Event | None) -> None:
+    await wait_for_crd(parts.rest, settings.watch_namespace)
+    logger.info("watching LLMServices in %s", settings.watch_namespace or "all namespaces")
+    try:
+        async with asyncio.TaskGroup() as group:
+            for watch in parts.watches:
+                group.create_task(watch.run(), name=f"watch of {watch.row.name}")
+            await _until(lambda: parts.synced)
+            logger.info("all watches have their lists: %s LLMServices", len(parts.store.shelves["LLMService"].rows))
+            group.create_task(_measure(parts), name="gauges")
+            if duty:
+                group.create_task(duty.keep(parts.on_duty), name="lease")
+            else:
+                parts.on_duty(True)
+            if ready:
+                ready.set()
+    finally:
+        if parts.working is not None:
+            parts.working.cancel()
+            await asyncio.gather(parts.working, return_exceptions=True)
+
+
+async def _measure(parts: Parts) -> None:
+    while True:
+        parts.measure()
+        if parts.working is not None and parts.working.done():
+            parts.working.result()  # the workers never end by themselves: this raises what ended them
+        await asyncio.sleep(TICK_S)
+
+
+async def _until(look: Callable[[], bool]) -> None:
+    while not look():  # noqa: ASYNC110 - what is looked at is no event of this loop
+        await asyncio.sleep(POLL_S)
+
+
+async def _stopped(stop: threading.Event | None) -> None:
+    """Return when asked to stop: by the event of a test, by a signal where this is the main thread."""
+    asked = asyncio.Event()
+    if threading.current_thread() is threading.main_thread():
+        for one in _signals():
+            asyncio.get_running_loop().add_signal_handler(one, asked.set)
+    await _until(lambda: asked.is_set() or (stop is not None and stop.is_set()))
+
+
+def _signals() -> Iterable[signal.Signals]:
+    return (signal.SIGTERM, signal.SIGINT)
+
+
+async def wait_for_crd(rest: Rest, namespace: str | None) -> None:
     """Without its CRD the operator has nothing to watch: say so and wait, rather than crash-loop."""
     said = ""
     while True:
         try:
-            await cluster.find(LLMServices, namespace or ALL_NAMESPACES)
+            await rest.call("GET", path_of(LLMServices, namespace), {"limit": "1"})
             return
-        except httpx2.HTTPError as error:
+        except (StatusError, *UNREACHABLE) as error:
             why = _why_not_yet(error)
         if why != said:
             logger.warning("cannot list %s.%s yet: %s; waiting", PLURAL, GROUP, why)
@@ -83,9 +195,9 @@ async def wait_for_crd(cluster: ApiServer, namespace: str | None) -> None:
         await asyncio.sleep(CRD_AGAIN_S)
 
 
-def _why_not_yet(error: httpx2.HTTPError) -> str:
+def _why_not_yet(error: Exception) -> str:
     """What is awaited; missing rights are raised, as no waiting mends them."""
-    code = error.response.status_code if isinstance(error, httpx2.HTTPStatusError) else None
+    code = error.code if isinstance(error, StatusError) else None
     if code in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
         raise error
     if code == httpx2.codes.NOT_FOUND:  # an API group that nobody serves is answered in plain text, not with a Status

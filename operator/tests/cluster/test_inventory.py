@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.inventory import gpu_signature, inventory
 
 
@@ -20,20 +21,28 @@ def a_pod(gpus, node="n1", phase="Running"):
     return {"spec": {"nodeName": node, "containers": [{"resources": limits}, {}]}, "status": {"phase": phase}}
 
 
+def taken(*pods):
+    claims = Claims()
+    for number, pod in enumerate(pods):
+        claims.put({"metadata": {"name": f"p{number}", "namespace": "a"}, **pod})
+    return claims.taken()
+
+
 def test_free_is_what_no_pod_requests():
-    (node,) = inventory([a_node()], [a_pod(1), a_pod(2), a_pod(1, "n2"), a_pod(1, phase="Succeeded")]).nodes
+    pods = taken(a_pod(1), a_pod(2), a_pod(1, "n2"), a_pod(1, phase="Succeeded"))
+    (node,) = inventory([a_node()], pods).nodes
     assert (node.node, node.product, node.allocatable, node.free) == ("n1", "NVIDIA-L20", 4, 1)
     assert round(node.memory_gib, 2) == 44.99
 
 
 def test_nodes_that_take_no_pods_are_left_out():
     cordoned = a_node("n3") | {"spec": {"unschedulable": True}}
-    nodes = inventory([a_node(), a_node("n2", ready="False"), cordoned, a_node("n4", gpus="0")], []).nodes
+    nodes = inventory([a_node(), a_node("n2", ready="False"), cordoned, a_node("n4", gpus="0")], {}).nodes
     assert [node.node for node in nodes] == ["n1"]
 
 
 def test_memory_without_a_label_is_unknown():
-    (node,) = inventory([a_node(**{"nvidia.com/gpu.memory": ""})], []).nodes
+    (node,) = inventory([a_node(**{"nvidia.com/gpu.memory": ""})], {}).nodes
     assert node.memory_gib is None
 
 

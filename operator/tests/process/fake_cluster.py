@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+from windlass_operator.cluster.claims import Claims
+
 
 class FakeCluster:
     """Keeps objects by kind and name; `writes` names every request that would change something."""
@@ -32,6 +34,12 @@ class FakeCluster:
     async def list_nodes(self):
         return copy.deepcopy(self.all("Node"))
 
+    async def gpus_taken(self, namespace, besides):
+        claims = Claims()
+        for pod in self.all("Pod"):
+            claims.put(pod)
+        return claims.taken(besides)
+
     async def apply(self, manifest):
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         self.writes.append(f"apply {kind}/{name}")
@@ -40,6 +48,11 @@ class FakeCluster:
         live["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
         self.put(kind, live)
         return copy.deepcopy(live)
+
+    async def overwrite(self, manifest):
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        self.writes.append(f"overwrite {kind}/{name}")
+        self.one(kind, name)["metadata"].update(copy.deepcopy(manifest["metadata"]))
 
     async def apply_status(self, manifest):
         self.writes.append("status")

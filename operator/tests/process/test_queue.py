@@ -109,7 +109,7 @@ async def test_work_is_called_for_each_key(run):
 
     run(queue, work)
     for key in "abc":
-        await queue.add(key)
+        queue.add(key)
     await asyncio.wait_for(done.wait(), 5)
     assert sorted(seen) == ["a", "b", "c"]
 
@@ -127,8 +127,8 @@ async def test_a_failing_key_is_tried_again_and_holds_up_nobody(run):
             done.set()
 
     run(queue, work)
-    await queue.add("bad")
-    await queue.add("good")
+    queue.add("bad")
+    queue.add("good")
     await asyncio.wait_for(done.wait(), 5)
     assert seen.count("bad") == 3
 
@@ -147,7 +147,7 @@ async def test_a_run_may_ask_for_another(run):
         return 0.01
 
     run(queue, work)
-    await queue.add("a")
+    queue.add("a")
     await asyncio.wait_for(done.wait(), 5)
     assert seen == ["a", "a", "a"]
 
@@ -166,7 +166,7 @@ async def test_one_key_is_never_worked_on_twice_at_once(run):
 
     run(queue, work)
     for _ in range(20):
-        await queue.add("a")
+        queue.add("a")
         await asyncio.sleep(0.002)
     await asyncio.wait_for(ended.wait(), 5)
     assert most == 1

@@ -50,6 +50,7 @@ def test_every_variable_is_read():
         ("WINDLASS_LS_ADDR", "licenses:10080", "each address begins with http:// or https://"),
         ("WINDLASS_METRICS_PORT", "http", "use a port number from 1 to 65535, or 0"),
         ("WINDLASS_HEALTH_PORT", "70000", "use a port number from 1 to 65535, or 0"),
+        ("WINDLASS_LEASE_NAME", "l", "WINDLASS_POD_NAME is not set, and WINDLASS_LEASE_NAME is"),
     ],
 )
 def test_a_wrong_variable_is_one_sentence(variable, value, words):

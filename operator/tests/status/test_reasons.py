@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from windlass_operator.plan.model import REFUSAL_REASONS
-from windlass_operator.status import failures, pace, reasons
+from windlass_operator.status import admission, crashes, kubelet, pace, reasons, scheduling, signatures
 from windlass_sizing import checkpoint
 
 
@@ -24,9 +24,12 @@ def test_every_refusal_of_the_plan_has_a_row(word):
 
 
 def test_every_word_of_a_pod_s_failure_has_a_row():
-    words = {reason for _, reason in failures.SCHEDULER_WORDS + failures.EXCERPT_REASONS}
-    words |= {*failures.WAITING_WORDS.values(), *failures.STARTED_REASONS.values(), *failures.SAID_REASONS.values()}
-    words |= {*failures.EXIT_REASONS.values(), *failures.VAGUE, *pace.LICENSE_REASONS}
+    tables = (kubelet.IMAGE_WORDS, kubelet.CONFIG_WORDS, kubelet.MOUNT_WORDS, kubelet.SANDBOX_WORDS,
+              kubelet.EVICTION_WORDS, scheduling.SCHEDULER_WORDS, admission.REFUSALS)  # fmt: skip
+    words = {reason for table in tables for _, reason in table} | {row.reason for row in signatures.SIGNATURES}
+    words |= {*kubelet.WAITING_WORDS.values(), *kubelet.POD_REASONS.values(), *kubelet.DISRUPTIONS.values()}
+    words |= {*crashes.STARTED_REASONS.values(), *crashes.SAID_REASONS.values(), *crashes.EXIT_REASONS.values()}
+    words |= {*crashes.VAGUE, *pace.LICENSE_REASONS, *scheduling.ASKED}
     assert words - reasons.TABLE.keys() == set()
 
 

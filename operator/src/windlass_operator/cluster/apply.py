@@ -31,8 +31,9 @@ def stamped(manifest: Manifest) -> Manifest:
 
 def project(live: object, wanted: object) -> object:
     """The part of `live` that `wanted` speaks of, in the shape of `wanted`; None where it is missing."""
-    if isinstance(wanted, Mapping):
-        return {key: project(live.get(key) if isinstance(live, Mapping) else None, wanted[key]) for key in wanted}
+    if isinstance(wanted, dict):  # not Mapping: asking for an abstract class costs more than the rest of the walk
+        rows = live if isinstance(live, dict) else {}
+        return {key: project(rows.get(key), value) for key, value in wanted.items()}
     if isinstance(wanted, list) and isinstance(live, list):
         return _project_rows(live, wanted)
     return live
@@ -40,11 +41,11 @@ def project(live: object, wanted: object) -> object:
 
 def _project_rows(live: list[Any], wanted: list[Any]) -> list[object]:
     """Rows with a key are found by it; any other list is one value."""
-    whole = bool(wanted) and all(isinstance(row, Mapping) for row in wanted)
+    whole = bool(wanted) and all(isinstance(row, dict) for row in wanted)
     key = next((key for key in LIST_KEYS if whole and all(key in row for row in wanted)), None)
     if key is None:
         return live
-    rows = {row.get(key): row for row in live if isinstance(row, Mapping)}
+    rows = {row.get(key): row for row in live if isinstance(row, dict)}
     return [project(rows.get(row[key]), row) for row in wanted]
 
 
@@ -53,18 +54,24 @@ class Applier:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._spelling: dict[tuple[str, str, str], tuple[Manifest, object]] = {}
+        self._spelling: dict[tuple[str, str, str], str] = {}  # digests, of the few objects that are spelled otherwise
 
     async def apply(self, manifest: Manifest, live: Mapping[str, Any] | None) -> bool:
         """Bring the object to what the manifest says; returns whether a write was needed."""
         wanted = stamped(manifest)
         if live is not None:
-            _must_be_ours(wanted, live)
+            must_be_ours(wanted, live)
             if self._same(wanted, live):
                 return False
         answer = await self._apply(wanted, live)
-        self._spelling[_key(wanted)] = (wanted, project(answer, wanted))
+        self._remember(wanted, project(answer, wanted))
         return True
+
+    def _remember(self, wanted: Manifest, seen: object) -> None:
+        if seen == wanted:
+            self._spelling.pop(_key(wanted), None)
+        else:
+            self._spelling[_key(wanted)] = _digest(wanted, seen)
 
     async def _apply(self, wanted: Manifest, live: Mapping[str, Any] | None) -> Manifest:
         """Apply; where the result would be invalid because of rows that an edit made another's, take the lists back.
@@ -86,7 +93,14 @@ class Applier:
 
     def _same(self, wanted: Manifest, live: Mapping[str, Any]) -> bool:
         seen = project(live, wanted)
-        return seen == wanted or self._spelling.get(_key(wanted)) == (wanted, seen)
+        if seen == wanted:
+            return True
+        spelling = self._spelling.get(_key(wanted))
+        return spelling is not None and spelling == _digest(wanted, seen)
+
+
+def _digest(wanted: Manifest, seen: object) -> str:
+    return hashlib.sha256(json.dumps([wanted, seen], sort_keys=True).encode()).hexdigest()
 
 
 def _key(manifest: Manifest) -> tuple[str, str, str]:
@@ -94,7 +108,7 @@ def _key(manifest: Manifest) -> tuple[str, str, str]:
     return (str(manifest["kind"]), str(meta["namespace"]), str(meta["name"]))
 
 
-def _must_be_ours(wanted: Manifest, live: Mapping[str, Any]) -> None:
+def must_be_ours(wanted: Manifest, live: Mapping[str, Any]) -> None:
     """Never take over an object that someone else made."""
     wanted_owner = wanted["metadata"]["ownerReferences"][0]
     owners = live.get("metadata", {}).get("ownerReferences") or ()

@@ -1,24 +1,27 @@
-"""A thin layer over lightkube: dicts in, dicts out, None for what is not there, our errors for what is refused."""
+"""The cluster as the reconcile sees it: dicts in, dicts out, None for what is not there, our errors for refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-import httpx2
-from lightkube import ApiError, AsyncClient, KubeConfig
-from lightkube.core.resource import api_info
-from lightkube.types import CascadeType, PatchType
+import msgspec
+from lightkube import KubeConfig
 
 from windlass_operator import metrics
-from windlass_operator.cluster.kinds import APPLIED, LLMServiceStatus, Namespaced, Nodes
+from windlass_operator.cluster.claims import Claims
+from windlass_operator.cluster.kinds import APPLIED, LLMServiceStatus, Namespaced, Nodes, Pods
+from windlass_operator.cluster.rest import TIMEOUT_S, UNREACHABLE, Kind, Rest, StatusError, login, path_of, resource_of
 from windlass_operator.errors import InvalidError, Retry, UserError
 
 FIELD_MANAGER = "windlass"
 ALL_NAMESPACES = "*"
 Manifest = dict[str, Any]
-INVALID = 422
+NOT_FOUND = 404
+PATCHES = {"apply": "application/apply-patch+yaml", "merge": "application/merge-patch+json"}
+PAGE = "500"
+NOT_FOUND, CONFLICT, INVALID = 404, 409, 422
 REFUSED = (400, 403, 405)  # the same request will be refused again
 RETRY_AFTER_S = 2.0
 
@@ -41,14 +44,17 @@ class Cluster(Protocol):
     async def list_nodes(self) -> list[Manifest]:
         """All nodes."""
 
+    async def gpus_taken(self, namespace: str | None, besides: tuple[str, str] | None) -> Mapping[str, int]:
+        """GPUs that pods hold, by node, without those of the LLMService `besides` (namespace, name)."""
+
     async def apply(self, manifest: Manifest) -> Manifest:
         """Server-side apply of an object of ours; returns what the API server made of it."""
 
     async def overwrite(self, manifest: Manifest) -> None:
         """Merge patch of an object of ours: lists become ours as a whole."""
 
-    async def apply_status(self, manifest: Manifest) -> None:
-        """Server-side apply of our resource's status."""
+    async def apply_status(self, manifest: Manifest) -> Manifest | None:
+        """Server-side apply of our resource's status; returns the resource, None when it is gone."""
 
     async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
         """Delete an object and what it owns; nothing when it is gone already."""
@@ -56,16 +62,17 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ApiServer:
-    """The real cluster."""
+    """The real cluster; writes only while `may_write` says so."""
 
-    client: AsyncClient
+    rest: Rest
+    may_write: Callable[[], bool] = lambda: True
 
     async def get(self, kind: Namespaced, namespace: str, name: str) -> Manifest | None:
         """One object, or None."""
         try:
-            return cast(Manifest, await self.client.get(kind, name, namespace=namespace))
-        except ApiError as error:
-            if error.status.code == 404:
+            return _decoded(await self.rest.call("GET", path_of(kind, namespace, name)))
+        except StatusError as error:
+            if error.code == NOT_FOUND:
                 return None
             raise _told(error, f"{kind.__name__.lower()}/{name}") from error
 
@@ -77,88 +84,107 @@ class ApiServer:
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
         """The objects of a namespace that match."""
-        rows = self.client.list(
-            kind, namespace=namespace, labels=dict(labels) if labels else None, fields=dict(fields) if fields else None
-        )
-        # In a list the API server leaves out what the list's own kind says.
-        what = api_info(kind).resource
-        return [{"apiVersion": what.api_version, "kind": what.kind, **row} async for row in rows]
+        path = path_of(kind, None if namespace == ALL_NAMESPACES else namespace)
+        return await self._list(kind, path, {"labelSelector": _selector(labels), "fieldSelector": _selector(fields)})
 
     async def list_nodes(self) -> list[Manifest]:
         """All nodes."""
-        return [cast(Manifest, row) async for row in self.client.list(Nodes)]
+        return await self._list(Nodes, path_of(Nodes), {})
+
+    async def _list(self, kind: Kind, path: str, selectors: Mapping[str, str]) -> list[Manifest]:
+        found: list[Manifest] = []
+        params = {"limit": PAGE, **{name: text for name, text in selectors.items() if text}}
+        what = resource_of(kind)
+        while True:
+            page = _decoded(await self.rest.call("GET", path, params))
+            # In a list the API server leaves out what the list's own kind says.
+            found += [{"apiVersion": what.api_version, "kind": what.kind, **row} for row in page["items"]]
+            if not page["metadata"].get("continue"):
+                return found
+            params["continue"] = page["metadata"]["continue"]
+
+    async def gpus_taken(self, namespace: str | None, besides: tuple[str, str] | None) -> Mapping[str, int]:
+        """GPUs that pods hold, by node, without those of the LLMService `besides` (namespace, name)."""
+        claims = Claims()
+        for pod in await self.find(Pods, namespace or ALL_NAMESPACES):
+            claims.put(pod)
+        return claims.taken(besides)
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Server-side apply of an object of ours; returns what the API server made of it."""
-        return await self._patch(manifest, PatchType.APPLY, force=True)
+        return await self._patch(manifest, "apply")
 
     async def overwrite(self, manifest: Manifest) -> None:
         """Merge patch of an object of ours: lists become ours as a whole."""
-        await self._patch(manifest, PatchType.MERGE)
+        await self._patch(manifest, "merge")
 
-    async def _patch(self, manifest: Manifest, how: PatchType, force: bool = False) -> Manifest:
+    async def _patch(self, manifest: Manifest, how: str) -> Manifest:
         kind, meta = str(manifest["kind"]), manifest["metadata"]
-        metrics.WRITES.labels(kind, how.name.lower()).inc()
         try:
-            answer = await self.client.patch(
-                APPLIED[kind],
-                meta["name"],
-                manifest,
-                namespace=meta["namespace"],
-                patch_type=how,
-                field_manager=FIELD_MANAGER,
-                force=force,
-            )
-        except ApiError as error:
+            return await self._write(APPLIED[kind], manifest, how, how)
+        except StatusError as error:
             raise _told(error, f"{kind} {meta['name']}") from error
-        return cast(Manifest, answer)
 
-    async def apply_status(self, manifest: Manifest) -> None:
-        """Server-side apply of our resource's status."""
-        metrics.WRITES.labels(str(manifest["kind"]), "status").inc()
-        meta = manifest["metadata"]
+    async def apply_status(self, manifest: Manifest) -> Manifest | None:
+        """Server-side apply of our resource's status; returns the resource, None when it is gone."""
         try:
-            await self.client.patch(
-                LLMServiceStatus,
-                meta["name"],
-                manifest,
-                namespace=meta["namespace"],
-                patch_type=PatchType.APPLY,
-                field_manager=FIELD_MANAGER,
-                force=True,
-            )
-        except ApiError as error:
-            if error.status.code == 404:  # deleted while we looked
-                return
+            return await self._write(LLMServiceStatus, manifest, "apply", "status")
+        except StatusError as error:
+            if error.code == NOT_FOUND:  # deleted while we looked
+                return None
             raise
+
+    async def _write(self, kind: Kind, manifest: Manifest, how: str, verb: str) -> Manifest:
+        self._allowed(str(manifest["kind"]), verb)
+        meta = manifest["metadata"]
+        params = {"fieldManager": FIELD_MANAGER, **({"force": "true"} if how == "apply" else {})}
+        path = path_of(kind, meta["namespace"], meta["name"])
+        try:
+            return _decoded(await self.rest.call("PATCH", path, params, manifest, PATCHES[how]))
+        except UNREACHABLE as error:
+            raise Retry(f"the API server does not answer: {error or type(error).__name__}", RETRY_AFTER_S) from error
 
     async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
         """Delete an object and what it owns; nothing when it is gone already."""
-        metrics.WRITES.labels(kind.__name__.removesuffix("s"), "delete").inc()
+        self._allowed(str(resource_of(kind).kind), "delete")
         try:
-            await self.client.delete(kind, name, namespace=namespace, cascade=CascadeType.BACKGROUND)
-        except ApiError as error:
-            if error.status.code != 404:
+            await self.rest.call("DELETE", path_of(kind, namespace, name), {"propagationPolicy": "Background"})
+        except StatusError as error:
+            if error.code != NOT_FOUND:
                 raise
+
+    def _allowed(self, kind: str, verb: str) -> None:
+        """Count a write that is about to go out; refuse it when another replica may be the one on duty."""
+        if not self.may_write():
+            raise Retry(f"this replica does not hold the lease: no {verb} of {kind}", RETRY_AFTER_S)
+        metrics.WRITES.labels(kind, verb).inc()
 
     async def aclose(self) -> None:
         """Let the connections go."""
-        await self.client.close()
+        await self.rest.aclose()
 
 
-def connect(config: KubeConfig | None = None) -> ApiServer:
-    """A client from the pod's service account, else KUBECONFIG, else ~/.kube/config."""
-    timeout = httpx2.Timeout(30.0)
-    return ApiServer(AsyncClient(config, timeout=timeout, field_manager=FIELD_MANAGER, lazy=False))
+def connect(
+    config: KubeConfig | None = None, may_write: Callable[[], bool] = lambda: True, timeout_s: float = TIMEOUT_S
+) -> ApiServer:
+    """A client from the pod's service account, else KUBECONFIG, else ~/.kube/config; needs a running event loop."""
+    return ApiServer(login(config, timeout_s), may_write)
 
 
-def _told(error: ApiError, what: str) -> Exception:
+def _selector(wanted: Mapping[str, str] | None) -> str:
+    return ",".join(f"{key}={value}" for key, value in (wanted or {}).items())
+
+
+def _decoded(text: bytes) -> Manifest:
+    return msgspec.json.decode(text, type=Manifest)
+
+
+def _told(error: StatusError, what: str) -> Exception:
     """The API server's refusal as our error: the user's to mend, or ours to try again."""
-    message = str(error.status.message or error)
-    if error.status.code == INVALID:
-        return InvalidError("Rejected", f"the API server refuses {what}: {message}")
-    if error.status.code in REFUSED:
-        return UserError("Rejected", f"the API server refuses {what}: {message}")
-    if error.status.code == 409:
-        return Retry(f"{what} is being changed by another: {message}", RETRY_AFTER_S)
+    if error.code == INVALID:
+        return InvalidError("Rejected", f"the API server refuses {what}: {error.message}")
+    if error.code in REFUSED:
+        return UserError("Rejected", f"the API server refuses {what}: {error.message}")
+    if error.code == CONFLICT:
+        return Retry(f"{what} is being changed by another: {error.message}", RETRY_AFTER_S)
     return error

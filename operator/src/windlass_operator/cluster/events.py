@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from windlass_operator.status import reasons
 
 COMPONENT = "windlass-operator"
 MESSAGE_MAX = 1024  # the API server's own bound
+CHANGING = re.compile(r"[\w.:/+-]*\d[\w.:/+-]*")  # names of pods, times, addresses, process ids, counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,13 @@ class Note:
 
 
 def event_name(owner: Mapping[str, Any], note: Note) -> str:
-    """The same words about the same object have the same name: that is the aggregation."""
+    """The same words about the same object have the same name: that is the aggregation.
+
+    Words that hold a digit do not count, so a crash loop whose log tells times and process ids stays one Event.
+    """
     meta = owner["metadata"]
-    digest = hashlib.sha256("\0".join((meta["uid"], note.reason, note.message)).encode()).hexdigest()[:16]
+    words = CHANGING.sub("#", note.message)
+    digest = hashlib.sha256("\0".join((meta["uid"], note.reason, words)).encode()).hexdigest()[:16]
     return f"{meta['name']}.{digest}"
 
 

@@ -23,7 +23,22 @@ async def pod_facts(http: httpx2.AsyncClient, pods: Iterable[Object]) -> tuple[P
     return tuple(answer for answer in answers if answer is not None)
 
 
+async def first_answer(http: httpx2.AsyncClient, pods: Iterable[Object]) -> object:
+    """The facts, as they came, of the first pod that runs and answers; None when none does."""
+    running = [pod for pod in pods if dig(pod, "status", "phase") == "Running" and dig(pod, "status", "podIP")]
+    for pod in running[:PODS_MAX]:
+        told = await _fetch(http, pod)
+        if told is not None:
+            return told
+    return None
+
+
 async def _ask(http: httpx2.AsyncClient, pod: Object) -> PodFacts | None:
+    told = await _fetch(http, pod)
+    return None if told is None else parse(name_of(pod), told)
+
+
+async def _fetch(http: httpx2.AsyncClient, pod: Object) -> object:
     address = str(dig(pod, "status", "podIP"))
     host = f"[{address}]" if ":" in address else address
     try:
@@ -31,6 +46,6 @@ async def _ask(http: httpx2.AsyncClient, pod: Object) -> PodFacts | None:
             answer = await http.get(f"http://{host}:{PORT}/windlass/facts", timeout=TIMEOUT_S)
             if answer.status_code != httpx2.codes.OK or len(answer.content) > ANSWER_MAX:
                 return None
-            return parse(name_of(pod), answer.json())
+            return answer.json()
     except (httpx2.HTTPError, TimeoutError, ValueError):
         return None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from windlass_operator.cluster.client import ALL_NAMESPACES, Cluster, Manifest
-from windlass_operator.cluster.kinds import Pods
-from windlass_operator.manifests.metadata import SERVICE_LABEL
+from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.plan.model import GPU_PRODUCT_LABEL, GPU_RESOURCE, Inventory, NodeGpus
 from windlass_operator.status.children import condition_of, dig, name_of
 
@@ -14,22 +12,18 @@ GPU_MEMORY_LABEL = "nvidia.com/gpu.memory"  # MiB of one card
 MIB_A_GIB = 1024
 
 
-async def read_inventory(cluster: Cluster, watch_namespace: str | None, namespace: str, name: str) -> Inventory:
-    """GPUs as the service `namespace/name` sees them: what its own pods hold counts as free for it."""
+async def read_inventory(
+    cluster: Cluster, watch_namespace: str | None, namespace: str, name: str, *, own_is_free: bool = True
+) -> Inventory:
+    """GPUs as the service `namespace/name` sees them: what its own pods hold counts as free for it, or not."""
     nodes = await cluster.list_nodes()
     if not any(_gpus(node) for node in nodes):
         return Inventory()
-    pods = await cluster.find(Pods, watch_namespace or ALL_NAMESPACES)
-    return inventory(nodes, (pod for pod in pods if not _is_own(pod, namespace, name)))
+    return inventory(nodes, await cluster.gpus_taken(watch_namespace, (namespace, name) if own_is_free else None))
 
 
-def inventory(nodes: Iterable[Manifest], others: Iterable[Manifest]) -> Inventory:
-    """Pure: nodes that take new pods, less what the other pods request."""
-    taken: dict[str, int] = {}
-    for pod in others:
-        if dig(pod, "status", "phase") not in ("Succeeded", "Failed"):
-            place = str(dig(pod, "spec", "nodeName") or "")
-            taken[place] = taken.get(place, 0) + _requested(pod)
+def inventory(nodes: Iterable[Manifest], taken: Mapping[str, int]) -> Inventory:
+    """Pure: nodes that take new pods, less the GPUs that pods hold, by node."""
     usable = sorted((node for node in nodes if _gpus(node) and _takes_pods(node)), key=name_of)
     return Inventory(tuple(_node(node, taken.get(name_of(node), 0)) for node in usable))
 
@@ -60,13 +54,3 @@ def _gpus(node: Manifest) -> int:
 def _takes_pods(node: Manifest) -> bool:
     ready = condition_of(node, "Ready")
     return not dig(node, "spec", "unschedulable") and ready is not None and ready.get("status") == "True"
-
-
-def _requested(pod: Manifest) -> int:
-    containers = dig(pod, "spec", "containers") or ()
-    return sum(int(dig(one, "resources", "limits", GPU_RESOURCE) or 0) for one in containers)
-
-
-def _is_own(pod: Manifest, namespace: str, name: str) -> bool:
-    meta = pod.get("metadata") or {}
-    return meta.get("namespace") == namespace and (meta.get("labels") or {}).get(SERVICE_LABEL) == name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass_operator.cluster.client import Cluster, Manifest
@@ -19,9 +19,20 @@ from windlass_operator.cluster.kinds import (
     StatefulSets,
 )
 from windlass_operator.manifests.metadata import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
-from windlass_operator.status.children import Children, dig, is_ready, name_of, owned_by, uid_of
+from windlass_operator.status.children import (
+    Children,
+    condition_of,
+    controller_uid,
+    dig,
+    is_ready,
+    name_of,
+    owned_by,
+    uid_of,
+)
+from windlass_operator.status.kubelet import containers
+from windlass_operator.status.scheduling import claims
 
-EVENT_PODS_MAX = 4  # pods of one service fail alike; a few tell it all
+EVENT_OBJECTS_MAX = 4  # pods of one service fail alike; a few tell it all
 
 
 async def read_children(
@@ -50,7 +61,7 @@ async def read_children(
         jobs=owned_by(jobs, uid),
         pods=_component(pods, SERVER),
         inspect_pods=_component(pods, INSPECT),
-        events=tuple(await _warnings(cluster, namespace, (*pods, *download_pods))),
+        events=tuple(await _warnings(cluster, namespace, (*pods, *download_pods), (*jobs, *sets))),
     )
 
 
@@ -77,17 +88,45 @@ def _component(pods: Iterable[Manifest], component: str) -> tuple[Manifest, ...]
     return tuple(pod for pod in pods if dig(pod, "metadata", "labels", COMPONENT_LABEL) == component)
 
 
-async def _warnings(cluster: Cluster, namespace: str, pods: Iterable[Manifest]) -> list[Manifest]:
-    """Warning events of pods that are placed and do not start: a mount that fails is told nowhere else."""
-    uids = [uid_of(pod) for pod in pods if _hangs(pod)][:EVENT_PODS_MAX]
-    found = await asyncio.gather(
-        *(cluster.find(Events, namespace, fields={"involvedObject.uid": uid, "type": "Warning"}) for uid in uids)
-    )
-    rows = [event for events in found for event in events]
+async def _warnings(
+    cluster: Cluster, namespace: str, pods: Sequence[Manifest], makers: Sequence[Manifest]
+) -> list[Manifest]:
+    """Warning events of what does not get on: a mount that fails, a pod that is refused, is told nowhere else."""
+    made = {controller_uid(pod) for pod in pods}
+    barren = [row for row in makers if uid_of(row) not in made and not _is_over(row)]
+    uids = [uid_of(one) for one in (*filter(_hangs, pods), *barren)][:EVENT_OBJECTS_MAX]
+    unbound = sorted({claim for pod in pods if _waits_for_claims(pod) for claim in claims(pod)})[:EVENT_OBJECTS_MAX]
+    about = [{"involvedObject.uid": uid} for uid in uids]
+    about += [{"involvedObject.kind": "PersistentVolumeClaim", "involvedObject.name": claim} for claim in unbound]
+    found = await asyncio.gather(*(cluster.find(Events, namespace, fields=fields) for fields in about))
+    rows = [event for events in found for event in events if event.get("type") == "Warning" or _tells_why(event)]
     return sorted(rows, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
 
 
+def _tells_why(event: Manifest) -> bool:
+    """The two Events that tell a trouble and are of the type Normal."""
+    return event.get("reason") in ("FailedBinding", "Killing")
+
+
+def _is_over(maker: Manifest) -> bool:
+    """A Job that has ended has no pods to make any more."""
+    return any(condition_of(maker, word) is not None for word in ("Complete", "Failed", "SuccessCriteriaMet"))
+
+
 def _hangs(pod: Manifest) -> bool:
-    if is_ready(pod) or dig(pod, "spec", "nodeName") is None or dig(pod, "status", "phase") != "Pending":
+    """Placed, and not ready: it does not start, was restarted, or stopped answering."""
+    if is_ready(pod) or not dig(pod, "spec", "nodeName") or dig(pod, "metadata", "deletionTimestamp"):
         return False
-    return not dig(pod, "metadata", "deletionTimestamp")
+    phase = dig(pod, "status", "phase")
+    return phase == "Pending" or (phase == "Running" and any(_stumbled(row) for row in containers(pod)))
+
+
+def _stumbled(row: tuple[bool, Mapping[str, object]]) -> bool:
+    return (
+        bool(row[1].get("restartCount")) or bool(row[1].get("started")) or "running" not in (row[1].get("state") or ())
+    )
+
+
+def _waits_for_claims(pod: Manifest) -> bool:
+    row = condition_of(pod, "PodScheduled")
+    return row is not None and "PersistentVolumeClaim" in str(row.get("message") or "")

@@ -22,7 +22,8 @@ RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 def inspect_job(service: LLMService, image: str, pull_policy: str) -> Manifest:
     """The Job; its name holds a hash of all that it looks at and with, so a change of these is a new Job."""
     pod = _pod(service, image, pull_policy)
-    digest = hashlib.sha256(json.dumps(pod, sort_keys=True).encode()).hexdigest()[:8]
+    filled = _filled_with(service)
+    digest = hashlib.sha256(json.dumps([pod, filled] if filled else pod, sort_keys=True).encode()).hexdigest()[:8]
     name = f"{service.metadata.name}-inspect-{digest}"
     template_meta = {"labels": labels(service.metadata.name, INSPECT)}
     return {
@@ -31,6 +32,12 @@ def inspect_job(service: LLMService, image: str, pull_policy: str) -> Manifest:
         "metadata": object_meta(service, name, INSPECT),
         "spec": {"backoffLimit": 1, "template": {"metadata": template_meta, "spec": pod}},
     }
+
+
+def _filled_with(service: LLMService) -> Manifest | None:
+    """What a download puts there: when another one is asked for, the directory is looked at again."""
+    download = service.spec.model.download
+    return download.model_dump(mode="json", exclude={"connections", "token_secret"}) if download else None
 
 
 def _pod(service: LLMService, image: str, pull_policy: str) -> Manifest:

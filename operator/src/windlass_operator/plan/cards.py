@@ -25,6 +25,11 @@ class Card:
     capability: tuple[int, int] | None
     most_per_node: int
     largest_node: str
+    per_node: tuple[int, ...] = ()  # cards of each node that has this kind
+
+    def nodes_with(self, cards_each: int) -> int:
+        """How many nodes have at least so many of these cards."""
+        return sum(cards >= cards_each for cards in self.per_node)
 
 
 def cards(nodes: Iterable[NodeGpus]) -> tuple[Card, ...]:
@@ -65,4 +70,5 @@ def _card(product: str, nodes: list[NodeGpus]) -> Card:
         capability=known.capability if known else None,
         most_per_node=largest.allocatable,
         largest_node=largest.node,
+        per_node=tuple(sorted((node.allocatable for node in nodes), reverse=True)),
     )

@@ -6,17 +6,37 @@ its reasons, or with a refusal that says what to do. The reconcile loop and `kub
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from windlass_sizing import advice, formula
 from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import Demand
-from windlass_sizing.methods import runs_on
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.cards import Card, cards, largest_node, wanted_nodes
+from windlass_operator.plan.cards import Card
 from windlass_operator.plan.host import host_for
-from windlass_operator.plan.model import GPU_PRODUCT_LABEL, RESOURCE_GROUP_LABEL, Inventory, Placement, Plan, Refusal
-from windlass_operator.plan.options import Option, alternatives, options, preferred
-from windlass_operator.plan.wishes import Wishes, parallelism, read_wishes
+from windlass_operator.plan.layout import Layout, parallelism
+from windlass_operator.plan.model import (
+    GPU_PRODUCT_LABEL,
+    RAY,
+    RESOURCE_GROUP_LABEL,
+    Inventory,
+    Placement,
+    Plan,
+    Refusal,
+)
+from windlass_operator.plan.options import Option, alternatives, on_one_node, preferred
+from windlass_operator.plan.refuse import does_not_fit, figures, not_enough, usable_cards
+from windlass_operator.plan.spread import over_nodes
+from windlass_operator.plan.wishes import Wishes, read_wishes
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a plan says beside its figures."""
+
+    wishes: Wishes
+    alternatives: tuple[str, ...]
+    nodes: tuple[str, ...]  # why these nodes
 
 
 def decide(
@@ -29,139 +49,113 @@ def decide(
     wishes = read_wishes(spec, facts)
     if isinstance(wishes, Refusal):
         return wishes
-    if wishes.gpus == 0:
-        return parallelism(wishes, facts) or _cpu_plan(spec, facts, wishes)
-    found = _cards(spec, inventory, wishes)
+    if wishes.layout.gpus == 0:
+        return parallelism(wishes.layout, facts, 0) or _cpu_plan(spec, facts, wishes)
+    found = usable_cards(spec.resources, inventory, wishes)
     if isinstance(found, Refusal):
         return found
-    if refusal := parallelism(wishes, facts):
+    if refusal := parallelism(wishes.layout, facts, max(card.most_per_node for card in found)):
         return refusal
-    every = options(facts, found, wishes)
-    # A count that the user gave is checked against our figure only: it is theirs to be tighter than the quick formula.
-    fitting = [option for option in every if option.fits and (wishes.gpus or option.fits_quick_formula)]
+    alone = on_one_node(facts, found, wishes) if wishes.layout.nodes_min == 1 else []
+    spread = _spread(facts, found, wishes, (alone, keep))
+    fitting = [option for option in (*alone, *spread) if option.acceptable]
     if not fitting:
-        return _does_not_fit(facts, every)
-    kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus)]
-    chosen = kept[0] if kept else preferred(fitting)
-    return _gpu_plan(spec, facts, chosen, (wishes, alternatives(fitting, chosen, facts)))
+        every = [*alone, *spread]
+        return does_not_fit(facts, every) if every else not_enough(found, wishes)
+    # One node if it fits there.
+    near = [option for option in fitting if option.nodes == 1] or fitting
+    kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]
+    chosen = preferred(kept or near)
+    told = Told(wishes, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, wishes.layout, alone))
+    return _gpu_plan(spec, facts, chosen, told)
 
 
-def _cards(spec: LLMServiceSpec, inventory: Inventory, wishes: Wishes) -> tuple[Card, ...] | Refusal:
-    """The kinds of card that may be taken, or why there are none."""
-    everywhere = cards(inventory.nodes)
-    if not everywhere:
-        return Refusal(
-            "NoGpuNodes",
-            "no node of the cluster offers nvidia.com/gpu",
-            "add a GPU node with NVIDIA's device plugin, or set spec.resources.gpus to 0 to serve on the CPU",
-        )
-    nodes = wanted_nodes(inventory, spec.resources.gpu_type, spec.resources.resource_group)
-    if not nodes:
-        return _not_found(spec, everywhere)
-    largest = largest_node(nodes)
-    if wishes.gpus and wishes.gpus > largest.allocatable:
-        return Refusal(
-            "NotEnoughGpus",
-            f"{wishes.gpus} GPUs are asked for a replica, and the largest node ({largest.node}) has "
-            f"{largest.allocatable} × {largest.product or 'GPU'}",
-            f"set spec.resources.gpus to {largest.allocatable} or less, or add a larger node",
-        )
-    return _able(cards(nodes), wishes.quantization)
+def _spread(
+    facts: ModelFacts, found: tuple[Card, ...], wishes: Wishes, known: tuple[list[Option], Placement | None]
+) -> list[Option]:
+    """The options over several nodes: of cards of which one node is not enough, and of a group that runs already."""
+    if wishes.layout.nodes_max == 1:
+        return []
+    alone, keep = known
+    group = keep.gpu_type if keep and keep.nodes > 1 else None
+    enough = {option.card for option in alone if option.acceptable and option.card.name != group}
+    return over_nodes(facts, [card for card in found if card not in enough], wishes)
 
 
-def _not_found(spec: LLMServiceSpec, everywhere: tuple[Card, ...]) -> Refusal:
-    asked = [f"type {spec.resources.gpu_type}"] if spec.resources.gpu_type else []
-    asked += [f"resource group {spec.resources.resource_group}"] if spec.resources.resource_group else []
-    there = ", ".join(f"{card.most_per_node} × {card.product or 'unnamed GPU'}" for card in everywhere)
-    return Refusal(
-        "GpuTypeNotFound",
-        f"no GPU node of {' and '.join(asked)}; the largest nodes have: {there}",
-        "correct spec.resources.gpuType or spec.resources.resourceGroup, or leave them out",
-    )
+def _because_of_nodes(chosen: Option, layout: Layout, alone: list[Option]) -> tuple[str, ...]:
+    if chosen.nodes == 1:
+        return ()
+    if layout.nodes_min > 1:
+        return (f"{chosen.nodes} nodes, as spec.deployment asks",)
+    largest = max(alone, key=lambda option: option.cost, default=None)
+    if largest is None:
+        return (f"{chosen.nodes} nodes: no single node has {layout.asked} × {chosen.card.name}",)
+    return (f"{chosen.nodes} nodes: no single node holds it, not even {largest.sentence()}",)
 
 
-def _able(found: tuple[Card, ...], method: str | None) -> tuple[Card, ...] | Refusal:
-    able = tuple(card for card in found if runs_on(method, card.capability))
-    if able:
-        return able
-    have = ", ".join(f"{card.name} has {'.'.join(map(str, card.capability or ()))}" for card in found)
-    return Refusal(
-        "UnsupportedQuantization",
-        f"quantization {method} needs a GPU of a newer compute capability; {have}",
-        "set spec.engine.quantization to ifq (7.0 and newer), auto or none",
-    )
+def _joined_by(spec: LLMServiceSpec, nodes: int) -> str | None:
+    if nodes == 1:
+        return None
+    return RAY if spec.deployment.group == "Auto" else spec.deployment.group
 
 
-def _does_not_fit(facts: ModelFacts, every: list[Option]) -> Refusal:
-    best = max(every, key=lambda option: option.cost)
-    remedies = advice.advise(facts, best.serving, best.card.real_gib or 0, best.card.capability)
-    figures = "; ".join(_figures(facts, best.need, best.serving.max_model_len))
-    if best.fits:
-        figures = (
-            f"the quick formula asks for {best.seed_gib:.2f} GiB; set spec.resources.gpus to overrule it; {figures}"
-        )
-    return Refusal(
-        "DoesNotFit",
-        f"the model does not fit the largest placement, {best.sentence()}: {figures}",
-        "in this order: " + "; ".join(remedies),
-    )
-
-
-def _figures(facts: ModelFacts, need: Demand, length: int) -> tuple[str, ...]:
-    return (
-        f"weights {need.weights_gib:.2f} GiB ({facts.params_text} parameters, {facts.params_how})",
-        f"KV cache {need.kv_gib:.2f} GiB for one context of {length} tokens",
-        f"{need.overhead_gib:.2f} GiB a GPU for the engine itself",
-    )
-
-
-def _group(spec: LLMServiceSpec) -> tuple[tuple[str, str], ...]:
+def _resource_group(spec: LLMServiceSpec) -> tuple[tuple[str, str], ...]:
     group = spec.resources.resource_group
     return ((RESOURCE_GROUP_LABEL, group),) if group else ()
 
 
-def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: tuple[Wishes, tuple[str, ...]]) -> Plan:
-    card, need, serving = chosen.card, chosen.need, chosen.serving
-    wishes, others = told
-    host = host_for(spec.resources, need.weights_gib, need.required_gib, chosen.gpus)
+def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Told) -> Plan:
+    card, need, serving, engines = chosen.card, chosen.need, chosen.serving, chosen.workers
+    weights_gib, required_gib = need.weights_gib * engines, need.required_gib * engines
+    host = host_for(
+        spec.resources, weights_gib / chosen.nodes, required_gib / chosen.nodes, chosen.gpus // chosen.nodes
+    )
     because = (
         chosen.sentence(),
-        *_figures(facts, need, serving.max_model_len),
+        *told.nodes,
+        *figures(facts, need, serving.max_model_len),
+        *((f"{engines} engines, each with all of this, as spec.engine.workers asks",) if engines > 1 else ()),
         f"quick formula: {chosen.seed_gib:.2f} GiB in all",
         f"{facts.num_attention_heads} heads % {serving.tp} == 0",
-        *wishes.notes,
-        host.because,
+        *told.wishes.notes,
+        host.because + (" on each node" if chosen.nodes > 1 else ""),
     )
     product = ((GPU_PRODUCT_LABEL, card.product),) if card.product else ()
     return Plan(
         gpus=chosen.gpus,
         tp=serving.tp,
         pp=serving.pp,
-        nodes=1,
+        nodes=chosen.nodes,
         gpu_type=card.name,
         max_model_len=serving.max_model_len,
         dtype=serving.dtype,
-        quantization=wishes.quantization,
+        quantization=told.wishes.quantization,
         gpu_memory_utilization_percent=round(serving.utilization * 100),
         enforce_eager=serving.enforce_eager,
-        weights_gib=need.weights_gib,
-        kv_gib=need.kv_gib,
-        required_gib=need.required_gib,
+        weights_gib=weights_gib,
+        kv_gib=need.kv_gib * engines,
+        required_gib=required_gib,
         seed_required_gib=chosen.seed_gib,
         cpu=host.cpu,
         memory=host.memory,
         shm=host.shm,
-        node_selector=(*product, *_group(spec)),
-        alternatives=others,
+        node_selector=(*product, *_resource_group(spec)),
+        group=_joined_by(spec, chosen.nodes),
+        workers=engines,
+        overhead_gib=need.overhead_gib,
+        per_gpu_gib=need.per_gpu_gib,
+        card_gib=card.real_gib,
+        alternatives=told.alternatives,
         advice=advice.advise(facts, serving, card.real_gib or 0, card.capability),
         because=because,
     )
 
 
 def _cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
-    serving = wishes.serving
+    serving, engines = wishes.serving, wishes.layout.workers
     need = formula.cpu_demand(facts, serving)
-    host = host_for(spec.resources, need.weights_gib, need.required_gib, 1)
+    weights_gib, required_gib = need.weights_gib * engines, need.required_gib * engines
+    host = host_for(spec.resources, weights_gib, required_gib, engines)
     return Plan(
         gpus=0,
         tp=1,
@@ -173,17 +167,18 @@ def _cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
         quantization=wishes.quantization,
         gpu_memory_utilization_percent=round(serving.utilization * 100),
         enforce_eager=serving.enforce_eager,
-        weights_gib=need.weights_gib,
-        kv_gib=need.kv_gib,
-        required_gib=need.required_gib,
-        seed_required_gib=formula.seed_demand_gib(facts, serving),
+        weights_gib=weights_gib,
+        kv_gib=need.kv_gib * engines,
+        required_gib=required_gib,
+        seed_required_gib=formula.seed_demand_gib(facts, serving) * engines,
         cpu=host.cpu,
         memory=host.memory,
         shm=host.shm,
-        node_selector=_group(spec),
+        node_selector=_resource_group(spec),
+        workers=engines,
         because=(
             "spec.resources.gpus is 0: served on the CPU",
-            *_figures(facts, need, serving.max_model_len)[:2],
+            *figures(facts, need, serving.max_model_len)[:2],
             *wishes.notes,
             host.because,
         ),

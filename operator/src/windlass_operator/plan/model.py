@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
+RAY, NATIVE = "Ray", "Native"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,17 @@ class Placement:
 
     gpu_type: str
     gpus: int
+    nodes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A decision that carries its reasons; figures in GiB are of one replica, all its GPUs together."""
+    """A decision that carries its reasons; figures in GiB are of one replica, all its GPUs together.
 
-    gpus: int  # 0 = served on the CPU
+    What is asked of a node (`cpu`, `memory`, `shm`) is of one pod: a replica has one on each of its nodes.
+    """
+
+    gpus: int  # tp × pp × workers; 0 = served on the CPU
     tp: int
     pp: int
     nodes: int
@@ -62,14 +67,32 @@ class Plan:
     memory: str
     shm: str
     node_selector: tuple[tuple[str, str], ...] = ()
+    group: str | None = None  # what joins several nodes: RAY or NATIVE; None for one node
+    workers: int = 1  # equal engines in the pod
+    overhead_gib: float = 0.0  # of one card: what the engine itself takes
+    per_gpu_gib: float = 0.0  # of one card: what it must have
+    card_gib: float | None = None  # of one card: what it has; None when nobody knows
     alternatives: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """One line for a condition message and an Event."""
-        place = f"{self.gpus} × {self.gpu_type}, TP {self.tp}" if self.gpus else "CPU, no GPU"
-        return f"{place}, context {self.max_model_len}: {'; '.join(self.because)}"
+        return f"{self.place()}, context {self.max_model_len}: {'; '.join(self.because)}"
+
+    @property
+    def gpus_per_pod(self) -> int:
+        """The cards of each pod of a replica."""
+        return self.gpus // self.nodes
+
+    def place(self) -> str:
+        """Where a replica runs, and how it is split."""
+        if not self.gpus:
+            return "CPU, no GPU"
+        said = f"{self.gpus} × {self.gpu_type}, TP {self.tp}"
+        said += f", PP {self.pp}" if self.pp > 1 else ""
+        said += f", {self.workers} engines" if self.workers > 1 else ""
+        return said + (f", on {self.nodes} nodes by {self.group}" if self.nodes > 1 else "")
 
     def to_status(self) -> dict[str, object]:
         """The `status.plan` of the resource: strings and integers only."""
@@ -81,6 +104,9 @@ class Plan:
             **({"gpuType": self.gpu_type} if self.gpu_type else {}),
             "maxModelLen": self.max_model_len,
             "dtype": self.dtype,
+            **({"quantization": self.quantization} if self.quantization else {}),
+            **({"group": self.group} if self.group else {}),
+            **({"perGPU": self._per_gpu()} if self.gpus else {}),
             "weightsGiB": f"{self.weights_gib:.2f}",
             "kvGiB": f"{self.kv_gib:.2f}",
             "requiredGiB": f"{self.required_gib:.2f}",
@@ -89,6 +115,16 @@ class Plan:
             "advice": list(self.advice),
             "because": list(self.because),
         }
+
+    def _per_gpu(self) -> dict[str, str]:
+        figures = {
+            "weightsGiB": self.weights_gib / self.gpus,
+            "kvGiB": self.kv_gib / self.gpus,
+            "overheadGiB": self.overhead_gib,
+            "requiredGiB": self.per_gpu_gib,
+            "haveGiB": self.card_gib,
+        }
+        return {key: f"{gib:.2f}" for key, gib in figures.items() if gib is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +143,9 @@ class Refusal:
 REFUSAL_REASONS = (
     "NoGpuNodes",  # gpus are needed and no node has any
     "GpuTypeNotFound",  # no node has the asked type or group
-    "NotEnoughGpus",  # more cards asked than any node has
+    "NotEnoughGpus",  # more cards or nodes asked than there are
     "DoesNotFit",  # the model is larger than the largest node
-    "BadParallelism",  # gpus, tensorParallelSize and heads do not divide
+    "BadParallelism",  # GPUs, nodes, tensorParallelSize, pipelineParallelSize and heads do not divide
     "UnsupportedQuantization",  # the method cannot run on the GPU or on this checkpoint
     "ContextTooLong",  # maxModelLen above the model's own
 )

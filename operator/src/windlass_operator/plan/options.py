@@ -1,4 +1,4 @@
-"""The placements that a model could have on the cluster's cards, with what each needs. Pure arithmetic."""
+"""The placements on one node that a model could have on the cluster's cards, with what each needs. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -19,18 +19,30 @@ ALTERNATIVES_MAX = 7
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to place the model: this many of this card, split so."""
+    """One way to place the model: so many of this card, on so many nodes, split so."""
 
     card: Card
-    gpus: int
     serving: Serving
-    need: Demand
-    seed_gib: float
+    need: Demand  # of one engine
+    seed_gib: float  # of all engines
+    workers: int = 1
+    nodes: int = 1
+    vouched: bool = False  # the user gave the number of cards
+
+    @property
+    def gpus(self) -> int:
+        """All cards of a replica."""
+        return self.serving.tp * self.serving.pp * self.workers
 
     @property
     def fits(self) -> bool:
         """Whether our figure fits each card; a card of unknown memory is not judged."""
         return self.card.real_gib is None or self.need.per_gpu_gib <= self.card.real_gib
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether it may be chosen. A count that the user gave is theirs to be tighter than the quick formula."""
+        return self.fits and (self.vouched or self.fits_quick_formula)
 
     @property
     def fits_quick_formula(self) -> bool:
@@ -42,41 +54,64 @@ class Option:
         """Less memory taken first, then fewer cards, then the name."""
         return (self.card.real_gib or 0) * self.gpus, self.gpus, self.card.product
 
+    def where(self) -> str:
+        """The placement, for people."""
+        if self.nodes == 1:
+            return f"{self.gpus} × {self.card.name}"
+        stages = f", PP {self.serving.pp}" if self.serving.pp > 1 else ""
+        return f"{self.nodes} nodes × {self.gpus // self.nodes} × {self.card.name}, TP {self.serving.tp}{stages}"
+
     def sentence(self) -> str:
         """The placement and its need, for people."""
         have = f"{self.card.real_gib:.2f} GiB" if self.card.real_gib else "unknown memory"
-        return f"{self.gpus} × {self.card.name}: {self.need.per_gpu_gib:.2f} GiB needed on each, which has {have}"
+        return f"{self.where()}: {self.need.per_gpu_gib:.2f} GiB needed on each, which has {have}"
 
 
-def options(facts: ModelFacts, found: Iterable[Card], wishes: Wishes) -> list[Option]:
-    """Every count and split on every kind of card that the wishes leave open."""
-    return [
-        _option(facts, card, gpus, wishes)
-        for card in found
-        for gpus in ([wishes.gpus] if wishes.gpus else splits(facts, card.most_per_node))
-        if gpus <= card.most_per_node
-    ]
+def option(facts: ModelFacts, card: Card, split: tuple[int, int, int], wishes: Wishes) -> Option:
+    """The option of this split: nodes, TP, PP."""
+    nodes, tp, pp = split
+    workers = wishes.layout.workers
+    serving = replace(wishes.serving, tp=tp, pp=pp, quantization=effective(wishes.quantization, card.capability))
+    seed_gib = formula.seed_demand_gib(facts, serving) * workers
+    need = formula.demand(facts, serving)
+    return Option(card, serving, need, seed_gib, workers, nodes, wishes.layout.counted)
+
+
+def on_one_node(facts: ModelFacts, found: Iterable[Card], wishes: Wishes) -> list[Option]:
+    """Every count and split on one node, on every kind of card, that the wishes leave open."""
+    return [option(facts, card, (1, tp, pp), wishes) for card in found for tp, pp in _splits(facts, card, wishes)]
+
+
+def _splits(facts: ModelFacts, card: Card, wishes: Wishes) -> list[tuple[int, int]]:
+    """TP and PP of one engine."""
+    layout = wishes.layout
+    if layout.asked is None:
+        return [(tp, 1) for tp in splits(facts, card.most_per_node // layout.workers)]
+    if layout.asked > card.most_per_node:
+        return []
+    each = layout.asked // layout.workers
+    tp = layout.tp or each // (layout.pp or 1)
+    return [(tp, each // tp)]
 
 
 def preferred(fitting: list[Option]) -> Option:
-    """The cheapest; odd splits only where no power of two fits."""
-    powers = [option for option in fitting if option.gpus & (option.gpus - 1) == 0]
+    """The cheapest; odd splits only where no power of two fits. The first one of equals."""
+    powers = [option for option in fitting if option.serving.tp & (option.serving.tp - 1) == 0]
     return min(powers or fitting, key=lambda option: option.cost)
 
 
 def alternatives(fitting: list[Option], chosen: Option, facts: ModelFacts) -> tuple[str, ...]:
-    """The smallest placement on each other kind of card, then the documents' quick table."""
+    """The smallest placement on each other kind of card, another split of the chosen nodes, then the quick table."""
     smallest: dict[str, Option] = {}
-    for option in sorted(fitting, key=lambda option: option.cost):
-        smallest.setdefault(option.card.product, option)
-    others = [option.sentence() for product, option in smallest.items() if product != chosen.card.product]
+    for one in sorted(fitting, key=lambda option: option.cost):
+        smallest.setdefault(one.card.product, one)
+    others = [one.sentence() for product, one in smallest.items() if product != chosen.card.product]
+    again = [one.sentence() for one in fitting if _other_split(one, chosen)]
     quick = advice.quick_table(facts.params)
-    return (*others[:ALTERNATIVES_MAX], *((f"quick table: {quick}",) if quick else ()))
+    return (*others[:ALTERNATIVES_MAX], *again[:ALTERNATIVES_MAX], *((f"quick table: {quick}",) if quick else ()))
 
 
-def _option(facts: ModelFacts, card: Card, gpus: int, wishes: Wishes) -> Option:
-    tp = wishes.tp or gpus
-    serving = replace(
-        wishes.serving, tp=tp, pp=gpus // tp, quantization=effective(wishes.quantization, card.capability)
-    )
-    return Option(card, gpus, serving, formula.demand(facts, serving), formula.seed_demand_gib(facts, serving))
+def _other_split(one: Option, chosen: Option) -> bool:
+    """Whether it is another way over as many nodes of the same cards."""
+    same = (one.card, one.nodes, one.gpus) == (chosen.card, chosen.nodes, chosen.gpus)
+    return same and chosen.nodes > 1 and one != chosen

@@ -20,7 +20,7 @@ class Setting:
 
     field: str
     flags: tuple[str, ...]
-    variable: str
+    variable: str  # empty: it has none
     read: Callable[[str], object]
 
 
@@ -32,16 +32,24 @@ def _truth(text: str) -> bool:
     return text.strip().casefold() in ("1", "true", "yes")
 
 
+def _count(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
 SETTINGS = (
     Setting("quantization", ("--quantization", "-q"), "QUANTIZATION", str),
     Setting("max_model_len", ("--max-model-len",), "MAX_MODEL_LEN", int),
     Setting("dtype", ("--dtype",), "DTYPE", str),
     Setting("gpu_memory_utilization_percent", ("--gpu-memory-utilization",), "GPU_MEMORY_UTILIZATION", _percent),
     Setting("enforce_eager", ("--enforce-eager",), "ENFORCE_EAGER", _truth),
-    Setting("tensor_parallel_size", ("--tensor-parallel-size", "-tp", "--num-gpus"), "TP", int),
+    Setting("tensor_parallel_size", ("--tensor-parallel-size", "-tp", "--num-gpus"), "TP", _count),
+    Setting("pipeline_parallel_size", ("--pipeline-parallel-size", "-pp"), "", _count),
+    Setting("workers", ("--worker-num",), "WORKER_NUM", _count),
 )
 BY_FLAG = {flag: setting for setting in SETTINGS for flag in setting.flags}
-BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
+BY_VARIABLE = {setting.variable: setting for setting in SETTINGS if setting.variable}
 
 
 def runs_windlass(spec: LLMServiceSpec) -> bool:

@@ -13,6 +13,8 @@ SURGE, REPLACE, AUTO = "Surge", "Replace", "Auto"
 
 def choose_rollout(wish: str, plan: Plan, inventory: Inventory) -> str:
     """Surge or Replace; `inventory.free` must not count what the service's own pods hold as free."""
+    if plan.nodes > 1:
+        return REPLACE  # a replica over several nodes changes as a whole, and has no second self beside it
     if wish != AUTO:
         return wish
     if plan.gpus == 0:
@@ -21,12 +23,9 @@ def choose_rollout(wish: str, plan: Plan, inventory: Inventory) -> str:
 
 
 def _room_for_one_more(plan: Plan, inventory: Inventory) -> bool:
-    """Whether as many nodes as a replica needs have its GPUs free."""
+    """Whether a node has the GPUs of another replica free."""
     wanted = dict(plan.node_selector)
-    each = plan.gpus // max(1, plan.nodes)
-    able = [
-        node
+    return any(
+        node.free >= plan.gpus and node.product == wanted.get(GPU_PRODUCT_LABEL, node.product)
         for node in inventory.nodes
-        if node.free >= each and node.product == wanted.get(GPU_PRODUCT_LABEL, node.product)
-    ]
-    return len(able) >= plan.nodes
+    )

@@ -10,35 +10,35 @@ from dataclasses import dataclass
 from windlass_sizing.dtypes import NO_FLOAT16
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import DEFAULT_MAX_MODEL_LEN, Serving
-from windlass_sizing.parallel import divides
 
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
+from windlass_operator.plan.layout import Layout, read_layout
 from windlass_operator.plan.model import Refusal
 from windlass_operator.plan.overrides import engine_in_force
 
 OWN_ONLINE = ("fp8", "ifq", "ifq_nf4", "smoothquant")
 DEFAULT_DTYPE = "float16"
-COUNTS_SHOWN = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """The settings in force; None is for the plan to choose."""
 
-    gpus: int | None
-    tp: int | None
+    layout: Layout
     quantization: str | None
-    serving: Serving  # its tp is filled in by the plan
+    serving: Serving  # its tp and pp are filled in by the plan
     notes: tuple[str, ...]  # what was defaulted, for `because`
 
 
 def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
     """The wishes, or the first contradiction."""
     engine = engine_in_force(spec)
-    gpus, tp = spec.resources.gpus, engine.tensor_parallel_size
     refusal = _context(engine, facts) or _quantization(engine, facts)
     if refusal:
         return refusal
+    layout = read_layout(spec, engine)
+    if isinstance(layout, Refusal):
+        return layout
     length, length_note = _length(engine, facts)
     dtype, dtype_note = _dtype(engine, facts)
     serving = Serving(
@@ -49,7 +49,7 @@ def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
         enforce_eager=engine.enforce_eager,
     )
     notes = tuple(note for note in (length_note, dtype_note) if note)
-    return Wishes(tp if gpus is None else gpus, tp, engine.quantization, serving, notes)
+    return Wishes(layout, engine.quantization, serving, notes)
 
 
 def _length(engine: EngineSpec, facts: ModelFacts) -> tuple[int, str]:
@@ -96,22 +96,3 @@ def _quantization(engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
         f"the checkpoint is already quantized with {own}, and {method} quantizes plain weights only",
         "leave spec.engine.quantization out, or use the model's unquantized checkpoint",
     )
-
-
-def parallelism(wishes: Wishes, facts: ModelFacts) -> Refusal | None:
-    """Why the asked GPUs cannot share this model, if so; looked at after the cluster, whose limits are told first."""
-    gpus, tp = wishes.gpus, wishes.tp
-    if gpus == 0:
-        return _bad(f"spec.resources.gpus is 0 and tensorParallelSize is {tp}") if tp and tp > 1 else None
-    if tp and gpus and gpus % tp:
-        return _bad(f"spec.resources.gpus {gpus} is not a multiple of tensorParallelSize {tp}")
-    ranks = tp or gpus
-    if not ranks or divides(facts, ranks):
-        return None
-    counts = [count for count in range(1, min(facts.num_attention_heads, COUNTS_SHOWN) + 1) if divides(facts, count)]
-    heads = f"{facts.num_attention_heads} heads and {facts.num_key_value_heads} KV heads"
-    return _bad(f"the model's {heads} cannot be split over {ranks} GPUs; {', '.join(map(str, counts))} are possible")
-
-
-def _bad(message: str) -> Refusal:
-    return Refusal("BadParallelism", message, "correct spec.resources.gpus or spec.engine.tensorParallelSize")

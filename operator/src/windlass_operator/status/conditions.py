@@ -13,9 +13,10 @@ from windlass_operator.status import reasons
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 READY, MODEL_READY, PLANNED = "Ready", "ModelReady", "Planned"
-LICENSED, WORKLOAD_READY, PROGRESSING = "Licensed", "WorkloadReady", "Progressing"
-TYPES = (READY, MODEL_READY, PLANNED, LICENSED, WORKLOAD_READY, PROGRESSING)
-GATES = (MODEL_READY, PLANNED, LICENSED, WORKLOAD_READY)  # Ready's parts, in the order in which they become true
+LICENSED, WORKLOAD_READY, ROUTE_READY = "Licensed", "WorkloadReady", "RouteReady"
+DOWNLOADING, DEGRADED, PROGRESSING = "Downloading", "Degraded", "Progressing"
+GATES = (MODEL_READY, PLANNED, LICENSED, WORKLOAD_READY, ROUTE_READY)  # in the order in which they become true
+TYPES = (READY, DOWNLOADING, *GATES, DEGRADED, PROGRESSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ def yes(reason: str, message: str = "") -> Verdict:
 def no(reason: str, message: str = "") -> Verdict:
     """The condition does not hold; the remedy is added to the message."""
     return Verdict(FALSE, reason, reasons.explain(reason, message or reasons.row(reason).meaning))
+
+
+def trouble(reason: str, message: str = "") -> Verdict:
+    """A condition that is bad when it holds; the remedy is added to the message."""
+    return Verdict(TRUE, reason, reasons.explain(reason, message or reasons.row(reason).meaning))
 
 
 def unknown(reason: str, message: str = "") -> Verdict:

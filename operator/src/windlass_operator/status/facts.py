@@ -15,10 +15,13 @@ from windlass_operator.status.conditions import FALSE, TRUE, Verdict, no, unknow
 
 TEXT_MAX = 1024
 PHASES_MAX = 16
+TOKENS_MAX = 2**53
+GIB_MAX = 10**6
 EXPIRES_SOON = timedelta(days=30)
 PHASE_WORDS = {
     "license": "asks for its license",
     "prefetch": "reads the weights ahead",
+    "group": "waits for the other members of its replica",
     "engine": "loads the engine",
     "serving": "warms up",
     "failed": "has failed",
@@ -36,6 +39,9 @@ class PodFacts:
     license_message: str = ""
     license_reason: str = ""
     license_expires: datetime | None = None
+    weights_gib: str = ""
+    kv_gib: str = ""
+    kv_tokens: int = 0
 
     def doing(self) -> str:
         """What the pod does now, in words."""
@@ -48,6 +54,9 @@ def parse(pod: str, data: object) -> PodFacts | None:
         return None
     license_ = data.get("license")
     license_ = license_ if isinstance(license_, Mapping) else {}
+    engine = data.get("engine")
+    engine = engine if isinstance(engine, Mapping) else {}
+    tokens = engine.get("kvTokens")
     return PodFacts(
         pod=pod,
         phase=_text(data.get("phase")),
@@ -56,11 +65,19 @@ def parse(pod: str, data: object) -> PodFacts | None:
         license_message=_text(license_.get("message")),
         license_reason=_text(license_.get("reason")),
         license_expires=_instant(license_.get("expires")),
+        weights_gib=_gib(engine.get("weightsGiB")),
+        kv_gib=_gib(engine.get("kvGiB")),
+        kv_tokens=min(max(tokens, 0), TOKENS_MAX) if isinstance(tokens, int) else 0,
     )
 
 
 def _text(value: object) -> str:
     return value[:TEXT_MAX] if isinstance(value, str) else ""
+
+
+def _gib(value: object) -> str:
+    """A figure as the status writes it; empty for anything else."""
+    return f"{value:.2f}" if isinstance(value, int | float) and 0 < value < GIB_MAX else ""
 
 
 def _instant(value: object) -> datetime | None:
@@ -87,6 +104,17 @@ def startup(facts: Iterable[PodFacts]) -> list[dict[str, Any]] | None:
     if furthest is None or not furthest.phases:
         return None
     return [{"phase": phase, "seconds": f"{seconds:.1f}"} for phase, seconds in furthest.phases]
+
+
+def measured(facts: Iterable[PodFacts], before: str) -> dict[str, Any] | None:
+    """`status.plan.measured` of the pod that was asked `before`, else of the first that tells; None when none does."""
+    told = [one for one in facts if one.kv_tokens or one.weights_gib]
+    one = min(told, key=lambda one: (one.pod != before, not one.kv_tokens, one.pod), default=None)
+    if one is None:
+        return None
+    texts = {"weightsGiB": one.weights_gib, "kvGiB": one.kv_gib, "pod": one.pod}
+    tokens = {"kvTokens": one.kv_tokens} if one.kv_tokens else {}
+    return {**{key: text for key, text in texts.items() if text}, **tokens}
 
 
 # The license server's words for a refusal, and ours; any other is a refusal of these GPUs.

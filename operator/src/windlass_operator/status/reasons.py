@@ -72,6 +72,51 @@ ROWS = (
     _final("WeightsMissing", "there is a config.json but no weights", "copy the weights beside config.json"),
     Reason("TokenizerMissing", "there is no tokenizer", "copy the tokenizer's files beside config.json"),
     Reason("InspectFailed", "the inspect Job ended without an answer", "read its logs; it is tried again by itself"),
+    # The download that fills the volume first.
+    Reason("Downloading", "a Job fetches the model from its hub", "watch status.download", NORMAL),
+    Reason("Downloaded", "the model lies on the volume, verified", "nothing to do", NORMAL),
+    Reason(
+        "DownloadUnauthorized",
+        "the hub wants a token, or refuses it",
+        "correct spec.model.download.tokenSecret, and accept the model's terms on the hub",
+    ),
+    Reason(
+        "DownloadNotFound",
+        "the hub does not have the model, the revision, or any of the files",
+        "correct name, revision, endpoint, include or exclude in spec.model.download",
+    ),
+    Reason("DownloadNoSpace", "the model does not fit on the volume", "enlarge the volume, or free space on it"),
+    Reason(
+        "DownloadNotWritable",
+        "user 10001 may not write on the volume",
+        "give user 10001 the right to write into the model's directory and the one above it",
+    ),
+    Reason(
+        "DownloadConflict",
+        "the directory holds another model, or files that no download put there",
+        "give spec.model.source a path of the model's own, or move the files away",
+    ),
+    Reason(
+        "DownloadCorrupt",
+        "a file comes damaged from the hub, again and again",
+        "try another spec.model.download.endpoint; the message names the file",
+    ),
+    Reason(
+        "HubUnreachable",
+        "the hub does not answer, or fails",
+        "check spec.model.download.endpoint, DNS, egress and proxy; it is tried again by itself",
+    ),
+    Reason(
+        "HubUntrusted",
+        "the hub's certificate is signed by nobody that the Job knows",
+        "give the operator the CA bundle of the endpoint in SSL_CERT_FILE, or correct the endpoint",
+    ),
+    Reason(
+        "HubAnswerBroken",
+        "the endpoint answers, and not as that hub does",
+        "correct spec.model.download.endpoint and hub",
+    ),
+    Reason("DownloadFailed", "the download Job ended without the model", "read its logs; it is tried again by itself"),
     # The plan.
     Reason("NoGpuNodes", "GPUs are needed and no node has any", "add a GPU node, or set spec.resources.gpus to 0"),
     Reason("GpuTypeNotFound", "no node has the asked GPU type", "correct spec.resources.gpuType or resourceGroup"),

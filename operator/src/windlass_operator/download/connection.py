@@ -1,0 +1,170 @@
+"""The one place that speaks HTTP to a hub: redirects by hand, the token to the endpoint only, time-outs on silence.
+
+Proxies come from HTTPS_PROXY and its like, the CA bundle from SSL_CERT_FILE: httpx2 reads both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+
+from windlass_operator.download.refusals import Answer, FileChanged, HubTrouble, refusal
+from windlass_operator.download.wanted import Wanted, broken, printable
+from windlass_operator.errors import OperatorError, UserError
+
+CONNECT_S = 15.0
+REDIRECTS_MAX = 6
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+LISTING_MAX = 64 << 20
+ERROR_MAX = 8 << 10
+CHUNK = 1 << 20
+DEFAULT_PORTS = {"http": 80, "https": 443}
+CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18}|\*)")
+
+Origin = tuple[str, str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A file's bytes as they come; `offset` is where in the file they begin."""
+
+    response: httpx2.Response
+    offset: int
+    ranged: bool  # whether the server gave the range that was asked for
+    address: str  # the last URL of the redirects
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes, as the server encoded them; HubTrouble when they stop early or fall silent."""
+        try:
+            yield from self.response.iter_raw()  # as they come: what a chunk gathers is lost when it breaks off
+        except httpx2.HTTPError as error:
+            raise _trouble(error) from error
+
+
+class Connection:
+    """Connections to one hub, for many threads."""
+
+    def __init__(self, wanted: Wanted, credentials: dict[str, str], stall_s: float, connections: int) -> None:
+        self._wanted = wanted
+        self._credentials = credentials
+        self._home = origin(wanted.endpoint)
+        self._client = httpx2.Client(
+            timeout=httpx2.Timeout(stall_s, connect=min(CONNECT_S, stall_s), pool=None),
+            limits=httpx2.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
+            headers={"User-Agent": "windlass-download", "Accept-Encoding": "identity"},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def ask(self, url: str) -> tuple[Any, str]:
+        """The JSON of a URL and its `Link` header."""
+        with self._open(url, {"Accept": "application/json"}) as (response, _):
+            text = _bounded(response, LISTING_MAX + 1)
+            if len(text) > LISTING_MAX:
+                raise broken(f"{self._wanted.endpoint} sends a list of files that has no end")
+            try:
+                return json.loads(text), response.headers.get("link", "")
+            except ValueError as error:
+                raise broken(f"{self._wanted.endpoint} does not answer as a hub: not JSON") from error
+
+    @contextmanager
+    def body(self, url: str, start: int, end: int, size: int) -> Iterator[Body]:
+        """Bytes `start` to before `end` of a file of `size` bytes, or all of it where the server knows no ranges."""
+        whole = start == 0 and end == size
+        headers = {} if whole else {"Range": f"bytes={start}-{end - 1}"}
+        with self._open(url, headers) as (response, address):
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise HubTrouble("the hub compresses what was asked for as it is", 0)
+            ranged = response.status_code == httpx2.codes.PARTIAL_CONTENT
+            if ranged:
+                _check_range(response.headers.get("content-range", ""), start, size)
+            yield Body(response, start if ranged else 0, ranged or whole, address)
+
+    @contextmanager
+    def _open(self, url: str, headers: dict[str, str]) -> Iterator[tuple[httpx2.Response, str]]:
+        """The answer behind all redirects, and its URL."""
+        for _ in range(REDIRECTS_MAX):
+            own = origin(url) == self._home
+            response = self._send(url, {**headers, **(self._credentials if own else {})})
+            try:
+                if response.status_code not in REDIRECTS:
+                    if response.status_code not in (httpx2.codes.OK, httpx2.codes.PARTIAL_CONTENT):
+                        raise self._refused(response, own)
+                    yield response, url
+                    return
+                url = self._next(url, response.headers.get("location", ""))
+            finally:
+                response.close()
+        raise HubTrouble(f"{self._wanted.endpoint} redirects without end", 0)
+
+    def _send(self, url: str, headers: dict[str, str]) -> httpx2.Response:
+        try:
+            return self._client.send(self._client.build_request("GET", url, headers=headers), stream=True)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise _trouble(error) from error
+
+    def _refused(self, response: httpx2.Response, own: bool) -> OperatorError:
+        try:
+            body = _bounded(response, ERROR_MAX)
+        except HubTrouble:
+            body = b""
+        answer = Answer(response.status_code, response.headers, body, own)
+        return refusal(answer, self._wanted, bool(self._credentials))
+
+    def _next(self, url: str, location: str) -> str:
+        try:
+            target = urljoin(url, location)
+            scheme = origin(target)[0]
+        except ValueError:
+            scheme = ""
+        if not location or scheme not in DEFAULT_PORTS or (scheme == "http" and url.startswith("https:")):
+            raise broken(f"{self._wanted.endpoint} redirects to where no model is fetched from")
+        return target
+
+
+def origin(url: str) -> Origin:
+    """Scheme, host and port: to whom a token may be shown."""
+    parts = urlsplit(url)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or DEFAULT_PORTS.get(parts.scheme)
+
+
+def _bounded(response: httpx2.Response, most: int) -> bytes:
+    """At most that many bytes of a body."""
+    text = bytearray()
+    try:
+        for chunk in response.iter_bytes(CHUNK):
+            text += chunk
+            if len(text) >= most:
+                break
+    except httpx2.HTTPError as error:
+        raise _trouble(error) from error
+    return bytes(text[:most])
+
+
+def _check_range(text: str, start: int, size: int) -> None:
+    match = CONTENT_RANGE.fullmatch(text.strip())
+    if match is None or int(match[1]) != start or match[2] not in (str(size), "*"):
+        raise FileChanged(printable(text) or "an unknown range")
+
+
+def _trouble(error: Exception) -> OperatorError:
+    """Another try, but for a certificate that nobody here trusts: that does not change by itself."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return UserError("HubUntrusted", f"the hub's certificate is not trusted: {cause.verify_message}")
+        cause = cause.__cause__ or cause.__context__
+    words = printable(str(error)) or type(error).__name__
+    return HubTrouble(f"no answer from the hub: {words}", 0)

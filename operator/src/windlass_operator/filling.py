@@ -1,0 +1,122 @@
+"""The first stage of a reconcile where the spec asks for a download: the Job that fills the source from a hub.
+
+One Job for each target in a namespace, owned by every service that wants it. Until it is done nothing looks at the
+directory and nothing new is served; what is served already goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+from pydantic import ValidationError
+
+from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.cluster.client import Cluster, Manifest
+from windlass_operator.cluster.facts import first_answer
+from windlass_operator.cluster.kinds import Jobs, LLMServices
+from windlass_operator.cluster.read import Download as Where
+from windlass_operator.manifests.download_job import DOWNLOAD_LABEL, download_digest, download_job, download_name
+from windlass_operator.settings import Settings
+from windlass_operator.status import conditions as c
+from windlass_operator.status import download as downloads
+from windlass_operator.status.children import Children, Object, dig, name_of, seconds_between
+from windlass_operator.status.conditions import Verdict
+from windlass_operator.status.download import FINISHED_ANNOTATION, RESULT_ANNOTATION, Download, State
+
+FAILED_AGAIN_S = 300.0  # a name may have been corrected on the hub's side, a token renewed
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """How far it is: whether the source may be looked at, and the words for the status."""
+
+    done: bool = True
+    verdict: Verdict | None = None  # None when no download is asked for
+    progress: Mapping[str, Any] | None = None
+    again_in_s: float | None = None
+
+
+NOT_ASKED = Filling()
+
+
+def where(service: LLMService) -> Where | None:
+    """How the Job of the service's download is found; None when it asks for none."""
+    if service.spec.model.download is None:
+        return None
+    return Where(download_name(service), {DOWNLOAD_LABEL: download_digest(service)})
+
+
+async def fill(
+    cluster: Cluster,
+    http: httpx2.AsyncClient,
+    settings: Settings,
+    look: tuple[LLMService, Children, str],
+) -> Filling:
+    """Keep the Job that the download needs; `look` is the service, its children, and the time (RFC 3339)."""
+    service, children, now = look
+    if service.spec.model.download is None:
+        return NOT_ASKED
+    job, state = children.download_job, downloads.read(children.download_job, children.download_pods, children.events)
+    meta = service.metadata
+    if job is None or dig(job, "metadata", "deletionTimestamp"):
+        if job is None:
+            sharers = await _sharers(cluster, service)
+            await cluster.apply(download_job(sharers, settings.operator_image, settings.image_pull_policy))
+        return _told(downloads.WAITING, None)
+    if state.state is State.FAILED:
+        wait_s = FAILED_AGAIN_S - seconds_between(state.finished_at or now, now)
+        if wait_s <= 0:
+            await cluster.delete(Jobs, meta.namespace, name_of(job))
+            return _told(downloads.WAITING, None)
+        await _keep(cluster, service, job, state)
+        return _told(state, None, wait_s)
+    await _keep(cluster, service, job, state)
+    counts = downloads.progress(await first_answer(http, children.download_pods))
+    return _told(state, counts)
+
+
+async def _sharers(cluster: Cluster, service: LLMService) -> Sequence[LLMService]:
+    """All services of the namespace that want the same; those that cannot be read are not asked."""
+    digest, found = download_digest(service), {service.metadata.uid: service}
+    for raw in await cluster.find(LLMServices, service.metadata.namespace):
+        try:
+            other = LLMService.model_validate(raw)
+            same = other.spec.model.download is not None and download_digest(other) == digest
+        except (ValidationError, ValueError):
+            continue
+        if same and not other.metadata.deletion_timestamp:
+            found[other.metadata.uid] = other
+    return tuple(found.values())
+
+
+async def _keep(cluster: Cluster, service: LLMService, job: Object, state: Download) -> None:
+    """Be one of the Job's owners, and keep its last word on it, so that it outlives the pod."""
+    owners = list(dig(job, "metadata", "ownerReferences") or ())
+    annotations = dict(dig(job, "metadata", "annotations") or {})
+    said = {RESULT_ANNOTATION: state.text, FINISHED_ANNOTATION: state.finished_at} if state.text else {}
+    ours = [row for row in owners if row.get("uid") == service.metadata.uid]
+    if ours and said.items() <= annotations.items():
+        return
+    sharers = await _sharers(cluster, service)
+    wanted = download_job(sharers, "", "")["metadata"]["ownerReferences"]
+    meta: Manifest = {
+        "name": name_of(job),
+        "namespace": service.metadata.namespace,
+        "ownerReferences": wanted,
+        "annotations": said,
+    }
+    await cluster.overwrite({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta})
+
+
+def _told(state: Download, counts: Mapping[str, int] | None, again_in_s: float | None = None) -> Filling:
+    if state.state is State.DONE:
+        done = downloads.finished(json.loads(state.text)["download"])
+        return Filling(True, Verdict(c.FALSE, "Downloaded", state.message), done or None)
+    if state.state is State.RUNNING:
+        words = downloads.line(counts or {})
+        return Filling(False, c.yes("Downloading", "; ".join(one for one in (words, state.message) if one)), counts)
+    return Filling(False, c.no(state.reason, state.message), None, again_in_s)

@@ -1,0 +1,73 @@
+"""`kubectl-windlass`, which kubectl finds on the PATH and runs as `kubectl windlass`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from windlass_operator.kubectl import parser as cli
+
+COMPLETE = "__complete"
+ASYNC_COMMANDS = ("status", "plan", "logs", "chat", "report")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is its result."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == [COMPLETE]:
+        from windlass_operator.kubectl.completion import main as complete
+
+        return complete(words[1:])
+    options = cli.parser().parse_args(words)
+    if options.command == "completion":
+        from windlass_operator.kubectl.completion import script
+
+        print(script(options.shell), end="")
+        return cli.OK.code
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """The command, with its failures as a sentence and an exit code."""
+    from windlass_operator.client.errors import ClientError
+
+    command = importlib.import_module(f"windlass_operator.kubectl.{options.command}")
+    try:
+        code: int = asyncio.run(_in_session(command.run, options))
+    except ClientError as error:
+        print(f"kubectl windlass {options.command}: {error}", file=sys.stderr)
+        return _code(error).code
+    except KeyboardInterrupt:
+        return cli.INTERRUPTED.code
+    except BrokenPipeError:  # the reader, `head` for example, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return cli.OK.code
+    return code
+
+
+async def _in_session(command: object, options: argparse.Namespace) -> int:
+    from windlass_operator.kubectl.session import Session
+
+    async with Session(options) as session:
+        return int(await command(session))  # type: ignore[operator]  # each command module has `run(session)`
+
+
+def _code(error: Exception) -> cli.ExitCode:
+    from windlass_operator.client import errors
+
+    table = (
+        (errors.NotFoundError, cli.NOT_FOUND),
+        (errors.AccessError, cli.UNREACHABLE),
+        (errors.UnreachableError, cli.UNREACHABLE),
+        (errors.UnauthorizedError, cli.UNREACHABLE),
+        (errors.ForbiddenError, cli.UNREACHABLE),
+    )
+    return next((code for kind, code in table if isinstance(error, kind)), cli.FAILED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

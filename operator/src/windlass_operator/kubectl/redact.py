@@ -1,0 +1,108 @@
+"""Takes secrets out of objects and logs before anyone is shown them. Pure.
+
+Three nets, one behind the other: values under names that sound secret, text that looks like a credential wherever it
+stands, and the values of the first net again wherever else they turn up, a log line for example.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+GONE = "[redacted]"
+NAMES = re.compile(
+    r"(?i)(pass(word|wd|phrase)?$|passwd|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|credential"
+    r"|authorization|auth[-_]?header|cookie|(^|[-_])(key|keys|pwd|psk|salt|signature|dsn)$)"
+)
+# Names that hold a secret's address, or are about text units, and no secret.
+HARMLESS = re.compile(
+    r"(?i)^(secret(name|key|ref|keyref)?|tokenSecret|apiKeysSecret|tlsSecret|imagePullSecrets|pullSecrets|key"
+    r"|.*tokens|tokens_.*|max[-_]?.*tokens?.*|tokenizer.*|.*tokenizer.*|serviceAccountToken|automountServiceAccountToken"
+    r"|speculativeTokens|.*monkey|token_?ids?|optional)$"
+)
+DROPPED = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
+SHORTEST_KNOWN = 6  # a shorter value would be found everywhere
+
+QUOTED = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s,;&"'}\])]+)"""
+CREDENTIAL = (
+    r"(?:[A-Za-z0-9_.-]*(?:passwo?r?d|passwd|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key|credential)"
+    r"[A-Za-z0-9_.-]*|(?:[A-Za-z0-9_.-]*[-_.])?token|pwd|authorization|[A-Za-z0-9_]+_KEYS?)"
+)
+# Each pattern keeps its group 1, which says what stood there.
+PATTERNS = (
+    re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+    re.compile(r"(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{4,}"),
+    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://)[^/\s@\"']+@"),
+    re.compile(rf"(?i)(\b{CREDENTIAL}[\"']?\s*[:=]\s*){QUOTED}"),
+    re.compile(rf"(?i)(--{CREDENTIAL}\s+){QUOTED}"),
+    re.compile(r"()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),
+    re.compile(r"()\b(?:sk|hf|pk|ghp|gho|glpat|ms|xox[abp])[-_][A-Za-z0-9_-]{8,}"),
+    re.compile(r"()\b(?:AKIA|AKID|LTAI)[A-Za-z0-9]{12,}"),
+)
+FLAG = re.compile(rf"(?i)^--{CREDENTIAL}$")
+Clean = Callable[[str], str]
+
+
+def cleaner(known: Iterable[str]) -> Clean:
+    """A function that takes credentials out of text; `known` are secrets that were met under their names."""
+    values = sorted({value for value in known if len(value) >= SHORTEST_KNOWN}, key=lambda value: -len(value))
+    exact = re.compile("|".join(map(re.escape, values))) if values else None
+
+    def clean(text: str) -> str:
+        text = exact.sub(GONE, text) if exact else text
+        for pattern in PATTERNS:
+            text = pattern.sub(_kept, text)
+        return text
+
+    return clean
+
+
+def _kept(found: re.Match[str]) -> str:
+    """What stood before the secret stays; a secret that is gone already is not marked twice."""
+    rest = found[0][len(found[1]) :].strip("\"'")
+    return found[0] if rest.startswith(GONE[:-1]) else f"{found[1]}{GONE}"
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a value under this name is a secret."""
+    return bool(NAMES.search(name)) and not HARMLESS.match(name)
+
+
+def _hides(mapping: Mapping[str, Any], key: str) -> bool:
+    """Whether this entry is a secret's text; in a row of `env` the name stands beside the value."""
+    if not isinstance(mapping[key], str):
+        return False
+    beside = mapping.get("name")
+    return is_secret_name(beside if key == "value" and isinstance(beside, str) else str(key))
+
+
+def secrets_in(value: object) -> set[str]:
+    """The values that stand under secret names, in environment variables, fields, and flags."""
+    if isinstance(value, Mapping):
+        found = {value[key] for key in value if _hides(value, key) and value[key]}
+        return found.union(*(secrets_in(inner) for inner in value.values()))
+    if isinstance(value, list):
+        flags = {after for flag, after in _pairs(value) if FLAG.match(flag)}
+        return flags.union(*(secrets_in(inner) for inner in value))
+    return set()
+
+
+def _pairs(words: list[Any]) -> list[tuple[str, str]]:
+    texts = [word if isinstance(word, str) else "" for word in words]
+    return [(flag, after) for flag, after in pairwise(texts) if after]
+
+
+def clean_object(value: Any, clean: Clean) -> Any:  # noqa: ANN401 - any JSON value
+    """The value without secrets and without bookkeeping that repeats it."""
+    if isinstance(value, Mapping):
+        kept = [key for key in value if key not in DROPPED]
+        return {key: GONE if _hides(value, key) else clean_object(value[key], clean) for key in kept}
+    if isinstance(value, list):
+        after_flag = [False, *(isinstance(word, str) and bool(FLAG.match(word)) for word in value[:-1])]
+        return [
+            GONE if hidden and isinstance(one, str) else clean_object(one, clean)
+            for one, hidden in zip(value, after_flag, strict=False)
+        ]
+    return clean(value) if isinstance(value, str) else value

@@ -1,0 +1,192 @@
+"""`kubectl windlass report`: what a bug report needs, in one archive, without secrets.
+
+Secrets and ConfigMaps are never asked for; everything else goes through `redact` before it is written.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from windlass_operator import __version__
+from windlass_operator.client import paths, watching
+from windlass_operator.client.errors import ClientError, InvalidError
+from windlass_operator.client.values import service_of
+from windlass_operator.kubectl import service_tree
+from windlass_operator.kubectl.paint import Paint
+from windlass_operator.kubectl.parser import OK
+from windlass_operator.kubectl.redact import clean_object, cleaner, secrets_in
+from windlass_operator.kubectl.session import Session
+from windlass_operator.manifests.metadata import SERVICE_LABEL
+from windlass_operator.plan.model import GPU_RESOURCE
+from windlass_operator.status.children import dig, name_of
+
+NODE_LABELS = "nvidia.com/gpu"
+OPERATOR_PODS = "app.kubernetes.io/name=windlass-operator"
+# Kinds of a service's own objects: where they are, and how the files are called.
+CHILDREN = (
+    ("deployments", "/apis/apps/v1/namespaces/{}/deployments"),
+    ("statefulsets", "/apis/apps/v1/namespaces/{}/statefulsets"),
+    ("jobs", "/apis/batch/v1/namespaces/{}/jobs"),
+    ("pods", "/api/v1/namespaces/{}/pods"),
+    ("services", "/api/v1/namespaces/{}/services"),
+    ("ingresses", "/apis/networking.k8s.io/v1/namespaces/{}/ingresses"),
+    ("httproutes", "/apis/gateway.networking.k8s.io/v1/namespaces/{}/httproutes"),
+    ("poddisruptionbudgets", "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"),
+)
+
+
+@dataclass(slots=True)
+class Bundle:
+    """The files of a report, by name; what could not be read is said, not left out silently."""
+
+    documents: dict[str, Any] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+    def redacted(self) -> Bundle:
+        """The same without secrets: those met in the objects are taken out of the logs too."""
+        clean = cleaner(secrets_in(self.documents))
+        return Bundle(
+            clean_object(self.documents, clean),
+            {name: clean(text) for name, text in self.texts.items()},
+            [clean(line) for line in self.missing],
+        )
+
+    def files(self) -> dict[str, str]:
+        """Name and text of each file."""
+        out = {f"{name}.yaml": _yaml(document) for name, document in self.documents.items()}
+        out |= self.texts
+        if self.missing:
+            out["missing.txt"] = "\n".join(self.missing) + "\n"
+        return out
+
+
+async def run(session: Session) -> int:
+    """Collect, redact, write."""
+    name = session.options.name
+    bundle = (await collect(session, name)).redacted()
+    if not session.is_text:
+        session.emit({**bundle.documents, "texts": bundle.texts, "missing": bundle.missing})
+    elif session.options.out == "-":
+        for part, text in bundle.files().items():
+            session.say(f"===== {part}\n{text.rstrip()}\n")
+    else:
+        file = Path(session.options.out or f"windlass-report-{name}.tar.gz")
+        write(file, bundle.files(), session.now())
+        session.say(f"{file}: {len(bundle.files())} files, secrets left out; look through it before you send it")
+    return OK.code
+
+
+async def collect(session: Session, name: str) -> Bundle:
+    """Everything about the service, as it is; NotFoundError when there is no such service."""
+    bundle, client = Bundle(), session.client
+    raw = await client.raw(name)
+    bundle.documents["service"] = raw
+    bundle.documents["versions"] = {"client": __version__, "collectedAt": session.now().isoformat(timespec="seconds")}
+    for kind, path in CHILDREN:
+        await _rows(session, bundle, kind, watching.Collection(path.format(session.namespace), kind, _ours(name)))
+    await _versions(session, bundle)
+    await _nodes(session, bundle)
+    pods, events = await client.pods(name), await client.events(name)
+    bundle.documents["events"] = [asdict(one) for one in events]
+    tree = service_tree.tree(service_of(raw), pods, events, session.now(), Paint())
+    bundle.texts["status.txt"] = Paint().tree(tree) + "\n"
+    for pod in pods:
+        await _logs(session, bundle, pod.name)
+    return bundle
+
+
+def _ours(name: str) -> Mapping[str, str]:
+    return {"labelSelector": f"{SERVICE_LABEL}={name}"}
+
+
+async def _rows(session: Session, bundle: Bundle, name: str, what: watching.Collection) -> None:
+    try:
+        found = await watching.listing(session.client.api, what)
+    except ClientError as error:
+        bundle.missing.append(f"{name}: {error}")
+        return
+    if found.rows:
+        bundle.documents[name] = found.rows
+
+
+async def _versions(session: Session, bundle: Bundle) -> None:
+    """Kubernetes' version, and the images of the operator's pods."""
+    versions = bundle.documents["versions"]
+    try:
+        versions["kubernetes"] = (await session.client.api.call("GET", "/version", "version")).get("gitVersion")
+        operators = await watching.listing(
+            session.client.api,
+            watching.Collection(paths.PODS_EVERYWHERE, "the operator's pods", {"labelSelector": OPERATOR_PODS}),
+        )
+    except ClientError as error:
+        bundle.missing.append(f"versions: {error}")
+        return
+    versions["operator"] = [
+        {"pod": f"{dig(pod, 'metadata', 'namespace')}/{name_of(pod)}", "image": one.get("image")}
+        for pod in operators.rows
+        for one in dig(pod, "spec", "containers") or ()
+    ]
+
+
+async def _nodes(session: Session, bundle: Bundle) -> None:
+    """Of the nodes only what a plan reads."""
+    try:
+        nodes = await watching.listing(session.client.api, watching.Collection(paths.NODES, "nodes"))
+    except ClientError as error:
+        bundle.missing.append(f"nodes: {error}")
+        return
+    bundle.documents["nodes"] = [
+        {
+            "name": name_of(node),
+            "labels": {
+                key: value for key, value in (dig(node, "metadata", "labels") or {}).items() if NODE_LABELS in key
+            },
+            "gpus": dig(node, "status", "allocatable", GPU_RESOURCE) or "0",
+            "unschedulable": bool(dig(node, "spec", "unschedulable")),
+            "kubelet": dig(node, "status", "nodeInfo", "kubeletVersion"),
+        }
+        for node in nodes.rows
+    ]
+
+
+async def _logs(session: Session, bundle: Bundle, pod: str) -> None:
+    """The end of the pod's log, and of the run before the last restart."""
+    for previous in (False, True):
+        file = f"{pod}{'.previous' if previous else ''}.log"
+        lines = session.client.logs(session.options.name, pod=pod, previous=previous, tail_lines=session.options.tail)
+        try:
+            bundle.texts[file] = "\n".join([line.text async for line in lines]) + "\n"
+        except ClientError as error:
+            if not previous:
+                bundle.missing.append(f"{file}: {error}")
+
+
+def write(file: Path, files: Mapping[str, str], now: datetime) -> None:
+    """A gzipped archive that only its owner may read."""
+    folder = file.name.removesuffix(".tar.gz")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, text in files.items():
+            data = text.encode()
+            row = tarfile.TarInfo(f"{folder}/{name}")
+            row.size, row.mtime, row.mode = len(data), int(now.timestamp()), 0o600
+            archive.addfile(row, io.BytesIO(data))
+    try:
+        file.touch(mode=0o600)
+        file.write_bytes(buffer.getvalue())
+    except OSError as error:
+        raise InvalidError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _yaml(document: object) -> str:
+    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    return text

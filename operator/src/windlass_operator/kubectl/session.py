@@ -1,0 +1,71 @@
+"""What every command works with: its options, the client, and where its words go."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Self
+
+from windlass_operator.client.access import find_access
+from windlass_operator.client.client import AsyncClient
+from windlass_operator.kubectl.output import emit
+from windlass_operator.kubectl.paint import Paint
+
+FIELD_MANAGER = "kubectl-windlass"
+
+
+class Session:
+    """One run of the plug-in."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """AccessError when there is no cluster to talk to."""
+        self.options = options
+        access = find_access(
+            kubeconfig=options.kubeconfig, context=options.context, namespace=options.namespace, env=os.environ
+        )
+        self.client = AsyncClient(access, field_manager=FIELD_MANAGER)
+        self.namespace = access.namespace
+        terminal = sys.stdout.isatty()
+        self.redraws = terminal
+        self.paint = Paint(
+            colour=terminal and "NO_COLOR" not in os.environ,
+            unicode="utf" in (sys.stdout.encoding or "").lower(),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.aclose()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether people read the answer."""
+        return bool(self.options.output == "text")
+
+    def emit(self, document: Mapping[str, object]) -> None:
+        """A document for programs, as json or yaml."""
+        print(emit(document, self.options.output), flush=True)
+
+    @staticmethod
+    def say(text: str) -> None:
+        """Words for people, on standard output."""
+        print(text, flush=True)
+
+    @staticmethod
+    def note(text: str) -> None:
+        """Words beside the answer, on standard error."""
+        print(text, file=sys.stderr, flush=True)
+
+    @staticmethod
+    def now() -> datetime:
+        """The clock, for ages."""
+        return datetime.now(UTC)
+
+    def kubectl_flags(self) -> list[str]:
+        """The same cluster and namespace for a kubectl that is started beside."""
+        given = (("--kubeconfig", self.options.kubeconfig), ("--context", self.options.context))
+        return [*(f"{flag}={value}" for flag, value in given if value), f"--namespace={self.namespace}"]

@@ -1,0 +1,111 @@
+"""The refusals of planning that speak of the cluster: which cards may be taken, and why none will do. Pure."""
+
+from __future__ import annotations
+
+from windlass_sizing import advice
+from windlass_sizing.facts import ModelFacts
+from windlass_sizing.formula import Demand
+from windlass_sizing.methods import runs_on
+
+from windlass_operator.api.v1alpha1 import ResourcesSpec
+from windlass_operator.plan.cards import Card, cards, wanted_nodes
+from windlass_operator.plan.model import Inventory, Refusal
+from windlass_operator.plan.options import Option
+from windlass_operator.plan.wishes import Wishes
+
+
+def usable_cards(resources: ResourcesSpec, inventory: Inventory, wishes: Wishes) -> tuple[Card, ...] | Refusal:
+    """The kinds of card that may be taken, or why there are none."""
+    everywhere = cards(inventory.nodes)
+    if not everywhere:
+        return Refusal(
+            "NoGpuNodes",
+            "no node of the cluster offers nvidia.com/gpu",
+            "add a GPU node with NVIDIA's device plugin, or set spec.resources.gpus to 0 to serve on the CPU",
+        )
+    found = cards(wanted_nodes(inventory, resources.gpu_type, resources.resource_group))
+    if not found:
+        return _not_found(resources, everywhere)
+    if wishes.layout.nodes_max == 1 and (wishes.layout.asked or 0) > max(card.most_per_node for card in found):
+        return not_enough(found, wishes)
+    return _able(found, wishes.quantization)
+
+
+def _not_found(resources: ResourcesSpec, everywhere: tuple[Card, ...]) -> Refusal:
+    asked = [f"type {resources.gpu_type}"] if resources.gpu_type else []
+    asked += [f"resource group {resources.resource_group}"] if resources.resource_group else []
+    there = ", ".join(f"{card.most_per_node} × {card.product or 'unnamed GPU'}" for card in everywhere)
+    return Refusal(
+        "GpuTypeNotFound",
+        f"no GPU node of {' and '.join(asked)}; the largest nodes have: {there}",
+        "correct spec.resources.gpuType or spec.resources.resourceGroup, or leave them out",
+    )
+
+
+def _able(found: tuple[Card, ...], method: str | None) -> tuple[Card, ...] | Refusal:
+    able = tuple(card for card in found if runs_on(method, card.capability))
+    if able:
+        return able
+    have = ", ".join(f"{card.name} has {'.'.join(map(str, card.capability or ()))}" for card in found)
+    return Refusal(
+        "UnsupportedQuantization",
+        f"quantization {method} needs a GPU of a newer compute capability; {have}",
+        "set spec.engine.quantization to ifq (7.0 and newer), auto or none",
+    )
+
+
+def not_enough(found: tuple[Card, ...], wishes: Wishes) -> Refusal:
+    """No node, and no number of equal nodes, has the asked cards."""
+    layout = wishes.layout
+    largest = max(found, key=lambda card: (card.most_per_node, len(card.per_node)))
+    have = f"the largest node ({largest.largest_node}) has {largest.most_per_node} × {largest.product or 'GPU'}"
+    if layout.nodes_min == 1:
+        return Refusal(
+            "NotEnoughGpus",
+            f"{layout.asked} GPUs are asked for a replica, and {have}{_of_that_kind(largest, layout.nodes_max)}",
+            f"set spec.resources.gpus to {largest.most_per_node} or less, or add a larger node{_or_spread(wishes)}",
+        )
+    asked = f"{layout.asked} GPUs on {layout.nodes_min} nodes" if layout.asked else f"{layout.nodes_min} nodes"
+    there = ", ".join(f"{_nodes(card)} with up to {card.most_per_node} × {card.name}" for card in found)
+    return Refusal(
+        "NotEnoughGpus",
+        f"{asked} of one kind of GPU are asked for a replica, and there are: {there}",
+        "add nodes of the same GPU, lower spec.deployment.nodes or spec.resources.gpus, or set spec.deployment.mode "
+        "to Auto",
+    )
+
+
+def _nodes(card: Card) -> str:
+    return f"{len(card.per_node)} node{'s' if len(card.per_node) > 1 else ''}"
+
+
+def _of_that_kind(card: Card, nodes_max: int) -> str:
+    several = nodes_max > 1 and len(card.per_node) > 1
+    return f"; {_nodes(card)} have that GPU, {sum(card.per_node)} in all" if several else ""
+
+
+def _or_spread(wishes: Wishes) -> str:
+    return "" if wishes.layout.nodes_max > 1 else ", or leave spec.deployment out to spread it over nodes"
+
+
+def does_not_fit(facts: ModelFacts, every: list[Option]) -> Refusal:
+    """The model is larger than the largest placement."""
+    best = max(every, key=lambda option: option.cost)
+    remedies = advice.advise(facts, best.serving, best.card.real_gib or 0, best.card.capability)
+    told = "; ".join(figures(facts, best.need, best.serving.max_model_len))
+    if best.fits:
+        told = f"the quick formula asks for {best.seed_gib:.2f} GiB; set spec.resources.gpus to overrule it; {told}"
+    return Refusal(
+        "DoesNotFit",
+        f"the model does not fit the largest placement, {best.sentence()}: {told}",
+        "in this order: " + "; ".join(remedies),
+    )
+
+
+def figures(facts: ModelFacts, need: Demand, length: int) -> tuple[str, ...]:
+    """What one engine needs, for people."""
+    return (
+        f"weights {need.weights_gib:.2f} GiB ({facts.params_text} parameters, {facts.params_how})",
+        f"KV cache {need.kv_gib:.2f} GiB for one context of {length} tokens",
+        f"{need.overhead_gib:.2f} GiB a GPU for the engine itself",
+    )

@@ -1,0 +1,121 @@
+"""A container that has ended: its exit code, the kubelet's word, what the server said and what it printed → one reason.
+
+Pure. The server's last words are its termination message (one line of JSON); any other text is the end of its log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass_operator.status import reasons
+from windlass_operator.status.children import Object, dig, name_of
+from windlass_operator.status.failure import EXCERPT_MAX, SENTENCE_MAX, Failure, cut
+from windlass_operator.status.signatures import of_text
+
+OWN_CONTAINERS = ("server", "inspect", "download")
+STARTED_REASONS = {"StartError": "CommandNotFound", "ContainerCannotRun": "CommandNotFound", "OOMKilled": "OutOfMemory"}
+SAID_REASONS = {"LicenseRefused": "Unlicensed", "EngineFailed": "EngineFailed", "Failed": "EngineFailed"}
+EXIT_REASONS = {
+    2: "BadFlag",
+    3: "ModelMissing",
+    4: "Unlicensed",
+    5: "StartTimeout",
+    6: "GroupIncomplete",
+    7: "RayFailed",
+    126: "CommandNotFound",  # by a shell's custom
+    127: "CommandNotFound",
+}
+MEMBER_LOST_FIRST, MEMBER_LOST_MAX = 100, 125  # exit code 100 + the index of the member; a shell uses 126 and 127
+VAGUE = ("EngineFailed", "CrashLoop", "ModelMissing", "BadFlag", "CommandNotFound")
+"""Words that an exact line of the log may replace."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """What an ended container left: the server's reason, its sentence, the members that failed, the end of the log."""
+
+    text: str = ""
+    reason: str = ""
+    excerpt: str = ""
+    members: tuple[int, ...] = ()
+    said: bool = field(default=False)
+
+
+def last_words(text: str) -> LastWords:
+    """The server's own line of JSON, else the bare text."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = None
+    if not isinstance(data, Mapping):
+        return LastWords(text.strip(), excerpt=text.strip()[-EXCERPT_MAX:])
+    members = data.get("members")
+    whole = [one for one in members if isinstance(one, int)] if isinstance(members, list) else []
+    message, excerpt = str(data.get("message") or "").strip(), str(data.get("excerpt") or "").strip()
+    return LastWords(
+        message, str(data.get("reason") or ""), (excerpt or message)[-EXCERPT_MAX:], tuple(whole), said=True
+    )
+
+
+def ended(container: Object) -> Mapping[str, Any] | None:
+    """How the container ended, now or before its restart; None when it has not, or was told to and did."""
+    now, before = dig(container, "state", "terminated"), dig(container, "lastState", "terminated")
+    last: Mapping[str, Any] | None = now or before
+    if not last:
+        return None
+    again = dig(container, "state", "waiting", "reason") == "CrashLoopBackOff"
+    return last if last.get("exitCode") or last.get("reason") == "OOMKilled" or again else None
+
+
+def crash(pod: Object, container: Object, last: Mapping[str, Any], init: bool) -> Failure:
+    """The failure of one ended container."""
+    name, code = str(container.get("name", "")), int(last.get("exitCode") or 0)
+    words = last_words(str(last.get("message") or ""))
+    count = max(1, int(container.get("restartCount") or 0))
+    reason, line = _reason(words, last, code, count)
+    if name not in OWN_CONTAINERS and reason in VAGUE:
+        reason = "InitContainerFailed" if init else "SidecarFailed"
+    where = f"container {name} of pod {name_of(pod)} ended with exit code {code}"
+    return Failure(reason, f"{where}{_why(last)}{_told(words, line)}", name, code, words.excerpt, count)
+
+
+def _why(last: Mapping[str, Any]) -> str:
+    """The kubelet's own word where it says more than the code."""
+    word = str(last.get("reason") or "")
+    return f" ({word})" if word not in ("", "Error", "Completed") else ""
+
+
+def _told(words: LastWords, line: str) -> str:
+    """The sentence; the telling line in front of it when the cut would lose it."""
+    text = cut(words.text)
+    if line and " ".join(line.split()) not in text:
+        text = f"{cut(line, SENTENCE_MAX // 2)} … {cut(words.text, SENTENCE_MAX // 2)}"
+    return f": {text}" if text else ""
+
+
+def _reason(words: LastWords, last: Mapping[str, Any], code: int, count: int) -> tuple[str, str]:
+    """What the kubelet knows, then what the server said, then the exit code, then what the text holds; and its line."""
+    text = f"{words.text}\n{words.excerpt}" if words.said else words.text
+    found = of_text(text)
+    if last.get("reason") in STARTED_REASONS:
+        word = STARTED_REASONS[str(last["reason"])]
+        return ("WrongArchitecture", "") if found and found[0] == "WrongArchitecture" else (word, "")
+    vague = "CrashLoop" if count > 1 else "EngineFailed"
+    said = reasons.known(SAID_REASONS.get(words.reason, words.reason), vague) if words.reason else None
+    by_code = "MemberLost" if MEMBER_LOST_FIRST <= code <= MEMBER_LOST_MAX else EXIT_REASONS.get(code, vague)
+    reason = vague if said == "EngineFailed" else said or by_code
+    if found and (reason in ("EngineFailed", "CrashLoop") or (not words.said and reason in VAGUE)):
+        return found
+    return reason, ""
+
+
+def members_lost(failure: Failure, text: str) -> tuple[int, ...]:
+    """The indices of the members that went first, as a member that ended with them tells."""
+    words = last_words(text)
+    if words.members:
+        return words.members
+    code = failure.exit_code or 0
+    return (code - MEMBER_LOST_FIRST,) if MEMBER_LOST_FIRST <= code <= MEMBER_LOST_MAX else ()

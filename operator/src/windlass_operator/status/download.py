@@ -1,0 +1,149 @@
+"""How far the download Job is, read out of its pods, and what its facts become in `.status.download`.
+
+The Job has several owners, one for each service that wants the same; each reads it for itself. As with the inspection,
+the last message is copied into an annotation of the Job, so that it outlives the pod. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from windlass_operator.status import reasons
+from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, uid_of
+from windlass_operator.status.failures import diagnose
+
+RESULT_ANNOTATION = "serving.windlass.dev/download-result"
+FINISHED_ANNOTATION = "serving.windlass.dev/download-finished"
+COUNTS = ("bytesDone", "bytesTotal", "bytesPerSecond")
+REMAINING = "remainingSeconds"
+COUNT_MAX, REMAINING_MAX = 2**62, 2**31 - 1
+TEXT_MAX = 2048
+GIB, MIB = 1 << 30, 1 << 20
+
+
+class State(Enum):
+    """How far the download is."""
+
+    RUNNING = "running"
+    STUCK = "stuck"  # its pod cannot start; the kubelet goes on trying by itself
+    DONE = "done"
+    FAILED = "failed"  # it has given up; a new Job is wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """What is known of a download; `text` is the last message as it came."""
+
+    state: State
+    reason: str
+    message: str
+    text: str = ""
+    finished_at: str = ""
+
+
+WAITING = Download(State.RUNNING, "Downloading", "a Job fetches the model from its hub")
+
+
+def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -> Download:
+    """The state of a Job; a Job that is not there has not begun. A failed pod whose Job tries again is told."""
+    if job is None:
+        return WAITING
+    kept = dig(job, "metadata", "annotations", RESULT_ANNOTATION)
+    if kept:
+        return parse(str(kept), str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION) or ""))
+    mine, over = owned_by(pods, uid_of(job)), _given_up(job)
+    ended = [one for pod in living(mine) if (one := _terminated(pod)) is not None]
+    for one in ended:
+        if one.get("exitCode") == 0 or over:
+            return parse(str(one.get("message") or ""), str(one.get("finishedAt") or over))
+    if over:
+        return parse("", over)
+    stuck = diagnose(mine, events)
+    if stuck is not None and stuck.exit_code is None:
+        return Download(State.STUCK, stuck.reason, stuck.message)
+    return _trying_again(parse(str(ended[0].get("message") or ""), "")) if ended else WAITING
+
+
+def parse(text: str, finished_at: str) -> Download:
+    """The end of a download by its last message; a text that is not ours is a failed download."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = None
+    if not isinstance(data, Mapping):
+        words = text.strip()[-512:] or "it left no message"
+        message = f"the download Job ended without an answer: {words}"
+        return Download(State.FAILED, "DownloadFailed", message, text, finished_at)
+    if data.get("ok") is True and isinstance(data.get("download"), Mapping):
+        return Download(State.DONE, "Downloaded", _summary(data["download"]), text, finished_at)
+    reason = reasons.known(str(data.get("reason")), "DownloadFailed")
+    message = str(data.get("message") or reasons.row(reason).meaning)[:TEXT_MAX]
+    return Download(State.FAILED, reason, message, text, finished_at)
+
+
+def progress(facts: object) -> dict[str, int]:
+    """`.status.download` out of the facts that the pod sent; empty while it knows no size. The pod may say anything."""
+    told = dig(facts, "download") if isinstance(facts, Mapping) else None
+    if not isinstance(told, Mapping) or not isinstance(facts, Mapping) or facts.get("version") != 1:
+        return {}
+    counts = {key: _count(told.get(key), COUNT_MAX) for key in COUNTS}
+    if not counts["bytesTotal"]:
+        return {}
+    counts["bytesDone"] = min(counts["bytesDone"], counts["bytesTotal"])
+    remaining = told.get(REMAINING)
+    return {**counts, REMAINING: _count(remaining, REMAINING_MAX)} if isinstance(remaining, int) else counts
+
+
+def line(counts: Mapping[str, int]) -> str:
+    """The same for people: `1.20 of 14.20 GiB (8 %), 85 MiB/s, 2 min left`; empty when nothing is known."""
+    total = counts.get("bytesTotal", 0)
+    if not total:
+        return ""
+    done, speed = counts.get("bytesDone", 0), counts.get("bytesPerSecond", 0)
+    words = [f"{done / GIB:.2f} of {total / GIB:.2f} GiB ({100 * done // total} %)"]
+    words += [f"{speed // MIB} MiB/s"] if speed >= MIB else []
+    left = counts.get(REMAINING)
+    return ", ".join([*words, *([f"{_about(left)} left"] if left is not None else [])])
+
+
+def finished(done: Mapping[str, Any]) -> dict[str, int]:
+    """`.status.download` of a download that is done, by what its last message says."""
+    total = _count(done.get("bytesTotal"), COUNT_MAX)
+    return {"bytesDone": total, "bytesTotal": total, "bytesPerSecond": 0, REMAINING: 0} if total else {}
+
+
+def _summary(done: Mapping[str, Any]) -> str:
+    name, commit = (str(done.get(key) or "")[:256] for key in ("name", "commit"))
+    size = _count(done.get("bytesTotal"), COUNT_MAX) / GIB
+    return f"{name}{f' at {commit[:12]}' if commit else ''}: {_count(done.get('files'), 10**6)} files, {size:.2f} GiB"
+
+
+def _trying_again(last: Download) -> Download:
+    """A pod ended with a trouble that may pass: the Job makes the next one."""
+    return Download(State.RUNNING, "Downloading", f"the last try ended: {last.message}")
+
+
+def _about(seconds: int) -> str:
+    if seconds >= 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{-(-seconds // 60)} min" if seconds >= 60 else f"{seconds} s"
+
+
+def _count(value: object, most: int) -> int:
+    return min(value, most) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _terminated(pod: Object) -> Mapping[str, Any] | None:
+    rows = dig(pod, "status", "containerStatuses") or ()
+    return next((row["state"]["terminated"] for row in rows if dig(row, "state", "terminated")), None)
+
+
+def _given_up(job: Object) -> str:
+    """When the Job controller ended it; empty while it has not."""
+    rows = (condition_of(job, "Failed"), condition_of(job, "Complete"))
+    made = str(dig(job, "metadata", "creationTimestamp") or "")
+    return next((str(row.get("lastTransitionTime") or made) for row in rows if row and row.get("status") == "True"), "")

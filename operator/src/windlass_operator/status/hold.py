@@ -1,0 +1,144 @@
+"""When a crash loop is ended: a cause that only a change mends is tried three times, a group as often as its spec says.
+
+A service that is held has no pods, so its GPUs are free. What is remembered stands in an annotation of an object of the
+service, so that a restarted operator knows it; a change of the spec, or of the retry annotation, ends it. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from windlass_operator.status import reasons
+from windlass_operator.status.children import Children, Object, dig, is_ready, living, name_of, seconds_between
+from windlass_operator.status.failure import Failure
+from windlass_operator.status.failures import diagnose, diagnose_service
+from windlass_operator.status.replicas import Group, groups
+
+HELD_ANNOTATION = "serving.windlass.dev/held"
+RETRY_ANNOTATION = "serving.windlass.dev/retry"
+RESTARTS_MAX = 2  # of a cause that is sure to come again
+LOOP_RUN_S = 3600.0  # a server that ran for longer than this before it ended is in no loop
+TEMPLATE_LABEL, REVISION_LABEL = "pod-template-hash", "controller-revision-hash"
+NOT_A_CHANGE = ("replicas", "suspend")  # parts of the spec that mend nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A service that was stopped: why, since when (RFC 3339), and the digest of the spec that it holds for."""
+
+    reason: str
+    message: str
+    since: str
+    digest: str
+    count: int = 0
+    container: str = ""
+    exit_code: int = 0
+    excerpt: str = ""
+
+    def to_text(self) -> str:
+        """The annotation's text; one spelling only."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    def failure(self) -> Failure:
+        """The hold as the failure that the status tells."""
+        return Failure(self.reason, self.message, self.container, self.exit_code, self.excerpt, self.count)
+
+
+def digest_of(raw: Mapping[str, Any]) -> str:
+    """Names what a hold is for: the spec without what mends nothing, and the retry annotation."""
+    spec = {key: value for key, value in (raw.get("spec") or {}).items() if key not in NOT_A_CHANGE}
+    retry = dig(raw, "metadata", "annotations", RETRY_ANNOTATION)
+    return hashlib.sha256(json.dumps([spec, retry], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def remembered(keeper: Object | None) -> Hold | None:
+    """The hold in the annotation of the object that keeps it; None when there is none, or one of another version."""
+    text = dig(keeper, "metadata", "annotations", HELD_ANNOTATION)
+    try:
+        hold = Hold(**json.loads(text)) if text else None
+    except (ValueError, TypeError):
+        return None
+    return hold if hold is not None and hold.reason in reasons.TABLE else None
+
+
+def decide(
+    name: str,
+    previous: Hold | None,
+    failure: Failure | None,
+    digest: str,
+    now: str,
+    group: tuple[int, int] | None = None,
+) -> Hold | None:
+    """The hold in force. `group` is how often the worst group was restarted, and how often it may be."""
+    if previous is not None and previous.digest == digest:
+        return previous
+    if failure is None or failure.exit_code is None:
+        return None
+    restarts, allowed = (failure.count, RESTARTS_MAX)
+    if group is not None and group[0] >= group[1]:
+        restarts, allowed = group
+    elif reasons.row(failure.reason).retryable:
+        return None
+    if restarts < allowed:
+        return None
+    again = f"kubectl annotate llm {name} {RETRY_ANNOTATION}=$(date +%s) --overwrite"
+    times = f"{restarts} restart{'' if restarts == 1 else 's'}"
+    message = f"stopped after {times}: {failure.message}; change the spec or: {again}"
+    return Hold(failure.reason, message, now, digest, restarts, failure.container, failure.exit_code, failure.excerpt)
+
+
+def of_service(raw: Mapping[str, Any], children: Children, max_restarts: int, now: str) -> Hold | None:
+    """The hold of an LLMService as it was read; `max_restarts` is spec.deployment.maxRestarts, `now` is RFC 3339."""
+    name, digest, previous = name_of(raw), digest_of(raw), remembered(children.service)
+    if previous is not None and previous.digest == digest:
+        return previous
+    looping = [group for group in groups(children) if _loops(group, children.stateful_sets)]
+    if looping:
+        failure = diagnose_service(children, False, now)
+        restarts = max(_restarts(pod) for group in looping for pod in group.pods)
+        return decide(name, None, failure, digest, now, (restarts, max_restarts))
+    pods = worth_judging(children.deployment, children.pods)
+    return decide(name, None, diagnose(pods, children.events, now), digest, now) if pods else None
+
+
+def _loops(group: Group, sets: Iterable[Object]) -> bool:
+    """A group of the present revision whose members are down and ended soon after they began."""
+    wanted = next((dig(row, "status", "updateRevision") for row in sets if name_of(row) == group.name), None)
+    of_now = [pod for pod in group.pods if dig(pod, "metadata", "labels", REVISION_LABEL) in (None, wanted)]
+    return bool(of_now) and not group.ready and any(_is_down(pod) for pod in of_now)
+
+
+def _restarts(pod: Object) -> int:
+    return max((int(row.get("restartCount") or 0) for row in dig(pod, "status", "containerStatuses") or ()), default=0)
+
+
+def worth_judging(deployment: Object | None, pods: Iterable[Object]) -> list[Object]:
+    """The unready pods of the present revision whose container is down now: an earlier spec's crashes do not count."""
+    seen = (dig(deployment, "status", "observedGeneration") or 0) >= (dig(deployment, "metadata", "generation") or 0)
+    rows = [pod for pod in living(pods) if dig(pod, "metadata", "labels", TEMPLATE_LABEL)]
+    if not seen or not rows or not dig(deployment, "status", "updatedReplicas"):
+        return []
+    newest = dig(rows[0], "metadata", "labels", TEMPLATE_LABEL)
+    same = [pod for pod in rows if dig(pod, "metadata", "labels", TEMPLATE_LABEL) == newest]
+    if any(is_ready(pod) for pod in same):
+        return []
+    return [pod for pod in same if _is_down(pod)]
+
+
+def _is_down(pod: Object) -> bool:
+    rows = [*(dig(pod, "status", "initContainerStatuses") or ()), *(dig(pod, "status", "containerStatuses") or ())]
+    return any(_ended_soon(row) for row in rows)
+
+
+def _ended_soon(row: Mapping[str, Any]) -> bool:
+    """Down now, after a run that was short: what ended after days of work is tried again."""
+    waits = dig(row, "state", "waiting", "reason") == "CrashLoopBackOff"
+    last = dig(row, "state", "terminated") or (dig(row, "lastState", "terminated") if waits else None)
+    if not last:
+        return waits
+    began, over = str(last.get("startedAt") or ""), str(last.get("finishedAt") or "")
+    return not began or not over or seconds_between(began, over) < LOOP_RUN_S

@@ -1,0 +1,200 @@
+"""Pods that have a node and do not serve: the kubelet's words about images, volumes, containers, nodes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from windlass_operator.status.children import Object, condition_of, dig, name_of, seconds_between, uid_of
+from windlass_operator.status.failure import Failure, cut
+
+Words = tuple[tuple[re.Pattern[str], str], ...]
+
+
+def _words(*rows: tuple[str, str]) -> Words:
+    return tuple((re.compile(pattern, re.IGNORECASE), reason) for pattern, reason in rows)
+
+
+WAITING_WORDS = {
+    "ErrImagePull": "ImagePullFailed",
+    "ImagePullBackOff": "ImagePullFailed",
+    "InvalidImageName": "ImageNameInvalid",
+    "ErrImageNeverPull": "ImageAbsent",
+    "ImageInspectError": "ImagePullFailed",
+    "RegistryUnavailable": "RegistryUnreachable",
+    "CreateContainerConfigError": "ContainerConfigError",
+    "CreateContainerError": "ContainerConfigError",
+    "RunContainerError": "ContainerConfigError",
+}
+IMAGE_WORDS = _words(
+    (r"invalid reference format|parse image (?:reference|name)", "ImageNameInvalid"),
+    (r"no space left", "DiskFull"),
+    (r"no match for platform|no child with platform|exec format", "ImageWrongArchitecture"),
+    (r"unauthorized|authentication required|authorization failed|access denied|403 Forbidden|no basic auth",
+     "ImageUnauthorized"),
+    (r"manifest unknown|not found|does not exist", "ImageNotFound"),
+    (r"no such host|timeout|timed out|connection refused|no route|unreachable|x509|tls:|deadline exceeded|\bEOF\b",
+     "RegistryUnreachable"),
+)  # fmt: skip
+CONFIG_WORDS = _words(
+    (r'secret "[^"]*" not found|in Secret ', "SecretMissing"),
+    (r'configmap "[^"]*" not found|in ConfigMap ', "ConfigMapMissing"),
+    (r"exec format error", "WrongArchitecture"),
+    (r"executable file not found|no such file or directory.*exec|exec: ", "CommandNotFound"),
+    (r"nvidia-container-cli|unresolvable CDI devices|no such device", "GpuMissing"),
+    (r"no space left", "DiskFull"),
+)
+MOUNT_EVENTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+# Several programs' words for one cause; the most telling first.
+MOUNT_WORDS = _words(
+    (r'secret "[^"]*" not found|references non-existent secret key', "SecretMissing"),
+    (r'configmap "[^"]*" not found|references non-existent config key', "ConfigMapMissing"),
+    (r"bad option; for several filesystems|unknown filesystem type|mount\.nfs: No such device", "VolumeUnsupported"),
+    (r"driver name \S+ not found", "VolumeUnsupported"),
+    (r"access denied by server|permission denied|operation not permitted", "VolumeDenied"),
+    (r"connection refused|timed out|timeout|no route to host|unreachable|failed to resolve|name resolution",
+     "VolumeUnreachable"),
+    (r"no such file or directory|does not exist|hostPath type check failed", "PathNotFound"),
+    (r"Multi-Attach|volume is already", "VolumeElsewhere"),
+)  # fmt: skip
+SANDBOX_WORDS = _words((r"no runtime for|RuntimeHandler \S+ not supported", "RuntimeClassMissing"))
+POD_REASONS = {
+    "Evicted": "Evicted",
+    "NodeLost": "NodeLost",
+    "Preempting": "Preempted",
+    "UnexpectedAdmissionError": "NodeRefused",
+    "NodeAffinity": "NodeRefused",
+    "NodeShutdown": "NodeRefused",
+    "Terminated": "NodeRefused",
+    "TopologyAffinityError": "NodeRefused",
+    "OutOfcpu": "InsufficientCpu",
+    "OutOfmemory": "InsufficientMemory",
+    "OutOfpods": "TooManyPods",
+    "OutOfnvidia.com/gpu": "InsufficientGpus",
+}
+EVICTION_WORDS = _words(
+    (r"exceeds the (?:total )?limit|emptyDir volume", "CacheLimitExceeded"),
+    (r"ephemeral-storage|imagefs|nodefs", "DiskFull"),
+)
+DISRUPTIONS = {
+    "PreemptionByScheduler": "Preempted",
+    "DeletionByTaintManager": "NodeLost",
+    "DeletionByPodGC": "NodeLost",
+}
+PROBE_KILLED = re.compile(r"failed (?:startup|liveness) probe", re.IGNORECASE)
+TERMINATING_S, CREATING_S = 60.0, 180.0
+
+
+def pick(words: Words, text: str, otherwise: str) -> str:
+    """The reason of the first row that matches."""
+    return next((reason for pattern, reason in words if pattern.search(text)), otherwise)
+
+
+def containers(pod: Object) -> list[tuple[bool, Mapping[str, Any]]]:
+    """The statuses of all containers; the flag says whether it is an init container."""
+    inits, mains = dig(pod, "status", "initContainerStatuses") or (), dig(pod, "status", "containerStatuses") or ()
+    return [*((True, row) for row in inits), *((False, row) for row in mains)]
+
+
+def about(pod: Object, events: Iterable[Object], *kinds: str) -> list[str]:
+    """The messages of the pod's own warnings of those kinds, oldest first."""
+    mine = (event for event in events if dig(event, "involvedObject", "uid") == uid_of(pod))
+    return [str(event.get("message") or "") for event in mine if event.get("reason") in kinds]
+
+
+def disrupted(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+    """The pod's place was taken away, or never given: evicted, preempted, refused by the kubelet, its node lost."""
+    word, text = str(dig(pod, "status", "reason") or ""), cut(str(dig(pod, "status", "message") or ""))
+    if word in POD_REASONS:
+        reason = pick(EVICTION_WORDS, text, "Evicted") if word == "Evicted" else POD_REASONS[word]
+        told = "was evicted" if word == "Evicted" else f"was refused or ended by its node ({word})"
+        return Failure(reason, f"pod {name_of(pod)} {told}: {text}")
+    row = condition_of(pod, "DisruptionTarget")
+    if row is not None and row.get("status") == "True" and row.get("reason") in DISRUPTIONS:
+        return Failure(DISRUPTIONS[str(row["reason"])], f"pod {name_of(pod)}: {cut(str(row.get('message') or ''))}")
+    if about(pod, events, "NodeNotReady"):
+        return Failure("NodeLost", f"pod {name_of(pod)}: node {dig(pod, 'spec', 'nodeName')} does not answer")
+    return None
+
+
+def waiting(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+    """A container that the kubelet cannot make: its image, its configuration."""
+    for _, container in containers(pod):
+        row = dig(container, "state", "waiting") or {}
+        reason = WAITING_WORDS.get(row.get("reason", ""))
+        if reason is None:
+            continue
+        words = str(row.get("message") or row["reason"])
+        name = container.get("name", "")
+        if reason == "ContainerConfigError":
+            reason = pick(CONFIG_WORDS, words, reason)
+            return Failure(reason, f"pod {name_of(pod)}, container {name}: {cut(words)}", name)
+        # Between two tries some kubelets only say that they wait; the Event has the cause.
+        told = [text for text in about(pod, events, "Failed") if "pull" in text]
+        words = words if reason != "ImagePullFailed" or ":" in words or not told else told[-1]
+        reason = pick(IMAGE_WORDS, words, reason) if reason == "ImagePullFailed" else reason
+        return Failure(reason, f'pod {name_of(pod)}, image "{container.get("image", "")}": {cut(words)}', name)
+    return None
+
+
+def probe_killed(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+    """The kubelet restarted a container that did not answer its probe."""
+    killed = [text for text in about(pod, events, "Killing", "Unhealthy") if "probe" in text.lower()]
+    restarted = any(int(row.get("restartCount") or 0) for _, row in containers(pod))
+    if not killed or not (restarted or any(PROBE_KILLED.search(text) for text in killed)):
+        return None
+    return Failure("ProbeFailed", f"pod {name_of(pod)}: {cut(killed[-1])}")
+
+
+def not_answering(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+    """A server that had answered, runs, and does not answer any more: the kubelet will restart it."""
+    row = condition_of(pod, "Ready") or {}
+    since = str(row.get("lastTransitionTime") or "")
+    silent = [c for init, c in containers(pod) if not init and c.get("started") and not c.get("ready")]
+    alive = [c for c in silent if str(dig(c, "state", "running", "startedAt") or since) < since]  # it had been ready
+    if not alive:
+        return None
+    unhealthy = about(pod, events, "Unhealthy")
+    words = f": {cut(unhealthy[-1])}" if unhealthy else ""
+    name = str(alive[0].get("name", ""))
+    return Failure("NotAnswering", f"container {name} of pod {name_of(pod)} runs and does not answer{words}", name)
+
+
+def not_mounted(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+    """A volume that cannot be mounted is told in Events only."""
+    told = about(pod, events, *MOUNT_EVENTS)
+    known = [text for text in told if pick(MOUNT_WORDS, text, "")]
+    if not told:
+        return None
+    words = (known or told)[-1]
+    return Failure(pick(MOUNT_WORDS, words, "VolumeMountFailed"), f"pod {name_of(pod)}: {cut(words)}")
+
+
+def no_sandbox(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+    """The pod's network or sandbox cannot be made."""
+    told = about(pod, events, "FailedCreatePodSandBox")
+    if not told:
+        return None
+    return Failure(pick(SANDBOX_WORDS, told[-1], "SandboxFailed"), f"pod {name_of(pod)}: {cut(told[-1])}")
+
+
+def stuck_creating(pod: Object, _events: tuple[Object, ...], now: str) -> Failure | None:
+    """Nothing is said and nothing happens: the kubelet or the container runtime hangs."""
+    since = str(dig(pod, "status", "startTime") or "")
+    rows = [row for _, row in containers(pod)]
+    idle = bool(rows) and all(dig(row, "state", "waiting", "reason") == "ContainerCreating" for row in rows)
+    if not now or not since or not idle or seconds_between(since, now) < CREATING_S:
+        return None
+    where = dig(pod, "spec", "nodeName")
+    return Failure("StuckCreating", f"pod {name_of(pod)}: node {where} has not made its containers for minutes")
+
+
+def stuck_terminating(pod: Object, now: str) -> Failure | None:
+    """A pod whose grace period is long over."""
+    due = str(dig(pod, "metadata", "deletionTimestamp") or "")
+    if not due or not now or seconds_between(due, now) < TERMINATING_S:
+        return None
+    kept = ", ".join(str(one) for one in dig(pod, "metadata", "finalizers") or ())
+    why = f"finalizers keep it: {kept}" if kept else f"node {dig(pod, 'spec', 'nodeName')} does not confirm its end"
+    return Failure("StuckTerminating", f"pod {name_of(pod)} was told to go and is still there; {why}")

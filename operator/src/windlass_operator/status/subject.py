@@ -1,0 +1,54 @@
+"""What the status is made from: whom it is about, and what one look at the cluster found. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass_operator.status import conditions as c
+from windlass_operator.status.children import Children
+from windlass_operator.status.conditions import Verdict
+from windlass_operator.status.facts import PodFacts
+from windlass_operator.status.hold import Hold
+from windlass_operator.status.inspection import WAITING, Inspection
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom the status is about: the parts of the LLMService that the status needs."""
+
+    name: str
+    namespace: str
+    generation: int
+    replicas: int
+    license_required: bool
+    previous: Mapping[str, Any] = field(default_factory=dict)
+    suspended: bool = False
+    expose: Mapping[str, Any] = field(default_factory=dict)  # spec.expose as written
+
+    @property
+    def previous_conditions(self) -> list[Mapping[str, Any]]:
+        """The conditions that are written now."""
+        return list(self.previous.get("conditions") or ())
+
+    @property
+    def wanted(self) -> int:
+        """How many replicas shall answer."""
+        return 0 if self.suspended else self.replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one look at the cluster found."""
+
+    children: Children = field(default_factory=Children)
+    facts: tuple[PodFacts, ...] = ()
+    inspection: Inspection = WAITING
+    planned: Verdict = field(default_factory=lambda: c.unknown("Planning"))
+    plan: Mapping[str, Any] | None = None  # status.plan
+    selector: str = ""
+    downloading: Verdict | None = None  # True while it runs, False with why when it fails; None when it is not asked
+    download: Mapping[str, Any] | None = None  # status.download
+    held: Hold | None = None
+    routes_known: bool = True  # whether the cluster serves HTTPRoutes

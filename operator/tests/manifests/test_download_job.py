@@ -1,0 +1,136 @@
+"""The download Job: one for a target, owned by all who want it, with the token nowhere but in its environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from windlass_operator.__main__ import parser
+from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.manifests.download_job import download_digest, download_job, download_owners
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "download"
+IMAGE = "windlass/operator:1.2"
+PVC = {"pvc": {"claimName": "models", "path": "/qwen2-7b/"}}
+QWEN = {"hub": "modelscope", "name": "qwen/Qwen2-7B-Instruct"}
+
+
+def a_service(name="qwen", uid="uid-1", source=None, spec=None, **download) -> LLMService:
+    model = {"id": name, "source": source or PVC, "download": {**QWEN, **download}}
+    meta = {"name": name, "namespace": "team-a", "uid": uid}
+    return LLMService.model_validate({"metadata": meta, "spec": {"model": model, **(spec or {})}})
+
+
+ALL = {
+    "hub": "huggingface",
+    "revision": "refs/pr/1",
+    "endpoint": "http://hub.example/hf",
+    "tokenSecret": {"name": "hub"},
+    "include": ["*.safetensors", "*.json"],
+    "exclude": ["-odd"],
+    "connections": 16,
+}
+PULLS = {"image": {"pullSecrets": [{"name": "registry"}]}, "resources": {"resourceGroup": "team-a"}}
+CASES = {
+    "pvc": lambda: download_job([a_service()], IMAGE, "IfNotPresent"),
+    "nfs": lambda: download_job(
+        [a_service(source={"nfs": {"server": "10.0.0.12", "path": "/models"}})], IMAGE, "Always"
+    ),
+    "host-path": lambda: download_job([a_service(source={"hostPath": {"path": "/models/qwen"}})], IMAGE, "Never"),
+    "all-fields": lambda: download_job(
+        [a_service("b", "uid-1", spec=PULLS, **ALL), a_service("a", "uid-2", **ALL)],
+        IMAGE,
+        "IfNotPresent",
+        {"HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": ".svc"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_manifest_is_as_reviewed(name):
+    text = yaml.safe_dump(CASES[name](), sort_keys=False, width=120)
+    path = GOLDEN / f"{name}.yaml"
+    if os.environ.get("WINDLASS_GOLDEN") == "write":
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def test_every_golden_file_has_its_case():
+    assert sorted(path.stem for path in GOLDEN.glob("*.yaml")) == sorted(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_pod_is_restricted_and_its_volume_writable(name):
+    pod = CASES[name]()["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 10001)
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert "readOnly" not in str(pod["volumes"])
+    assert [mount.get("readOnly") for mount in container["volumeMounts"]] == [None, None]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_command_takes_its_arguments(name):
+    """Also a pattern that begins with a dash."""
+    options = parser().parse_args(CASES[name]()["spec"]["template"]["spec"]["containers"][0]["args"])
+    assert options.command == "download"
+    assert options.facts_port == 8502
+
+
+def test_services_that_want_the_same_share_a_job():
+    one, two = a_service("one", "uid-b"), a_service("two", "uid-a", connections=32, tokenSecret={"name": "t"})
+    jobs = [download_job(services, IMAGE, "Always") for services in ([one], [two], [one, two], [two, one])]
+    assert len({job["metadata"]["name"] for job in jobs}) == 1
+    assert jobs[2] == jobs[3]
+    owners = jobs[2]["metadata"]["ownerReferences"]
+    assert [(owner["uid"], owner["controller"]) for owner in owners] == [("uid-a", False), ("uid-b", False)]
+    assert "serving.windlass.dev/service" not in jobs[2]["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"source": {"pvc": {"claimName": "models", "path": "other"}}},
+        {"source": {"pvc": {"claimName": "other", "path": "qwen2-7b"}}},
+        {"hub": "huggingface"},
+        {"name": "qwen/other"},
+        {"revision": "v2"},
+        {"endpoint": "http://mirror.example"},
+        {"include": ["*.json"]},
+        {"exclude": ["*.json"]},
+    ],
+    ids=str,
+)
+def test_another_target_or_model_is_another_job(change):
+    args = {"name": "qwen", **change} if "source" in change else {}
+    other = a_service(**args) if args else a_service_with(change)
+    assert download_digest(other) != download_digest(a_service())
+
+
+def a_service_with(download: dict) -> LLMService:
+    meta = {"name": "qwen", "namespace": "team-a", "uid": "uid-1"}
+    model = {"id": "qwen", "source": PVC, "download": {**QWEN, **download}}
+    return LLMService.model_validate({"metadata": meta, "spec": {"model": model}})
+
+
+def test_the_token_stands_in_the_environment_alone():
+    job = download_job([a_service(tokenSecret={"name": "hub", "key": "k"})], IMAGE, "Always")
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    reference = {"secretKeyRef": {"name": "hub", "key": "k"}}
+    assert container["env"] == [{"name": "WINDLASS_HUB_TOKEN", "valueFrom": reference}]
+    assert "hub" not in [word for word in container["args"] if "token" in word.lower()]
+
+
+def test_a_service_that_downloads_nothing_has_no_job():
+    meta = {"name": "qwen", "namespace": "team-a", "uid": "uid-1"}
+    bare = LLMService.model_validate({"metadata": meta, "spec": {"model": {"id": "q", "source": PVC}}})
+    with pytest.raises(ValueError, match="downloads nothing"):
+        download_digest(bare)
+    with pytest.raises(ValueError, match="without a service"):
+        download_job([], IMAGE, "Always")
+    assert download_owners([]) == []

@@ -1,0 +1,151 @@
+"""What the download Job says, and what becomes of it in the status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from windlass_operator.status import download, reasons
+from windlass_operator.status.download import State, finished, line, parse, progress, read
+
+DONE = {"name": "qwen/Qwen2", "commit": "a" * 40, "files": 11, "bytesTotal": 15 << 30, "bytesFetched": 5}
+GOOD = json.dumps({"ok": True, "download": DONE})
+BAD = json.dumps({"ok": False, "reason": "DownloadUnauthorized", "message": "the hub wants a token"})
+AGAIN = json.dumps({"ok": False, "reason": "HubUnreachable", "message": "no answer from the hub; the Job tries again"})
+JOB = {"metadata": {"name": "j", "uid": "job-1", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+GIVEN_UP = {**JOB, "status": {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": "t"}]}}
+FACTS = {
+    "version": 1,
+    "phase": "download",
+    "download": {
+        "bytesDone": 3 << 30,
+        "bytesTotal": 15 << 30,
+        "bytesPerSecond": 80 << 20,
+        "remainingSeconds": 154,
+        "filesDone": 3,
+        "filesTotal": 11,
+        "file": "model-1.safetensors",
+    },
+}
+
+
+def a_pod(message="", code=0, owner="job-1", created="2026-01-01T00:00:00Z", **state):
+    ended = {"terminated": {"exitCode": code, "message": message, "finishedAt": "2026-01-01T00:01:00Z"}}
+    rows = [{"name": "download", "image": "i", "state": state or ended}]
+    owners = [{"uid": owner, "controller": True}]
+    meta = {"name": f"p-{created}", "uid": "p", "ownerReferences": owners, "creationTimestamp": created}
+    return {"metadata": meta, "status": {"containerStatuses": rows}}
+
+
+def test_no_job_has_not_begun():
+    assert read(None, [], []).state is State.RUNNING
+
+
+def test_a_running_pod_is_a_running_download():
+    found = read(JOB, [a_pod(running={"startedAt": "t"})], [])
+    assert (found.state, found.reason) == (State.RUNNING, "Downloading")
+
+
+def test_a_finished_one_says_what_lies_there():
+    found = read(JOB, [a_pod(GOOD)], [])
+    assert (found.state, found.reason) == (State.DONE, "Downloaded")
+    assert found.message == "qwen/Qwen2 at aaaaaaaaaaaa: 11 files, 15.00 GiB"
+    assert found.finished_at == "2026-01-01T00:01:00Z"
+
+
+def test_a_final_no_needs_no_second_try():
+    """It ends with 0: another try cannot help."""
+    found = read(JOB, [a_pod(BAD)], [])
+    assert (found.state, found.reason, found.message) == (State.FAILED, "DownloadUnauthorized", "the hub wants a token")
+
+
+def test_a_trouble_that_may_pass_is_told_while_the_job_tries_again():
+    found = read(JOB, [a_pod(AGAIN, code=1)], [])
+    assert (found.state, found.reason) == (State.RUNNING, "Downloading")
+    assert "no answer from the hub" in found.message
+
+
+def test_after_its_last_try_it_has_failed():
+    found = read(GIVEN_UP, [a_pod(AGAIN, code=1)], [])
+    assert (found.state, found.reason) == (State.FAILED, "HubUnreachable")
+
+
+def test_a_job_whose_pods_are_gone_has_failed():
+    found = read(GIVEN_UP, [], [])
+    assert (found.state, found.reason, found.finished_at) == (State.FAILED, "DownloadFailed", "t")
+
+
+def test_the_end_outlives_the_pod():
+    kept = {download.RESULT_ANNOTATION: GOOD, download.FINISHED_ANNOTATION: "2026-01-01T00:01:00Z"}
+    found = read({"metadata": {**JOB["metadata"], "annotations": kept}}, [], [])
+    assert (found.state, found.finished_at) == (State.DONE, "2026-01-01T00:01:00Z")
+
+
+def test_another_job_s_pod_says_nothing():
+    assert read(JOB, [a_pod(GOOD, owner="job-0")], []).state is State.RUNNING
+
+
+def test_a_pod_that_cannot_start_is_stuck():
+    found = read(JOB, [a_pod(waiting={"reason": "ImagePullBackOff"})], [])
+    assert (found.state, found.reason) == (State.STUCK, "ImagePullFailed")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Traceback …", "[]", "null", '{"ok": 1}', '{"ok": true}', '{"reason": "Sunspots"}']
+)
+def test_a_message_that_is_not_ours_is_a_failed_download(text):
+    found = parse(text, "")
+    assert (found.state, found.reason) == (State.FAILED, "DownloadFailed")
+    assert found.message
+
+
+def test_facts_become_integers():
+    counts = {"bytesDone": 3 << 30, "bytesTotal": 15 << 30, "bytesPerSecond": 80 << 20, "remainingSeconds": 154}
+    assert progress(FACTS) == counts
+    assert line(counts) == "3.00 of 15.00 GiB (20 %), 80 MiB/s, 3 min left"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [None, [], "x", {}, {"version": 2}, {"version": 1, "download": 5}, {"version": 1, "download": {"bytesTotal": "9"}}],
+)
+def test_facts_that_are_not_ours_are_none(facts):
+    assert progress(facts) == {}
+    assert line(progress(facts)) == ""
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, None, "5", 10**30])
+def test_no_number_of_a_pod_breaks_the_status(value):
+    """The CRD wants integers from 0 to 2**62; anybody may answer on a pod's port."""
+    told = {"bytesTotal": 100, "bytesDone": value, "bytesPerSecond": value, "remainingSeconds": value}
+    counts = progress({"version": 1, "download": told})
+    assert all(type(count) is int and 0 <= count <= 2**62 for count in counts.values())
+    assert counts["bytesDone"] <= 100
+    assert counts.get("remainingSeconds", 0) < 2**31
+
+
+def test_what_is_not_known_is_left_out():
+    told = progress({"version": 1, "download": {"bytesTotal": 100, "bytesDone": 5, "bytesPerSecond": 0}})
+    assert told == {"bytesDone": 5, "bytesTotal": 100, "bytesPerSecond": 0}
+
+
+def test_a_finished_download_is_full():
+    assert finished(DONE) == {
+        "bytesDone": 15 << 30,
+        "bytesTotal": 15 << 30,
+        "bytesPerSecond": 0,
+        "remainingSeconds": 0,
+    }
+
+
+def test_every_word_of_the_program_has_a_row():
+    """Looked up in its source, so that no new one is forgotten."""
+    import re
+    from importlib.resources import files
+
+    words: set[str] = set()
+    for source in files("windlass_operator.download").iterdir():
+        if source.name.endswith(".py"):
+            words |= set(re.findall(r'"((?:Download|Hub|Path)[A-Z][A-Za-z]+)"', source.read_text()))
+    assert {"DownloadConflict", "HubUntrusted", "PathEscapes"} <= words
+    assert words - reasons.TABLE.keys() == set()

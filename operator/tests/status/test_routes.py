@@ -1,0 +1,50 @@
+"""The ways in: what is asked, what the controllers say, where the service answers."""
+
+from __future__ import annotations
+
+import pytest
+from windlass_operator.status.routes import addresses, route_ready
+
+INGRESS = {"ingress": {"host": "llm.example.com", "tlsSecret": "tls"}}
+GATEWAY = {"gateway": {"parentRefs": [{"name": "front", "namespace": "infra"}]}}
+
+
+def an_ingress(*places):
+    return {"spec": {}, "status": {"loadBalancer": {"ingress": [{"ip": place} for place in places]}}}
+
+
+def a_route(**states):
+    rows = [{"type": type_, "status": status, "message": f"words of {type_}"} for type_, status in states.items()]
+    return {
+        "spec": {"hostnames": ["g.example.com"]},
+        "status": {"parents": [{"parentRef": {"name": "front"}, "conditions": rows}]},
+    }
+
+
+CASES = {
+    "nothing asked": ({}, None, None, True, ("True", "NotExposed"), "Service"),
+    "ingress pending": (INGRESS, an_ingress(), None, True, ("False", "RoutePending"), "llm.example.com"),
+    "ingress there": (INGRESS, an_ingress("10.0.0.1"), None, True, ("True", "RouteAccepted"), "leads to 10.0.0.1"),
+    "nobody looked": (GATEWAY, None, {"spec": {}}, True, ("False", "RouteNotAccepted"), "infra/front"),
+    "taken": (GATEWAY, None, a_route(Accepted="True", ResolvedRefs="True"), True, ("True", "RouteAccepted"), "front"),
+    "refused": (GATEWAY, None, a_route(Accepted="False"), True, ("False", "RouteNotAccepted"), "words of Accepted"),
+    "no kind": (GATEWAY, None, None, False, ("False", "GatewayApiMissing"), "infra/front"),
+    "one of two": ({**INGRESS, **GATEWAY}, an_ingress("10.0.0.1"), None, True, ("False", "RouteNotAccepted"), "front"),
+}
+
+
+@pytest.mark.parametrize(("expose", "ingress", "route", "known", "word", "words"), CASES.values(), ids=CASES)
+def test_a_way_in_has_one_word(expose, ingress, route, known, word, words):
+    verdict = route_ready(expose, ingress, route, known)
+    assert ((verdict.status, verdict.reason), words in verdict.message) == (word, True)
+
+
+def test_an_address_is_told_once_somebody_answers_there():
+    inside = {"name": "cluster", "url": "http://qwen.a.svc:8501/v1"}
+    assert addresses("qwen", "a", {**INGRESS, **GATEWAY}, an_ingress(), a_route(Accepted="False")) == [inside]
+    taken = a_route(Accepted="True", ResolvedRefs="True")
+    assert addresses("qwen", "a", {**INGRESS, **GATEWAY}, an_ingress("10.0.0.1"), taken) == [
+        inside,
+        {"name": "ingress", "url": "https://llm.example.com/v1"},
+        {"name": "gateway", "url": "http://g.example.com/v1"},
+    ]
