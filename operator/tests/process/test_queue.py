@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
+from windlass_operator import metrics
 from windlass_operator.errors import Retry
 from windlass_operator.queue import Limits, Schedule, WorkQueue
 
@@ -170,3 +172,76 @@ async def test_one_key_is_never_worked_on_twice_at_once(run):
         await asyncio.sleep(0.002)
     await asyncio.wait_for(ended.wait(), 5)
     assert most == 1
+
+
+def _measured():
+    (family,) = metrics.EVENT_TO_APPLY_SECONDS.collect()
+    values = {sample.name.rsplit("_", 1)[-1]: sample.value for sample in family.samples if "le" not in sample.labels}
+    return values["count"], values["sum"]
+
+
+async def test_an_event_is_measured_until_its_run_has_succeeded(run):
+    """A failed run does not answer it; a wish of our own is no event."""
+    queue, seen, done = WorkQueue(FAST), [], asyncio.Event()
+
+    async def work(key):
+        seen.append(key)
+        await asyncio.sleep(0.02)
+        if key == "event" and seen.count(key) == 1:
+            raise RuntimeError("not yet")
+        if len(seen) == 3:
+            done.set()
+
+    count, total = _measured()
+    run(queue, work)
+    queue.event("event")
+    queue.event("event")
+    queue.add("wish")
+    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.sleep(0.01)
+    assert _measured()[0] == count + 1
+    assert _measured()[1] - total > 0.04
+
+
+async def test_the_oldest_key_is_as_old_as_it_is_due():
+    """Only while somebody works: a stand-by's queue is not late."""
+    now = 100.0
+    queue = WorkQueue(LIMITS, clock=lambda: now, workers=0)
+    queue.add("a")
+    queue.add("later", after_s=50)
+    now = 130.0
+    assert queue.oldest_s() == 0.0
+    queue._working = True
+    assert queue.oldest_s() == 30.0
+
+
+async def test_stopped_workers_leave_the_work_to_the_next(run):
+    """A replica that loses its duty in the middle of a run does it again when it has it back."""
+    queue, begun = WorkQueue(FAST, workers=1), asyncio.Event()
+
+    async def hangs(_key):
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(queue.run(hangs))
+    queue.add("a")
+    await asyncio.wait_for(begun.wait(), 5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    done = asyncio.Event()
+
+    async def works(_key):
+        done.set()
+
+    run(queue, works)
+    await asyncio.wait_for(done.wait(), 5)
+
+
+def test_ten_thousand_keys_are_no_burden():
+    """Each step is logarithmic: all of them are taken in far less than a second of processor time."""
+    schedule, begun = Schedule(LIMITS), time.process_time()
+    for number in range(10_000):
+        schedule.add(number, float(number % 7))
+    taken = [schedule.take(9.0) for _ in range(10_000)]
+    assert len(set(taken)) == 10_000
+    assert time.process_time() - begun < 1.0

@@ -100,5 +100,6 @@ BUILDERS: tuple[tuple[str, Callable[[Any], ModelVolume]], ...] = (
 
 
 def within(path: str, prefixes: Iterable[str]) -> bool:
-    """Whether a directory of the node lies under one of the allowed prefixes."""
-    return any(PurePosixPath(path).is_relative_to(prefix) for prefix in prefixes)
+    """Whether a directory of the node lies under one of the allowed prefixes; a path that goes up never does."""
+    place = PurePosixPath(path)
+    return ".." not in place.parts and any(place.is_relative_to(prefix) for prefix in prefixes)
