@@ -5,15 +5,21 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from windlass_testbed import cluster, daemon, demo, deploy, machine
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import Paths, paths
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from airgap import deny_egress
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -95,6 +101,7 @@ def bed() -> Iterator[Bed]:
     try:
         machine.check(where)
         deployed = deploy.bring_up(where)
+        deny_egress(where)
         deploy.install_charts(where, deployed)
         deploy.make_model(where)
         yield Bed(where, deployed)
