@@ -11,7 +11,7 @@ from windlass_sizing.errors import FactsError
 from windlass_sizing.facts import ModelFacts, from_config
 
 DATA = Path(__file__).parent / "data"
-MODELS = sorted(path.stem for path in DATA.glob("*.json"))
+MODELS = sorted(path.stem for path in DATA.glob("*.json") if path.stem != "models")
 LLAMA = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -23,6 +23,7 @@ LLAMA = {
     "vocab_size": 1000,
     "max_position_embeddings": 256,
     "torch_dtype": "bfloat16",
+    "tie_word_embeddings": False,
 }
 
 
@@ -32,9 +33,11 @@ def stored(name: str) -> dict:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parameters_are_counted_within_one_percent(name):
-    """The count from config.json alone equals the published model's."""
+    """The count from config.json alone equals the published model's, or that of its language part."""
     model = stored(name)
-    assert from_config(model["config"]).params == pytest.approx(model["params"], rel=0.01)
+    counted = from_config(model["config"])
+    towers = 0.07 if counted.multimodal else 0.0  # these figures are of the language part
+    assert model["params"] * 0.99 <= counted.params <= model["params"] * (1.01 + towers)
 
 
 def test_facts_survive_their_journey_through_json():
@@ -71,13 +74,37 @@ def test_every_missing_key_is_named_at_once():
     assert "num_hidden_layers (read as num_hidden_layers, n_layer" in str(caught.value)
 
 
-def test_an_unknown_architecture_needs_the_checkpoint():
-    """Without bytes it is refused in words, with bytes it is measured."""
+def test_an_unknown_architecture_is_counted_by_the_usual_shape():
+    """The count says that it is one, and the checkpoint's bytes win where they contradict it."""
     config = {**LLAMA, "model_type": "brand_new"}
-    with pytest.raises(FactsError, match='model_type "brand_new" is not in the table'):
+    facts = from_config(config)
+    assert facts.params == from_config(LLAMA).params
+    assert 'as model_type "brand_new" is not in the table' in facts.params_how
+    measured = from_config(config, weights_bytes=2_000_000)
+    assert (measured.params, measured.weights_bytes) == (1_000_000, 2_000_000)
+
+
+def test_an_unknown_architecture_that_does_not_say_is_tied():
+    """As the base class of all configurations has it."""
+    silent = {key: value for key, value in LLAMA.items() if key != "tie_word_embeddings"}
+    tied, untied = (from_config({**config, "model_type": "brand_new"}).params for config in (silent, LLAMA))
+    assert untied - tied == LLAMA["vocab_size"] * LLAMA["hidden_size"]
+
+
+def test_what_no_table_can_count_needs_the_checkpoint():
+    """Refused in words without bytes, measured with them."""
+    config = {**LLAMA, "model_type": "rwkv"}
+    with pytest.raises(FactsError, match='model_type "rwkv" cannot be counted'):
         from_config(config)
-    facts = from_config(config, weights_bytes=2_000_000)
-    assert (facts.params, facts.weights_bytes) == (1_000_000, 2_000_000)
+    assert from_config(config, weights_bytes=2_000_000).params == 1_000_000
+
+
+def test_a_missing_width_is_named():
+    """An unknown model without an MLP size is refused, not counted too small."""
+    config = {key: value for key, value in LLAMA.items() if key != "intermediate_size"}
+    with pytest.raises(FactsError, match="intermediate_size") as caught:
+        from_config({**config, "model_type": "brand_new"})
+    assert caught.value.missing == ("intermediate_size",)
 
 
 def test_plain_files_win_over_the_count():
@@ -98,15 +125,49 @@ def test_modelopt_settings_from_the_file_beside_are_understood():
     """hf_quant_config.json nests its settings one deeper."""
     settings = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}
     facts = from_config({**LLAMA, "quantization_config": settings})
-    assert (facts.quantization, facts.quantization_bits) == ("modelopt", 4.5)
+    assert (facts.quantization, facts.quantization_bits) == ("modelopt", 4)
 
 
 def test_a_nested_text_part_is_the_model():
-    """A vision model's language part is what the formula reads."""
+    """A vision model's language part is what the formula reads, and its tower is counted beside."""
     facts = from_config(stored("Qwen3-VL-8B-Instruct")["config"])
     assert facts.multimodal
     assert facts.num_hidden_layers == 36
+
+
+def test_a_tower_that_cannot_be_counted_is_said():
+    """No silent guess."""
+    facts = from_config({**LLAMA, "vision_config": {"model_type": "unheard_of"}})
     assert "vision or audio part is not counted" in facts.params_how
+
+
+CONTEXTS = {
+    "as it is": ({"max_position_embeddings": 4096}, 4096),
+    "the least of two": ({"max_position_embeddings": 32768, "seq_length": 8192}, 8192),
+    "linear": ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}}, 16384),
+    "yarn is scaled already": (
+        {"max_position_embeddings": 131072, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
+        131072,
+    ),
+    "none said": ({"max_position_embeddings": None}, 2048),
+}
+
+
+@pytest.mark.parametrize(("keys", "length"), CONTEXTS.values(), ids=CONTEXTS.keys())
+def test_the_context_is_what_the_engine_derives(keys, length):
+    """Else a plan would promise a length that the server refuses."""
+    assert from_config({**LLAMA, **keys}).max_model_len == length
+
+
+def test_layers_with_their_own_kv_sizes_are_told():
+    """Gemma 4 keeps fewer, wider heads in the layers that see everything; shared layers keep nothing."""
+    sizes = {"head_dim": 16, "global_head_dim": 32, "attention_k_eq_v": True, "num_global_key_value_heads": 1}
+    kinds = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 64}
+    facts = from_config({**LLAMA, **sizes, **kinds, "model_type": "gemma4_text"})
+    assert (facts.kv_layers, facts.window_layers, facts.window) == (1, 1, 64)
+    assert (facts.full_kv_heads, facts.full_kv_dim, facts.num_key_value_heads) == (1, 64, 2)
+    shared = from_config({**LLAMA, **sizes, **kinds, "model_type": "gemma4_text", "num_kv_shared_layers": 1})
+    assert (shared.kv_layers, shared.window_layers) == (0, 1)
 
 
 def test_sliding_and_latent_layers_are_told_apart():

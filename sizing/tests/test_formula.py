@@ -29,6 +29,7 @@ QWEN_72B = a_model(
     params=72_000_000_000, hidden_size=8192, num_hidden_layers=80, kv_layers=80, num_attention_heads=64,
     intermediate_size=29568, vocab_size=152064, embedding_params=2 * 152064 * 8192, max_model_len=32768,
 )  # fmt: skip
+SEED_SIZES = ("hidden_size", "num_hidden_layers", "num_key_value_heads", "num_attention_heads")
 TABLE = {
     "Meta-Llama-3.1-8B-Instruct": (LLAMA_8B, 8, 16, 16, "35.56", {24: 2, 40: 1, 48: 1}),
     "Qwen2-72B-Instruct": (QWEN_72B, 72, 144, 10, "171.11", {24: 8, 40: 8, 48: 4}),
@@ -38,12 +39,21 @@ TABLE = {
 @pytest.mark.parametrize(("facts", "billions", "weights", "kv", "required", "gpus"), TABLE.values(), ids=TABLE.keys())
 def test_the_published_table_is_met_to_the_digit(facts, billions, weights, kv, required, gpus):
     """Weights, KV cache, required memory and the fewest GPUs of each size."""
-    assert formula.seed_weights_gib(billions, 2) == weights
-    assert formula.seed_kv_gib(facts, facts.max_model_len) == kv
-    need = formula.seed_required_gib(weights, kv, 0.9)
-    assert f"{need:.2f}" == required
-    assert {gib: formula.seed_min_gpus(need, gib, facts.num_attention_heads) for gib in gpus} == gpus
-    assert formula.seed_demand_gib(facts, Serving(facts.max_model_len)) == pytest.approx(need)
+    sizes = {name: getattr(facts, name) for name in SEED_SIZES}
+    need = formula.seed_formula(billions, max_model_len=facts.max_model_len, **sizes)
+    assert (need.weights_gib, need.kv_gib) == (weights, kv)
+    assert f"{need.required_gib:.2f}" == required
+    assert {gib: need.min_gpus(gib) for gib in gpus} == gpus
+    assert formula.seed_need(facts, Serving(facts.max_model_len)) == need
+
+
+@pytest.mark.parametrize(
+    ("params", "billions"),
+    [(8_030_261_248, 8), (72_706_203_648, 72), (7_615_616_512, 7), (1_999_999_999, 1), (494_032_768, 0.494032768)],
+)
+def test_the_documents_count_whole_billions(params, billions):
+    """8.03 is 8 and 72.7 is 72; a model below one billion keeps its fraction, as nothing would be left of it."""
+    assert formula.seed_params_b(params) == billions
 
 
 def test_no_count_of_gpus_divides_the_heads():

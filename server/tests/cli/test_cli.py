@@ -110,13 +110,6 @@ def test_help_is_quick_and_loads_no_engine(word: str) -> None:
     assert min(took_s) < 1.0, "the budget is 0.5 s on an idle machine"
 
 
-def test_plan(tmp_path: Path) -> None:
-    """`plan` says what is missing of a model, and knows its cards."""
-    result = windlass("plan", str(tmp_path / "nope"))
-    assert result.returncode == 3
-    assert "nope" in result.stderr
-
-
 def test_version() -> None:
     """Both versions in one line."""
     assert windlass("version").stdout.startswith("windlass 0.")

@@ -1,10 +1,11 @@
 """What to do when memory is short, in the documents' order, each line with what it would bring.
 
-more or larger GPUs; `ifq`; a smaller max-model-len; utilization 0.95; eager mode.
+more or larger GPUs; `ifq` (`fp8` for mixtures of experts); a smaller max-model-len; utilization 0.95; eager mode.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from windlass_sizing.facts import ModelFacts
@@ -12,6 +13,7 @@ from windlass_sizing.formula import Serving, demand
 from windlass_sizing.methods import METHODS, runs_on
 from windlass_sizing.parallel import divides
 
+PACKING = ("ifq", "fp8")  # the documents say ifq; mixtures of experts need fp8
 SHORT_CONTEXT = 2048
 HIGH_UTILIZATION = 0.95
 
@@ -21,6 +23,19 @@ QUICK_TABLE = (
     (12, 14, "12–14B: L20 × 1, A10 × 2, A100 × 1, V100 × 2"),
     (65, 72, "65–72B: L20 × 8, A100 × 8"),
 )
+# How each step is said: as a field of the resource, or as a flag.
+FIELDS = {
+    "quantization": "engine.quantization",
+    "max_model_len": "engine.maxModelLen",
+    "utilization": "engine.gpuMemoryUtilizationPercent 95",
+    "enforce_eager": "engine.enforceEager true",
+}
+FLAGS = {
+    "quantization": "--quantization",
+    "max_model_len": "--max-model-len",
+    "utilization": "--gpu-memory-utilization 0.95",
+    "enforce_eager": "--enforce-eager",
+}
 TABLE_SLACK = 0.06  # a "7B" has 7.6 and a "14B" 14.8 billion parameters
 
 
@@ -32,12 +47,17 @@ def quick_table(params: int) -> str:
 
 
 def advise(
-    facts: ModelFacts, serving: Serving, gpu_gib: float, capability: tuple[int, int] | None = None
+    facts: ModelFacts,
+    serving: Serving,
+    gpu_gib: float,
+    capability: tuple[int, int] | None = None,
+    *,
+    words: Mapping[str, str] = FIELDS,
 ) -> tuple[str, ...]:
     """Every step that would lower the need of a card, in order, with the figure it leads to."""
     now = demand(facts, serving).per_gpu_gib
     lines = [_more_gpus(facts, serving, gpu_gib)]
-    for text, changed in _steps(facts, serving, capability):
+    for text, changed in _steps(facts, serving, capability, words):
         then = demand(facts, changed).per_gpu_gib
         if then < now - 0.005:
             lines.append(f"{text}: {then:.2f} instead of {now:.2f} GiB a GPU{_fits(then, gpu_gib)}")
@@ -57,15 +77,23 @@ def _more_gpus(facts: ModelFacts, serving: Serving, gpu_gib: float) -> str:
     return f"more or larger GPUs: {serving.tp} of at least {need:.2f} GiB"
 
 
-def _steps(facts: ModelFacts, serving: Serving, capability: tuple[int, int] | None) -> list[tuple[str, Serving]]:
+def _steps(
+    facts: ModelFacts, serving: Serving, capability: tuple[int, int] | None, words: Mapping[str, str]
+) -> list[tuple[str, Serving]]:
     steps: list[tuple[str, Serving]] = []
     plain = facts.quantization is None and METHODS.get(serving.quantization or "none") is METHODS["none"]
-    if plain and runs_on("ifq", capability):
-        steps.append(("engine.quantization ifq", replace(serving, quantization="ifq")))
+    method = next((name for name in PACKING if runs_on(name, capability) and quantizes(name, facts)), None)
+    if plain and method:
+        steps.append((f"{words['quantization']} {method}", replace(serving, quantization=method)))
     if serving.max_model_len > SHORT_CONTEXT:
-        steps.append((f"engine.maxModelLen {SHORT_CONTEXT}", replace(serving, max_model_len=SHORT_CONTEXT)))
+        steps.append((f"{words['max_model_len']} {SHORT_CONTEXT}", replace(serving, max_model_len=SHORT_CONTEXT)))
     if serving.utilization < HIGH_UTILIZATION:
-        steps.append(("engine.gpuMemoryUtilizationPercent 95", replace(serving, utilization=HIGH_UTILIZATION)))
+        steps.append((words["utilization"], replace(serving, utilization=HIGH_UTILIZATION)))
     if not serving.enforce_eager:
-        steps.append(("engine.enforceEager true", replace(serving, enforce_eager=True)))
+        steps.append((words["enforce_eager"], replace(serving, enforce_eager=True)))
     return steps
+
+
+def quantizes(method: str, facts: ModelFacts) -> bool:
+    """Whether the method can pack this model's layers: ours leave mixtures of experts to fp8."""
+    return METHODS[method].experts or not facts.num_experts

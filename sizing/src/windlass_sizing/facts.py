@@ -6,21 +6,28 @@ checkpoint, where they are known, win over what is counted from the configuratio
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from windlass_sizing.architectures import ARCHITECTURES, Architecture
+from windlass_sizing.architectures import ARCHITECTURES, UNCOUNTED, USUAL, Architecture
 from windlass_sizing.dtypes import dtype_bytes
 from windlass_sizing.errors import FactsError
-from windlass_sizing.keys import read_int, text_part
-from windlass_sizing.params import Shape, count_params, embedding_params
-from windlass_sizing.quantized import quantization_of
-from windlass_sizing.shape import read_latent, read_shape, require
+from windlass_sizing.keys import SPELLINGS
+from windlass_sizing.layers import BOTH, DENSE, EXPERTS, STATE
+from windlass_sizing.mixers import compression_ratios, read_latent
+from windlass_sizing.params import EMBEDDING, HEAD, LINEAR, TOWER, Shape, count_params, kv_keeping, places
+from windlass_sizing.quantized import Packing, nominal, packing_of
+from windlass_sizing.settings import Settings, library, text_settings
+from windlass_sizing.shape import read_shape
+from windlass_sizing.towers import tower_params
 
-KV_KEEPING = ("full_attention", "attention", "global")
-WINDOWED = ("sliding_attention", "chunked_attention", "local")
-VISION_PARTS = ("vision_config", "audio_config", "visual", "vision_tower_config")
+STRETCHING = ("linear", "dynamic", "ntk")
+NO_CONTEXT_SAID = 2048  # the engine's own, when a config.json names no length
+PLAIN_NEAR = 0.05  # a draft head or a stored copy of the embedding makes files this much larger than the model
+PACKED_NEAR = 0.4
+STATE_VALUE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,14 @@ class ModelFacts:
     latent_kv_dim: int | None = None  # multi-head latent attention: values a token and layer, on every rank
     num_experts: int | None = None
     multimodal: bool = False
+    linear_params: int | None = None  # what online quantization packs; None: all but the embeddings
+    head_params: int = 0  # of an output head that is not the embedding
+    counted_bytes: int | None = None  # of a quantized checkpoint, counted from its settings
+    full_kv_heads: int | None = None  # of the layers that see the whole context, where they differ
+    full_kv_dim: int | None = None  # values a token and KV head there; None: twice head_dim
+    window_kv_heads: int | None = None  # of the sliding layers, where they differ
+    window_kv_dim: int | None = None
+    state_bytes: int = 0  # of one sequence in the layers that keep a state instead of keys and values
 
     @property
     def params_text(self) -> str:
@@ -76,41 +91,99 @@ def from_config(
     config: Mapping[str, Any], *, weights_bytes: int | None = None, stored_dtype: str | None = None
 ) -> ModelFacts:
     """Read the facts; FactsError names every missing key; what the weight files say (bytes, dtype) wins."""
-    text = text_part(config)
-    model_type = str(text.get("model_type") or config.get("model_type") or "")
-    row = ARCHITECTURES.get(model_type)
+    text = text_settings(config)
+    row = ARCHITECTURES.get(text.model_type, USUAL)
     shape = read_shape(text, row)
-    quantization, bits = quantization_of(config)
+    packing = packing_of(config, places(shape))
+    method, bits = nominal(packing)
     dtype = stored_dtype or _stored_dtype(config, text)
-    multimodal = any(isinstance(config.get(part), Mapping) for part in VISION_PARTS)
-    stored = _stored_params(weights_bytes, dtype if quantization is None else None, bits)
-    params, how = _params(shape, model_type, stored, multimodal)
-    full, windowed, window = _attention_layers(text, shape.layers, row)
+    counted = _count(config, text, shape)
+    stored = _stored_params(weights_bytes, dtype if packing is None else None, bits)
+    if not stored:
+        _must_be_counted(text, shape)
+    params, how = _params(counted, stored)
     return ModelFacts(
-        architecture=str(next(iter(config.get("architectures") or text.get("architectures") or []), model_type)),
-        model_type=model_type,
+        architecture=str(next(iter(config.get("architectures") or text.get("architectures") or []), text.model_type)),
+        model_type=text.model_type,
         params=params,
         params_how=how,
         weights_bytes=weights_bytes,
         stored_dtype=dtype,
-        quantization=quantization,
+        quantization=method,
         hidden_size=shape.hidden,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
+        num_hidden_layers=len(shape.layers),
+        num_attention_heads=text.number("num_attention_heads") or 1,
+        num_key_value_heads=shape.base.kv_heads,
+        head_dim=shape.base.head_dim,
         vocab_size=shape.vocab,
         max_model_len=_max_model_len(text, row),
         quantization_bits=bits,
         intermediate_size=shape.intermediate or None,
-        embedding_params=embedding_params(shape),
-        kv_layers=full,
-        window_layers=windowed,
-        window=window,
-        latent_kv_dim=_latent_kv_dim(text),
+        embedding_params=counted.roles[EMBEDDING] + counted.roles[HEAD],
         num_experts=shape.experts or None,
-        multimodal=multimodal,
+        multimodal=counted.multimodal,
+        head_params=counted.roles[HEAD],
+        linear_params=sum(counted.roles[role] for role in LINEAR),
+        counted_bytes=_counted_bytes(counted, shape, row, packing),
+        **_cache(text, shape),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What counting gave, and how."""
+
+    roles: Counter[str]
+    how: str
+    multimodal: bool
+
+    @property
+    def params(self) -> int:
+        """All of them."""
+        return self.roles.total()
+
+
+def _count(config: Mapping[str, Any], text: Settings, shape: Shape) -> Count:
+    roles = count_params(shape)
+    multimodal, tower = tower_params(config, shape.hidden)
+    roles[TOWER] = tower or 0
+    how = "counted from config.json"
+    if text.model_type not in ARCHITECTURES and text.model_type not in library():
+        how += f' by the usual shape of a decoder, as model_type "{text.model_type}" is not in the table'
+    if multimodal and not tower:
+        how += "; its vision or audio part is not counted"
+    return Count(roles, how, multimodal)
+
+
+def _counted_bytes(counted: Count, shape: Shape, row: Architecture, packing: Packing | None) -> int | None:
+    """The bytes of a quantized checkpoint, by its settings; None for plain weights."""
+    if packing is None:
+        return None
+    copy = shape.vocab * shape.hidden * 2 if row.stores_head and shape.tied else 0
+    return packing.stored_bytes(counted.roles, 2) + copy
+
+
+def _must_be_counted(text: Settings, shape: Shape) -> None:
+    """Refuse what cannot be counted, with the key that is missing."""
+    if text.model_type in UNCOUNTED:
+        raise FactsError(
+            f'model_type "{text.model_type}" cannot be counted from config.json, and the size of its weights is not '
+            "known: point to the checkpoint's directory, so that its files can be measured",
+            ("weights_bytes",),
+        )
+    needs = {
+        "intermediate_size": any(
+            layer.mlp == DENSE and not (layer.intermediate or shape.intermediate) for layer in shape.layers
+        ),
+        "moe_intermediate_size": any(layer.mlp == EXPERTS and not shape.expert_width for layer in shape.layers),
+    }
+    missing = tuple(name for name, is_missing in needs.items() if is_missing)
+    if missing:
+        raise FactsError(
+            f"config.json does not say {missing[0]} (read as {', '.join(SPELLINGS[missing[0]])}); "
+            "add it, or point to the checkpoint's directory, so that its files can be measured",
+            missing,
+        )
 
 
 def _stored_params(weights_bytes: int | None, plain_dtype: str | None, bits: float | None) -> tuple[int, str] | None:
@@ -124,49 +197,56 @@ def _stored_params(weights_bytes: int | None, plain_dtype: str | None, bits: flo
     return None
 
 
-def _params(shape: Shape, model_type: str, stored: tuple[int, str] | None, multimodal: bool) -> tuple[int, str]:
-    """Plain files first, then the count where we know the architecture, then an estimate from quantized files."""
-    known = model_type in ARCHITECTURES
-    if stored and (not known or " at " not in stored[1]):
-        return stored
-    if known:
-        part = "; its vision or audio part is not counted" if multimodal else ""
-        return count_params(shape), f"counted from config.json{part}"
-    raise FactsError(
-        f'model_type "{model_type}" is not in the table of architectures, and the size of its weights is not '
-        "known: point to the checkpoint's directory, so that its files can be measured",
-        ("weights_bytes",),
-    )
+def _params(counted: Count, stored: tuple[int, str] | None) -> tuple[int, str]:
+    """The count, unless the files contradict it; packed bytes are only near, so they need to contradict it much."""
+    if stored is None:
+        return counted.params, counted.how
+    near = PACKED_NEAR if " at " in stored[1] else PLAIN_NEAR
+    agrees = counted.params and abs(stored[0] / counted.params - 1) <= near
+    return (counted.params, counted.how) if agrees else stored
 
 
-def _max_model_len(text: Mapping[str, Any], row: Architecture | None) -> int:
-    default = row.max_model_len if row else None
-    return read_int(text, "max_model_len") or default or require(text, ("max_model_len",))["max_model_len"]
+def _cache(text: Settings, shape: Shape) -> dict[str, Any]:
+    """What a context leaves on the cards; sizes of a kind of layer only where `head_dim` and KV heads do not tell."""
+    full, windowed = kv_keeping(shape)
+    states = sum(layer.mixer in (STATE, BOTH) for layer in shape.layers)
+    found: dict[str, Any] = {
+        "kv_layers": full,
+        "window_layers": windowed,
+        "window": text.number("sliding_window") if windowed else None,
+        "latent_kv_dim": _latent_kv_dim(text),
+        "state_bytes": STATE_VALUE_BYTES * shape.state.state_values * states,
+    }
+    for kind, attention in (("full", shape.full), ("window", shape.window)):
+        if attention.kv_heads != shape.base.kv_heads:
+            found[f"{kind}_kv_heads"] = attention.kv_heads
+        if attention.kv_values != 2 * shape.base.head_dim:
+            found[f"{kind}_kv_dim"] = attention.kv_values
+    return found
 
 
-def _stored_dtype(config: Mapping[str, Any], text: Mapping[str, Any]) -> str | None:
-    for part in (text, config):
+def _max_model_len(text: Settings, row: Architecture) -> int:
+    """The model's own context as the engine derives it: the least of what is said, stretched by simple rope scaling."""
+    said = [value for name in SPELLINGS["max_model_len"] if (value := text.number(name)) and value > 0]
+    if not said:
+        return row.max_model_len or NO_CONTEXT_SAID
+    scaling = text.get("rope_scaling", "rope_parameters")
+    scaling = scaling if isinstance(scaling, Mapping) else {}
+    factor = scaling.get("factor")
+    stretches = scaling.get("rope_type", scaling.get("type")) in STRETCHING
+    return int(min(said) * factor) if stretches and isinstance(factor, int | float) else min(said)
+
+
+def _stored_dtype(config: Mapping[str, Any], text: Settings) -> str | None:
+    for part in (text.given, config):
         for key in ("torch_dtype", "dtype"):
             if isinstance(part.get(key), str):
                 return str(part[key]).removeprefix("torch.")
     return None
 
 
-def _latent_kv_dim(text: Mapping[str, Any]) -> int | None:
+def _latent_kv_dim(text: Settings) -> int | None:
+    if compression_ratios(text):
+        return text.number("head_dim")  # DeepSeek V4: one row is key and value of every head
     latent = read_latent(text)
     return latent.kv_rank + latent.rope_dim if latent else None
-
-
-def _attention_layers(text: Mapping[str, Any], layers: int, row: Architecture | None) -> tuple[int, int, int | None]:
-    """How many layers keep the whole context, how many a window of it, and the window."""
-    window = read_int(text, "sliding_window")
-    types = text.get("layer_types")
-    if isinstance(types, list) and types:
-        return sum(kind in KV_KEEPING for kind in types), sum(kind in WINDOWED for kind in types), window
-    if window and row and row.window_pattern:
-        full = layers // row.window_pattern
-        return full, layers - full, window
-    interval = text.get("full_attention_interval")
-    if isinstance(interval, int) and interval > 1:
-        return layers // interval, 0, None
-    return layers, 0, None

@@ -26,20 +26,42 @@ STEP_TOKENS_MAX = 8192  # longer prompts are prefilled in chunks of this many to
 SAMPLED_SEQUENCES = 256  # rows of logits in one step, in float32, copied once
 
 
-def seed_weights_gib(params_b: float, weight_bytes: float) -> float:
-    """Weights, by the quick formula: billions of parameters times bytes."""
-    return params_b * weight_bytes
+@dataclass(frozen=True, slots=True)
+class SeedNeed:
+    """The quick formula's answer."""
+
+    weights_gib: float
+    kv_gib: float
+    required_gib: float
+    heads: int
+
+    def min_gpus(self, gpu_gib: float) -> int | None:
+        """The fewest GPUs of this size that hold it and divide the heads; None when no count does."""
+        return seed_min_gpus(self.required_gib, gpu_gib, self.heads)
 
 
-def seed_kv_gib(facts: ModelFacts, max_model_len: int, kv_bytes: float = 2) -> float:
-    """The KV cache of one full context, by the quick formula."""
-    share = facts.num_key_value_heads / facts.num_attention_heads
-    return facts.hidden_size * facts.num_hidden_layers * share * max_model_len * kv_bytes * 2 / GIB
+def seed_formula(  # noqa: PLR0913  the formula's own terms, by the names that config.json gives them
+    params_b: float,
+    *,
+    hidden_size: int,
+    num_hidden_layers: int,
+    num_key_value_heads: int,
+    num_attention_heads: int,
+    max_model_len: int,
+    weight_bytes: float = 2,
+    kv_bytes: float = 2,
+    gpu_memory_utilization: float = DEFAULT_UTILIZATION,
+) -> SeedNeed:
+    """The published quick formula: `params_b` in billions, the result in GiB as the documents mean it."""
+    weights = params_b * weight_bytes
+    share = num_key_value_heads / num_attention_heads
+    cache = hidden_size * num_hidden_layers * share * max_model_len * kv_bytes * 2 / GIB
+    return SeedNeed(weights, cache, (weights + cache) / gpu_memory_utilization, num_attention_heads)
 
 
-def seed_required_gib(weights_gib: float, kv_gib: float, utilization: float = DEFAULT_UTILIZATION) -> float:
-    """GPU memory that must be there, by the quick formula."""
-    return (weights_gib + kv_gib) / utilization
+def seed_params_b(params: int) -> float:
+    """Billions of parameters as the documents count: rounded down; a model below one billion as it is."""
+    return params // 10**9 or params / 1e9
 
 
 def seed_min_gpus(required_gib: float, gpu_gib: float, heads: int) -> int | None:
@@ -89,16 +111,30 @@ def serving_dtype_bytes(facts: ModelFacts, dtype: str) -> float:
 
 
 def weights_gib(facts: ModelFacts, serving: Serving) -> float:
-    """Weights as they lie on the GPUs; online quantization leaves embeddings and output head alone."""
-    if facts.quantization is not None and facts.weights_bytes is not None:
-        return facts.weights_bytes / GIB
+    """Weights as they lie on the GPUs; online quantization leaves embeddings, routers and norms alone."""
+    own = facts.weights_bytes if facts.weights_bytes is not None else facts.counted_bytes
+    if facts.quantization is not None and own is not None:
+        return own / GIB
     plain = serving_dtype_bytes(facts, serving.dtype)
     row = METHODS.get(serving.quantization or "none")
     packed = row.real_bytes if row and row.real_bytes else plain
     if facts.quantization is not None and facts.quantization_bits:
         packed = facts.quantization_bits / 8
-    rest = min(facts.embedding_params, facts.params)
-    return ((facts.params - rest) * packed + rest * plain) / GIB
+    if packed == plain and facts.weights_bytes is not None and plain == _stored_bytes(facts):
+        return facts.weights_bytes / GIB
+    return _packed_bytes(facts, packed, (row.head_bytes if row else None) or plain, plain) / GIB
+
+
+def _packed_bytes(facts: ModelFacts, packed: float, head: float, plain: float) -> float:
+    """Linear layers in the method's bytes, the output head in its own, the rest in the format that is served."""
+    linear = facts.params - facts.embedding_params if facts.linear_params is None else facts.linear_params
+    linear = max(0, min(linear, facts.params))
+    heads = min(facts.head_params, facts.params - linear)
+    return linear * packed + heads * head + (facts.params - linear - heads) * plain
+
+
+def _stored_bytes(facts: ModelFacts) -> float | None:
+    return dtype_bytes(facts.stored_dtype) if facts.stored_dtype else None
 
 
 def kv_gib(facts: ModelFacts, serving: Serving) -> float:
@@ -109,15 +145,20 @@ def kv_gib(facts: ModelFacts, serving: Serving) -> float:
 def kv_gib_per_gpu(facts: ModelFacts, serving: Serving) -> float:
     """The share of one rank."""
     value_bytes = serving_dtype_bytes(facts, serving.dtype)
-    if facts.latent_kv_dim:
-        values = float(facts.latent_kv_dim)
-    else:
-        values = 2.0 * facts.head_dim * math.ceil(facts.num_key_value_heads / serving.tp)
+    full = _kv_values(facts, facts.full_kv_heads, facts.full_kv_dim, serving.tp)
+    windowed = _kv_values(facts, facts.window_kv_heads, facts.window_kv_dim, serving.tp)
     length = serving.max_model_len
     # A sliding layer keeps its window and the tokens of the step that is being computed.
     slid = min(length, (facts.window or length) + min(length, STEP_TOKENS_MAX))
-    tokens = facts.kv_layers * length + facts.window_layers * slid
-    return tokens * values * value_bytes / GIB
+    values = facts.kv_layers * length * full + facts.window_layers * slid * windowed
+    return (values * value_bytes + facts.state_bytes / serving.tp) / GIB
+
+
+def _kv_values(facts: ModelFacts, heads: int | None, values: int | None, tp: int) -> float:
+    """Values that one token leaves in one layer on one rank."""
+    if facts.latent_kv_dim:
+        return float(facts.latent_kv_dim)
+    return float((values or 2 * facts.head_dim) * math.ceil((heads or facts.num_key_value_heads) / tp))
 
 
 def activations_gib(facts: ModelFacts, serving: Serving) -> float:
@@ -151,8 +192,21 @@ def cpu_demand(facts: ModelFacts, serving: Serving) -> Demand:
     return Demand(weights, cache, beside, 0, weights + cache + beside)
 
 
+def seed_need(facts: ModelFacts, serving: Serving) -> SeedNeed:
+    """The quick formula for this way of running the model."""
+    return seed_formula(
+        seed_params_b(facts.params),
+        hidden_size=facts.hidden_size,
+        num_hidden_layers=facts.num_hidden_layers,
+        num_key_value_heads=facts.num_key_value_heads,
+        num_attention_heads=facts.num_attention_heads,
+        max_model_len=serving.max_model_len,
+        weight_bytes=weight_bytes_of(facts, serving.quantization, serving.dtype),
+        kv_bytes=serving_dtype_bytes(facts, serving.dtype),
+        gpu_memory_utilization=serving.utilization,
+    )
+
+
 def seed_demand_gib(facts: ModelFacts, serving: Serving) -> float:
     """The quick formula's required memory for this way of running the model."""
-    weights = seed_weights_gib(facts.params / 1e9, weight_bytes_of(facts, serving.quantization, serving.dtype))
-    cache = seed_kv_gib(facts, serving.max_model_len, serving_dtype_bytes(facts, serving.dtype))
-    return seed_required_gib(weights, cache, serving.utilization)
+    return seed_need(facts, serving).required_gib

@@ -17,16 +17,23 @@ class Method:
     min_capability: tuple[int, int] = (0, 0)
     online: bool = True  # quantizes plain weights while loading
     dtypes: tuple[str, ...] = ()  # the only number formats it runs with; empty: any
+    head_bytes: float | None = None  # of an output head that is a matrix of its own; None: it stays as it is
+    experts: bool = True  # whether it quantizes mixtures of experts
 
+
+# Scales, from the kernels' layouts: a float32 for each row of some thousand weights, or for NF4 a float16 for each 64.
+ROW_SCALE = 4 / 4096
+NF4_SCALE = 2 / 64
+BITSANDBYTES_SCALE = 4 / 64  # a float32 for each 64
 
 METHODS: dict[str, Method] = {
     "none": Method(None, None),
-    "fp8": Method(1, 1, (8, 9)),
-    "ifq": Method(1, 1.016, (7, 0)),  # a float16 scale for each group of 128
-    "ifq_nf4": Method(0.5, 0.532, (8, 0), dtypes=("float16",)),  # a float16 absmax for each 64
-    "smoothquant": Method(1, 1.01, (7, 5)),
-    "auto": Method(1, 1.016, (0, 0)),  # ifq or smoothquant; decide() counts it as none where ifq cannot run
-    "bitsandbytes": Method(0.5, 0.532, (7, 0)),
+    "fp8": Method(1, 1 + ROW_SCALE, (8, 9)),
+    "ifq": Method(1, 1 + ROW_SCALE, (7, 0), head_bytes=1 + ROW_SCALE, experts=False),
+    "ifq_nf4": Method(0.5, 0.5 + NF4_SCALE, (8, 0), dtypes=("float16",), head_bytes=1 + ROW_SCALE, experts=False),
+    "smoothquant": Method(1, 1 + ROW_SCALE, (7, 5), experts=False),
+    "auto": Method(1, 1 + ROW_SCALE, (0, 0), head_bytes=1 + ROW_SCALE, experts=False),  # ifq or smoothquant
+    "bitsandbytes": Method(0.5, 0.5 + BITSANDBYTES_SCALE, (7, 0)),
 }
 
 

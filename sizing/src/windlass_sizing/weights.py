@@ -94,6 +94,8 @@ def _indexed(index: Path) -> list[str]:
         raise CheckpointError(
             "IndexBroken", f"{index.name} has no readable weight_map ({error}); download it again"
         ) from error
+    if not files:
+        raise CheckpointError("IndexBroken", f"{index.name} names no weight file; download it again")
     if any("/" in name or name in ("", "..") for name in files):
         raise CheckpointError("PathEscapes", f"{index.name} names files outside the model's directory")
     return files

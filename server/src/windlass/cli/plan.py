@@ -1,93 +1,171 @@
-"""`windlass plan`: what a model needs, before any GPU is taken. A thin table over the sizing package."""
+"""`windlass plan`: what a model needs and how it is split, before any GPU is taken. A shell over the sizing package.
+
+Ends with 0 and a plan, with 3 when nothing fits, with 2 and one sentence when it was asked something impossible.
+"""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from enum import StrEnum
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from windlass.cli import table
-from windlass.errors import ModelError, UsageError
-from windlass.launch.flags import LENGTH_CUT_TOKENS
+from windlass.cli import plan_answer
+from windlass.cli.plan_answer import Output
+from windlass.errors import UsageError
 
 if TYPE_CHECKING:
+    from windlass_sizing.choice import Offer
     from windlass_sizing.facts import ModelFacts
-    from windlass_sizing.formula import Serving
-    from windlass_sizing.gpus import Gpu
 
-
-class Output(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    JSON = "json"
+NOTHING_FITS = 3
+DEFAULT_GPU = "L20"
+NODE_GPUS = 8  # as servers come
+DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 
 
 def command(  # noqa: PLR0913, PLR0917  each option of the command line is a parameter
-    model: Annotated[Path, typer.Argument(help="Model directory.")] = Path("/data/model"),
-    gpu: Annotated[str, typer.Option(help="Card, as L20 or NVIDIA-A100-SXM4-80GB.")] = "L20",
-    tp: Annotated[int, typer.Option("--tensor-parallel-size", "-tp", min=1, help="GPUs that share the model.")] = 1,
-    max_model_len: Annotated[int | None, typer.Option(min=1, help="Context in tokens.")] = None,
+    model: Annotated[Path, typer.Argument(help="Model directory, or a config.json.")] = Path("/data/model"),
+    gpu: Annotated[str | None, typer.Option(help="Cards, as L20 or A10,A100-80G; this machine's, else L20.")] = None,
+    memory_gib: Annotated[
+        float | None, typer.Option("--gpu-memory-gib", min=1, help="Memory of a card that is not known by name.")
+    ] = None,
+    available: Annotated[int | None, typer.Option("--gpus-available", min=1, help="Cards that may be taken.")] = None,
+    per_node: Annotated[int | None, typer.Option("--gpus-per-node", min=1, help="Cards of a node; 8.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="Nodes that may form a group; 1.")] = None,
+    tp: Annotated[
+        int | None, typer.Option("--tensor-parallel-size", "-tp", min=1, help="Cards that share every layer.")
+    ] = None,
+    max_model_len: Annotated[int | None, typer.Option(min=1, help="Context; the model's own, cut to 8192.")] = None,
     quantization: Annotated[str, typer.Option("--quantization", "-q", help="Quantization method.")] = "none",
+    dtype: Annotated[str | None, typer.Option(help="Number format; float16.")] = None,
     utilization: Annotated[float, typer.Option("--gpu-memory-utilization", min=0.01, max=1.0)] = 0.9,
-    output: Annotated[Output, typer.Option("--output", "-o", help="table or json.")] = Output.TABLE,
+    enforce_eager: Annotated[bool, typer.Option("--enforce-eager", help="Without CUDA graphs.")] = False,
+    output: Annotated[Output, typer.Option("--output", "-o", help="table, json or yaml.")] = Output.TABLE,
 ) -> None:
-    """Print what a model directory needs on a card, and what would fit."""
-    from windlass_sizing import checkpoint, gpus
+    """Print what a model needs, on which cards, and how it is split over them."""
+    from windlass_sizing.choice import choose
     from windlass_sizing.formula import Serving
 
-    report = checkpoint.inspect(model.absolute().parent, model.absolute().name, "this machine")
-    if report.facts is None:
-        raise ModelError(report.message)
-    card = gpus.find(gpu)
-    if card is None:
-        raise UsageError(f'--gpu "{gpu}" is not known; choose one of {", ".join(gpus.GPUS)}')
-    length = max_model_len or min(report.facts.max_model_len, LENGTH_CUT_TOKENS)
-    method = None if quantization == "none" else quantization
-    serving = Serving(length, tp=tp, quantization=method, utilization=utilization)
-    if output is Output.JSON:
-        print(json.dumps(_document(report.facts, serving, card), indent=2))
-    else:
-        _print(report.facts, serving, card)
+    facts = _facts(model)
+    length = _length(facts, max_model_len)
+    method = _method(facts, quantization.lower(), dtype)
+    number_format = _dtype(facts, dtype)
+    serving = Serving(
+        length, dtype=number_format, quantization=method, utilization=utilization, enforce_eager=enforce_eager
+    )
+    offers = _able(_offers(gpu, memory_gib, (available, per_node, nodes)), method)
+    _must_divide(facts, tp)
+    answer = choose(facts, offers, serving, tp)
+    if answer is None:
+        raise UsageError(
+            f"--tensor-parallel-size {tp} is more than the cards that may be taken; raise --gpus-available"
+        )
+    plan_answer.show(plan_answer.document(facts, offers, answer), output)
+    if not answer.fits:
+        sys.exit(NOTHING_FITS)
 
 
-def _document(facts: ModelFacts, serving: Serving, card: Gpu) -> dict[str, object]:
-    from windlass_sizing import advice
-    from windlass_sizing.formula import demand, seed_demand_gib
+def _facts(model: Path) -> ModelFacts:
+    from windlass_sizing.errors import SizingError
+    from windlass_sizing.source import read_facts
 
-    need = demand(facts, serving)
-    return {
-        "model": facts.to_dict(),
-        "serving": asdict(serving),
-        "gpu": {"name": card.name, "memoryGib": round(card.real_gib, 2)},
-        "quickFormulaGib": round(seed_demand_gib(facts, serving), 2),
-        "demand": {name: round(value, 2) for name, value in asdict(need).items()},
-        "fits": need.per_gpu_gib <= card.real_gib,
-        "advice": list(advice.advise(facts, serving, card.real_gib, card.capability)),
-    }
+    try:
+        return read_facts(model)
+    except SizingError as error:
+        raise UsageError(str(error)) from error
 
 
-def _print(facts: ModelFacts, serving: Serving, card: Gpu) -> None:
-    from windlass_sizing import advice
-    from windlass_sizing.formula import demand, seed_demand_gib
+def _length(facts: ModelFacts, asked: int | None) -> int:
+    from windlass_sizing.choice import default_length
 
-    need = demand(facts, serving)
-    fits = need.per_gpu_gib <= card.real_gib
-    rows = [
-        ("model", f"{facts.architecture}, {facts.params_text} parameters ({facts.params_how})"),
-        ("context", f"{serving.max_model_len} tokens (the model's own: {facts.max_model_len})"),
-        ("weights", f"{need.weights_gib:.2f} GiB"),
-        ("KV cache", f"{need.kv_gib:.2f} GiB for one full context"),
-        ("beside", f"{need.overhead_gib:.2f} GiB a GPU for runtime, graphs and activations"),
-        ("quick formula", f"{seed_demand_gib(facts, serving):.2f} GiB in all"),
-        ("needed", f"{need.per_gpu_gib:.2f} GiB on each of {serving.tp} GPUs"),
-        (card.name, f"{card.real_gib:.2f} GiB: {'fits' if fits else 'does not fit'}"),
-    ]
-    table.show(("WHAT", "HOW MUCH"), rows)
-    if not fits:
-        for line in advice.advise(facts, serving, card.real_gib, card.capability):
-            print(f"  {line}")
+    if asked and asked > facts.max_model_len:
+        own = facts.max_model_len
+        raise UsageError(f"--max-model-len {asked} is longer than the model's own {own} tokens; set at most {own}")
+    return asked or default_length(facts)
+
+
+def _method(facts: ModelFacts, name: str, dtype: str | None) -> str | None:
+    from windlass_sizing.advice import quantizes
+    from windlass_sizing.methods import METHODS
+
+    if name in ("", "none"):
+        return None
+    if facts.quantization and name in (facts.quantization, f"{facts.quantization}_marlin", "auto"):
+        return None
+    if facts.quantization:
+        raise UsageError(
+            f"--quantization {name} cannot be put on a model that is {facts.quantization} already; "
+            "leave --quantization out"
+        )
+    if name not in METHODS:
+        raise UsageError(f'--quantization "{name}" is not known for plain weights; choose {", ".join(METHODS)}')
+    if METHODS[name].dtypes and dtype not in (None, "half", *METHODS[name].dtypes):
+        raise UsageError(f"--quantization {name} runs with float16 only, not {dtype}; leave --dtype out")
+    if name != "auto" and not quantizes(name, facts):
+        raise UsageError(f"--quantization {name} does not quantize mixtures of experts; take fp8, or none")
+    return name
+
+
+def _dtype(facts: ModelFacts, asked: str | None) -> str:
+    from windlass_sizing.dtypes import NO_FLOAT16
+
+    if asked and asked not in DTYPES:
+        raise UsageError(f'--dtype "{asked}" is not known; choose one of {", ".join(DTYPES)}')
+    return asked or ("bfloat16" if facts.model_type in NO_FLOAT16 else "float16")
+
+
+def _offers(
+    gpu: str | None, memory_gib: float | None, counts: tuple[int | None, int | None, int | None]
+) -> list[Offer]:
+    """The kinds of card that may be taken, as named, as measured, or as this machine has."""
+    from windlass_sizing import gpus
+    from windlass_sizing.choice import Offer
+
+    if gpu and memory_gib:
+        raise UsageError("--gpu and --gpu-memory-gib say the same thing twice; give one of them")
+    here = [] if gpu or memory_gib else _of_this_machine()
+    available, per_node, nodes = counts
+    per_node = per_node or (len(here) or None) or min(available or NODE_GPUS, NODE_GPUS)
+    nodes = nodes or max(1, (available or 0) // per_node)
+    if memory_gib:
+        return [Offer(f"{memory_gib:g} GiB GPU", memory_gib, memory_gib, None, per_node, nodes, available)]
+    found = []
+    for name in dict.fromkeys(part.strip() for part in (gpu or ",".join(here) or DEFAULT_GPU).split(",")):
+        card = gpus.find(name) if name else None
+        if card is None:
+            raise UsageError(f'--gpu "{name}" is not known; give --gpu-memory-gib, or one of {", ".join(gpus.GPUS)}')
+        found.append(Offer(card.name, card.real_gib, card.memory_gib, card.capability, per_node, nodes, available))
+    return found
+
+
+def _of_this_machine() -> list[str]:
+    from windlass_sizing import gpus
+
+    from windlass.license import nvml
+
+    return [card.name for found in nvml.gpus() if (card := gpus.find(found.name))]
+
+
+def _able(offers: list[Offer], method: str | None) -> list[Offer]:
+    from windlass_sizing.methods import METHODS, runs_on
+
+    able = [offer for offer in offers if runs_on(method, offer.capability)]
+    if able or method is None:
+        return able or offers
+    need = ".".join(map(str, METHODS[method].min_capability))
+    have = ", ".join(f"{offer.name} has {'.'.join(map(str, offer.capability or ()))}" for offer in offers)
+    raise UsageError(
+        f"--quantization {method} needs compute capability {need}, and {have}; take another method or card"
+    )
+
+
+def _must_divide(facts: ModelFacts, tp: int | None) -> None:
+    from windlass_sizing.parallel import divides
+
+    if tp is None or divides(facts, tp):
+        return
+    fitting = ", ".join(str(size) for size in range(1, facts.num_attention_heads + 1) if divides(facts, size))
+    heads = f"{facts.num_attention_heads} heads and {facts.num_key_value_heads} KV heads"
+    raise UsageError(f"--tensor-parallel-size {tp} does not split the model's {heads}; set one of {fitting}")

@@ -1,0 +1,120 @@
+"""What `windlass plan` prints: the answer as one document, as a table, JSON or YAML. Pure but for the printing.
+
+The keys are those of the resource's `status.plan`, so that both can be read by the same program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli import table
+
+if TYPE_CHECKING:
+    from windlass_sizing.choice import Answer, Offer
+    from windlass_sizing.facts import ModelFacts
+
+COMMON_CARDS = ("L20", "A10", "A100-40G", "A100-80G", "V100-32G", "H20", "H100")
+ALTERNATIVES_MAX = 7
+
+
+class Output(StrEnum):
+    """How the answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def document(facts: ModelFacts, offers: Sequence[Offer], answer: Answer) -> dict[str, Any]:
+    """The whole answer; with `error` where nothing fits, and then the placement that comes nearest."""
+    choice, serving, need = answer.choice, answer.choice.serving, answer.choice.need
+    error = {} if answer.fits else {"error": f"nothing fits; the nearest is {choice.sentence()}"}
+    return {
+        **error,
+        "model": facts.architecture,
+        "params": facts.params,
+        "paramsHow": facts.params_how,
+        "weightsGiB": round(need.weights_gib, 2),
+        "kvGiB": round(need.kv_gib, 2),
+        "overheadPerGpuGiB": round(need.overhead_gib, 2),
+        "perGpuGiB": round(need.per_gpu_gib, 2),
+        "requiredGiB": round(need.required_gib, 2),
+        "seedRequiredGiB": round(choice.seed_gib, 2),
+        "fits": answer.fits,
+        "gpuType": choice.offer.name,
+        "gpuMemoryGiB": round(choice.offer.real_gib, 2),
+        "gpus": choice.gpus,
+        "tp": serving.tp,
+        "pp": serving.pp,
+        "nodes": choice.nodes,
+        "maxModelLen": serving.max_model_len,
+        "dtype": serving.dtype,
+        "quantization": serving.quantization or facts.quantization or "none",
+        "gpuMemoryUtilization": serving.utilization,
+        "alternatives": _alternatives(facts, offers, answer),
+        "advice": list(answer.advice),
+        "because": list(answer.because),
+    }
+
+
+def _alternatives(facts: ModelFacts, offers: Sequence[Offer], answer: Answer) -> list[str]:
+    """What other cards would do: those that were offered, then the common ones, in as many nodes."""
+    from windlass_sizing import gpus
+    from windlass_sizing.choice import Offer, alternatives
+    from windlass_sizing.methods import runs_on
+
+    first, method = offers[0], answer.choice.serving.quantization
+    common = [
+        Offer(card.name, card.real_gib, card.memory_gib, card.capability, first.per_node, first.nodes, first.gpus_max)
+        for card in (gpus.GPUS[name] for name in COMMON_CARDS)
+        if card.name not in {offer.name for offer in offers} and runs_on(method, card.capability)
+    ]
+    return list(alternatives(facts, [*offers, *common], answer.choice))[-ALTERNATIVES_MAX - 1 :]
+
+
+def show(found: dict[str, Any], output: Output) -> None:
+    """Print the document."""
+    if output is Output.JSON:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    elif output is Output.YAML:
+        print("\n".join(_yaml(found)))
+    else:
+        _table(found)
+
+
+def _yaml(found: dict[str, Any]) -> list[str]:
+    """One level of keys, values as JSON writes them, which YAML reads."""
+    lines: list[str] = []
+    for key, value in found.items():
+        if isinstance(value, list) and value:
+            lines += [f"{key}:", *(f"- {json.dumps(one, ensure_ascii=False)}" for one in value)]
+        else:
+            lines.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
+    return lines
+
+
+def _table(found: dict[str, Any]) -> None:
+    verdict = "fits" if found["fits"] else "does not fit"
+    rows = [
+        ("model", f"{found['model']}, {_said(found['params'])} parameters ({found['paramsHow']})"),
+        ("context", f"{found['maxModelLen']} tokens"),
+        ("weights", f"{found['weightsGiB']:.2f} GiB ({found['quantization']}, {found['dtype']})"),
+        ("KV cache", f"{found['kvGiB']:.2f} GiB for one full context"),
+        ("beside", f"{found['overheadPerGpuGiB']:.2f} GiB a GPU for runtime, graphs and activations"),
+        ("quick formula", f"{found['seedRequiredGiB']:.2f} GiB in all"),
+        ("needed", f"{found['requiredGiB']:.2f} GiB in all, {found['perGpuGiB']:.2f} GiB on each GPU"),
+        ("placement", f"{found['gpus']} × {found['gpuType']}, {found['gpuMemoryGiB']:.2f} GiB each: {verdict}"),
+        ("split", f"TP {found['tp']}, PP {found['pp']}, {found['nodes']} node{'s' if found['nodes'] > 1 else ''}"),
+    ]
+    table.show(("WHAT", "HOW MUCH"), rows)
+    sections = {"alternatives": found["alternatives"], "advice": [] if found["fits"] else found["advice"]}
+    for name, lines in sections.items():
+        for number, line in enumerate(lines):
+            print(f"{'' if number else name + ':':13} {line}")
+
+
+def _said(params: int) -> str:
+    return f"{params / 1e9:.2f} B" if params >= 10**8 else f"{params / 1e6:.1f} M"

@@ -1,0 +1,141 @@
+"""What is chosen from the cards on offer, and properties that no choice may break."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from windlass_sizing.choice import Offer, alternatives, choose, default_length, placements
+from windlass_sizing.facts import from_config
+from windlass_sizing.formula import Serving, demand
+from windlass_sizing.parallel import divides
+
+MODELS = {
+    model["name"]: from_config(model["config"])
+    for model in json.loads((Path(__file__).parent / "data" / "models.json").read_text())
+}
+LLAMA_8B, QWEN_72B = MODELS["Meta-Llama-3.1-8B"], MODELS["Qwen2.5-72B"]
+L20 = Offer("L20", 44.99, 48, (8, 9))
+A10 = Offer("A10", 22.49, 24, (8, 6))
+
+
+def test_the_smallest_card_that_fits_is_taken():
+    """An 8B goes on one A10, not on one L20."""
+    answer = choose(LLAMA_8B, [L20, A10], Serving(8192))
+    assert answer
+    assert (answer.fits, answer.choice.offer.name, answer.choice.gpus) == (True, "A10", 1)
+
+
+def test_the_default_context_is_cut():
+    """8192 of the model's own 131072; a shorter model keeps its own."""
+    assert default_length(LLAMA_8B) == 8192
+    assert default_length(replace(LLAMA_8B, max_model_len=4096)) == 4096
+
+
+def test_both_figures_must_fit():
+    """The quick formula asks for 171.11 GiB: three of these four would do by our figure alone, it takes them all."""
+    answer = choose(QWEN_72B, [L20], Serving(32768))
+    assert answer
+    assert (answer.choice.gpus, answer.choice.fits_quick_formula) == (4, True)
+
+
+def test_a_tp_overrules_the_quick_formula():
+    """With less on the box than the formula asks for, but room for our figure, an explicit TP is served."""
+    tight = Offer("X", 40, 36, None)
+    assert [bool(answer and answer.fits) for answer in (
+        choose(LLAMA_8B, [replace(tight, gpus_max=1, nominal_gib=17)], Serving(8192)),
+        choose(LLAMA_8B, [replace(tight, gpus_max=1, nominal_gib=17)], Serving(8192), tp=1),
+    )] == [False, True]  # fmt: skip
+
+
+def test_nodes_are_taken_when_one_is_too_small():
+    """Two nodes of four A10: TP over all eight."""
+    answer = choose(QWEN_72B, [replace(A10, per_node=4, nodes=2)], Serving(4096))
+    assert answer
+    assert (answer.fits, answer.choice.nodes, answer.choice.serving.tp, answer.choice.serving.pp) == (True, 2, 8, 1)
+
+
+def test_no_placement_at_all_is_no_answer():
+    """A TP beyond the cards cannot be tried."""
+    assert choose(LLAMA_8B, [replace(L20, gpus_max=2)], Serving(8192), tp=4) is None
+
+
+def test_reasons_and_alternatives_hold_figures():
+    """What is printed says weights, cache and the other cards that would do."""
+    answer = choose(LLAMA_8B, [L20], Serving(8192))
+    assert answer
+    assert answer.because[0].startswith("weights 14.96 GiB (8.03 B parameters")
+    assert "32 heads % TP 1 == 0" in answer.because
+    others = alternatives(LLAMA_8B, [L20, A10], answer.choice)
+    assert others[0].startswith("1 × A10: ")
+    assert others[-1].startswith("quick table: 6–8B")
+
+
+names = st.sampled_from(sorted(MODELS))
+lengths = st.integers(1, 200_000)
+shares = st.floats(0.3, 0.99)
+cards = st.builds(
+    lambda gib, slack, per_node, nodes: Offer("X", gib * slack, gib, None, per_node, nodes),
+    st.floats(8, 288), st.floats(0.9, 1.0), st.integers(1, 8), st.integers(1, 3),
+)  # fmt: skip
+
+
+@given(names, lengths, shares, cards)
+def test_no_choice_contradicts_the_formula(name, length, share, card):
+    """A fit that is claimed is one by `demand`, TP divides the heads, and nothing is taken that is not there."""
+    facts = MODELS[name]
+    answer = choose(facts, [card], Serving(length, utilization=share))
+    assert answer
+    choice = answer.choice
+    assert facts.num_attention_heads % choice.serving.tp == 0
+    assert divides(facts, choice.serving.tp)
+    assert choice.gpus <= card.per_node * card.nodes
+    assert choice.nodes <= card.nodes
+    assert choice.serving.max_model_len == length
+    need = demand(facts, choice.serving).per_gpu_gib
+    if answer.fits:
+        assert need <= card.real_gib
+        assert choice.seed_gib <= card.nominal_gib * choice.gpus
+    else:
+        tried = placements(facts, card, Serving(length, utilization=share))
+        assert not any(other.fits and other.fits_quick_formula for other in tried)
+
+
+@given(names, lengths, lengths, shares)
+def test_more_context_never_needs_less_of_any_family(name, one, other, share):
+    """Windows, states and latent caches included."""
+    short, long = sorted((one, other))
+    needs = [demand(MODELS[name], Serving(length, utilization=share)).required_gib for length in (short, long)]
+    assert needs == sorted(needs)
+
+
+@given(names, lengths, shares, shares)
+def test_less_utilization_never_needs_less(name, length, one, other):
+    """Monotone in one over utilization, for every family."""
+    low, high = sorted((one, other))
+    needs = [demand(MODELS[name], Serving(length, utilization=share)).required_gib for share in (high, low)]
+    assert needs == sorted(needs)
+
+
+@given(names, lengths, st.integers(0, 6))
+def test_twice_the_ranks_never_need_larger_cards(name, length, power):
+    """From two on: with the second card comes the room for talking to it."""
+    facts = MODELS[name]
+    few, many = 2 << power, 4 << power
+    if not (divides(facts, few) and divides(facts, many)):
+        return
+    needs = [demand(facts, Serving(length, tp=tp)).per_gpu_gib for tp in (many, few)]
+    assert needs[0] <= needs[1] + 1e-9
+
+
+@pytest.mark.parametrize("method", ["fp8", "ifq_nf4"])
+@pytest.mark.parametrize("name", [name for name, facts in MODELS.items() if not facts.quantization])
+def test_a_method_saves_memory_on_every_family(name, method):
+    """Fewer bytes than plain, and never fewer than the packed layers alone."""
+    facts = MODELS[name]
+    plain, packed = (demand(facts, Serving(1024, quantization=one)).weights_gib for one in (None, method))
+    assert 0 < packed < plain

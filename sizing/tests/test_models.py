@@ -1,0 +1,51 @@
+"""Real models of every family that we know: parameters, checkpoint bytes and attention sizes from config.json alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from windlass_sizing.dtypes import dtype_bytes
+from windlass_sizing.facts import from_config
+
+MODELS = json.loads((Path(__file__).parent / "data" / "models.json").read_text())
+NAMES = [model["name"] for model in MODELS]
+WITH_BYTES = [model for model in MODELS if "checkpoint_bytes" in model]
+CLOSE = 0.03
+
+
+@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+def test_weights_are_within_three_percent(model):
+    """The published model's parameters, vision and audio parts with them."""
+    assert from_config(model["config"]).params == pytest.approx(model["params"], rel=CLOSE)
+
+
+@pytest.mark.parametrize("model", WITH_BYTES, ids=[model["name"] for model in WITH_BYTES])
+def test_checkpoints_are_within_three_percent(model):
+    """The bytes on disk, by the stored format or by the checkpoint's own quantization with its scales."""
+    facts = from_config(model["config"])
+    counted = facts.counted_bytes or facts.params * dtype_bytes(facts.stored_dtype or "float16")
+    assert counted == pytest.approx(model["checkpoint_bytes"], rel=CLOSE)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+def test_attention_is_read_as_a_loader_reads_it(model):
+    """Layers, heads, KV heads and head size with library defaults filled in."""
+    facts = from_config(model["config"])
+    sizes = ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim")
+    assert {name: getattr(facts, name) for name in sizes if name in model} == {
+        name: model[name] for name in sizes if name in model
+    }
+
+
+@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+def test_no_model_needs_the_fallback(model):
+    """Each family is in the table: none is counted as a guess."""
+    assert "is not in the table" not in from_config(model["config"]).params_how
+
+
+@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+def test_facts_fit_a_termination_message(model):
+    """What the inspect Job prints stays well under 4 KiB."""
+    assert len(json.dumps(from_config(model["config"], weights_bytes=123456789).to_dict())) < 2048
