@@ -20,6 +20,11 @@ class Pods:
         self.texts = {name.replace("_", "-"): text for name, text in texts.items()}
         self.asked: list[httpx2.Request] = []
 
+    @staticmethod
+    def stamped(line: bytes) -> bytes:
+        """A line that begins with a digit was written in that second."""
+        return b"2026-01-01T00:00:0%s.5Z %s" % (line[:1] if line[:1].isdigit() else b"0", line)
+
     async def handle(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
         parts = request.url.path.split("/")
@@ -27,6 +32,8 @@ class Pods:
             items = [{"metadata": {"name": name}} for name in sorted(self.texts)]
             return httpx2.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": items})
         text = self.texts[parts[-2]]
+        if text and "timestamps" in request.url.params:
+            text = b"".join(self.stamped(line) for line in text.splitlines(keepends=True))
         if text is None:
             return httpx2.Response(400, json=WAITING)
         return httpx2.Response(200, content=Chunks([text[:3], text[3:]]))
@@ -72,6 +79,22 @@ async def test_following_takes_in_pods_that_come_later(monkeypatch):
     seen = {first.pod}
     while "b" not in seen:
         seen.add((await asyncio.wait_for(anext(stream), 10)).pod)
+    await stream.aclose()
+
+
+async def test_a_container_that_starts_again_is_read_on(monkeypatch):
+    """No line comes twice, and the time of the last one is what is asked for."""
+    monkeypatch.setattr(logs, "LOOK_AGAIN_S", 0.02)
+    pods = Pods(a=b"1 first\n2 second\n")
+    stream = MockApi().client(pods.handle).logs("qwen", follow=True)
+    seen = [(await asyncio.wait_for(anext(stream), 10)).text for _ in range(2)]
+    waiting = asyncio.create_task(anext(stream))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    pods.texts["a"] = b"2 second\n3 third\n"
+    line = await asyncio.wait_for(waiting, 10)
+    assert [*seen, line.text] == ["1 first", "2 second", "3 third"]
+    assert pods.asked[-1].url.params["sinceTime"] >= "2026-01-01T00:00:02.5Z"
     await stream.aclose()
 
 

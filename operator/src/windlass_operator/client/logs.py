@@ -1,4 +1,8 @@
-"""Reads the logs of a service's pods: one after the other, or all at once while they go on and pods come and go."""
+"""Reads the logs of a service's pods: one after the other, or all at once while they go on and pods come and go.
+
+While following, the API server is asked for times: a container that starts again, or a connection that was cut, is read
+on from the last line that was told, so that no line comes twice and none is lost.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,11 @@ class Ask:
 
     namespace: str
     name: str
-    pod: str
-    follow: bool
-    previous: bool
-    tail_lines: int | None
+    pod: str = ""
+    follow: bool = False
+    previous: bool = False
+    tail_lines: int | None = None
+    container: str = SERVER_CONTAINER
 
 
 async def read(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLine]:
@@ -42,7 +47,7 @@ async def _once(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLin
     heard = False
     for pod in await _names(ask, find_pods):
         try:
-            async for line in _pod_lines(api, ask, pod, follow=False):
+            async for line in _pod_lines(api, ask, pod):
                 heard = True
                 yield line
         except NoLogsError as error:
@@ -52,9 +57,9 @@ async def _once(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLin
 
 
 async def _follow(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLine]:
-    """A reader for each pod into one queue; a pod whose container starts again is read again."""
+    """A reader for each pod into one queue."""
     queue: asyncio.Queue[LogLine] = asyncio.Queue(LINES_WAITING_MAX)
-    keeper = asyncio.create_task(_keep_reading(api, ask, find_pods, queue))
+    keeper = asyncio.create_task(_Keeper(api, ask, queue).run(find_pods))
     try:
         while True:
             next_line = asyncio.create_task(queue.get())
@@ -69,31 +74,35 @@ async def _follow(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogL
         await asyncio.gather(keeper, return_exceptions=True)
 
 
-async def _keep_reading(api: Api, ask: Ask, find_pods: FindPods, queue: asyncio.Queue[LogLine]) -> None:
-    readers: dict[str, asyncio.Task[None]] = {}
-    read_before: set[str] = set()
-    try:
-        while True:
-            for pod in await _names(ask, find_pods, none_yet=True):
-                if pod not in readers or readers[pod].done():
-                    since_start = pod not in read_before
-                    read_before.add(pod)
-                    readers[pod] = asyncio.create_task(_into(api, ask, pod, queue, since_start))
-            await asyncio.sleep(LOOK_AGAIN_S)
-    finally:
-        for task in readers.values():
-            task.cancel()
-        await asyncio.gather(*readers.values(), return_exceptions=True)
+class _Keeper:
+    """Keeps a reader on every pod, and knows the time of the last line of each."""
 
+    def __init__(self, api: Api, ask: Ask, queue: asyncio.Queue[LogLine]) -> None:
+        self._api, self._ask, self._queue = api, ask, queue
+        self._readers: dict[str, asyncio.Task[None]] = {}
+        self._last: dict[str, str] = {}
 
-async def _into(api: Api, ask: Ask, pod: str, queue: asyncio.Queue[LogLine], since_start: bool) -> None:
-    """One pod until its container ends; read a second time, only what is new is wanted."""
-    since_s = None if since_start else max(1, int(LOOK_AGAIN_S))
-    try:
-        async for line in _pod_lines(api, ask, pod, follow=True, since_s=since_s):
-            await queue.put(line)
-    except (NoLogsError, NotFoundError, UnreachableError):
-        return  # not started yet, gone, or cut: looked at again
+    async def run(self, find_pods: FindPods) -> None:
+        """Until cancelled, or until the pods may not be listed."""
+        try:
+            while True:
+                for pod in await _names(self._ask, find_pods, none_yet=True):
+                    if pod not in self._readers or self._readers[pod].done():
+                        self._readers[pod] = asyncio.create_task(self._read(pod))
+                await asyncio.sleep(LOOK_AGAIN_S)
+        finally:
+            for task in self._readers.values():
+                task.cancel()
+            await asyncio.gather(*self._readers.values(), return_exceptions=True)
+
+    async def _read(self, pod: str) -> None:
+        """One pod until its container ends."""
+        try:
+            async for line in _pod_lines(self._api, self._ask, pod, since=self._last.get(pod, "")):
+                self._last[pod] = line.time
+                await self._queue.put(line)
+        except (NoLogsError, NotFoundError, UnreachableError):
+            return  # not started yet, gone, or cut: looked at again
 
 
 async def _names(ask: Ask, find_pods: FindPods, none_yet: bool = False) -> list[str]:
@@ -105,20 +114,33 @@ async def _names(ask: Ask, find_pods: FindPods, none_yet: bool = False) -> list[
     return found
 
 
-async def _pod_lines(
-    api: Api, ask: Ask, pod: str, *, follow: bool, since_s: int | None = None
-) -> AsyncIterator[LogLine]:
+async def _pod_lines(api: Api, ask: Ask, pod: str, *, since: str = "") -> AsyncIterator[LogLine]:
+    """The lines of one container, all or those after the time `since`."""
+    follow = ask.follow and not ask.previous
     params: dict[str, str | int | bool | None] = {
-        "container": SERVER_CONTAINER,
+        "container": ask.container,
         "follow": follow,
+        "timestamps": follow,
         "previous": ask.previous,
-        "tailLines": ask.tail_lines if since_s is None else None,
-        "sinceSeconds": since_s,
+        "tailLines": None if since else ask.tail_lines,
+        "sinceTime": since,
     }
     path = paths.core(ask.namespace, "pods", pod, "log")
     try:
         async with api.lines(path, f"pod {ask.namespace}/{pod}", params=params) as lines:
             async for text in lines:
-                yield LogLine(pod, SERVER_CONTAINER, text)
+                time, said = text.partition(" ")[::2] if follow else ("", text)
+                if not since or _later(time, since):  # sinceTime knows whole seconds only
+                    yield LogLine(pod, ask.container, said, time)
     except InvalidError as error:  # 400: waiting to start, or no earlier run
         raise NoLogsError(str(error)) from error
+
+
+def _later(time: str, since: str) -> bool:
+    """Whether one RFC 3339 instant of the kubelet's is after the other; their fractions may differ in length."""
+    return _sortable(time) > _sortable(since)
+
+
+def _sortable(time: str) -> tuple[str, str]:
+    seconds, _, fraction = time.removesuffix("Z").partition(".")
+    return seconds, fraction.ljust(9, "0")

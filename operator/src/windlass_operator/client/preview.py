@@ -21,7 +21,7 @@ from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.client import paths, watching
 from windlass_operator.client.errors import ForbiddenError, NoFactsError, NotFoundError
 from windlass_operator.client.rest import Api
-from windlass_operator.client.values import AnyService, service_of, spec_of
+from windlass_operator.client.values import AnyService, meta_of, service_of, spec_of
 from windlass_operator.cluster.claims import FIELDS, Claims
 from windlass_operator.cluster.inventory import inventory
 from windlass_operator.plan.decide import decide
@@ -78,10 +78,10 @@ async def preview(api: Api, service: LLMServiceSpec | AnyService, known: Known) 
     """Plan the spec on the live cluster's nodes; InvalidError when the spec itself is wrong."""
     spec = spec_of(service)
     if known.model is None:
-        facts = await _facts_of_service(api, spec, known.namespace, known.name or _name(service))
+        facts = await _facts_of_service(api, spec, known.namespace, known.name or meta_of(service, "name"))
     else:
         facts = facts_of(known.model)
-    return decided(spec, facts, await read_inventory(api, known.namespace, known.name or _name(service)))
+    return decided(spec, facts, await read_inventory(api, known.namespace, known.name or meta_of(service, "name")))
 
 
 def decided(spec: LLMServiceSpec, facts: ModelFacts, gpus: Inventory) -> PlanPreview:
@@ -151,11 +151,6 @@ def _finding(text: str) -> ModelFacts | None:
         return CheckpointReport.from_dict(json.loads(text)).facts
     except (ValueError, AttributeError, FactsError):
         return None
-
-
-def _name(service: object) -> str:
-    meta = service.get("metadata") if isinstance(service, Mapping) else getattr(service, "metadata", None)
-    return str((meta.get("name") if isinstance(meta, Mapping) else getattr(meta, "name", "")) or "")
 
 
 async def read_inventory(api: Api, namespace: str, name: str) -> Inventory:

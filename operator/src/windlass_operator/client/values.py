@@ -77,6 +77,7 @@ class LogLine:
     pod: str
     container: str
     text: str
+    time: str = ""  # RFC 3339; only of lines that are followed
 
 
 # A class that has a method `list` cannot write `list[…]` in what its other methods answer with.
@@ -124,6 +125,12 @@ def plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def meta_of(document: object, key: str) -> str:
+    """A word of the document's metadata, be it a model or a mapping; empty when it is not there."""
+    meta = document.get("metadata") if isinstance(document, Mapping) else getattr(document, "metadata", None)
+    return str((meta.get(key) if isinstance(meta, Mapping) else getattr(meta, key, "")) or "")
 
 
 SENT = ("name", "namespace", "labels", "annotations")

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -41,8 +42,9 @@ def _run(options: argparse.Namespace) -> int:
     except ClientError as error:
         print(f"kubectl windlass {options.command}: {error}", file=sys.stderr)
         return _code(error).code
-    except KeyboardInterrupt:
-        return cli.INTERRUPTED.code
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        sys.stdout.flush()
+        os._exit(cli.INTERRUPTED.code)  # a thread may still wait for a line that is never typed
     except BrokenPipeError:  # the reader, `head` for example, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return cli.OK.code
@@ -52,6 +54,9 @@ def _run(options: argparse.Namespace) -> int:
 async def _in_session(command: object, options: argparse.Namespace) -> int:
     from windlass_operator.kubectl.session import Session
 
+    task = asyncio.current_task()
+    if task is not None:  # ended from outside, a port-forward must not be left behind
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with Session(options) as session:
         return int(await command(session))  # type: ignore[operator]  # each command module has `run(session)`
 

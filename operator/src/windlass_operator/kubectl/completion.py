@@ -159,7 +159,7 @@ compdef _kubectl_windlass kubectl-windlass
 """
 FISH = r"""function __kubectl_windlass
   set -l words (commandline -opc) (commandline -ct)
-  kubectl-windlass __complete $words[2..] 2>/dev/null | string match -v -r '^:\d+$'
+  kubectl-windlass __complete $words[2..-1] 2>/dev/null | string match -v -r '^:\d+$'
 end
 complete -c kubectl-windlass -a '(__kubectl_windlass)'
 """

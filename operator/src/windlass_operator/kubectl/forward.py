@@ -29,7 +29,7 @@ async def port_forward(name: str, flags: list[str], program: str = "kubectl") ->
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C stops the answer, not the connection
+            start_new_session=True,  # Ctrl-C is ours: we end it in order
         )
     except OSError as error:
         raise UnreachableError(

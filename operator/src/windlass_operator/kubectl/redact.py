@@ -26,18 +26,19 @@ DROPPED = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 SHORTEST_KNOWN = 6  # a shorter value would be found everywhere
 
 QUOTED = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s,;&"'}\])]+)"""
+# Bounded, so that a line of a megabyte is read in one go.
 CREDENTIAL = (
-    r"(?:[A-Za-z0-9_.-]*(?:passwo?r?d|passwd|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key|credential)"
-    r"[A-Za-z0-9_.-]*|(?:[A-Za-z0-9_.-]*[-_.])?token|pwd|authorization|[A-Za-z0-9_]+_KEYS?)"
+    r"(?:[A-Za-z0-9_.-]{0,64}(?:passwo?r?d|passwd|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key"
+    r"|credential)[A-Za-z0-9_.-]{0,64}|(?:[A-Za-z0-9_.-]{0,64}[-_.])?token|pwd|authorization|[A-Za-z0-9_]{1,64}_KEYS?)"
 )
 # Each pattern keeps its group 1, which says what stood there.
 PATTERNS = (
     re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     re.compile(r"(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{4,}"),
-    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://)[^/\s@\"']+@"),
+    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,20}://)[^/\s@\"']+@"),
     re.compile(rf"(?i)(\b{CREDENTIAL}[\"']?\s*[:=]\s*){QUOTED}"),
     re.compile(rf"(?i)(--{CREDENTIAL}\s+){QUOTED}"),
-    re.compile(r"()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),
+    re.compile(r"()\beyJ[A-Za-z0-9_-]{8,2048}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),
     re.compile(r"()\b(?:sk|hf|pk|ghp|gho|glpat|ms|xox[abp])[-_][A-Za-z0-9_-]{8,}"),
     re.compile(r"()\b(?:AKIA|AKID|LTAI)[A-Za-z0-9]{12,}"),
 )
@@ -84,9 +85,15 @@ def secrets_in(value: object) -> set[str]:
         found = {value[key] for key in value if _hides(value, key) and value[key]}
         return found.union(*(secrets_in(inner) for inner in value.values()))
     if isinstance(value, list):
-        flags = {after for flag, after in _pairs(value) if FLAG.match(flag)}
+        flags = {after for flag, after in _pairs(value) if FLAG.match(flag)} | _assigned(value)
         return flags.union(*(secrets_in(inner) for inner in value))
     return set()
+
+
+def _assigned(words: list[Any]) -> set[str]:
+    """The values of words like --api-key=…"""
+    halves = [word.partition("=") for word in words if isinstance(word, str)]
+    return {value for flag, _, value in halves if value and FLAG.match(flag)}
 
 
 def _pairs(words: list[Any]) -> list[tuple[str, str]]:

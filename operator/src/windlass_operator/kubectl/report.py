@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from windlass_operator import __version__
-from windlass_operator.client import paths, watching
+from windlass_operator.client import logs, paths, watching
 from windlass_operator.client.errors import ClientError, InvalidError
 from windlass_operator.client.values import service_of
 from windlass_operator.kubectl import service_tree
@@ -99,8 +99,9 @@ async def collect(session: Session, name: str) -> Bundle:
     bundle.documents["events"] = [asdict(one) for one in events]
     tree = service_tree.tree(service_of(raw), pods, events, session.now(), Paint())
     bundle.texts["status.txt"] = Paint().tree(tree) + "\n"
-    for pod in pods:
-        await _logs(session, bundle, pod.name)
+    for pod in bundle.documents.get("pods", ()):  # those of the inspect Job too
+        for container in dig(pod, "spec", "containers") or ():
+            await _logs(session, bundle, name_of(pod), str(container.get("name")))
     return bundle
 
 
@@ -112,7 +113,7 @@ async def _rows(session: Session, bundle: Bundle, name: str, what: watching.Coll
     try:
         found = await watching.listing(session.client.api, what)
     except ClientError as error:
-        bundle.missing.append(f"{name}: {error}")
+        bundle.missing.append(str(error))
         return
     if found.rows:
         bundle.documents[name] = found.rows
@@ -158,11 +159,15 @@ async def _nodes(session: Session, bundle: Bundle) -> None:
     ]
 
 
-async def _logs(session: Session, bundle: Bundle, pod: str) -> None:
-    """The end of the pod's log, and of the run before the last restart."""
+async def _logs(session: Session, bundle: Bundle, pod: str, container: str) -> None:
+    """The end of a container's log, and of the run before its last restart."""
+    options = session.options
     for previous in (False, True):
-        file = f"{pod}{'.previous' if previous else ''}.log"
-        lines = session.client.logs(session.options.name, pod=pod, previous=previous, tail_lines=session.options.tail)
+        file = f"{pod}.{container}{'.previous' if previous else ''}.log"
+        ask = logs.Ask(
+            session.namespace, options.name, pod, previous=previous, tail_lines=options.tail, container=container
+        )
+        lines = logs.read(session.client.api, ask, session.client.pods)
         try:
             bundle.texts[file] = "\n".join([line.text async for line in lines]) + "\n"
         except ClientError as error:
@@ -182,6 +187,7 @@ def write(file: Path, files: Mapping[str, str], now: datetime) -> None:
             archive.addfile(row, io.BytesIO(data))
     try:
         file.touch(mode=0o600)
+        file.chmod(0o600)  # one of that name may have been there
         file.write_bytes(buffer.getvalue())
     except OSError as error:
         raise InvalidError(f"{file} cannot be written: {error.strerror}") from error

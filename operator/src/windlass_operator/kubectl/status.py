@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from windlass_operator.client.client import ALL_NAMESPACES
-from windlass_operator.client.errors import NotFoundError
+from windlass_operator.client.errors import ForbiddenError, NotFoundError
 from windlass_operator.client.values import LLMService, WatchEvent, service_of
 from windlass_operator.kubectl import service_tree
 from windlass_operator.kubectl.parser import OK
 from windlass_operator.kubectl.session import Session
 
+T = TypeVar("T")
 CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -31,13 +33,23 @@ async def run(session: Session) -> int:
 
 async def _show_one(session: Session, name: str) -> None:
     raw = await session.client.raw(name)
-    pods, events = await session.client.pods(name), await session.client.events(name)
+    pods = await _if_allowed(session, session.client.pods(name), "pods")
+    events = await _if_allowed(session, session.client.events(name, with_pods=bool(pods)), "events")
     if session.is_text:
         branch = service_tree.tree(service_of(raw), pods, events, session.now(), session.paint)
         session.say(session.paint.tree(branch))
     else:
         raw.get("metadata", {}).pop("managedFields", None)
         session.emit({**raw, "pods": [asdict(one) for one in pods], "events": [asdict(one) for one in events]})
+
+
+async def _if_allowed(session: Session, rows: Awaitable[list[T]], what: str) -> list[T]:
+    """The rows; none where the user may not look, which is said: the service itself is still worth showing."""
+    try:
+        return await rows
+    except ForbiddenError as error:
+        session.note(f"{what} are left out: {error}")
+        return []
 
 
 async def _watch_one(session: Session, name: str) -> None:
