@@ -53,7 +53,7 @@ test: check test-fast test-apiserver test-e2e ## everything; sets up what it nee
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q tests/apiserver -m 'not kind'
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q tests/apiserver tests/faults -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster
 	@$(ENGINE_TESTS) -m 'not long' tests/engine
 test-long: sync ## what the gate leaves out of the tests in the serving image
@@ -69,9 +69,15 @@ test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
 	@WINDLASS_FUZZ_S=20 $(ENGINE_TESTS) -m 'not long' tests/engine tests/kind
 
 ##@ Break
-.PHONY: crash-license fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead
+.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
+faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/python tests/faults/run.py
+fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real API server
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_HOSTILE_SPECS=2000 $(BIN)/pytest -q -s tests/faults/test_hostile_specs.py
 crash-license: sync ## kill the license server 100 times, cut its power 100 times, hold it to what it acknowledged
 	@$(BIN)/python license_server/crash/run.py
+crash-download: sync ## kill the download 100 times, let several own it at once, look for half models
+	@$(BIN)/python operator/download_faults/run.py
 fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and invented requests for every path
 	@$(BIN)/uv run --quiet --no-project --with atheris==3.0.0 python license_server/fuzz/parsers.py -max_total_time=600
 	@WINDLASS_FUZZ_EXAMPLES=1000 $(BIN)/pytest -q --timeout 2400 license_server/tests/test_openapi.py
@@ -81,9 +87,15 @@ sanitize-lookahead: sync ## the lookahead core under address and undefined-behav
 	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz 150 1
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
 	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz $(or $(ROUNDS),5000) $(or $(SEED),1)
+soak: sync ## ten minutes at rest: the operator must write nothing, and take back every edit; REST=600
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/soak.py --seconds $(or $(REST),600)
+deletes: sync ## service, operator and namespace deleted in 50 random orders; nothing may be left
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/deletes.py $(or $(ROUNDS),50)
+kill-groups: sync ## kill members of a group on the cluster, again and again: KILLS=20 SEED=1
+	@$(BIN)/python tests/kind/run_group_kills.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
 
 ##@ Measure
-.PHONY: bench-cli bench-preread bench-demo bench-license bench-replay bench-lookahead load-clients
+.PHONY: bench-cli bench-preread bench-demo bench-license bench-replay bench-lookahead load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-preread: sync ## reading weights ahead, against one plain reader
@@ -96,5 +108,7 @@ bench-replay: sync ## the replay table; ENGINE=python with vLLM and arctic-infer
 	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/replay.py $(if $(TRACES),--traces $(TRACES))
 bench-lookahead: sync ## microseconds and memory of the native core at five million entries
 	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
+scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok plays the kubelets
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
 load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
 	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/run_load.py

@@ -19,15 +19,19 @@ from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.facts import first_answer
 from windlass_operator.cluster.kinds import Jobs, LLMServices
 from windlass_operator.cluster.read import Download as Where
-from windlass_operator.manifests.download_job import DOWNLOAD_LABEL, download_digest, download_job, download_name
+from windlass_operator.manifests.download_job import (
+    DOWNLOAD_LABEL,
+    download_digest,
+    download_job,
+    download_name,
+    download_owners,
+)
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status import download as downloads
-from windlass_operator.status.children import Children, Object, dig, name_of, seconds_between
+from windlass_operator.status.children import Children, Object, dig, name_of
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.download import FINISHED_ANNOTATION, RESULT_ANNOTATION, Download, State
-
-FAILED_AGAIN_S = 300.0  # a name may have been corrected on the hub's side, a token renewed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,33 +54,36 @@ def where(service: LLMService) -> Where | None:
     return Where(download_name(service), {DOWNLOAD_LABEL: download_digest(service)})
 
 
-async def fill(
-    cluster: Cluster,
-    http: httpx2.AsyncClient,
-    settings: Settings,
-    look: tuple[LLMService, Children, str],
-) -> Filling:
-    """Keep the Job that the download needs; `look` is the service, its children, and the time (RFC 3339)."""
-    service, children, now = look
-    if service.spec.model.download is None:
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One look at a service that may ask for a download; times are RFC 3339, empty where it never failed."""
+
+    service: LLMService
+    children: Children
+    failing_since: str
+    now: str
+
+
+async def fill(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings, ask: Ask) -> Filling:
+    """Keep the Job that the download needs, and say how far it is."""
+    if ask.service.spec.model.download is None:
         return NOT_ASKED
-    job, state = children.download_job, downloads.read(children.download_job, children.download_pods, children.events)
-    meta = service.metadata
+    children, job = ask.children, ask.children.download_job
+    if job is None:
+        sharers = await _sharers(cluster, ask.service)
+        environment = dict(settings.download_env)
+        await cluster.apply(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
     if job is None or dig(job, "metadata", "deletionTimestamp"):
-        if job is None:
-            sharers = await _sharers(cluster, service)
-            await cluster.apply(download_job(sharers, settings.operator_image, settings.image_pull_policy))
         return _told(downloads.WAITING, None)
-    if state.state is State.FAILED:
-        wait_s = FAILED_AGAIN_S - seconds_between(state.finished_at or now, now)
-        if wait_s <= 0:
-            await cluster.delete(Jobs, meta.namespace, name_of(job))
-            return _told(downloads.WAITING, None)
-        await _keep(cluster, service, job, state)
-        return _told(state, None, wait_s)
-    await _keep(cluster, service, job, state)
-    counts = downloads.progress(await first_answer(http, children.download_pods))
-    return _told(state, counts)
+    state = downloads.read(job, children.download_pods, children.events)
+    wait_s = downloads.retry_in_s(state, ask.failing_since, ask.now) if state.state is State.FAILED else None
+    if wait_s == 0:
+        await cluster.delete(Jobs, ask.service.metadata.namespace, name_of(job))
+        return _told(downloads.WAITING, None)
+    await _keep(cluster, ask.service, job, state)
+    running = state.state is State.RUNNING
+    counts = downloads.progress(await first_answer(http, children.download_pods)) if running else None
+    return _told(state, counts, wait_s)
 
 
 async def _sharers(cluster: Cluster, service: LLMService) -> Sequence[LLMService]:
@@ -102,7 +109,7 @@ async def _keep(cluster: Cluster, service: LLMService, job: Object, state: Downl
     if ours and said.items() <= annotations.items():
         return
     sharers = await _sharers(cluster, service)
-    wanted = download_job(sharers, "", "")["metadata"]["ownerReferences"]
+    wanted = download_owners(sharers)
     meta: Manifest = {
         "name": name_of(job),
         "namespace": service.metadata.namespace,

@@ -24,7 +24,7 @@ from windlass_operator.cluster.inventory import read_inventory
 from windlass_operator.cluster.kinds import APPLIED, Jobs, LLMServices, Pods
 from windlass_operator.cluster.read import read_children
 from windlass_operator.errors import NotServedError, UserError
-from windlass_operator.filling import Filling
+from windlass_operator.filling import Ask, Filling
 from windlass_operator.intent import (
     facts_of,
     model_sentence,
@@ -129,7 +129,8 @@ class Reconciler:
             return REJECTED_AGAIN_S
 
     async def _bring_about(self, key: Key, look: Look) -> float | None:
-        filled = await filling.fill(self._cluster, self._http, self._settings, (look.service, look.children, look.now))
+        ask = Ask(look.service, look.children, _failing_since(look.subject), look.now)
+        filled = await filling.fill(self._cluster, self._http, self._settings, ask)
         job = inspect_job(look.service, self._settings.operator_image, self._settings.image_pull_policy)
         live_job = next((one for one in look.children.jobs if name_of(one) == job["metadata"]["name"]), None)
         found = inspections.read(live_job, look.children.inspect_pods, look.children.events)
@@ -252,19 +253,20 @@ class Reconciler:
 
 
 def notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Note]:
-    """The Events that a change of status is worth: a new plan, a new word of Ready, new words of a warning."""
+    """The Events that a change of status is worth: a new plan, a new word of Ready, trouble beside it, a warning."""
     told: list[Note] = []
-    for type_ in (c.PLANNED, c.READY):
+    for type_ in (c.PLANNED, c.READY, c.DEGRADED):
         old = c.find(before.get("conditions") or (), type_) or {}
         new = c.find(after["conditions"], type_) or {}
-        if type_ == c.PLANNED and new.get("status") != c.TRUE:
-            continue  # why there is no plan is Ready's word too
+        if type_ != c.READY and new.get("status") != c.TRUE:
+            continue  # why there is no plan is Ready's word too, and no trouble is no news
         warns = new and reasons.row(new["reason"]).severity == reasons.WARNING
         if new.get("reason") != old.get("reason") or (
             new.get("message") != old.get("message") and (warns or type_ == c.PLANNED)
         ):
             told.append(Note(str(new["reason"]), str(new["message"])))
-    return told + [note for note in _license_notes(before, after) if note not in told]
+    words = {note.reason for note in told}
+    return told + [note for note in _license_notes(before, after) if note.reason not in words]
 
 
 def _license_notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Note]:

@@ -25,6 +25,7 @@ class Settings:
     image_pull_policy: str = "IfNotPresent"  # of the Jobs
     node_paths: tuple[str, ...] = ()  # directories of the nodes under which models may lie; none: no node paths
     license_addresses: tuple[str, ...] = ()
+    download_env: tuple[tuple[str, str], ...] = ()  # of download Jobs: the cluster's way out
     watch_namespace: str | None = None  # None: all namespaces
     metrics_port: int = 9090  # 0: no metrics
     health_port: int = 8080  # 0: no /healthz and /readyz
@@ -53,6 +54,8 @@ VARIABLES = (
         "WINDLASS_NODE_PATHS",
         "directories of the nodes under which hostPath and gooseFSx may point, comma-separated; empty: nowhere",
     ),
+    Variable("WINDLASS_HTTPS_PROXY", "proxy by which download Jobs reach the hubs; empty: none"),
+    Variable("WINDLASS_NO_PROXY", "hosts that download Jobs reach without it, comma-separated"),
     Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
     Variable("WINDLASS_WATCH_NAMESPACE", "the one namespace to watch; empty: all"),
     Variable("WINDLASS_METRICS_PORT", "port of /metrics; 0 switches it off", "9090"),
@@ -75,6 +78,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         operator_image=values["WINDLASS_OPERATOR_IMAGE"],
         deepspeed_image=_repository("WINDLASS_DEEPSPEED_IMAGE", values),
         node_paths=_directories("WINDLASS_NODE_PATHS", values),
+        download_env=_proxy(values),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
         watch_namespace=values["WINDLASS_WATCH_NAMESPACE"] or None,
@@ -98,6 +102,14 @@ def _directories(name: str, values: Mapping[str, str]) -> tuple[str, ...]:
         if not path.startswith("/") or ".." in path.split("/"):
             raise SettingsError(f'{name} holds "{path}": write directories as absolute paths without ".."')
     return paths
+
+
+def _proxy(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    text = values["WINDLASS_HTTPS_PROXY"]
+    if text and not text.startswith(("http://", "https://")):
+        raise SettingsError(f'WINDLASS_HTTPS_PROXY is "{text}": begin it with http:// or https://')
+    rows = (("HTTPS_PROXY", text), ("HTTP_PROXY", text), ("NO_PROXY", values["WINDLASS_NO_PROXY"]))
+    return tuple((name, value) for name, value in rows if value)
 
 
 def _one_of(name: str, values: Mapping[str, str], allowed: tuple[str, ...]) -> str:

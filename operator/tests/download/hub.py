@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -87,14 +88,22 @@ class _Server(ThreadingHTTPServer):
         """Clients are killed here all the time."""
 
 
-def commit_of(files: Files) -> str:
-    """A commit's name, made of its content."""
-    return hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()  # noqa: S324
+@cache
+def sha256_of(data: bytes) -> str:
+    """The digest of a file, computed once: hubs know theirs."""
+    return hashlib.sha256(data).hexdigest()
 
 
+@cache
 def git_id(data: bytes) -> str:
     """The id of a git blob."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()  # noqa: S324
+
+
+def commit_of(files: Files) -> str:
+    """A commit's name, made of its content."""
+    rows = sorted((path, sha256_of(data)) for path, data in files.items())
+    return hashlib.sha1(json.dumps(rows).encode()).hexdigest()  # noqa: S324
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -162,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         rows: list[dict] = [{"type": "directory", "oid": "0" * 40, "size": 0, "path": "sub"}, *hub.extra_rows]
         for path, data in sorted(files.items()):
             row = {"type": "file", "oid": git_id(data), "size": len(data), "path": path}
-            lfs = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
+            lfs = {"oid": sha256_of(data), "size": len(data), "pointerSize": 134}
             rows.append({**row, "lfs": lfs} if len(data) >= LFS_FROM else row)
         start = int(query.get("cursor", 0))
         # The address of the hub itself, as behind a mirror.
@@ -189,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "Name": path.rsplit("/", 1)[-1],
                 "Type": "blob",
                 "Size": len(data),
-                "Sha256": hashlib.sha256(data).hexdigest(),
+                "Sha256": sha256_of(data),
                 "IsLFS": len(data) >= LFS_FROM,
                 "Revision": commit,
             }
@@ -212,13 +221,13 @@ class _Handler(BaseHTTPRequestHandler):
         if len(data) < LFS_FROM or not hub.redirects:
             self._send(hub, data, fault)
             return
-        digest = hashlib.sha256(data).hexdigest()
+        digest = sha256_of(data)
         headers = {"X-Linked-Size": str(len(data)), "X-Linked-ETag": f'"{digest}"'}
         self._answer(302, b"", {**headers, "Location": f"{hub.cdn}/blobs/{digest}?signature=1"})
 
     def _blob(self, hub: Hub, digest: str, fault: Fault | None) -> None:
         all_ = (data for revisions in hub.models.values() for files in revisions.values() for data in files.values())
-        self._send(hub, next(data for data in all_ if hashlib.sha256(data).hexdigest() == digest), fault)
+        self._send(hub, next(data for data in all_ if sha256_of(data) == digest), fault)
 
     def _send(self, hub: Hub, data: bytes, fault: Fault | None) -> None:
         start, end, wanted = 0, len(data), self.headers.get("Range", "")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
+from windlass_operator.status import download as status
 
 from .conftest import NAME, a_model, content
 from .hub import commit_of
@@ -24,6 +26,18 @@ def test_a_model_is_fetched_whole(bench, hub, capsys):
     assert (marker["hub"], marker["name"], marker["commit"]) == (hub, NAME, commit_of(files))
     assert report["download"]["bytesFetched"] == sum(map(len, files.values()))
     assert capsys.readouterr().out.splitlines()[-1].startswith("download: complete: ")
+
+
+def test_the_operator_understands_the_last_message(bench):
+    """The contract between the Job and `status/download.py`, good and bad."""
+    files = bench.hub.models[NAME]["main"]
+    bench.run()
+    done = status.parse((bench.folder / "log").read_text(), "")
+    assert (done.state, done.reason) == (status.State.DONE, "Downloaded")
+    assert done.message == f"{NAME} at {commit_of(files)[:12]}: {len(files)} files, 0.00 GiB"
+    bench.run("--name", "qwen/Nothing", path="other")
+    failed = status.parse((bench.folder / "log").read_text(), "")
+    assert (failed.state, failed.reason) == (status.State.FAILED, "DownloadNotFound")
 
 
 @pytest.mark.parametrize("hub", HUBS)
@@ -65,6 +79,16 @@ def test_the_root_of_a_volume_can_be_a_target(bench):
     (bench.volume / "lost+found").mkdir()
     code, _ = bench.run(path="")
     assert (code, content(bench.volume)) == (0, bench.hub.models[NAME]["main"])
+
+
+def test_a_directory_whose_parent_may_not_be_written_is_filled_in_place(bench, monkeypatch):
+    """As on a node, where an administrator gave the one directory to user 10001."""
+    bench.target.mkdir(parents=True)
+    monkeypatch.setattr(os, "access", lambda path, _: path != bench.target.parent)
+    before = bench.target.parent.stat().st_mtime_ns
+    code, _ = bench.run()
+    assert (code, content(bench.target)) == (0, bench.hub.models[NAME]["main"])
+    assert bench.target.parent.stat().st_mtime_ns == before
 
 
 def test_a_copy_that_is_there_is_adopted(bench):

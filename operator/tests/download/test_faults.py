@@ -10,6 +10,7 @@ import time
 import urllib.request
 
 import pytest
+from windlass_operator.status.download import progress
 
 from .conftest import NAME, content
 from .hub import Fault
@@ -131,10 +132,16 @@ def test_an_address_that_expired_is_asked_for_again(bench):
 
 
 @pytest.mark.parametrize("hub", HUBS)
-def test_a_hub_in_trouble_for_good_ends_with_1(bench, hub):
+def test_a_hub_in_trouble_for_good_ends_with_1(bench, hub, monkeypatch, capsys):
+    """And says so in the log while it tries."""
+    from windlass_operator.download import command
+
+    monkeypatch.setattr(command, "LINE_S", 0.5)
     bench.hub.fault = lambda _: Fault(503)
     report = fails(bench, "--give-up-s", "1", code=1, hub=hub)
     assert (report["reason"], "503" in report["message"]) == ("HubUnreachable", True)
+    said = f"download: the hub is asked for its files ({bench.hub.url} answers 503)"
+    assert said in capsys.readouterr().out.splitlines()
 
 
 def test_nobody_there_ends_with_1(bench):
@@ -269,6 +276,7 @@ def test_the_facts_and_the_lines_tell_how_far_it_is(bench, monkeypatch, capsys):
     asking.join(10)
     facts = told[-1]
     assert (facts["version"], facts["phase"]) == (1, "download")
+    assert progress(facts)["bytesDone"] == facts["download"]["bytesDone"]
     total = sum(map(len, bench.hub.models[NAME]["main"].values()))
     assert 0 < facts["download"]["bytesDone"] <= facts["download"]["bytesTotal"] == total
     assert all(isinstance(facts["download"][key], int) for key in ("bytesPerSecond", "filesDone", "filesTotal"))

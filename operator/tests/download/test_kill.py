@@ -15,7 +15,7 @@ from .processes import Reader, Zygote
 
 PART = 16 << 10
 FAST = ["--part-kib", "16", "--connections", "2", "--stale-s", "0.2", "--stall-s", "5"]
-KILLS = {"models/tiny": 12, "": 8}  # twenty; `make crash-download` has more
+KILLS = {"models/tiny": 8, "": 6}  # and as many while one revision replaces another; `make crash-download` has more
 
 
 @pytest.fixture(scope="module")
@@ -112,10 +112,10 @@ def test_two_that_both_own_publish_one_whole_model(bench, zygote, path, damage):
 
     bench.hub.fault, bench.hub.redirects, bench.hub.pause_s = fault, False, 0.001
     with Reader(target, files) as reader:
-        pids = [zygote.start(bench.words(*FAST, path=path), lying=True) for _ in range(3)]
+        pids = [zygote.start(bench.words(*FAST, path=path), lying=True) for _ in range(2)]
         codes = [zygote.wait(pid) for pid in pids]
         time.sleep(0.05)
-    assert codes == [0, 0, 0]
+    assert codes == [0, 0]
     assert content(target) == files
     assert (reader.wrong, reader.models > 0) == ([], True)
 

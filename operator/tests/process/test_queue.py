@@ -7,7 +7,7 @@ import time
 
 import pytest
 from windlass_operator import metrics
-from windlass_operator.errors import Retry
+from windlass_operator.errors import Retry, Unavailable
 from windlass_operator.queue import Limits, Schedule, WorkQueue
 
 LIMITS = Limits(interval_s=1.0, backoff_first_s=2.0, backoff_max_s=60.0)
@@ -194,6 +194,7 @@ async def test_an_event_is_measured_until_its_run_has_succeeded(run):
 
     count, total = _measured()
     run(queue, work)
+    await asyncio.sleep(0)
     queue.event("event")
     queue.event("event")
     queue.add("wish")
@@ -201,6 +202,25 @@ async def test_an_event_is_measured_until_its_run_has_succeeded(run):
     await asyncio.sleep(0.01)
     assert _measured()[0] == count + 1
     assert _measured()[1] - total > 0.04
+
+
+async def test_an_api_server_that_is_down_is_a_line_and_a_longer_wait_each_time(run, caplog):
+    """No traceback for each of ten thousand services, and no stampede when it is back."""
+    queue, seen, done = WorkQueue(Limits(0.0, 0.01, 1.0)), [], asyncio.Event()
+
+    async def work(_key):
+        seen.append(1)
+        if len(seen) == 3:
+            done.set()
+            return
+        raise Unavailable("the API server does not answer: TimeoutError")
+
+    run(queue, work)
+    queue.add("a")
+    await asyncio.wait_for(done.wait(), 5)
+    lines = [record for record in caplog.records if "does not answer" in record.getMessage()]
+    assert len(lines) == 2
+    assert all(record.exc_info is None for record in lines)
 
 
 async def test_the_oldest_key_is_as_old_as_it_is_due():
@@ -211,7 +231,7 @@ async def test_the_oldest_key_is_as_old_as_it_is_due():
     queue.add("later", after_s=50)
     now = 130.0
     assert queue.oldest_s() == 0.0
-    queue._working = True
+    queue._working = 1
     assert queue.oldest_s() == 30.0
 
 
@@ -245,3 +265,13 @@ def test_ten_thousand_keys_are_no_burden():
     taken = [schedule.take(9.0) for _ in range(10_000)]
     assert len(set(taken)) == 10_000
     assert time.process_time() - begun < 1.0
+
+
+def test_starts_are_not_kept_for_ever():
+    """Ten thousand services that came and went leave next to nothing."""
+    schedule = Schedule(LIMITS)
+    for number in range(10_000):
+        schedule.add(number, float(number))
+        schedule.take(float(number))
+        schedule.succeed(number, float(number), None)
+    assert len(schedule._started) <= 1001

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from windlass_operator.status import download, reasons
-from windlass_operator.status.download import State, finished, line, parse, progress, read
+from windlass_operator.status.download import State, finished, line, parse, progress, read, retry_in_s
 
 DONE = {"name": "qwen/Qwen2", "commit": "a" * 40, "files": 11, "bytesTotal": 15 << 30, "bytesFetched": 5}
 GOOD = json.dumps({"ok": True, "download": DONE})
@@ -65,6 +65,12 @@ def test_a_trouble_that_may_pass_is_told_while_the_job_tries_again():
     assert "no answer from the hub" in found.message
 
 
+def test_a_pod_that_was_killed_is_told_by_its_cause():
+    killed = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:01:00Z"}
+    found = read(JOB, [a_pod(terminated=killed)], [])
+    assert (found.state, "OOMKilled" in found.message) == (State.RUNNING, True)
+
+
 def test_after_its_last_try_it_has_failed():
     found = read(GIVEN_UP, [a_pod(AGAIN, code=1)], [])
     assert (found.state, found.reason) == (State.FAILED, "HubUnreachable")
@@ -97,6 +103,21 @@ def test_a_message_that_is_not_ours_is_a_failed_download(text):
     found = parse(text, "")
     assert (found.state, found.reason) == (State.FAILED, "DownloadFailed")
     assert found.message
+
+
+@pytest.mark.parametrize(
+    ("failing_since", "now", "left"),
+    [
+        ("", "2026-01-01T01:00:00Z", 60),
+        ("2026-01-01T01:00:00Z", "2026-01-01T01:00:20Z", 40),
+        ("2026-01-01T00:55:00Z", "2026-01-01T01:00:00Z", 300),
+        ("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", 1800),
+        ("2026-01-01T00:00:00Z", "2026-01-01T02:00:00Z", 0),
+    ],
+    ids=["first", "waiting", "growing", "at most half an hour", "due"],
+)
+def test_the_wait_grows_with_the_time_of_failing(failing_since, now, left):
+    assert retry_in_s(parse(BAD, "2026-01-01T01:00:00Z"), failing_since, now) == left
 
 
 def test_facts_become_integers():

@@ -231,7 +231,9 @@ def test_a_server_that_stopped_answering_is_told():
 def test_a_probe_s_kill_is_no_crash():
     pod = ended(137, restarts=1)
     killing = {"involvedObject": {"uid": "uid-qwen-0"}, "reason": "Unhealthy", "message": "Liveness probe failed: EOF"}
+    told = {**killing, "reason": "Killing", "message": "Container server failed liveness probe, will be restarted"}
     assert diagnose([pod], [killing]).reason == "ProbeFailed"
+    assert "EOF" in diagnose([pod], [killing, told]).message
     assert diagnose([ended(1, "boom", restarts=1)], [killing]).reason == "EngineFailed"
 
 

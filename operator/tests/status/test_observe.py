@@ -6,6 +6,7 @@ import pytest
 from windlass_operator.status import conditions as c
 from windlass_operator.status.children import Children
 from windlass_operator.status.facts import PodFacts, parse
+from windlass_operator.status.hold import Hold
 from windlass_operator.status.inspection import WAITING, Inspection, State
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
 from windlass_operator.status.pace import again_in_s
@@ -192,3 +193,61 @@ def test_a_serving_pod_that_lost_its_license_is_told_and_stays_ready():
     status = observe(a_subject(license_required=True), serving(1, facts=(lost,)), NOW)
     assert words(status)["Ready"] == ("True", "Running")
     assert words(status)["Licensed"] == ("False", "LicenseServerUnreachable")
+
+
+def test_a_suspended_service_says_so_and_is_no_failure():
+    subject = Subject("qwen", "team-a", 1, 2, False, suspended=True)
+    status = observe(subject, serving(0), NOW)
+    assert words(status)["Ready"] == ("False", "Suspended")
+    assert words(status)["Progressing"] == ("False", "Settled")
+    assert words(status)["Degraded"] == ("False", "Settled")
+    assert status["ready"] == "0/0"
+
+
+def test_a_way_in_that_is_shut_degrades_and_does_not_unready():
+    """/v1/models answers inside the cluster; the message and Degraded say what does not."""
+    subject = Subject("qwen", "team-a", 1, 1, False, expose={"ingress": {"host": "llm.example.com"}})
+    status = observe(subject, serving(1), NOW)
+    assert words(status)["Ready"] == ("True", "Running")
+    assert words(status)["RouteReady"] == ("False", "RoutePending")
+    assert words(status)["Degraded"] == ("True", "RoutePending")
+    assert "inside the cluster only" in c.find(status["conditions"], "Ready")["message"]
+
+
+def test_a_crash_beside_a_replica_that_answers_degrades():
+    ended = {"exitCode": 1, "message": "CUDA out of memory", "reason": "Error"}
+    pods = (a_pod({"running": {}}, ready=True), a_pod({"terminated": ended}))
+    children = Children(deployment=a_deployment(1, replicas=2), service={}, pods=pods)
+    status = observe(a_subject(replicas=2), Seen(children=children, inspection=FOUND, planned=PLANNED), NOW)
+    assert words(status)["Ready"] == ("True", "PartlyReady")
+    assert words(status)["Degraded"] == ("True", "GpuOutOfMemory")
+    assert "1 of 2 replicas answer" in c.find(status["conditions"], "Degraded")["message"]
+
+
+def test_what_the_engine_measured_stays_while_its_plan_and_pod_do():
+    told = parse("qwen-0", {"version": 1, "engine": {"weightsGiB": 14.25, "kvGiB": 21.5, "kvTokens": 402480}})
+    first = observe(a_subject(), serving(1, facts=(told,)), THEN)
+    measured = {"weightsGiB": "14.25", "kvGiB": "21.50", "kvTokens": 402480, "pod": "qwen-0"}
+    assert first["plan"]["measured"] == measured
+    assert observe(a_subject(previous=first), serving(1), NOW)["plan"]["measured"] == measured
+    other = {**first, "plan": {"gpus": 2, "measured": measured}}
+    assert "measured" not in observe(a_subject(previous=other), serving(1), NOW)["plan"]
+
+
+def test_a_held_service_tells_why_and_how_to_go_on():
+    hold = Hold(
+        "BadFlag", "stopped after 2 restarts: unknown flag --x; change the spec", THEN, "d", 2, "server", 2, "x"
+    )
+    children = Children(deployment=a_deployment(0, replicas=0), service={})
+    seen = Seen(children=children, inspection=FOUND, planned=PLANNED, held=hold)
+    status = observe(a_subject(), seen, NOW)
+    assert words(status)["Ready"] == words(status)["Progressing"] == ("False", "BadFlag")
+    assert c.find(status["conditions"], "Ready")["message"].startswith("stopped after 2 restarts: ")
+    assert (status["failure"]["count"], status["failure"]["exitCode"]) == (2, 2)
+
+
+def test_a_running_download_is_progress_and_a_failed_one_is_in_the_way():
+    busy = Seen(downloading=c.yes("Inspecting", "3 of 14 GiB"))
+    assert words(observe(a_subject(), busy, NOW))["Progressing"] == ("True", "Inspecting")
+    failed = Seen(downloading=c.no("DiskFull", "no space on pvc/models"))
+    assert words(observe(a_subject(), failed, NOW))["Ready"] == ("False", "DiskFull")

@@ -19,6 +19,7 @@ from typing import Any
 
 from windlass_operator.download.hubs import HUBS, wanted_from
 from windlass_operator.download.progress import Progress
+from windlass_operator.download.wanted import printable
 from windlass_operator.errors import Retry, UserError
 
 TOKEN = "WINDLASS_HUB_TOKEN"  # noqa: S105 - a variable's name
@@ -92,7 +93,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
     stop, progress = threading.Event(), Progress(time.monotonic)
     with _signals(stop), _told(progress, options.facts_port):
         code, report = _outcome(lambda: Download(order, progress, stop).run(), progress)
-    print(f"download: {_words(report)}", flush=True)
+    print(f"download: {printable(_words(report), MESSAGE_BYTES_MAX)}", flush=True)
     return _leave(report, options.termination_log or Path(env.get("WINDLASS_TERMINATION_LOG") or TERMINATION_LOG), code)
 
 

@@ -142,6 +142,7 @@ class Download:
                 if time.monotonic() > until:
                     raise
                 tries += 1
+                self._progress.note(str(trouble))
                 if halt.wait(trouble.after_s or min(30.0, LIST_BACK_OFF_S * tries)):
                     raise Stopped from None
 

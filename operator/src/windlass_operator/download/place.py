@@ -1,7 +1,7 @@
 """Where things lie on the volume: the target, the staging directory beside it, and the marker of a whole model.
 
 TARGET/.windlass-complete.json          what lies here, and from where
-TARGET's parent/.windlass-download-D/   D is made of the target's path; at a volume's root it lies inside the target
+TARGET's parent/.windlass-download-D/   D is made of the target's path; in a fixed target it lies inside
     claim-N                             who downloads (`claim`)
     tree-KEY/, tree-KEY.json            verified files of one listing, never written to again, and that listing
     work-OWNER/                         unfinished files of one process (`partfile`)
@@ -33,7 +33,7 @@ class Place:
 
     target: Path
     staging: Path
-    is_root: bool  # of the volume: it cannot be renamed
+    fixed: bool  # it cannot be renamed: a volume's root, or a directory in one that we may not write into
 
     def draft(self, owner: str) -> Path:
         """Where one process writes what is then renamed into its place."""
@@ -70,9 +70,9 @@ def place_of(root: Path, path: str) -> Place:
     target = base.joinpath(*parts).resolve()
     if ".." in parts or not target.is_relative_to(base):
         raise UserError("PathEscapes", f'the path "{path}" leads out of the volume; name the directory itself')
-    is_root = target == base
+    fixed = target == base or (target.is_dir() and not os.access(target.parent, os.W_OK))
     name = hashlib.sha256(str(target.relative_to(base)).encode()).hexdigest()[:12]
-    return Place(target, (target if is_root else target.parent) / f"{STAGING}{name}", is_root)
+    return Place(target, (target if fixed else target.parent) / f"{STAGING}{name}", fixed)
 
 
 def read_marker(target: Path) -> Marker | None:

@@ -23,7 +23,7 @@ class Progress:
         self._lock = threading.Lock()
         self._done = self._total = self._fetched = 0
         self._files_done = self._files_total = 0
-        self._file = ""
+        self._file = self._trouble = ""
         self._others: Mapping[str, Any] | None = None
         self._seen: deque[tuple[float, int]] = deque([(clock(), 0)])
 
@@ -32,6 +32,11 @@ class Progress:
         with self._lock:
             self._done = self._files_done = 0
             self._total, self._files_total, self._others = total, files, None
+
+    def note(self, trouble: str) -> None:
+        """Why there is no listing yet."""
+        with self._lock:
+            self._trouble = printable(trouble)
 
     def waiting(self, others: Mapping[str, Any]) -> None:
         """Another process downloads; what it told last."""
@@ -83,7 +88,8 @@ class Progress:
         told = self.snapshot()
         before = "another download of this target is under way: " if self._others is not None else ""
         if not isinstance(told.get("bytesTotal"), int) or not told["bytesTotal"]:
-            return f"download: {before}it begins" if before else "download: the hub is asked for its files"
+            why = f" ({self._trouble})" if self._trouble else ""
+            return f"download: {before}it begins" if before else f"download: the hub is asked for its files{why}"
         return f"download: {before}{sentence(told)}"
 
     def _speed(self) -> int:

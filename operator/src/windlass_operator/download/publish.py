@@ -63,14 +63,14 @@ def publish(place: Place, wanted: Wanted, seen: Look, owner: str) -> None:
 
 
 def _as_a_whole(place: Place, seen: Look, tree: Path, marker: Marker, owner: str) -> bool:
-    if place.is_root or seen.kept or not _is_empty(place.target):
+    if place.fixed or seen.kept or not _is_empty(place.target):
         return False
     write_whole(tree / MARKER, marker.text(), place.draft(owner))
     return _renamed(tree, place.target)
 
 
 def _by_swap(place: Place, seen: Look, tree: Path, marker: Marker, owner: str) -> bool:
-    if place.is_root or seen.old is None or not _linked(place.target, tree, seen):
+    if place.fixed or seen.old is None or not _linked(place.target, tree, seen):
         return False
     write_whole(tree / MARKER, marker.text(), place.draft(owner))
     if not _renamed(place.target, place.staging / OLD):
@@ -90,6 +90,8 @@ def _one_by_one(place: Place, seen: Look, tree: Path, marker: Marker, owner: str
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             (tree / path).rename(target / path)
     for path in seen.gone:
+        if not tree.is_dir():  # we were replaced: this may be another's file by now
+            raise NotWhole(tree.name)
         if path != GATE:
             (target / path).unlink(missing_ok=True)
     for folder in {(target / path).parent for path in paths}:

@@ -137,8 +137,9 @@ def _secured(merged: Manifest, pod: Manifest) -> Manifest:
 
 
 def _container(row: Manifest) -> Manifest:
-    """Under our security context, and with the model for reading only, wherever it is mounted."""
+    """Under our security context, with the model for reading only, and telling the end of its log when it fails."""
     mounts = [
         {**one, "readOnly": True} if one.get("name") == VOLUME_NAME else one for one in row.get("volumeMounts", ())
     ]
-    return {**row, "securityContext": container_security(), **({"volumeMounts": mounts} if mounts else {})}
+    told = {**row, "terminationMessagePolicy": row.get("terminationMessagePolicy", "FallbackToLogsOnError")}
+    return {**told, "securityContext": container_security(), **({"volumeMounts": mounts} if mounts else {})}

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from windlass_operator.status import reasons
-from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, uid_of
+from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, seconds_between, uid_of
 from windlass_operator.status.failures import diagnose
 
 RESULT_ANNOTATION = "serving.windlass.dev/download-result"
@@ -22,6 +22,7 @@ COUNTS = ("bytesDone", "bytesTotal", "bytesPerSecond")
 REMAINING = "remainingSeconds"
 COUNT_MAX, REMAINING_MAX = 2**62, 2**31 - 1
 TEXT_MAX = 2048
+RETRY_FIRST_S, RETRY_MAX_S = 60.0, 1800.0
 GIB, MIB = 1 << 30, 1 << 20
 
 
@@ -65,7 +66,10 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
     stuck = diagnose(mine, events)
     if stuck is not None and stuck.exit_code is None:
         return Download(State.STUCK, stuck.reason, stuck.message)
-    return _trying_again(parse(str(ended[0].get("message") or ""), "")) if ended else WAITING
+    if not ended:
+        return WAITING
+    last = parse(str(ended[0].get("message") or ""), "")
+    return _trying_again(stuck.message if stuck is not None and last.reason == "DownloadFailed" else last.message)
 
 
 def parse(text: str, finished_at: str) -> Download:
@@ -116,15 +120,25 @@ def finished(done: Mapping[str, Any]) -> dict[str, int]:
     return {"bytesDone": total, "bytesTotal": total, "bytesPerSecond": 0, REMAINING: 0} if total else {}
 
 
+def retry_in_s(download: Download, failing_since: str, now: str) -> float:
+    """Seconds until a failed Job is deleted and made anew, for a secret or a volume that was put right meanwhile.
+
+    The wait grows with the time that the condition has been failing, from one minute to half an hour.
+    """
+    finished_at = download.finished_at or now
+    wait_s = min(RETRY_MAX_S, max(RETRY_FIRST_S, seconds_between(failing_since or finished_at, finished_at)))
+    return max(0.0, wait_s - seconds_between(finished_at, now))
+
+
 def _summary(done: Mapping[str, Any]) -> str:
     name, commit = (str(done.get(key) or "")[:256] for key in ("name", "commit"))
     size = _count(done.get("bytesTotal"), COUNT_MAX) / GIB
     return f"{name}{f' at {commit[:12]}' if commit else ''}: {_count(done.get('files'), 10**6)} files, {size:.2f} GiB"
 
 
-def _trying_again(last: Download) -> Download:
+def _trying_again(why: str) -> Download:
     """A pod ended with a trouble that may pass: the Job makes the next one."""
-    return Download(State.RUNNING, "Downloading", f"the last try ended: {last.message}")
+    return Download(State.RUNNING, "Downloading", f"the last try ended: {why}"[:TEXT_MAX])
 
 
 def _about(seconds: int) -> str:

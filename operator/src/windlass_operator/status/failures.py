@@ -31,8 +31,8 @@ OVER = ("Failed", "Succeeded")
 Check = Callable[[Object, tuple[Object, ...], str], Failure | None]
 
 
-def _unscheduled(pod: Object, _events: tuple[Object, ...], now: str) -> Failure | None:
-    return unscheduled(pod, now)
+def _unscheduled(pod: Object, events: tuple[Object, ...], now: str) -> Failure | None:
+    return unscheduled(pod, now, events)
 
 
 def _crashed(pod: Object, _events: tuple[Object, ...], _now: str) -> Failure | None:

@@ -136,7 +136,7 @@ def _is_down(pod: Object) -> bool:
 
 def _ended_soon(row: Mapping[str, Any]) -> bool:
     """Down now, after a run that was short: what ended after days of work is tried again."""
-    waits = dig(row, "state", "waiting", "reason") == "CrashLoopBackOff"
+    waits = bool(dig(row, "state", "waiting", "reason") == "CrashLoopBackOff")
     last = dig(row, "state", "terminated") or (dig(row, "lastState", "terminated") if waits else None)
     if not last:
         return waits

@@ -13,7 +13,7 @@ from typing import Any
 
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, seconds_between, uid_of
-from windlass_operator.status.failures import diagnose
+from windlass_operator.status.failures import creation_refused, diagnose
 
 RESULT_ANNOTATION = "serving.windlass.dev/inspect-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/inspect-finished"
@@ -59,7 +59,8 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
             return parse(str(ended.get("message") or ""), str(ended.get("finishedAt") or _created(job)))
     if _given_up(job):
         return parse("", _given_up(job))
-    stuck = diagnose(mine, events)
+    events = tuple(events)
+    stuck = diagnose(mine, events) or creation_refused(job, events, mine)
     return Inspection(State.STUCK, stuck.reason, stuck.message) if stuck and stuck.exit_code is None else WAITING
 
 

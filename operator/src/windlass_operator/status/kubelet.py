@@ -140,11 +140,12 @@ def waiting(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | Non
 
 def probe_killed(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
     """The kubelet restarted a container that did not answer its probe."""
-    killed = [text for text in about(pod, events, "Killing", "Unhealthy") if "probe" in text.lower()]
+    unwell = [text for text in about(pod, events, "Unhealthy") if not text.startswith("Readiness")]
+    killed = [text for text in about(pod, events, "Killing") if PROBE_KILLED.search(text)]
     restarted = any(int(row.get("restartCount") or 0) for _, row in containers(pod))
-    if not killed or not (restarted or any(PROBE_KILLED.search(text) for text in killed)):
+    if not killed and not (unwell and restarted):
         return None
-    return Failure("ProbeFailed", f"pod {name_of(pod)}: {cut(killed[-1])}")
+    return Failure("ProbeFailed", f"pod {name_of(pod)}: {cut((unwell or killed)[-1])}")
 
 
 def not_answering(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:

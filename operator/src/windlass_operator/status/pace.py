@@ -2,7 +2,7 @@
 
 Watches bring every change of a Kubernetes object; only what has no watch (a pod's facts, mount events, other
 namespaces' GPUs) is polled, and slower the longer it lasts. A settled service's license is looked at now and then:
-it may end, or its server be gone. Pure.
+it may end, or its server be gone; so is a Gateway API that may be installed later. Pure.
 """
 
 from __future__ import annotations
@@ -33,5 +33,8 @@ def again_in_s(conditions: Iterable[Mapping[str, Any]], now: str) -> float | Non
     if progressing["status"] == c.TRUE:
         return min(MOVING_MAX_S, max(MOVING_FIRST_S, age_s / 20))
     if progressing["reason"] == "Settled":
-        return LICENSE_SETTLED_S if licensed and licensed["reason"] in ("LicenseGranted", "LicenseExpiring") else None
+        route = c.find(rows, c.ROUTE_READY)
+        may_end = licensed is not None and licensed["reason"] in ("LicenseGranted", "LicenseExpiring")
+        may_come = route is not None and route["reason"] == "GatewayApiMissing"
+        return LICENSE_SETTLED_S if may_end or may_come else None
     return min(STUCK_S, max(LICENSE_S, age_s / 60)) if progressing["reason"] in LICENSE_REASONS else STUCK_S

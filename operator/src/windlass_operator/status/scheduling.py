@@ -7,7 +7,7 @@ its filters: the node that came furthest tells what is missing, not the one that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from windlass_operator.status.children import Object, condition_of, dig, name_of, seconds_between
 from windlass_operator.status.failure import Failure, cut
@@ -43,10 +43,17 @@ SCHEDULER_WORDS = (
     ),
     _row("UntoleratedTaint", r"untolerated taint", r"were unschedulable"),
 )
+CLAIM_WORDS = (
+    _row("StorageClassMissing", r"storageclass\S* \S+ not found"),
+    _row("ProvisioningFailed", r"failed to provision", r"error getting claim reference", r"waiting for a volume"),
+)
 SILENT_S = 10.0  # a scheduler says something about every pod within a second or two
 
 
-def unscheduled(pod: Object, now: str) -> Failure | None:
+CLAIM_EVENTS = ("ProvisioningFailed", "FailedBinding", "ExternalProvisioning")
+
+
+def unscheduled(pod: Object, now: str, events: Iterable[Object] = ()) -> Failure | None:
     """Why the pod has no node; `now` is empty where the time is not known."""
     scheduled = condition_of(pod, "PodScheduled")
     if scheduled is None:
@@ -56,9 +63,26 @@ def unscheduled(pod: Object, now: str) -> Failure | None:
     words = cut(str(scheduled.get("message") or "the scheduler gave no reason")).rstrip(". ")
     reason = next((reason for pattern, reason in SCHEDULER_WORDS if pattern.search(words)), "Unschedulable")
     asked = ASKED[reason](pod) if reason in ASKED else ""
+    told = _of_claims(pod, events) if reason == "VolumeMissing" else ""
+    if told:
+        reason = next((reason for pattern, reason in CLAIM_WORDS if pattern.search(told)), reason)
+        words = f"{words}: {told}"
     return Failure(
         reason, f"pod {name_of(pod)} cannot be scheduled: {words}{f'; it asks for {asked}' if asked else ''}"
     )
+
+
+def _of_claims(pod: Object, events: Iterable[Object]) -> str:
+    """The last words about a claim of the pod."""
+    mine = claims(pod)
+    rows = [
+        event
+        for event in events
+        if event.get("reason") in CLAIM_EVENTS
+        and dig(event, "involvedObject", "kind") == "PersistentVolumeClaim"
+        and dig(event, "involvedObject", "name") in mine
+    ]
+    return cut(str(rows[-1].get("message") or "")) if rows else ""
 
 
 def _unseen(pod: Object, now: str) -> Failure | None:
