@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,16 +84,16 @@ def find_binary(name: str) -> Path:
 
 
 @contextmanager
-def running_api_server(folder: Path) -> Iterator[ApiServer]:
+def running_api_server(folder: Path, flags: Sequence[str] = ()) -> Iterator[ApiServer]:
     """Start both processes in `folder`, wait until they answer, stop both at the end."""
     with ExitStack() as stack:
-        etcd_url = stack.enter_context(_running_etcd(folder))
-        yield stack.enter_context(_running_apiserver(folder, etcd_url))
+        etcd_url = stack.enter_context(running_etcd(folder))
+        yield stack.enter_context(running_apiserver(folder, etcd_url, flags))
 
 
 @contextmanager
-def _running_etcd(folder: Path) -> Iterator[str]:
-    client, peer = (f"http://127.0.0.1:{port}" for port in _free_ports(2))
+def running_etcd(folder: Path) -> Iterator[str]:
+    client, peer = (f"http://127.0.0.1:{port}" for port in free_ports(2))
     command = [
         str(find_binary("etcd")),
         f"--data-dir={folder / 'etcd'}",
@@ -110,12 +110,13 @@ def _running_etcd(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _running_apiserver(folder: Path, etcd_url: str) -> Iterator[ApiServer]:
-    (port,) = _free_ports(1)
-    token, url = secrets.token_hex(16), f"https://127.0.0.1:{port}"
+def running_apiserver(
+    folder: Path, etcd_url: str, flags: Sequence[str] = (), port: int | None = None
+) -> Iterator[ApiServer]:
+    """An API server on this etcd; started again in the same folder on the same port, it is the same server."""
+    port = port or free_ports(1)[0]
+    url, token = f"https://127.0.0.1:{port}", _admin_token(folder)
     tokens = folder / "tokens.csv"
-    tokens.write_text(f'{token},admin,admin,"system:masters"\n')
-    tokens.chmod(0o600)
     key = _service_account_key(folder / "service-account.key")
     certificates = folder / "certificates"
     command = [
@@ -135,6 +136,7 @@ def _running_apiserver(folder: Path, etcd_url: str) -> Iterator[ApiServer]:
         # No controller manager runs here that would make the default service account.
         "--disable-admission-plugins=ServiceAccount",
         "--watch-cache=true",
+        *flags,
     ]
     # The server writes itself a certificate, which is its own authority.
     ca_file = certificates / "apiserver.crt"
@@ -187,14 +189,30 @@ def _answers(url: str, ca_file: Path | None, token: str) -> bool:
         return False
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that were free a moment ago, all different: bound together before any is let go."""
     with ExitStack() as stack:
         bound = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [one.getsockname()[1] for one in bound]
 
 
+def _admin_token(folder: Path) -> str:
+    """The token of the first start; `tokens.csv` may hold more users, put there beforehand."""
+    path = folder / "admin.token"
+    if path.exists():
+        return path.read_text()
+    token = secrets.token_hex(16)
+    with (folder / "tokens.csv").open("a") as tokens:
+        tokens.write(f'{token},admin,admin,"system:masters"\n')
+    (folder / "tokens.csv").chmod(0o600)
+    path.write_text(token)
+    path.chmod(0o600)
+    return token
+
+
 def _service_account_key(path: Path) -> Path:
+    if path.exists():
+        return path
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     plain = serialization.NoEncryption()
     path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))

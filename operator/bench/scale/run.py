@@ -1,4 +1,4 @@
-"""`make scale N=1000`: the operator with N LLMServices on a real API server, controllers, scheduler, and kwok's kubelets.
+"""`make scale N=1000`: the operator with N LLMServices on a real API server, controllers, scheduler and kwok kubelets.
 
 Prints a table, or JSON with `-o json`; exits 1 when a service does not come up or a restart writes. Aims are printed
 beside the figures; a missed one is a figure, not a failure: this machine's processors serve all of the cluster.
@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -27,6 +28,7 @@ from measure import Process, Samples, quantile_s, scrape, total
 
 APPLY_SECONDS = "windlass_event_to_apply_seconds"
 QUIET_S = 10.0
+STOPPED = 143
 EDIT_S, EDIT_RATE = 20.0, 10.0
 AIMS = {1000: {"applied_s": 15, "edit_p99_ms": 250, "rss_mib": 120}, 10_000: {"applied_s": 120}}
 
@@ -134,10 +136,10 @@ async def _rest(run: Run, alive: Process) -> None:
 async def _edits(run: Run, alive: Process) -> None:
     before, cpu_s = await run.samples(), alive.cpu_s()
     run.figures["edits"] = await edit_for(run.cluster, run.services, EDIT_S, EDIT_RATE)
-    await asyncio.sleep(2.0)
+    run.figures["edits_late_s"] = await run.until(run.quiet, "all edits taken back")
     after = await run.samples()
     run.figures["edits_healed"] = total(after, "windlass_writes_total") - total(before, "windlass_writes_total")
-    run.figures["edit_cpu_percent"] = (alive.cpu_s() - cpu_s) / EDIT_S * 100
+    run.figures["edit_cpu_percent"] = (alive.cpu_s() - cpu_s) / (EDIT_S + run.figures["edits_late_s"]) * 100
     run.figures |= _latency("edit", before, after)
 
 
@@ -199,6 +201,7 @@ def main() -> int:
     words.add_argument("--patience", type=float, default=480, help="seconds that one phase may take")
     words.add_argument("--folder", type=Path, help="keep data and logs here (default: a temporary folder)")
     options = words.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))  # what was started is stopped on the way out
     with ExitStack() as stack:
         folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-scale-")))
         folder.mkdir(parents=True, exist_ok=True)

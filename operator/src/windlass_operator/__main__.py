@@ -82,7 +82,7 @@ def _run(env: Mapping[str, str]) -> int:
         print(f"windlass-operator: {error}", file=sys.stderr)
         return EXIT_USAGE
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("kopf", "httpx2", "aiohttp.access"):  # a line for each request and each event tells nobody anything
+    for chatty in ("httpx2", "aiohttp.access"):  # a line for each request and each event tells nobody anything
         logging.getLogger(chatty).setLevel(logging.WARNING)
     asyncio.run(operate(settings))
     return 0

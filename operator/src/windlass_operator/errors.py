@@ -2,6 +2,7 @@
 
 OperatorError
 ├── SettingsError   the operator's own environment is wrong: say one sentence and exit 2
+├── Unavailable     the API server does not answer: back off, more each time
 ├── Retry           try again after `after_s` seconds; nobody is at fault
 └── UserError       only the user can change it: becomes a condition with `reason`, no fast retry
     ├── InvalidError     the API server finds the object wrong as it would become
@@ -17,6 +18,10 @@ class OperatorError(Exception):
 
 class SettingsError(OperatorError):
     """A setting of the operator itself cannot be used; the text names the variable and what it accepts."""
+
+
+class Unavailable(OperatorError):  # noqa: N818 - a state, not an error
+    """The API server does not answer; what was asked may or may not have happened."""
 
 
 class Retry(OperatorError):  # noqa: N818 - a wish, not an error

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from windlass_operator import metrics
-from windlass_operator.errors import Retry
+from windlass_operator.errors import Retry, Unavailable
 
 logger = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
+STARTED_FIRST = 1000
 WORKERS = 32  # of which most wait for the API server or a pod's facts
 
 
@@ -47,6 +48,7 @@ class Schedule(Generic[K]):
         self._count = 0
         self._running: set[K] = set()
         self._started: dict[K, float] = {}
+        self._started_max = STARTED_FIRST
         self._failures: dict[K, int] = {}
 
     def __len__(self) -> int:
@@ -73,7 +75,15 @@ class Schedule(Generic[K]):
         del self._due[key]
         self._running.add(key)
         self._started[key] = now
+        self._prune(now)
         return key
+
+    def _prune(self, now: float) -> None:
+        """Forget starts that hold up nobody any more, each time there are twice as many as were left."""
+        if len(self._started) > self._started_max:
+            since = now - self._limits.interval_s
+            self._started = {key: begun for key, begun in self._started.items() if begun > since}
+            self._started_max = max(STARTED_FIRST, 2 * len(self._started))
 
     def next_due(self) -> float | None:
         """When the next key that does not run becomes due."""
@@ -124,7 +134,7 @@ class WorkQueue(Generic[K]):
         self._workers = workers
         self._changed = asyncio.Event()
         self._asked: dict[K, float] = {}  # when the first event came that no run has answered yet
-        self._working = False
+        self._working = 0  # times that `run` is under way
 
     def __len__(self) -> int:
         return len(self._schedule)
@@ -136,7 +146,8 @@ class WorkQueue(Generic[K]):
 
     def event(self, key: K) -> None:
         """Something happened to the key: ask for a run now, and measure how long it is until that run has ended."""
-        self._asked.setdefault(key, self._clock())
+        if self._working:  # on a stand-by somebody else answers it
+            self._asked.setdefault(key, self._clock())
         self.add(key)
 
     def forget(self, key: K) -> None:
@@ -151,13 +162,13 @@ class WorkQueue(Generic[K]):
 
     async def run(self, work: Work[K]) -> None:
         """Work until cancelled."""
-        self._working = True
+        self._working += 1
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._workers):
                     group.create_task(self._worker(work))
         finally:
-            self._working = False
+            self._working -= 1
 
     async def _worker(self, work: Work[K]) -> None:
         while True:
@@ -191,8 +202,11 @@ class WorkQueue(Generic[K]):
         except Retry as retry:
             logger.info("%s: %s; again in %.0f s", key, retry, retry.after_s)
             again_in_s = retry.after_s
+        except Unavailable as error:
+            logger.warning("%s: %s; again in %.1f s", key, error, self._failed(key, asked))
+            return
         except Exception:  # the outermost loop: one broken object must never stop the others
-            self._failed(key, asked)
+            logger.exception("%s: reconcile failed; again in %.1f s", key, self._failed(key, asked))
             return
         except asyncio.CancelledError:  # the workers stop; whoever works next has it to do
             self._schedule.succeed(key, self._clock(), 0.0)
@@ -202,10 +216,11 @@ class WorkQueue(Generic[K]):
         if asked is not None:
             metrics.EVENT_TO_APPLY_SECONDS.observe(self._clock() - asked)
 
-    def _failed(self, key: K, asked: float | None) -> None:
+    def _failed(self, key: K, asked: float | None) -> float:
+        """Back off; the event that led to this run is still to be answered. Returns the wait."""
         metrics.RECONCILE_ERRORS.inc()
         if asked is not None:
             self._asked[key] = min(asked, self._asked.get(key, asked))
         wait_s = self._schedule.fail(key, self._clock(), random.random())  # noqa: S311 - jitter, not a secret
         self._changed.set()
-        logger.exception("%s: reconcile failed; again in %.1f s", key, wait_s)
+        return wait_s

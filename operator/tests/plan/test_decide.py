@@ -181,6 +181,11 @@ REFUSALS = {
         "gpus is 0 and tensorParallelSize is 2",
     ),
     "old card": ({"nodes": (T4,), "engine": {"quantization": "fp8"}}, "UnsupportedQuantization", "T4 has 7.5"),
+    "experts": (
+        {"facts": dataclasses.replace(QWEN_7B, num_experts=64), "engine": {"quantization": "ifq"}},
+        "UnsupportedQuantization",
+        "ifq does not pack mixtures of experts, and this model has 64 experts a layer",
+    ),
     "already quantized": (
         {"facts": GPTQ_7B, "engine": {"quantization": "ifq"}},
         "UnsupportedQuantization",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Placement, Plan
@@ -216,6 +216,7 @@ wishes = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(counts, wishes, st.sampled_from([QWEN_7B, QWEN_72B]))
 def test_every_plan_can_be_placed_and_keeps_what_was_asked(cards, parts, facts):
     """As many cards as TP × PP × workers, evenly on nodes that have them, and every wish is kept; or a refusal."""
@@ -239,6 +240,7 @@ def test_every_plan_can_be_placed_and_keeps_what_was_asked(cards, parts, facts):
     assert (plan.group is None) == (plan.nodes == 1)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 8), st.integers(1, 6), st.integers(0, 4), st.sampled_from([QWEN_7B, QWEN_72B]))
 def test_more_nodes_never_lose_a_plan(cards, count, more, facts):
     """What could be placed can still be placed, on no more cards, when equal nodes join."""

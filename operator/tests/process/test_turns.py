@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from windlass_operator.status.children import name_of
 from windlass_operator.turns import to_end
@@ -90,6 +90,7 @@ pods = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(pods)
 def test_never_a_new_pod_and_never_two_replicas_that_answer(found):
     """Only old pods are ended, all of their replica, and at most one replica that answered."""

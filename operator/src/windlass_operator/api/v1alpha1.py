@@ -2,7 +2,7 @@
 
 This is the one source of the CRD: `schema.py` turns these classes into the structural schema, so types, defaults,
 bounds and descriptions live here only. The operator, the console's typed client and the tests read resources through
-these models. It must not import a Kubernetes client, kopf, or anything that does I/O.
+these models. It must not import a Kubernetes client or anything that does I/O.
 
 Every description begins with the field's name, as `kubectl explain` readers and LWS's API lint expect.
 """

@@ -2,7 +2,7 @@
 
 `AsyncClient` for asyncio, `Client` for everybody else; both have the same methods, and both answer with the pydantic
 models of `windlass_operator.api`. `client.schema` has the JSON Schema, `client.preview` what a plan preview answers.
-Nothing here imports kopf or starts the operator.
+Nothing here starts the operator.
 """
 
 from windlass_operator.client.access import Access, find_access, token_access

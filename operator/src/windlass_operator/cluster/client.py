@@ -13,7 +13,7 @@ from windlass_operator import metrics
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.kinds import APPLIED, LLMServiceStatus, Namespaced, Nodes, Pods
 from windlass_operator.cluster.rest import TIMEOUT_S, UNREACHABLE, Kind, Rest, StatusError, login, path_of, resource_of
-from windlass_operator.errors import InvalidError, Retry, UserError
+from windlass_operator.errors import InvalidError, NotServedError, Retry, Unavailable, UserError
 
 FIELD_MANAGER = "windlass"
 ALL_NAMESPACES = "*"
@@ -123,6 +123,8 @@ class ApiServer:
         try:
             return await self._write(APPLIED[kind], manifest, how, how)
         except StatusError as error:
+            if error.code == NOT_FOUND and kind == "HTTPRoute":  # not every cluster has its CRD
+                raise NotServedError("GatewayApiMissing", f"the cluster has no kind {kind}") from error
             raise _told(error, f"{kind} {meta['name']}") from error
 
     async def apply_status(self, manifest: Manifest) -> Manifest | None:
@@ -142,7 +144,7 @@ class ApiServer:
         try:
             return _decoded(await self.rest.call("PATCH", path, params, manifest, PATCHES[how]))
         except UNREACHABLE as error:
-            raise Retry(f"the API server does not answer: {error or type(error).__name__}", RETRY_AFTER_S) from error
+            raise Unavailable(f"the API server does not answer: {str(error) or type(error).__name__}") from error
 
     async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
         """Delete an object and what it owns; nothing when it is gone already."""

@@ -21,7 +21,8 @@ import msgspec
 from windlass_operator.cluster.kinds import Leases
 from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError, path_of
 
-NOT_FOUND = 404
+NOT_FOUND, CONFLICT = 404, 409
+PAUSE_MIN_S = 0.1
 logger = logging.getLogger(__name__)
 
 
@@ -122,11 +123,13 @@ class Duty:
         """Take, renew, wait, for ever; tells each change of `holds` as it is noticed."""
         told = False
         while True:
+            begun = self.clock()
             await self.attempt()
             if self.holds() != told:
                 told = self.holds()
                 changed(told)
-            await asyncio.sleep(self.pace.renew_s if told else self.pace.look_s)
+            pause_s = self.pace.renew_s if told else self.pace.look_s
+            await asyncio.sleep(max(PAUSE_MIN_S, begun + pause_s - self.clock()))  # a slow answer delays no renewal
 
     async def release(self) -> None:
         """Let go at once, so that the stand-by need not wait; what cannot be told is waited out."""
@@ -144,13 +147,16 @@ class Duty:
         begun = self.clock()
         try:
             async with asyncio.timeout(self.pace.request_s):
-                await self._read()
+                if not self.holds():  # the holder knows what it wrote last; that it is still so, the version says
+                    await self._read()
                 if decide(self._seen, self.lease.me, self.clock()) is Act.WAIT:
                     self._until = float("-inf")
                     self._say(f"stand-by: {self._seen.holder if self._seen else ''} is on duty")
                     return
                 await self._write(self.lease.me)
         except (StatusError, *UNREACHABLE) as error:
+            if isinstance(error, StatusError) and error.code in (NOT_FOUND, CONFLICT):  # someone else has touched it
+                self._until = float("-inf")
             self._say(f"the lease {self.lease.namespace}/{self.lease.name} cannot be had: {_words(error)}")
             return
         self._until = begun + self.pace.deadline_s  # from before the request: the promise counts from its arrival

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.kinds import (
@@ -121,10 +122,9 @@ def _hangs(pod: Manifest) -> bool:
     return phase == "Pending" or (phase == "Running" and any(_stumbled(row) for row in containers(pod)))
 
 
-def _stumbled(row: tuple[bool, Mapping[str, object]]) -> bool:
-    return (
-        bool(row[1].get("restartCount")) or bool(row[1].get("started")) or "running" not in (row[1].get("state") or ())
-    )
+def _stumbled(row: tuple[bool, Mapping[str, Any]]) -> bool:
+    container = row[1]
+    return bool(container.get("restartCount") or container.get("started")) or dig(container, "state", "running") is None
 
 
 def _waits_for_claims(pod: Manifest) -> bool:

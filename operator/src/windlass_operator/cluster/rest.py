@@ -6,8 +6,9 @@ account, kubeconfig, exec plug-ins, certificates) is lightkube's.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 TIMEOUT_S = 30.0
 CONNECT_S = 10.0
 CONNECTIONS = 64
+GOODBYE_S = 0.25
 UNAUTHORIZED = 401
 READ_BUFFER = 2**20
 # Compressing what goes over a local network costs both sides more than it saves.
@@ -127,7 +129,7 @@ class Rest:
             raise StatusError(answer.status, text)
         return text
 
-    async def lines(self, path: str, params: Mapping[str, str]) -> AsyncIterator[bytes]:
+    async def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """The lines of a stream without end; what silence means is the caller's to say."""
         headers = {**HEADERS, **self.bearer.headers()}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
@@ -137,14 +139,24 @@ class Rest:
                     self.bearer.renew()
                 raise StatusError(answer.status, await answer.read())
             rest = b""
-            async for chunk in answer.content.iter_any():
-                *whole, rest = (rest + chunk).split(b"\n")
-                for line in whole:
-                    yield line
+            try:
+                async for chunk in answer.content.iter_any():
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    for line in whole:
+                        yield line
+            finally:
+                _cut(answer)
 
     async def aclose(self) -> None:
-        """Let the connections go."""
+        """Let the connections go; requests that were cancelled still say goodbye for a moment."""
         await self.http.close()
+        await asyncio.sleep(GOODBYE_S)
+
+
+def _cut(answer: aiohttp.ClientResponse) -> None:
+    """End a stream that has no end of its own: TLS's farewell would wait for the API server's, long after us."""
+    if answer.connection is not None and isinstance(answer.connection.transport, asyncio.WriteTransport):
+        answer.connection.transport.abort()
 
 
 def login(config: KubeConfig | None = None, timeout_s: float = TIMEOUT_S) -> Rest:

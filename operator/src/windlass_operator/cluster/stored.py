@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from windlass_operator.api.v1alpha1 import KIND
 from windlass_operator.cluster.apply import must_be_ours
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.client import ALL_NAMESPACES, Cluster, Manifest
@@ -38,6 +39,8 @@ class StoredCluster:
         if shelf is None:
             return await self._api.get(kind, namespace, name)
         found = shelf.get(place)
+        if found is None and word == KIND:
+            self._absent.discard(place)  # the service is gone: keep nothing of it
         if found is not None or word != ASKED_ONCE:
             return found
         return await self._ask(kind, place)
@@ -102,7 +105,3 @@ class StoredCluster:
     async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
         """Delete an object and what it owns."""
         await self._api.delete(kind, namespace, name)
-
-    def forget(self, place: Place) -> None:
-        """The LLMService is gone."""
-        self._absent.discard(place)

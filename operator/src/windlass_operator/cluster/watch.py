@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -160,13 +161,14 @@ class Watch:
         """One stream from where we are to its end."""
         seconds = str(random.randint(*STREAM_S))  # noqa: S311 - spreads load
         params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
-        lines = self.rest.lines(self._path, {**self._selectors, **params, "resourceVersion": self._version})
-        while True:
-            async with asyncio.timeout(SILENCE_S):
-                line = await anext(lines, None)
-            if line is None:
-                return
-            self._take(msgspec.json.decode(line, type=Event))
+        stream = self.rest.lines(self._path, {**self._selectors, **params, "resourceVersion": self._version})
+        async with aclosing(stream) as lines:
+            while True:
+                async with asyncio.timeout(SILENCE_S):
+                    line = await anext(lines, None)
+                if line is None:
+                    return
+                self._take(msgspec.json.decode(line, type=Event))
 
     def _take(self, event: Event) -> None:
         self._heard()

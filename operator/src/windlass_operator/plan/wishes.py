@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windlass_sizing import advice
 from windlass_sizing.dtypes import NO_FLOAT16
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import DEFAULT_MAX_MODEL_LEN, Serving
+from windlass_sizing.methods import METHODS
 
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_operator.plan.layout import Layout, read_layout
@@ -87,6 +89,12 @@ def _quantization(engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
             "UnsupportedQuantization",
             f"ifq_nf4 runs in float16 only, and dtype is {engine.dtype}",
             "leave spec.engine.dtype out",
+        )
+    if method in METHODS and not advice.quantizes(method, facts):
+        return Refusal(
+            "UnsupportedQuantization",
+            f"{method} does not pack mixtures of experts, and this model has {facts.num_experts} experts a layer",
+            "set spec.engine.quantization to fp8 or none",
         )
     own = facts.quantization
     if own is None or method not in OWN_ONLINE or method == own:

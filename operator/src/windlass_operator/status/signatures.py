@@ -131,7 +131,7 @@ SIGNATURES = (
         r"Can.?t load tokenizer for",
         r"Tokenizer class \S+ does not exist",
         r"data did not match any variant of untagged enum",
-        r"Couldn.?t instantiate the backend tokenizer",
+        r"instantiate the backend tokenizer",
         r"expected value at line \d+ column \d+",
         r"Unrecognized tokenizer",
         r"tokenizer\.(?:json|model).*(?:not a valid|No such file)",
