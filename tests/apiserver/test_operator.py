@@ -133,7 +133,7 @@ def on_cpu(**spec: object) -> dict:
 
 @contextmanager
 def running_operator(namespace: str | None) -> Iterator[None]:
-    """The operator in a thread with a loop of its own: kopf cancels every task of its loop when it ends."""
+    """The operator in a thread with a loop of its own."""
     settings = Settings(
         server_image="windlass/server",
         server_version="1.2",

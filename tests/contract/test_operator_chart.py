@@ -21,7 +21,6 @@ from windlass_operator.status import reasons
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass"
 Objects = dict[tuple[str, str], dict[str, Any]]
-NOT_OURS = ("POD_ID",)  # kopf's own
 BAD_VALUES = {
     "an unknown value": ({"replica": 2}, "replica"),
     "a node path that is relative": ({"nodePaths": ["models"]}, "nodePaths"),
@@ -76,8 +75,9 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     objects = render(nodePaths=["/goosefsx", "/models"], license={"addresses": ["http://one:10080"]})
     (container,) = objects["Deployment", "windlass"]["spec"]["template"]["spec"]["containers"]
     names = [row["name"] for row in container["env"]]
-    assert {name for name in names if name not in NOT_OURS} <= {row.name for row in VARIABLES}
-    settings = from_env({row["name"]: row["value"] for row in container["env"] if "value" in row})
+    assert set(names) <= {row.name for row in VARIABLES}
+    settings = from_env({row["name"]: row.get("value", "from the pod's own fields") for row in container["env"]})
+    assert settings.lease_name == "windlass-operator"
     assert settings.node_paths == ("/goosefsx", "/models")
     assert settings.license_addresses == ("http://one:10080",)
     assert settings.deepspeed_image == "windlass/deepspeed"

@@ -2,8 +2,9 @@
 
 Data alone. `parse_rows` runs every row through `windlass` and through vLLM in the serving image, `test_flag_rows`
 compares. A value is read at a path: `args.` is what vLLM's parser read, `engine.` vLLM's configuration of an engine,
-`front.` the guard's settings, `env.` the engine's variables, `plan.` a setting of ours; `template` is the file of ours
-whose text vLLM loaded as chat template, `stops` the stop tokens of the configuration that vLLM found.
+`front.` the guard's settings, `lookahead.` the cache's, `env.` the engine's variables, `plan.` a setting of ours;
+`template` is the file of ours whose text vLLM loaded as chat template, `stops` the stop tokens of the configuration
+that vLLM found.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ SMALL, LONG, HUGE = "small", "long", "huge"
 """Models with a context of 2048, 32768 and 131072 tokens; the long one has a vocabulary of 152064."""
 GPTQ, NAMED, MLLAMA, PLAIN = "gptq", "named", "mllama", "plain"
 """Already quantized; with a ti_model_config.json; of an architecture that vLLM gave up; without a chat template."""
+FP8, SMOOTH = "fp8", "smooth"
+"""Quantized to FP8 already; with smoothquant's file."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,21 @@ class Row:
 
 
 NO_ADAPTER = 'adapter "sql" (/absent) has no adapter_config.json; name the directory that holds it'
-NOT_HERE = "is not in this version; use fp8, a method of the engine, or none"
-NO_LOOKAHEAD = "is not in this version; leave --use-lookahead out"
+NO_FILE = (
+    "--quantization smoothquant needs smoothq_model-8bit-auto.safetensors in the model directory; make it with "
+    "`windlass quantize smoothquant MODEL --data FILE`, or take ifq"
+)
+TOO_OLD = (
+    "needs compute capability 7.5, and Tesla V100-SXM2-32GB has 7.0, which CUDA 13 has no code for; serve the model "
+)
+HOST_DRAFTS = {
+    "method": "custom_class", "model": "windlass.lookahead.on_host.HostProposer", "num_speculative_tokens": 6,
+}  # fmt: skip
+DEVICE_DRAFTS = {
+    "method": "ngram_gpu", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "prompt_lookup_max": 4,
+    "enable_adaptive_verification": True,
+}  # fmt: skip
+HOST_WORKER, DEVICE_WORKER = "windlass.lookahead.on_host.HostWorker", "windlass.lookahead.on_device.DeviceWorker"
 RESUME = (
     "--dtype auto --quantization fp8 --use-lookahead --num-speculative-tokens 4 --max-model-len 32768 "
     "--enable-prefix-caching --disable-log-requests --api-keys mock_api_key --served-model-name model_123"
@@ -56,25 +72,51 @@ MODULE = (
     "--quantization ifq --use-v2-block-manager --use-lookahead --num-speculative-tokens 6"
 )
 NATIVE_READS = {
-    "args.model": "/data/model", "args.port": 8501, "args.tensor_parallel_size": 2, "args.quantization": "fp8",
-    "args.max_model_len": 32768, "args.enable_prefix_caching": True, "args.served_model_name": ["model_123"],
+    "args.model": "/data/model", "args.port": 8501, "args.tensor_parallel_size": 2,
+    "args.quantization": "fp8_per_channel", "args.max_model_len": 32768, "args.enable_prefix_caching": True,
+    "args.served_model_name": ["model_123"],
     "args.enable_log_requests": False, "args.dtype": "auto",
 }  # fmt: skip
 
 FLAG_ROWS: tuple[Row, ...] = (
     Row("S1", reads={"args.quantization": None, "engine.model_config.quantization": None}),
     Row("S1", "--quantization none", {"engine.model_config.quantization": None}),
-    Row("S1", "-q fp8", {"args.quantization": "fp8"}, machine=L20),
-    Row("S1", reads={"args.quantization": "fp8"}, variables={"QUANTIZATION": "fp8"}, machine=L20),
+    Row("S1", "-q fp8", {"args.quantization": "fp8_per_channel", "args.load_format": "auto"}, machine=L20),
+    Row("S1", reads={"args.quantization": "fp8_per_channel"}, variables={"QUANTIZATION": "fp8"}, machine=L20),
+    *(Row("S1", f"{words} --quantization {name}", {"args.quantization": engine, "args.load_format": "windlass"},
+          model=model, machine=machine)
+      for words in ("", "vllm serve /data/model", "python3 -m vllm.entrypoints.openai.api_server --model /data/model")
+      for name, engine, model in (("ifq", "ifq", SMALL), ("ifq_nf4", "ifq_nf4", SMALL), ("auto", "ifq", SMALL),
+                                  ("smoothquant", "smoothquant", SMOOTH), ("auto", "smoothquant", SMOOTH))
+      for machine in (L20, CPU)),
+    *(Row("S1", f"--quantization {name}", {"engine.model_config.quantization": engine,
+          "engine.model_config.dtype": "torch.float16"}, model=model)
+      for name, engine, model in (("fp8", "fp8_per_channel", SMALL), ("ifq", "ifq", SMALL),
+                                  ("ifq_nf4 --dtype auto", "ifq_nf4", SMALL), ("smoothquant", "smoothquant", SMOOTH))),
+    Row("S1", "--quantization auto", {"args.quantization": None}, machine=V100),
+    Row("S1", "--quantization auto", {"args.quantization": None}, model=GPTQ, machine=L20),
+    Row("S1", "--load-format dummy", {"args.load_format": "dummy"}),
     Row("S1", "--quantization bitsandbytes", {"args.quantization": "bitsandbytes"}, machine=L20),
-    Row("S1", "--quantization fp8", refused="--quantization fp8 needs a GPU, and this is the CPU image; leave "
-        "--quantization out"),
     Row("S2", "--use-lookahead 0", {"engine.speculative_config": None}),
     Row("S2", reads={"engine.speculative_config": None}, variables={"USE_LOOKAHEAD": "false"}),
+    *(Row("S2", line, {"args.speculative_config": HOST_DRAFTS, "args.worker_cls": HOST_WORKER,
+          "engine.speculative_config.method": "custom_class", "engine.speculative_config.num_speculative_tokens": 6,
+          "args.logits_processors": None})
+      for line in ("--use-lookahead", "--use-lookahead true", "vllm serve /data/model --use-lookahead",
+                   "python3 -m vllm.entrypoints.openai.api_server --model /data/model --use-lookahead")),
+    Row("S2", reads={"args.speculative_config": DEVICE_DRAFTS, "args.worker_cls": DEVICE_WORKER,
+                     "args.scheduler_cls": "windlass.lookahead.scheduler.PromisingScheduler"},
+        variables={"USE_LOOKAHEAD": "1"}, machine=L20),
     Row("S2", variables={"USE_LOOKAHEAD": "maybe"}, refused='variable USE_LOOKAHEAD is "maybe", which is no true or '
         "false; write true or false"),
     Row("S3", "--num-speculative-tokens 12", {"engine.speculative_config": None}, told="--num-speculative-tokens"),
     Row("S3", variables={"NUM_SPECULATIVE_TOKENS": "4"}, told="--num-speculative-tokens"),
+    Row("S3", "--use-lookahead --num-speculative-tokens 12", {"engine.speculative_config.num_speculative_tokens": 12},
+        {"NUM_SPECULATIVE_TOKENS": "4"}),
+    Row("S3", "--use-lookahead", {"engine.speculative_config.num_speculative_tokens": 4},
+        {"NUM_SPECULATIVE_TOKENS": "4"}),
+    Row("S3", "--use-lookahead --num-speculative-tokens 0", refused="--num-speculative-tokens 0 cannot be drafted; set "
+        "1 to 128"),
     Row("S3", "--num-speculative-tokens six", refused='--num-speculative-tokens is "six", which is no whole number; '
         "write it as digits, as 2"),
     Row("S4", reads={"engine.model_config.max_model_len": 2048}),
@@ -185,14 +227,16 @@ FLAG_ROWS: tuple[Row, ...] = (
         model=NAMED),
     Row("S27", reads={"args.served_model_name": ["Llama-2-7b-chat"], "template": "llama2.jinja"},
         variables={"MODEL_ID": "Llama-2-7b-chat"}, model=NAMED),
-    *(Row("S29", f"--quantization {name}", refused=f"--quantization {name} cannot be put on a model that is gptq "
-          "already; leave --quantization out", model=GPTQ, machine=L20) for name in ("ifq", "ifq_nf4", "fp8")),
+    *(Row("S29", f"--quantization {name}", refused=f"--quantization {name} cannot be put on a model that is {model} "
+          "already; leave --quantization out", model=model, machine=L20)
+      for name in ("ifq", "ifq_nf4", "fp8", "smoothquant") for model in (GPTQ, FP8)),
     Row("S29", "--quantization ifq_nf4 --dtype bfloat16", refused="--quantization ifq_nf4 runs with float16 only, not "
-        "bfloat16; set --dtype float16 or take ifq", machine=L20),
+        "bfloat16; set --dtype float16, take fp8, or leave --quantization out", machine=L20),
     Row("S29", "--quantization fp8", refused="--quantization fp8 needs compute capability 8.9, and Tesla T4 has 7.5; "
-        "take another method, or leave --quantization out", machine=T4),
+        "take ifq, or leave --quantization out", machine=T4),
     Row("S29", "--quantization ifq_nf4", refused="--quantization ifq_nf4 needs compute capability 8.0, and Tesla T4 "
-        "has 7.5; take another method, or leave --quantization out", machine=T4),
+        "has 7.5; take ifq, or leave --quantization out", machine=T4),
+    Row("S29", "--quantization ifq", refused=f"--quantization ifq {TOO_OLD}on a newer card", machine=V100),
     Row("V2", reads={"engine.model_config.multimodal_config": None, "front.image_domains": [],
                      "args.allowed_media_domains": ["no-host-is-allowed.invalid"],
                      "env.VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0"}),
@@ -205,6 +249,19 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("A12", "--speculative-model /draft --num-speculative-tokens 3",
         {"args.speculative_config": {"model": "/draft", "num_speculative_tokens": 3}, "args.logits_processors": None,
          "front.no_repeat_missing": "the engine speculates, and then takes no further rule of sampling"}, machine=L20),
+    Row("A1", "--lookahead-cache-config-dir /etc/lookahead", {"args.speculative_config": HOST_DRAFTS,
+        "lookahead.config_dir": "/etc/lookahead"}),
+    Row("A5", "--use-lookahead", {"lookahead.memory_share": 0.15, "lookahead.ignore_prompt": False}),
+    Row("A5", "--use-lookahead --cpu-decoding-memory-utilization 0.3 --ignore-prompt-for-lookahead-cache",
+        {"lookahead.memory_share": 0.3, "lookahead.ignore_prompt": True}),
+    Row("S29", "--use-lookahead --num-scheduler-steps 8", refused="--use-lookahead and --num-scheduler-steps 8 exclude "
+        "each other; leave one of the two out"),
+    Row("S29", "--use-lookahead --enable-chunked-prefill", refused="--use-lookahead and --enable-chunked-prefill "
+        "exclude each other; set --enable-chunked-prefill false"),
+    Row("S29", "--use-lookahead --speculative-model /draft", refused="--use-lookahead and --speculative-config both "
+        "draft; leave one of the two out", machine=L20),
+    Row("O5", "--use-lookahead --pipeline-parallel-size 2 -tp 1", {"args.speculative_config": None}, machine=L20_2,
+        told="--use-lookahead is off for this start: the engine cannot draft over 2 stages"),
     Row("O5", "--pipeline-parallel-size 2 -tp 1", {"args.pipeline_parallel_size": 2}, machine=L20_2),
     Row("S19", "--api-server-count 2", told="--api-server-count has no effect"),
 )  # fmt: skip
@@ -268,23 +325,29 @@ TEMPLATE_ROWS: tuple[Row, ...] = (
 PRESET_ROWS: tuple[Row, ...] = (
     Row("run", "", {"args.model": "/data/model", "args.port": 8501, "args.dtype": "float16"}, model=HUGE, machine=L20),
     Row("minimum resources", "--quantization ifq_nf4 --enforce-eager --gpu-memory-utilization 0.95 --max-model-len "
-        "2048", refused=f"--quantization ifq_nf4 {NOT_HERE}", machine=L20),
-    Row("resume parsing", RESUME, refused=f"--use-lookahead true {NO_LOOKAHEAD}", model=LONG, machine=L20),
+        "2048", {"args.quantization": "ifq_nf4", "args.enforce_eager": True, "args.max_model_len": 2048,
+                 "args.gpu_memory_utilization": 0.95, "args.dtype": "float16"}, machine=L20),
+    Row("resume parsing", RESUME, {"args.speculative_config": DEVICE_DRAFTS | {"num_speculative_tokens": 4},
+        "args.worker_cls": DEVICE_WORKER, "args.max_model_len": 32768}, model=LONG, machine=L20),
     Row("resume parsing without lookahead", RESUME.replace("--use-lookahead ", ""),
-        {"args.dtype": "auto", "args.quantization": "fp8", "args.max_model_len": 32768,
+        {"args.dtype": "auto", "args.quantization": "fp8_per_channel", "args.max_model_len": 32768,
          "args.enable_prefix_caching": True, "args.served_model_name": ["model_123"],
          "env.WINDLASS_API_KEYS": "mock_api_key"}, model=LONG, machine=L20),
     Row("native", NATIVE, NATIVE_READS, told="--num-scheduler-steps has no effect", model=LONG, machine=L20_2),
-    Row("module", MODULE, refused=f"--use-lookahead true {NO_LOOKAHEAD}", machine=L20),
-    Row("int8 by variable", variables={"QUANTIZATION": "ifq"}, refused=f"--quantization ifq {NOT_HERE}", machine=L20),
-    *(Row("002 quantization", f"--quantization {name}", refused=f"--quantization {name} {NOT_HERE}", machine=L20)
-      for name in ("smoothquant", "auto")),
+    Row("module", MODULE, {"args.speculative_config": DEVICE_DRAFTS, "args.worker_cls": DEVICE_WORKER,
+        "args.quantization": "ifq"}, told="--use-v2-block-manager has no effect", machine=L20),
+    Row("int8 by variable", reads={"args.quantization": "ifq", "args.dtype": "float16"},
+        variables={"QUANTIZATION": "ifq"}, machine=L20),
+    Row("002 quantization", "--quantization smoothquant", refused=NO_FILE, machine=L20),
+    Row("002 quantization", "--quantization auto", {"args.quantization": "ifq"}, machine=L20),
+    Row("002 quantization", "--quantization smoothquant", {"args.quantization": "smoothquant"}, model=SMOOTH,
+        machine=L20),
     Row("less context", reads={"args.max_model_len": 4096}, variables={"MAX_MODEL_LEN": "4096"}, model=HUGE,
         machine=L20),
     Row("more memory", reads={"args.gpu_memory_utilization": 0.95, "args.enforce_eager": True},
         variables={"GPU_MEMORY_UTILIZATION": "0.95", "ENFORCE_EAGER": "1"}, machine=L20),
     Row("lookahead by variable", variables={"USE_LOOKAHEAD": "1", "NUM_SPECULATIVE_TOKENS": "12"},
-        refused=f"--use-lookahead true {NO_LOOKAHEAD}", machine=L20),
+        reads={"args.speculative_config": DEVICE_DRAFTS | {"num_speculative_tokens": 12}}, machine=L20),
     Row("chunked prefill off", "--enable-chunked-prefill false", {"args.enable_chunked_prefill": False}, machine=L20),
     Row("GPTQ as it is", reads={"args.quantization": None}, variables={"VLLM_ALLOW_QUANT_LM_HEAD": "0"}, model=GPTQ,
         machine=L20),

@@ -1,66 +1,118 @@
 """Runs inside the serving image: loads a model with one of our methods and prints, as a line of JSON, what is held.
 
-Usage: load_quantized.py MODEL METHOD [DTYPE [HEAD]]     METHOD `none` loads it unquantized; HEAD 0 leaves the output
-head as it is. What is refused is printed as such.
+Usage: load_quantized.py MODEL METHOD [DTYPE [NAME=VALUE …]]     METHOD `none` loads it unquantized. `as` float16 stores
+the checkpoint so first, `adapter` is a LoRA adapter to answer with, `tp` the number of processes; other names are
+variables. What is refused is printed as such.
 """
 
 import json
 import os
+import shutil
 import sys
+import tempfile
+from pathlib import Path
 
 PROMPTS = ["def add(a, b):", "The sea was calm and", "import json\n"]
+QUESTION = [{"role": "user", "content": "What does os.path.join do?"}]
 
 
-def main(model: str, method: str, dtype: str = "float16", head: str = "1") -> dict[str, object]:
-    """Greedy tokens, the prompts' log probabilities, and the parameters of the first layer and the head."""
+def stored_as(model: str, dtype: str) -> str:
+    """A copy of a model directory whose weights are stored in another dtype."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = Path(tempfile.mkdtemp())
+    for file in Path(model).iterdir():
+        if file.suffix != ".safetensors" and file.is_file():
+            shutil.copy(file, folder)
+    kind = getattr(torch, dtype)
+    tensors = {name: tensor.to(kind) for name, tensor in load_file(Path(model, "model.safetensors")).items()}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": dtype, "torch_dtype": dtype}))
+    return str(folder)
+
+
+def main(model: str, method: str, dtype: str = "float16", *said: str) -> dict[str, object]:
+    """Greedy tokens, the prompts' log probabilities, an answer, and what each layer of the first rank holds."""
+    words = dict(word.split("=", 1) for word in said)
+    stored, adapter, tp = (words.pop(name, "") for name in ("as", "adapter", "tp"))
     os.environ |= {
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # several processes are asked with a function of ours
         "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_ALLOW_QUANT_LM_HEAD": head,
         "TORCHDYNAMO_DISABLE": "1",  # log-probabilities are compiled at first use, and the image has no compiler
-    }
-    import torch
+        "WINDLASS_ENGINE": "cpu",
+        "WINDLASS_LICENSE_REQUIRED": "false",
+        "WINDLASS_QUANTIZED_CACHE": "off",
+    } | words
+    model = stored_as(model, stored) if stored else model
     from vllm import LLM, SamplingParams
-    from windlass.quantization import layout, nf4
-    from windlass.quantization.linear import QuantizedLinear
+    from vllm.lora.request import LoRARequest
+    from windlass.errors import UsageError
+    from windlass.offline import engine_options
     from windlass.quantization.plugin import register
 
     register()
-    settings = {"dtype": dtype, "enforce_eager": True, "max_model_len": 256, "gpu_memory_utilization": 0.2}
-    wanted = None if method == "none" else method
+    settings = {"dtype": dtype, "max_model_len": 256, "quantization": method, "enable_lora": bool(adapter)}
     try:
-        engine = LLM(model, quantization=wanted, distributed_executor_backend="uni", **settings)
-    except ValueError as refusal:
+        options = engine_options(model, settings, os.environ)
+        options |= {"gpu_memory_utilization": 0.2, "max_lora_rank": 16, "tensor_parallel_size": int(tp or 1)}
+        options |= {"distributed_executor_backend": "mp" if tp else "uni", "enforce_eager": True}
+        engine = LLM(**options)
+    except (ValueError, UsageError) as refusal:
         return {"refused": str(refusal)}
+    lora = LoRARequest("adapter", 1, adapter) if adapter else None
     greedy = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True, prompt_logprobs=0)
-    outputs = engine.generate(PROMPTS, greedy, use_tqdm=False)
+    outputs = engine.generate(PROMPTS, greedy, use_tqdm=False, lora_request=lora)
+    answer = engine.chat(QUESTION, SamplingParams(temperature=0, max_tokens=60), use_tqdm=False)
     report: dict[str, object] = {
         "tokens": [list(output.outputs[0].token_ids) for output in outputs],
         "logprobs": [
             next(iter(found.values())).logprob for output in outputs for found in output.prompt_logprobs if found
         ],
+        "answer": answer[0].outputs[0].text,
+        "dtype": str(engine.llm_engine.model_config.dtype),
+        "engine_method": engine.llm_engine.model_config.quantization,
     }
+    return report | {"ranks": engine.apply_model(held)} | engine.apply_model(held)[0]
 
-    def held(network: torch.nn.Module) -> dict[str, object]:
-        layers = {}
-        for name, layer in network.named_modules():
-            if not isinstance(getattr(layer, "quant_method", None), QuantizedLinear):
-                continue
-            packed, bits = layer.quant_method.packed(layer), layer.quant_method.bits
-            codes, _ = layout.codes(packed, bits)
-            layers[name] = {
-                "bits": bits,
-                "rows": layer.output_size_per_partition,
-                "columns": layer.input_size_per_partition,
-                "bytes": packed.qweight.nbytes + packed.scales.nbytes,
-                "codes": sorted(set(codes.flatten().tolist())) if bits == 4 else [],
-                "parameters": sorted(dict(layer.named_parameters())),
-            }
-        bytes_held = sum(parameter.nbytes for parameter in network.parameters())
-        return {"layers": layers, "bytes": bytes_held, "codebook": nf4.values().tolist()}
 
-    return report | engine.apply_model(held)[0]
+def held(network: object) -> dict[str, object]:
+    """What the layers of one rank hold."""
+    import hashlib
+
+    from windlass.quantization import layout, nf4
+    from windlass.quantization.linear import QuantizedLinear
+
+    layers: dict[str, object] = {}
+    was_kept = False
+    for name, layer in network.named_modules():  # type: ignore[attr-defined]  # torch is not imported here
+        if not isinstance(getattr(layer, "quant_method", None), QuantizedLinear):
+            continue
+        packed, bits = layer.quant_method.packed(layer), layer.quant_method.bits
+        was_kept = not layer.quant_method.uses_meta_device
+        codes, scales = layout.codes(packed, bits)
+        layers[name] = {
+            "bits": bits,
+            "rows": layer.output_size_per_partition,
+            "columns": layer.input_size_per_partition,
+            "bytes": packed.qweight.nbytes + packed.scales.nbytes,
+            "codes": sorted(set(codes.flatten().tolist())) if bits == 4 else [],
+            "scales": [round(float(scale), 8) for scale in scales.flatten()[:64].float()],
+            "digest": hashlib.sha256(
+                b"".join(part.cpu().numpy().tobytes() for part in (packed.qweight, packed.scales))
+            ).hexdigest(),
+            "parameters": sorted(dict(layer.named_parameters())),
+        }
+    parameters = list(network.parameters())  # type: ignore[attr-defined]
+    return {
+        "layers": layers,
+        "bytes": sum(parameter.nbytes for parameter in parameters),
+        "codebook": nf4.values().tolist(),
+        "was_kept": was_kept,
+    }
 
 
 if __name__ == "__main__":

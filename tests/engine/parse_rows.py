@@ -29,6 +29,7 @@ from windlass.errors import UsageError  # noqa: E402
 from windlass.launch import planned, probe, templates  # noqa: E402
 from windlass.launch.model import Gpu, LaunchPlan, Machine  # noqa: E402
 from windlass.launch.resolve import NATIVE, RUN, looked_for, resolve  # noqa: E402
+from windlass.quantization.methods import SMOOTHQUANT_FILE  # noqa: E402
 
 DEMO = HERE.parents[1] / "models/demo"
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja")
@@ -39,10 +40,13 @@ CHANGES: dict[str, dict[str, Any]] = {
     flag_rows.LONG: LONG,
     flag_rows.HUGE: {"max_position_embeddings": 131072},
     flag_rows.GPTQ: QUANTIZED,
+    flag_rows.FP8: {"quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}},
+    flag_rows.SMOOTH: {},
     flag_rows.NAMED: {},
     flag_rows.MLLAMA: {"architectures": ["MllamaForConditionalGeneration"], "model_type": "mllama"},
     flag_rows.PLAIN: {},
 }
+EMPTY_SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
 NATIVE_COMMANDS = (("vllm", "serve"), ("python3", "-m", "vllm.entrypoints.openai.api_server"))
 
 
@@ -55,6 +59,8 @@ def model(kind: str) -> Path:
             shutil.copy(DEMO / name, folder)
     config = json.loads((folder / "config.json").read_text()) | CHANGES[kind]
     (folder / "config.json").write_text(json.dumps(config))
+    if kind == flag_rows.SMOOTH:
+        (folder / SMOOTHQUANT_FILE).write_bytes(EMPTY_SAFETENSORS)
     if kind == flag_rows.NAMED:
         (folder / "ti_model_config.json").write_text('{"model_id": "Qwen2.5-7B-Instruct"}')
     return folder
@@ -129,6 +135,8 @@ def value(path: str, row: Row, launch: LaunchPlan, args: Namespace) -> object:
             return launch.value(rest)
         case "env":
             return launch.variables.get(rest)
+        case "lookahead":
+            return json.loads(launch.variables["WINDLASS_LOOKAHEAD"])[rest]
         case "front":
             return json.loads(launch.variables["WINDLASS_API"])[rest]
     found: Any = args if root == "args" else engine(args, row)

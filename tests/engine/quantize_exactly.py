@@ -9,6 +9,8 @@ import sys
 import torch
 from windlass.quantization import int8, layout, nf4, packing
 from windlass.quantization.product import quantized_linear
+from windlass.quantization.smoothquant import layers
+from windlass.quantization.smoothquant.search import Choice, Heads, choose, through_int8
 
 KINDS = ("normal", "zeros", "one", "huge", "tiny", "bfloat16")
 
@@ -69,6 +71,98 @@ def product_is_exact(weight: torch.Tensor, bits: int) -> bool:
     return bool((found.double() - wanted).norm() <= 1e-5 * (1 + wanted.norm()))
 
 
+def shards_are_the_whole(weight: torch.Tensor, bits: int) -> bool:
+    """Of two ranks each quantizes its part: rows as the whole has them; columns too, by whole blocks or own scales."""
+    weight = nf4.padded(weight.float())
+    whole = layout.codes(layout.pack(weight, bits), bits)
+    rows = [layout.codes(layout.pack(part, bits), bits) for part in weight.tensor_split(2)]
+    if not all(torch.equal(torch.cat([found[at] for found in rows if len(found[0])]), whole[at]) for at in (0, 1)):
+        return False
+    wide = torch.cat((weight, weight.flip(1) / 3), 1)
+    parts = [layout.pack(part.contiguous(), bits) for part in wide.chunk(2, 1)]
+    if bits == 4:
+        found = torch.cat([layout.codes(part, bits)[0] for part in parts], 1)
+        return torch.equal(found, layout.codes(layout.pack(wide, bits), bits)[0])
+    found = torch.cat([layout.unpack(part, bits, torch.float32) for part in parts], 1)
+    step = torch.cat([part.scales.unsqueeze(1).expand(-1, weight.shape[1]) for part in parts], 1)
+    return bool(((found - wide).abs() <= 0.5001 * step).all())
+
+
+def packs_like_the_whole(weight: torch.Tensor, bits: int) -> bool:
+    """A block of rows at a time gives what the whole gives, in rows and in tiles, whose padding is zeros."""
+    before, layout._ROWS_AT_ONCE = layout._ROWS_AT_ONCE, 48
+    try:
+        rows, tiles = (layout.pack(weight, bits, tiled=tiled) for tiled in (False, True))
+    finally:
+        layout._ROWS_AT_ONCE = before
+    whole = layout.codes(layout.pack(weight, bits, tiled=False), bits)
+    for one in (rows, tiles):
+        found = layout.codes(one, bits)
+        if not all(torch.equal(part[: len(weight)], wanted) for part, wanted in zip(found, whole, strict=True)):
+            return False
+    return not layout.unpack(tiles, bits, torch.float32)[len(weight) :].any()
+
+
+def empty_is_like_packed(weight: torch.Tensor, bits: int) -> bool:
+    """Room for kept weights has the shape of what is kept."""
+    for tiled in (False, True):
+        room = layout.empty(*weight.shape, bits, weight.device, tiled=tiled)
+        held = layout.pack(weight, bits, tiled=tiled)
+        pairs = ((room.qweight, held.qweight), (room.scales, held.scales))
+        if any(one.shape != other.shape or one.dtype != other.dtype for one, other in pairs):
+            return False
+    return True
+
+
+def smoothing_changes_nothing(heads: Heads) -> bool:
+    """Before anything is rounded, the smoothed layer computes what the layer did: in float64, group by group."""
+    values, hidden, wide = 2 * heads.size, 2 * heads.size * heads.sharing, 48
+    outputs = {"q_proj": hidden, "k_proj": values, "v_proj": values, "o_proj": hidden}
+    sizes = {f"self_attn.{name}": (rows, hidden) for name, rows in outputs.items()}
+    sizes |= {"mlp.gate_proj": (wide, hidden), "mlp.up_proj": (wide, hidden), "mlp.down_proj": (hidden, wide)}
+    tensors = {f"{name}.weight": torch.randn(shape) for name, shape in sizes.items()}
+    tensors |= {f"{name}.weight": torch.rand(hidden) + 0.5 for name in ("input_layernorm", "post_attention_layernorm")}
+    tensors["self_attn.v_proj.bias"] = torch.randn(values)
+    scales = {group.before: torch.rand(tensors[f"{group.layers[0]}.weight"].shape[1]) + 0.5 for group in layers.GROUPS}
+    scales["self_attn.v_proj"] = heads.largest(scales["self_attn.v_proj"])
+    chosen = {before: Choice(0.5, found, 0, 0) for before, found in scales.items()}
+    return _same(tensors, layers.smoothed(tensors, chosen, heads), heads, hidden)
+
+
+def _same(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor], heads: Heads, hidden: int) -> bool:
+    x = torch.randn(5, hidden).double()
+
+    def outputs(found: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        get = {name: tensor.double() for name, tensor in found.items()}
+        normal = x * get["input_layernorm.weight"]
+        values = normal @ get["self_attn.v_proj.weight"].T + get["self_attn.v_proj.bias"]
+        shared = values.unflatten(1, (-1, 1, heads.size)).expand(-1, -1, heads.sharing, -1).flatten(1)
+        other = x * get["post_attention_layernorm.weight"]
+        up = torch.sigmoid(other @ get["mlp.gate_proj.weight"].T) * (other @ get["mlp.up_proj.weight"].T)
+        return [
+            normal @ get["self_attn.q_proj.weight"].T,
+            normal @ get["self_attn.k_proj.weight"].T,
+            shared @ get["self_attn.o_proj.weight"].T,
+            up @ get["mlp.down_proj.weight"].T,
+        ]
+
+    pairs = zip(outputs(before), outputs(after), strict=True)
+    return all(torch.allclose(one, other, rtol=1e-5, atol=1e-4) for one, other in pairs)
+
+
+def search_is_never_worse(rows: int, columns: int) -> bool:
+    """With inputs of very different reach the search gains, with equal ones it loses nothing."""
+    spread = torch.ones(columns)
+    spread[:: max(2, columns // 3)] = 60
+    inputs, weights = torch.randn(32, columns) * spread, [torch.randn(rows, columns), torch.randn(3, columns)]
+    found = choose(inputs, inputs.abs().amax(0), weights)
+    exact = inputs @ weights[0].T
+    plain, smooth = (
+        float((through_int8(inputs / s) @ through_int8(weights[0] * s).T - exact).norm()) for s in (1, found.scales)
+    )
+    return found.error <= found.plain_error and (columns < 32 or rows < 32 or smooth < plain)
+
+
 def main(cases: int) -> list[str]:
     """The names of the cases that are wrong."""
     wrong = []
@@ -82,6 +176,14 @@ def main(cases: int) -> list[str]:
             "packing": packing_is_undone(1 + rows % 5, 1 + columns % 5),
             "product of nf4": product_is_exact(weight, 4),
             "product of int8": product_is_exact(weight, 8),
+            "shards of nf4": shards_are_the_whole(weight, 4),
+            "shards of int8": shards_are_the_whole(weight, 8),
+            "blocks of nf4": packs_like_the_whole(weight, 4),
+            "blocks of int8": packs_like_the_whole(weight, 8),
+            "room for nf4": empty_is_like_packed(weight, 4),
+            "room for int8": empty_is_like_packed(weight, 8),
+            "smoothing": smoothing_changes_nothing(Heads(1 + case % 4, 16)),
+            "search": search_is_never_worse(rows, columns),
         }
         wrong += [f"{name} case {case} {rows}x{columns}" for name, right in checks.items() if not right]
     return wrong

@@ -2,10 +2,18 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from windlass_testbed import cluster
 from windlass_testbed.errors import BedError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))  # the corpus is a program; its modules lie together
+
+import corpus
+import fault_bed
+from kubelet_faults import FAULTS, SAMPLE
 
 
 def source(path):
@@ -80,6 +88,40 @@ def test_a_foreign_license_file_changes_nothing(bed):
 
     with pytest.raises(BedError, match="key"):
         deploy.upload_license(bed.paths, file)
+
+
+@pytest.fixture
+def cheap(bed, namespace):
+    """The corpus's words for this namespace: services whose pods are a shell."""
+    repository, _, tag = bed.images["operator"].rpartition(":")
+    return fault_bed.Bed(bed.kubectl, namespace, repository, tag, cluster.models_folder(bed.paths))
+
+
+def test_a_sample_of_the_fault_corpus_is_named(cheap):
+    """Each message holds the word that its fault planted; `make faults` runs them all."""
+    results = corpus.run(cheap, [fault for fault in FAULTS if fault.id in SAMPLE], workers=3)
+    assert [(one.fault.id, one.reason, one.message) for one in results if not one.ok] == []
+    assert len(results) == len(SAMPLE)
+
+
+def test_a_crash_loop_that_only_a_change_mends_is_ended(bed, namespace, cheap):
+    """Three tries, then no pods; the retry annotation brings them back."""
+    words = json.dumps({"reason": "BadFlag", "message": "unknown flag --x", "exitCode": 2})
+    cheap.service("held", command=["sh", "-c", f"echo '{words}' > /dev/termination-log; exit 2"])
+    pods_of = "serving.windlass.dev/service=held,app.kubernetes.io/component=server"
+
+    def stopped():
+        return "stopped after 2 restarts" in bed.condition(namespace, "held", "Ready").get("message", "")
+
+    def pods():
+        return bed.items(namespace, "pods", "-l", pods_of)
+
+    bed.wait("the end of the crash loop", stopped, 180)
+    bed.wait("no pods", lambda: not pods(), 60)
+    assert bed.condition(namespace, "held", "Ready")["reason"] == "BadFlag"
+    bed.kubectl("-n", namespace, "annotate", "llm", "held", "serving.windlass.dev/retry=1")
+    bed.wait("pods again", pods, 60)
+    cheap.remove("held")
 
 
 def test_nothing_crashed_on_the_way(bed, namespace):
