@@ -19,8 +19,11 @@ from windlass_operator.plan.model import Plan
 from windlass_operator.status.children import Object, dig
 
 PLAN_ANNOTATION = "serving.windlass.dev/plan"
-# Parts of the spec that no figure depends on.
-NOT_PLANNED_FROM = {"replicas", "license", "image", "expose", "suspend", "cache", "pod_template"}
+# Parts of the spec that no figure depends on; of the image only its family counts.
+NOT_PLANNED_FROM: Any = {
+    **dict.fromkeys(("replicas", "license", "expose", "suspend", "cache", "pod_template"), True),
+    "image": {"version", "repository", "pull_policy", "pull_secrets"},
+}
 
 
 @dataclass(frozen=True, slots=True)

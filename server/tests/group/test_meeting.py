@@ -96,6 +96,20 @@ async def test_all_start_together(plan: GroupPlan) -> None:
             assert head.said[-1] == GroupFacts(plan, (), "all members are there")
 
 
+async def test_members_of_two_revisions_never_make_a_group(plan: GroupPlan) -> None:
+    """One of another revision waits outside, without an error, until a head of its own is there."""
+    old = replace(plan, size=2, revision="old")
+    new = replace(old, revision="new", index=1)
+    async with members(new, 1) as (early,):
+        async with members(old, 0) as (old_head,):
+            await until(lambda: bool(early.said) and "is of revision old, this member of new" in early.said[-1].message)
+            assert not old_head.ready.done()
+            assert not early.running.done()
+        async with members(replace(new, index=0), 0) as (head,):
+            await in_time(head.ready)
+            await in_time(early.ready)
+
+
 async def test_one_that_is_not_ready_holds_all(plan: GroupPlan) -> None:
     """A follower that waits for its license is there, and the time-out does not count."""
     short = replace(plan, size=2, timeout_s=2)

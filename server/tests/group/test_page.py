@@ -46,6 +46,10 @@ A StatefulSet fits: its pods' names end with their index. Its pods must start at
 All ports between the members have to be open: the engine and Ray take more of them as they need. Nothing on these
 ports asks who is there, so keep others out with a network policy.
 
+A pod that is told to go runs `python3 -m windlass.group.leave SECONDS` first, its `preStop` hook: the head waits until
+nobody sends it new requests, then finishes its answers; a follower, whose cards these answers need, stays until the
+head has gone, at most 20 s and so many seconds.
+
 ## How it starts
 
 1. Each member opens its facts port. The head opens the port where members meet; followers go there, and try again
@@ -54,7 +58,10 @@ ports asks who is there, so keep others out with a network policy.
 3. When all members are there and ready, the head says go, and all engines start. With `ray` the head starts Ray before
    it says go, followers join it, and the head's engine starts when Ray itself counts all members.
 4. When the head's API answers it tells the followers, and their phase is `serving`, too. `GET {ready}` on the
-   facts port answers 200 then, 503 before: the readiness probe of a follower.
+   facts port answers 200 then, 503 before. On the head it asks the API each time. So one probe fits all members.
+
+Members of two revisions (`WINDLASS_GROUP_REVISION`) never make a group: one that meets a head of another revision waits
+outside and comes again. So pods that are replaced one after the other cannot mix with those that they replace.
 
 Until go a member may leave and come again. Afterwards the group is one: when a member goes, all end, and Kubernetes
 starts all again. The facts port shows the phase `group` meanwhile, and who is waited for:

@@ -1,5 +1,7 @@
 """What members say to each other, and who is there: pure."""
 
+from dataclasses import replace
+
 import pytest
 from windlass.errors import EngineError, MemberLostError
 from windlass.group import words
@@ -62,6 +64,18 @@ def test_who_is_refused(word: Word, said: str) -> None:
     refusal = Roll(PLAN).refusal(word)
     assert said in refusal
     assert bool(said) == bool(refusal)
+
+
+@pytest.mark.parametrize(
+    ("revision", "said"), [("a", ""), ("b", "is of revision a, this member of b"), ("", "of none")]
+)
+def test_who_comes_too_early_or_too_late(revision: str, said: str) -> None:
+    """A member of another revision is not refused: one of the two is about to be replaced."""
+    roll = Roll(replace(PLAN, revision="a"))
+    hello = Word(words.HELLO, 1, 4, "native", revision=revision)
+    assert roll.refusal(hello) == ""
+    assert said in roll.later(hello)
+    assert bool(said) == bool(roll.later(hello))
 
 
 def test_the_roll() -> None:

@@ -83,9 +83,9 @@ class ResourcesSpec(ApiModel):
         le=GPUS_MAX,
         description="gpus is the number of GPUs of a replica; left out, it is planned; 0 serves on the CPU.",
     )
-    cpu: Quantity | None = Field(None, description="cpu is the CPU request of a replica; left out, it is planned.")
+    cpu: Quantity | None = Field(None, description="cpu is the CPU request of each pod; left out, it is planned.")
     memory: Quantity | None = Field(
-        None, description="memory is the host memory request of a replica; left out, it is planned."
+        None, description="memory is the host memory request of each pod; left out, it is planned."
     )
     shared_memory: Quantity | None = Field(
         None, description="sharedMemory is the size of /dev/shm; left out, it is planned from the number of ranks."

@@ -31,7 +31,8 @@ LOST_AFTER = Variable("WINDLASS_GROUP_LOST_AFTER", "seconds of silence after whi
 PORT = Variable("WINDLASS_GROUP_PORT", "port of the head where members meet", "8503")
 ENGINE_PORT = Variable("WINDLASS_GROUP_ENGINE_PORT", "port of the head for the engines, with `native`", "29501")
 RAY_PORT = Variable("WINDLASS_GROUP_RAY_PORT", "port of the head for Ray, with `ray`", "6379")
-VARIABLES = (HEAD, SIZE, INDEX, ENGINE, TIMEOUT, LOST_AFTER, PORT, ENGINE_PORT, RAY_PORT)
+REVISION = Variable("WINDLASS_GROUP_REVISION", "any text; only members that were told the same one make a group")
+VARIABLES = (HEAD, SIZE, INDEX, ENGINE, TIMEOUT, LOST_AFTER, PORT, ENGINE_PORT, RAY_PORT, REVISION)
 
 HOST_IP = "VLLM_HOST_IP"
 """The engine's own variable: the address of this member, on machines that have several."""

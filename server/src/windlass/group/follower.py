@@ -11,7 +11,7 @@ from windlass.group import contract
 from windlass.group.line import Line
 from windlass.group.membership import GroupFacts, last_word
 from windlass.group.plan import GroupPlan
-from windlass.group.words import END, GO, HELLO, LINE_BYTES_MAX, READY, REFUSED, SERVING, Word
+from windlass.group.words import END, GO, HELLO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, Word
 
 RETRY_S = 1.0
 CONNECT_S_MAX = 5.0
@@ -79,13 +79,16 @@ class Follower:
     async def _talk(self, line: Line) -> None:
         """Until the head goes; returns when that was before its go."""
         plan = self._plan
-        await line.say(Word(HELLO, member=plan.index, size=plan.size, engine=plan.engine))
+        await line.say(Word(HELLO, plan.index, plan.size, plan.engine, revision=plan.revision))
         if self._ready:
             await line.say(Word(READY))
         self._report(GroupFacts(plan, message=f"the head {plan.head}:{plan.port} is there"))
         while word := await line.hear():
             if word.kind == REFUSED:
                 raise UsageError(f"the head {plan.head} refuses this member: {word.message}")
+            if word.kind == LATER:
+                self._report(GroupFacts(plan, (HEAD,), f"the head {plan.head} {word.message}"))
+                return
             if word.kind == END:
                 self._lost(word.member, word.message if word.member else f"ended: {word.message}")
                 return

@@ -14,7 +14,7 @@ from windlass.group.line import Line
 from windlass.group.membership import GroupFacts, last_word
 from windlass.group.plan import GroupPlan
 from windlass.group.roll import Roll, named
-from windlass.group.words import END, GO, LINE_BYTES_MAX, READY, REFUSED, SERVING, Word
+from windlass.group.words import END, GO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, Word
 
 PART_S_MAX = 5.0
 
@@ -164,6 +164,9 @@ class Head:
                 return  # a probe of the port
             if why := self._roll.refusal(hello):
                 await line.say(Word(REFUSED, message=why))
+                return
+            if why := self._roll.later(hello):
+                await line.say(Word(LATER, message=why))
                 return
             await self._listen_to(line, hello.member)
 

@@ -32,6 +32,8 @@ class GroupPlan:
     engine_port: int = int(contract.ENGINE_PORT.default)
     ray_port: int = int(contract.RAY_PORT.default)
     host_ip: str = ""
+    revision: str = ""
+    """Members of another one are neither refused nor let in: they are about to be replaced, or this one is."""
 
     @property
     def is_head(self) -> bool:
@@ -69,6 +71,7 @@ def group_plan(environment: Mapping[str, str], hostname: str, engine: str) -> Gr
         engine_port=_port(environment, contract.ENGINE_PORT),
         ray_port=_port(environment, contract.RAY_PORT),
         host_ip=environment.get(contract.HOST_IP, ""),
+        revision=environment.get(contract.REVISION.name, ""),
     )
 
 

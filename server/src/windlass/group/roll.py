@@ -40,6 +40,12 @@ class Roll:
             return f"member {word.member} was told of {other}, the head of {own}; give all the same variables"
         return ""
 
+    def later(self, word: Word) -> str:
+        """Why this hello is none of this group's now; empty when it is."""
+        if word.revision == self.plan.revision:
+            return ""
+        return f"is of revision {self.plan.revision or 'none'}, this member of {word.revision or 'none'}"
+
     def come(self, member: int) -> None:
         """This member is there."""
         self.present.add(member)

@@ -10,14 +10,16 @@ VERSION = 1
 LINE_BYTES_MAX = 16384
 MESSAGE_CHARACTERS = 1000
 HELLO, REFUSED, READY, GO, SERVING, BEAT, END = "hello", "refused", "ready", "go", "serving", "beat", "end"
-KINDS = (HELLO, REFUSED, READY, GO, SERVING, BEAT, END)
+LATER = "later"
+KINDS = (HELLO, REFUSED, LATER, READY, GO, SERVING, BEAT, END)
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word: a follower says hello, ready and end; the head refused, go, serving and end; both beat.
+    """One word: a follower says hello, ready and end; the head refused, later, go, serving and end; both beat.
 
-    `member` is who says hello, or whose failure an end is; `size` and `engine` are what the hello's member was told.
+    `member` is who says hello, or whose failure an end is; `size`, `engine` and `revision` are what the hello's member
+    was told.
     """
 
     kind: str
@@ -26,6 +28,7 @@ class Word:
     engine: str = ""
     message: str = ""
     version: int = VERSION
+    revision: str = ""
 
 
 def encode(word: Word) -> bytes:
@@ -49,6 +52,7 @@ def decode(line: bytes) -> Word | None:
         engine=str(said.get("engine", ""))[:MESSAGE_CHARACTERS],
         message=str(said.get("message", ""))[:MESSAGE_CHARACTERS],
         version=_whole(said.get("version")),
+        revision=str(said.get("revision", ""))[:MESSAGE_CHARACTERS],
     )
 
 

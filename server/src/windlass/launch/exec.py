@@ -15,12 +15,14 @@ from windlass.errors import EngineError, GroupError, UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.group.plan import group_plan
 from windlass.group.start import join
-from windlass.launch import hook, planned, probe
+from windlass.launch import hook, planned, probe, quantize
 from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import RUN, Style, looked_for, resolve
 from windlass.license import keeper, settings
 from windlass.license.client import LeaseClient
 from windlass.license.model import holder
+from windlass.lookahead import ready
+from windlass.quantization import keep
 from windlass.startup import files, phases
 from windlass.startup.preread import STOP_WAIT_S, Preread, Progress
 from windlass.supervisor import silence, termination
@@ -38,7 +40,9 @@ def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = R
     files = probe.look(looked_for(argv, environment, style))
     found = probe.machine(environment)
     machine = replace(found, group=group_plan(environment, gethostname(), found.engine))
-    return resolve(argv, environment, files, machine, style), machine
+    decided = resolve(argv, environment, files, machine, style)
+    ready.check(decided.variables)
+    return decided, machine
 
 
 def run(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> int:
@@ -63,12 +67,13 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
         cache.ensure(launch.merge, _say)
         asked = settings.read(environment)
         async with LeaseClient.of(asked) as client:
-            with _read_ahead(launch, board) as preread:
+            with _read_ahead(launch, board, environment) as preread:
                 uuids = tuple(gpu.uuid for gpu in machine.gpus)
                 report = keeper.spoken(board.set_license, _say)
                 kept = keeper.keeper(asked, client, uuids, holder(environment, gethostname()), report)
                 alone = _engine(launch, _whole(environment, silence.VARIABLE, silence.DEFAULT_S))
                 engine, member = join(machine.group, machine.cards, alone, launch.engine_args, _group_report(board))
+                board.set_health_url(engine.health_url)
                 supervisor = Supervisor(engine, board, kept, lambda: _serving(board, preread), member)
                 return await _supervised(supervisor, environment)
 
@@ -83,9 +88,9 @@ async def _supervised(supervisor: Supervisor, environment: Mapping[str, str]) ->
 
 
 @contextmanager
-def _read_ahead(launch: LaunchPlan, board: FactsBoard) -> Iterator[Preread | None]:
+def _read_ahead(launch: LaunchPlan, board: FactsBoard, environment: Mapping[str, str]) -> Iterator[Preread | None]:
     """Read the weights into memory meanwhile. It takes no GPU memory, so it does not wait for the license."""
-    found = () if launch.value("disable-mem-cache") else files.find(Path(launch.model_path))
+    found = () if launch.value("disable-mem-cache") else _weights(launch, environment)
     if not found:
         yield None
         return
@@ -101,6 +106,13 @@ def _read_ahead(launch: LaunchPlan, board: FactsBoard) -> Iterator[Preread | Non
     finally:
         preread.cancel("told to stop")
         preread.join(STOP_WAIT_S)
+
+
+def _weights(launch: LaunchPlan, environment: Mapping[str, str]) -> tuple[files.WeightFile, ...]:
+    model = Path(launch.model_path)
+    if launch.value(quantize.LOAD) == quantize.LOADER:
+        return keep.ahead(environment, model, str(launch.value(quantize.METHOD) or ""))
+    return files.find(model)
 
 
 def _serving(board: FactsBoard, preread: Preread | None) -> None:

@@ -9,21 +9,25 @@ from __future__ import annotations
 import json
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from windlass.errors import UsageError
 from windlass.group.membership import GroupFacts
 from windlass.license.keeper import LicenseFacts
-from windlass.startup import phases
+from windlass.startup import measured, phases
 from windlass.startup.preread import Progress
 from windlass.supervisor import metrics
 
 FACTS_PATH = "/windlass/facts"
 READY_PATH = "/windlass/ready"
-"""For the readiness probe of a member that has no API of its own."""
+"""For the probes of a group's members: a follower has no API of its own, and all members are probed alike."""
+HEALTH_TIMEOUT_S = 4.0
 FORMAT_VERSION = 1
 JSON = "application/json"
 
@@ -53,6 +57,8 @@ class FactsBoard:
         self._license = LicenseFacts(True, "waiting", "starting")
         self._preread = Progress("off")
         self._group: GroupFacts | None = None
+        self._measured: dict[str, float] = {}
+        self._health_url = ""
 
     def enter(self, phase: str) -> None:
         """End the running phase and begin another."""
@@ -66,9 +72,11 @@ class FactsBoard:
                 self._serving_s = now - self._began
 
     def engine_said(self, line: str) -> None:
-        """Note the end of a step of the engine's start; of several workers the first one counts."""
-        step = phases.ended(line)
+        """Note a step of the engine's start that ended, and its memory; of several workers the first one counts."""
+        step, figure = phases.ended(line), measured.figure(line)
         with self._lock:
+            if figure:
+                self._measured.setdefault(*figure)
             if step and self._phase == phases.ENGINE and step not in dict(self._phases):
                 now = self._clock()
                 self._phases.append((step, now - self._step_since))
@@ -96,10 +104,20 @@ class FactsBoard:
         with self._lock:
             self._engine = facts
 
+    def set_health_url(self, url: str) -> None:
+        """Say where the engine's own API tells its health; empty when it has none."""
+        self._health_url = url
+
     @property
     def phase(self) -> str:
         """The running phase."""
         return self._phase
+
+    def ready(self) -> bool:
+        """Whether the engine serves, and its API, where it has one, says so now."""
+        if self._phase != phases.SERVING:
+            return False
+        return not self._health_url or _answers(self._health_url)
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as the port shows them."""
@@ -120,9 +138,18 @@ class FactsBoard:
                     "expires": license_.expires,
                     "reason": license_.reason,
                 },
-                "engine": {"name": engine.name, "version": engine.version, "argv": list(engine.argv)},
+                "engine": {"name": engine.name, "version": engine.version, "argv": list(engine.argv), **self._measured},
                 **({"group": self._group.to_dict()} if self._group else {}),
             }
+
+
+def _answers(url: str) -> bool:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(url, timeout=HEALTH_TIMEOUT_S) as answer:
+            return int(answer.status) == HTTPStatus.OK
+    except (OSError, HTTPException):
+        return False
 
 
 class FactsServer:
@@ -167,8 +194,7 @@ def _handler(board: FactsBoard) -> type[BaseHTTPRequestHandler]:
             elif path == FACTS_PATH:
                 self._send(200, JSON, json.dumps(board.to_dict()))
             elif path == READY_PATH:
-                phase = board.phase
-                self._send(200 if phase == phases.SERVING else 503, JSON, json.dumps({"phase": phase}))
+                self._send(200 if board.ready() else 503, JSON, json.dumps({"phase": board.phase}))
             else:
                 where = f"facts are at {FACTS_PATH}, metrics at {metrics.METRICS_PATH}, readiness at {READY_PATH}"
                 self._send(404, JSON, json.dumps({"message": where}))
