@@ -95,7 +95,7 @@ kill-groups: sync ## kill members of a group on the cluster, again and again: KI
 	@$(BIN)/python tests/kind/run_group_kills.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
 
 ##@ Measure
-.PHONY: bench-cli bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing load-clients scale
+.PHONY: bench-cli bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-preread: sync ## reading weights ahead, against one plain reader
@@ -112,5 +112,7 @@ scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok p
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
 bench-sizing: sync ## parameters and bytes of real models against the formula: CONFIGS=directory of config.json and facts.json
 	@$(BIN)/python sizing/bench/accuracy.py $(CONFIGS)
+identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory
+	@nice $(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES)
 load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
 	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/run_load.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 LAYER = ("qkv", "o", "gate_up", "down")
@@ -32,3 +33,9 @@ def table(found: dict[str, Any]) -> None:
         if "tiling" in row:
             t = row["tiling"]
             print(name, m, method, "wide" if "bm" in t else "few", *t.values(), f"{row['us']:.1f}")
+
+
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for a page."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -79,12 +79,27 @@ void Cache::trim(std::vector<Draft>& drafts) const {
   }
 }
 
-void Cache::accept(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens) {
+void Cache::accept(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens,
+                   const std::vector<int>& verified) {
   for (const std::vector<Token>& row : tokens) check(row);
   const std::lock_guard lock(mutex_);
   ++batch_;
   for (const std::string& id : ids) once(id);
-  for (std::size_t row = 0; row < ids.size(); ++row) emit(find(ids[row]), tokens[row]);
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    Request& request = find(ids[row]);
+    if (!verified.empty()) keep(request.draft, static_cast<std::size_t>(std::max(0, verified[row])));
+    emit(request, tokens[row]);
+  }
+}
+
+void Cache::withhold(const std::vector<std::string>& ids) {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& id : ids) keep(find(id).draft, 0);
+}
+
+void Cache::keep(Draft& draft, std::size_t tokens) {
+  draft.tokens.resize(std::min(tokens, draft.tokens.size()));
+  draft.probabilities.resize(draft.tokens.size());
 }
 
 void Cache::finish(const std::string& id) {

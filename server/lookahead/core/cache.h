@@ -25,8 +25,12 @@ class Cache {
   void begin(const std::string& id, const std::vector<Token>& prompt);
   // Drafts for a batch; row i has at most `most[i]` tokens. Throws std::out_of_range for an id that never began.
   std::vector<Draft> propose(const std::vector<std::string>& ids, const std::vector<int>& most, float min_gain);
-  // The tokens that the engine emitted for each row: accepted drafts and the one after them.
-  void accept(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens);
+  // The tokens that the engine emitted for each row: accepted drafts and the one after them. `verified` says how many drafted
+  // tokens of each row were looked at; empty: all of them. What was not looked at counts as not drafted.
+  void accept(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens,
+              const std::vector<int>& verified = {});
+  // Takes the last drafts of these rows back: they came too late to be verified.
+  void withhold(const std::vector<std::string>& ids);
   // Ends a request, finished or cancelled; its text becomes known to later requests. An id that never began is no error.
   void finish(const std::string& id);
   // Teaches a recorded exchange, as a warm-up file holds it.
@@ -63,6 +67,7 @@ class Cache {
   void emit(Request& request, const std::vector<Token>& tokens);
   void learn(Request& request, Token token);
   void count(Request& request, const std::vector<Token>& tokens);
+  static void keep(Draft& draft, std::size_t tokens);
   void queue(std::vector<Token> text);
   void publish(std::size_t tokens);
   float eager_gain() const;

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "cache.h"
+#include "round_trip.h"
 
 namespace nb = nanobind;
 using windlass::Cache;
@@ -107,6 +108,27 @@ void accept(Cache& cache, const std::vector<std::string>& ids, const nb::list& r
   cache.accept(ids, tokens);
 }
 
+template <class Value>
+Value* at(std::uintptr_t address) {
+  return reinterpret_cast<Value*>(address);
+}
+
+void submit(windlass::RoundTrip& trip, std::uint32_t number, std::vector<std::string> finished, const nb::list& begun,
+            std::vector<std::string> rows) {
+  windlass::Step step{number, std::move(finished), {}, std::move(rows)};
+  for (const nb::handle one : begun) {
+    const auto pair = nb::cast<std::pair<std::string, nb::object>>(one);
+    step.begun.emplace_back(pair.first, tokens_of(pair.second));
+  }
+  const nb::gil_scoped_release free;
+  trip.submit(std::move(step));
+}
+
+nb::tuple trip_counts(const windlass::RoundTrip& trip) {
+  const windlass::TripCounts counts = trip.counts();
+  return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.lost, counts.released, counts.wait_us);
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -137,4 +159,18 @@ NB_MODULE(_core, module) {
       .def_prop_ro("bytes", &Cache::bytes)
       .def("save", &Cache::save, nb::call_guard<nb::gil_scoped_release>())
       .def("load", &Cache::load, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<windlass::RoundTrip>(module, "RoundTrip")
+      .def(
+          "__init__",
+          [](windlass::RoundTrip* self, Cache& cache, const std::vector<std::uintptr_t>& places, int rows, int most, int span,
+             int patience_ms) {
+            if (places.size() != 6) throw nb::value_error("a round trip has six places in memory.");
+            const windlass::Shared shared{at<const std::int32_t>(places[0]), at<std::int64_t>(places[1]), at<float>(places[2]),
+                                          at<std::uint32_t>(places[3]),      at<std::uint32_t>(places[4]), at<std::uint8_t>(places[5]),
+                                          rows, most, span};
+            new (self) windlass::RoundTrip(cache, shared, patience_ms);
+          },
+          nb::keep_alive<1, 2>())
+      .def("submit", &submit)
+      .def("counts", &trip_counts);
 }

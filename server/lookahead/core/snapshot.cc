@@ -58,24 +58,27 @@ void Cache::visit(Visitor&& visitor) {
   calibration_.visit(visitor);
 }
 
+// Copies under the lock and writes without it: a slow volume holds no request up.
 void Cache::save(const std::string& path, const std::string& tokenizer) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   publish(std::numeric_limits<std::size_t>::max());
   Header header{kMagic, {}, options_.voc_size, static_cast<std::uint64_t>(options_.turbo_match_length),
                 shared_.lines().size(), shared_.used(), 0, 0};
   tokenizer.copy(header.tokenizer.data(), kTokenizerBytes);
+  std::vector<std::vector<char>> parts;
   visit([&](auto& part) {
     const auto [data, size] = span_of(part);
-    header.payload_bytes += size;
-    header.checksum = checksum_of(header.checksum, data, size);
+    parts.emplace_back(data, data + size);
   });
+  lock.unlock();
+  for (const std::vector<char>& part : parts) {
+    header.payload_bytes += part.size();
+    header.checksum = checksum_of(header.checksum, part.data(), part.size());
+  }
   const std::string unfinished = path + ".part";
   std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
   file.write(reinterpret_cast<const char*>(&header), sizeof(header));
-  visit([&](auto& part) {
-    const auto [data, size] = span_of(part);
-    file.write(data, static_cast<std::streamsize>(size));
-  });
+  for (const std::vector<char>& part : parts) file.write(part.data(), static_cast<std::streamsize>(part.size()));
   file.close();
   if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) {
     std::remove(unfinished.c_str());

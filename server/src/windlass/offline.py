@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.errors import UsageError
 from windlass.launch.flags import FLAGS, ROW, Effect, Kind
+from windlass.launch.quantize import engine_value
 from windlass.launch.resolve import ENGINES_OWN
 from windlass.sampling.door import PROCESSOR
 from windlass.sampling.ngrams import PARAMETER as NO_REPEAT
@@ -143,7 +144,7 @@ def keywords_of(plan: LaunchPlan) -> dict[str, Any]:
         if flag.effect is not Effect.ENGINE or left_out or unsaid:
             continue
         decides = flag.kind is Kind.LENGTH and isinstance(setting.value, str)
-        value = ENGINE_DECIDES if decides else setting.value
+        value = ENGINE_DECIDES if decides else engine_value(setting.name, setting.value)
         found[flag.engine_flag.removeprefix("--").replace("-", "_")] = (
             list(value) if isinstance(value, tuple) else value
         )

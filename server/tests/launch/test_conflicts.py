@@ -8,6 +8,9 @@ from windlass.launch.resolve import resolve
 PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)
 GPTQ = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, quantization="gptq", attention_heads=28)
 L20 = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(3)))
+GEMMA = ModelFiles("/data/model", model_type="gemma2", max_model_len=32768, attention_heads=28)
+MIXTRAL = ModelFiles("/data/model", model_type="mixtral", max_model_len=32768, attention_heads=28, has_experts=True)
+V100 = Machine("cuda", (Gpu("GPU-0", "Tesla V100-SXM2-32GB"),))
 T4 = Machine("cuda", (Gpu("GPU-0", "Tesla T4"),))
 CPU = Machine("cpu")
 
@@ -20,8 +23,11 @@ CPU = Machine("cpu")
         ("--quantization ifq_nf4 --dtype bfloat16", PLAIN, L20, "--quantization ifq_nf4 runs with float16 only"),
         ("--quantization fp8", PLAIN, T4, "--quantization fp8 needs compute capability 8.9, and Tesla T4 has 7.5"),
         ("--quantization ifq_nf4", PLAIN, T4, "--quantization ifq_nf4 needs compute capability 8.0"),
-        ("--quantization ifq", PLAIN, L20, "--quantization ifq is not in this version; use fp8"),
-        ("--quantization fp8", PLAIN, CPU, "--quantization fp8 needs a GPU, and this is the CPU image"),
+        ("--quantization ifq", PLAIN, V100, "--quantization ifq needs compute capability 7.5, and Tesla V100"),
+        ("--quantization ifq", MIXTRAL, L20, "--quantization ifq does not quantize mixture-of-experts layers"),
+        ("--quantization ifq_nf4", GEMMA, L20, "--quantization ifq_nf4 runs with float16 only, in which gemma2"),
+        ("--quantization smoothquant", PLAIN, L20, "--quantization smoothquant needs smoothq_model-8bit-auto"),
+        ("--quantization awqq", PLAIN, L20, '--quantization is "awqq", which is no method; choose one of'),
         ("-tp 4", PLAIN, L20, "--tensor-parallel-size 4 is more than the 3 GPUs of this container"),
         ("", PLAIN, L20, "--tensor-parallel-size 3 does not divide the model's 28 attention heads; set it to 2"),
         ("-tp 1 --max-model-len 65536", PLAIN, L20, "--max-model-len 65536 is longer than the model's own 32768"),

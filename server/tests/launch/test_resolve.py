@@ -50,7 +50,7 @@ def test_default_switches(switch: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "text", "flag", "expected"),
     [
-        pytest.param("QUANTIZATION", "fp8", "--quantization", "fp8", id="S1"),
+        pytest.param("QUANTIZATION", "fp8", "--quantization", "fp8_per_channel", id="S1"),
         pytest.param("MAX_MODEL_LEN", "16384", "--max-model-len", "16384", id="S4"),
         pytest.param("DTYPE", "bfloat16", "--dtype", "bfloat16", id="S5"),
         pytest.param("TP", "1", "--tensor-parallel-size", "1", id="S7"),
@@ -189,7 +189,7 @@ def test_keys_are_hidden_from_people() -> None:
         ("--dtype --port 1", "--dtype needs a value"),
         ("--no-enforce-eager=1", "--no-enforce-eager takes no value"),
         ("--api-keys ,", '--api-keys is ",", which is no list of names'),
-        ("--use-lookahead", "--use-lookahead true is not in this version; leave"),
+        ("--use-lookahead --num-scheduler-steps 8", "--use-lookahead and --num-scheduler-steps 8 exclude each other"),
         ("--worker-num 0", "--worker-num 0 leaves no engine; set at least 1"),
     ],
 )

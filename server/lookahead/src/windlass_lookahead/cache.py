@@ -74,8 +74,7 @@ class LookaheadCache:
         """
         with sentences():
             self._core.accept(list(request_ids), list(tokens))
-        if self.options.is_debug:
-            self._log()
+        self.log_if_due()
 
     def finish(self, request_id: str) -> None:
         """End a request, finished or cancelled; its text serves later ones. An unknown id is no error."""
@@ -123,6 +122,11 @@ class LookaheadCache:
             return Metrics(*(self._core.totals() if request_id is None else self._core.counts(request_id)))
 
     @property
+    def native(self) -> Core:
+        """The core itself, for what works on it without the interpreter."""
+        return self._core
+
+    @property
     def requests_seen(self) -> int:
         """Requests that began since the start."""
         return self._core.requests_seen
@@ -142,7 +146,10 @@ class LookaheadCache:
         """Memory of the shared cache and of all active requests."""
         return self._core.bytes
 
-    def _log(self) -> None:
+    def log_if_due(self) -> None:
+        """With is_debug, the log line when log_interval iterations have passed since the last."""
+        if not self.options.is_debug:
+            return
         totals = self.metrics()
         if totals.num_iters - self._logged >= self.options.log_interval:
             self._logged = int(totals.num_iters)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from windlass.cli import bench, chat, doctor, plan, run, serve
+from windlass.cli import bench, chat, doctor, plan, quantize, run, serve
 from windlass.cli.chat import Output
 from windlass.errors import WindlassError
 
@@ -31,6 +31,7 @@ app.command("doctor", context_settings=AS_IT_STANDS)(doctor.command)
 app.command("chat")(chat.command)
 app.command("plan")(plan.command)
 app.add_typer(bench.app, name="bench")
+app.add_typer(quantize.app, name="quantize")
 
 
 @app.command()

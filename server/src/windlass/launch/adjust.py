@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from windlass.errors import UsageError
 from windlass.group import arguments
-from windlass.launch import cpu, templates
+from windlass.launch import cpu, quantize, templates
 from windlass.launch.flags import LENGTH_CUT_TOKENS
-from windlass.launch.model import DEFAULT, FROM_FILE, MATCH, Machine, ModelFiles, Setting
+from windlass.launch.model import DEFAULT, FLOAT16_OVERFLOWS, FROM_FILE, MATCH, Machine, ModelFiles, Setting
 from windlass.launch.templates import Row
 
 Settings: TypeAlias = dict[str, Setting]
@@ -22,8 +22,6 @@ Changes: TypeAlias = tuple[Settings, list[str]]
 Step: TypeAlias = Callable[[Settings, Machine, ModelFiles, Mapping[str, str]], Changes]
 
 BATCH_TOKENS_MIN = 2048
-FLOAT16_OVERFLOWS = ("gemma2", "gemma3", "gemma3_text", "glm4")
-"""The engine refuses float16 for these model types."""
 KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"
 TEMPORARY = "/tmp"  # noqa: S108 - the one directory that a read-only container lets us write; TMPDIR moves it
 
@@ -190,7 +188,8 @@ def _memory(settings: Settings, machine: Machine, model: ModelFiles, environment
 
 
 STEPS: tuple[Step, ...] = (
-    _template, _length, _dtype, _gpus, _group, _prefix_caching, _batch, cpu.whole_prompts, _eager, _memory
+    _template, _length, _dtype, quantize.method, _gpus, _group, _prefix_caching, _batch, cpu.whole_prompts, _eager,
+    _memory,
 )  # fmt: skip
-NATIVE_STEPS: tuple[Step, ...] = (_eager, cpu.whole_prompts, _group)
+NATIVE_STEPS: tuple[Step, ...] = (quantize.method, _eager, cpu.whole_prompts, _group)
 """With the engine's own commands only what this machine cannot do is changed."""

@@ -1,5 +1,7 @@
 """Combinations that cannot run, as rows: each is a question about the settings and the sentence that answers it.
 
+What a quantization method cannot do stands with the methods; `quantize` asks it.
+
 Asked before anything starts; the first that applies ends the command with exit code 2.
 """
 
@@ -8,16 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from windlass_sizing import gpus, methods
-
 from windlass.errors import UsageError
 from windlass.launch import templates
-from windlass.launch.flags import OUR_QUANTIZATIONS
 from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.values import Value
-
-ONLINE_METHODS = ("fp8", *OUR_QUANTIZATIONS)
-WEIGHT_ONLY_FORMATS = ("gptq", "gptq_marlin", "awq", "awq_marlin", "compressed-tensors", "bitsandbytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +23,6 @@ class Question:
     values: Mapping[str, Value]
     machine: Machine
     model: ModelFiles
-
-    @property
-    def method(self) -> str:
-        """The quantization method in lower case, empty for none."""
-        method = str(self.values.get("quantization") or "").lower()
-        return "" if method == "none" else method
 
     @property
     def tp(self) -> int:
@@ -45,47 +35,6 @@ def check(question: Question) -> None:
     for rule in RULES:
         if sentence := rule(question):
             raise UsageError(sentence)
-
-
-def _quantized_twice(q: Question) -> str | None:
-    has = q.model.quantization
-    if has is None or has.lower() not in WEIGHT_ONLY_FORMATS or q.method not in ONLINE_METHODS:
-        return None
-    return f"--quantization {q.method} cannot be put on a model that is {has} already; leave --quantization out"
-
-
-def _nf4_dtype(q: Question) -> str | None:
-    dtype = q.values.get("dtype", "auto")
-    if q.method != "ifq_nf4" or dtype in ("float16", "half"):
-        return None
-    return f"--quantization ifq_nf4 runs with float16 only, not {dtype}; set --dtype float16 or take ifq"
-
-
-def _method_needs_newer_gpu(q: Question) -> str | None:
-    if q.machine.engine != "cuda" or not q.method:
-        return None
-    for gpu in q.machine.gpus:
-        known = gpus.find(gpu.name)
-        if known and not methods.runs_on(q.method, known.capability):
-            need = ".".join(str(part) for part in methods.METHODS[q.method].min_capability)
-            has = ".".join(str(part) for part in known.capability)
-            return (
-                f"--quantization {q.method} needs compute capability {need}, and {gpu.name} has {has}; "
-                "take another method, or leave --quantization out"
-            )
-    return None
-
-
-def _ours_is_not_here(q: Question) -> str | None:
-    if q.method not in OUR_QUANTIZATIONS:
-        return None
-    return f"--quantization {q.method} is not in this version; use fp8, a method of the engine, or none"
-
-
-def _method_on_cpu(q: Question) -> str | None:
-    if q.machine.engine != "cpu" or q.method != "fp8":
-        return None
-    return "--quantization fp8 needs a GPU, and this is the CPU image; leave --quantization out"
 
 
 def _more_gpus_than_given(q: Question) -> str | None:
@@ -141,11 +90,6 @@ def _tools_without_parser(q: Question) -> str | None:
 RULES: tuple[Callable[[Question], str | None], ...] = (
     _template_of_models_gone,
     _architecture_gone,
-    _quantized_twice,
-    _nf4_dtype,
-    _method_needs_newer_gpu,
-    _ours_is_not_here,
-    _method_on_cpu,
     _no_worker,
     _more_gpus_than_given,
     _heads_do_not_divide,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from windlass.launch import lookahead
 from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
 
 CORES = "VLLM_CPU_OMP_THREADS_BIND"
@@ -20,8 +21,8 @@ def whole_prompts(
 ) -> tuple[Settings, list[str]]:
     """Leave prompts in one piece: the engine winds a seeded generator back after each piece, and a CPU's cannot be.
 
-    A step then has room for a whole context beside one token of every request that runs, so that no prompt waits for
-    the others to end. A user's own word stands, and is told what it risks.
+    A step then has room for a whole context beside one token of every request that runs, and its drafts, so that no
+    prompt waits for the others to end. A user's own word stands, and is told what it risks.
     """
     said, batch, length = (settings.get(name) for name in (CHUNKED, BATCH, "max-model-len"))
     if machine.engine != "cpu" or (said and not said.value):
@@ -34,7 +35,8 @@ def whole_prompts(
     if length is None or _whole(batch) < _whole(length):
         return {}, [f"--{BATCH} {batch.shown} ({batch.source}): {SPLIT_IS_DANGEROUS}; raise it to the context"]
     if batch.source == DEFAULT:
-        room = _whole(batch) + _whole(settings["max-num-seqs"])
+        tokens_each = 1 + (_whole(settings[lookahead.TOKENS]) if lookahead.is_asked(settings) else 0)
+        room = _whole(batch) + _whole(settings["max-num-seqs"]) * tokens_each
         changed[BATCH] = Setting(BATCH, room, DEFAULT, "a whole prompt beside every running request")
     return changed, []
 

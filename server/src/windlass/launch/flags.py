@@ -66,7 +66,7 @@ FLAGS: tuple[Flag, ...] = (
     # Who may ask, what, and how much at a time: the guard's part.
     Flag("api-keys", Kind.NAMES, "bearer keys, separated by commas; none: open to all",
          ("OPENAI_API_KEYS", "VLLM_API_KEY"), aliases=("api-key",), effect=Effect.OURS, secret=True),
-    Flag("api-keys-file", Kind.TEXT, "file of bearer keys, one a line; read again when it changes",
+    Flag("api-keys-file", Kind.TEXT, "file of bearer keys, one a line, or a directory of such; read again on change",
          ("OPENAI_API_KEYS_FILE",), effect=Effect.OURS),
     Flag("close-metrics", Kind.SWITCH, "ask for a key at /metrics too", ("CLOSE_METRICS",), "false",
          effect=Effect.OURS),
@@ -80,8 +80,9 @@ FLAGS: tuple[Flag, ...] = (
     Flag("worker-num", Kind.WHOLE, "engines in one container, behind one port; GPUs = TP × this", ("WORKER_NUM",), "1",
          engine="data-parallel-size"),
     # How the model is loaded.
-    Flag("quantization", Kind.TEXT, "quantization method; none keeps the weights as they are", ("QUANTIZATION",),
-         aliases=("q",)),
+    Flag("quantization", Kind.TEXT, "fp8, ifq, ifq_nf4, smoothquant, auto or none, or a method of the engine's own",
+         ("QUANTIZATION",), aliases=("q",)),
+    Flag("load-format", Kind.TEXT, "how the engine reads weights; windlass with ifq, ifq_nf4 and smoothquant"),
     Flag("dtype", Kind.TEXT, "number format of the computation", ("DTYPE",), "float16", choices=DTYPES),
     Flag("max-model-len", Kind.LENGTH, f"context in tokens; the model's own, cut to {LENGTH_CUT_TOKENS}",
          ("MAX_MODEL_LEN",)),
@@ -118,12 +119,18 @@ FLAGS: tuple[Flag, ...] = (
     Flag("tool-call-parser", Kind.TEXT, "parser of tool calls, as llama3_json, hermes, mistral, internlm"),
     Flag("enable-auto-tool-choice", Kind.SWITCH, "let the model decide to call tools"),
     Flag("generation-config", Kind.TEXT, "directory of a generation_config.json; the model's own"),
-    # What this version has no engine for: a row that says yes is refused.
-    Flag("use-lookahead", Kind.SWITCH, "lookahead decoding", ("USE_LOOKAHEAD",), effect=Effect.MISSING,
-         instead="leave --use-lookahead out"),
+    # Drafts from text that was seen before.
+    Flag("use-lookahead", Kind.SWITCH, "lookahead cache: draft from the prompt and from earlier text",
+         ("USE_LOOKAHEAD",), "false", effect=Effect.OURS),
+    Flag("num-speculative-tokens", Kind.WHOLE, "tokens that lookahead, or a draft model, drafts at most",
+         ("NUM_SPECULATIVE_TOKENS",), "6", effect=Effect.OURS),
+    Flag("lookahead-cache-config-dir", Kind.TEXT,
+         "directory of a lookahead_cache_config.json; switches lookahead on too", effect=Effect.OURS),
+    Flag("cpu-decoding-memory-utilization", Kind.FRACTION, "share of the host's memory for the lookahead cache", (),
+         "0.15", effect=Effect.OURS),
+    Flag("ignore-prompt-for-lookahead-cache", Kind.SWITCH, "keep prompts out of the lookahead cache", (), "false",
+         effect=Effect.OURS),
     # What other engines needed: accepted, and said to be without effect.
-    Flag("num-speculative-tokens", Kind.WHOLE, "tokens that lookahead drafts", ("NUM_SPECULATIVE_TOKENS",),
-         effect=Effect.NONE, instead="it counts with --speculative-model, and with lookahead, which is not here yet"),
     Flag("use-v2-block-manager", Kind.SWITCH, "older engines' block manager", effect=Effect.NONE,
          instead="this engine has one block manager"),
     Flag("num-scheduler-steps", Kind.WHOLE, "older engines' multi-step scheduling", effect=Effect.NONE,
@@ -136,6 +143,3 @@ FLAGS: tuple[Flag, ...] = (
 
 ROW: dict[str, Flag] = {flag.name: flag for flag in FLAGS}
 BY_NAME: dict[str, Flag] = {name: flag for flag in FLAGS for name in (flag.name, *flag.aliases)}
-
-OUR_QUANTIZATIONS = ("ifq", "ifq_nf4", "smoothquant", "auto")
-"""Methods of ours that this version names but cannot run yet."""

@@ -13,6 +13,8 @@ FROM_FILE = "ti_model_config.json"
 MATCH = "match"
 DEFAULT = "default"
 """Sources of a setting beside its flag and its variables."""
+FLOAT16_OVERFLOWS = ("gemma2", "gemma3", "gemma3_text", "glm4")
+"""The engine refuses float16 for these model types."""
 
 
 ENGINE_PORT = 8000
@@ -35,6 +37,9 @@ class ModelFiles:
     is_embedder: bool = False
     """It brings a `modules.json`, as models of sentence-transformers do."""
     vocab_size: int | None = None
+    has_experts: bool = False
+    """It is a mixture of experts."""
+    has_smoothquant_file: bool = False
     generation: Mapping[str, object] = field(default_factory=dict)
     """What the engine takes for the model's generation_config.json."""
     base: str = ""

@@ -17,6 +17,7 @@ from windlass.adapters.model import Asked
 from windlass.launch.model import FROM_FILE, Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
+from windlass.quantization.methods import SMOOTHQUANT_FILE
 from windlass.startup.model_json import read_json
 
 ENGINE_VARIABLE = "WINDLASS_ENGINE"
@@ -58,6 +59,7 @@ def model_files(path: str) -> ModelFiles:
         has_chat_template=_has_chat_template(directory),
         is_embedder=(directory / "modules.json").is_file(),
         generation=_generation(directory, config),
+        has_smoothquant_file=(directory / SMOOTHQUANT_FILE).is_file(),
     )
     try:
         facts = from_config(config)
@@ -70,6 +72,7 @@ def model_files(path: str) -> ModelFiles:
         max_model_len=facts.max_model_len or None,
         quantization=facts.quantization,
         attention_heads=facts.num_attention_heads,
+        has_experts=facts.num_experts is not None,
     )
 
 

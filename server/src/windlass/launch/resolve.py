@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from windlass.adapters.model import Asked
 from windlass.errors import UsageError
 from windlass.group import arguments
-from windlass.launch import adjust, conflicts, cpu, legacy, lora, templates, values
+from windlass.launch import adjust, conflicts, cpu, legacy, lookahead, lora, quantize, templates, values
 from windlass.launch.flags import FLAGS, ROW, Effect, Flag, Kind
 from windlass.launch.front import front
 from windlass.launch.model import (
@@ -83,15 +83,16 @@ def resolve(
     adapters = lora.decide(settings, model, environment, discovers=style.discovers)
     settings |= lora.changes(adapters, settings, model)
     conflicts.check(_question(settings, machine, model, environment, line))
-    api = front(settings, model, line.engine_words, adapters)
+    drafts = lookahead.decide(lookahead.Start(settings, machine, model, line.engine_words, environment))
+    api = front(settings, model, (*line.engine_words, *drafts.closing), adapters)
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),
-        engine_args=(*_all_words(engine), *api.arguments, *group_words, *line.engine_words),
-        warnings=(*warnings, *adapters.notes),
+        engine_args=(*_all_words(engine), *api.arguments, *drafts.arguments, *group_words, *line.engine_words),
+        warnings=(*warnings, *adapters.notes, *drafts.notes),
         files=_files(settings, model),
         merge=adapters.merge,
-        variables={**api.variables, **cpu.variables(settings, machine, environment)},
+        variables={**api.variables, **drafts.variables, **cpu.variables(settings, machine, environment)},
     )
 
 
@@ -186,4 +187,4 @@ def _words(setting: Setting) -> tuple[str, ...]:
         return (flag.engine_flag,) if setting.value else (f"--no-{flag.name}",)
     if isinstance(setting.value, tuple):
         return (flag.engine_flag, *setting.value)
-    return (flag.engine_flag, str(setting.value))
+    return (flag.engine_flag, str(quantize.engine_value(setting.name, setting.value)))

@@ -6,7 +6,7 @@ import os
 from typing import Any, ClassVar
 
 import torch
-from vllm.config import get_current_vllm_config
+from vllm.config import ModelConfig, get_current_vllm_config
 from vllm.model_executor.layers.fused_moe import RoutedExperts
 from vllm.model_executor.layers.linear import LinearBase
 from vllm.model_executor.layers.quantization.base_config import QuantizationConfig, QuantizeMethodBase
@@ -17,13 +17,16 @@ from windlass.quantization.linear import QuantizedLinear
 from windlass.quantization.methods import METHODS, Method
 
 HEAD_BITS = 8  # four bits in the output head cost precision in every token
-_CPU_DTYPES = {"ifq": [torch.bfloat16, torch.float32]}  # beside float16; a CPU dequantizes, to any dtype
 
 
 class OnlineConfig(QuantizationConfig):  # type: ignore[misc]  # the engine has no types here
     """A method that quantizes while it loads: nothing is read from the checkpoint's own configuration."""
 
     method: ClassVar[Method]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_kept = False  # the loader has found weights that are quantized already
 
     @classmethod
     def get_name(cls) -> str:
@@ -33,8 +36,8 @@ class OnlineConfig(QuantizationConfig):  # type: ignore[misc]  # the engine has 
     @classmethod
     def get_supported_act_dtypes(cls) -> list[torch.dtype]:
         """Dtypes of the activations on this platform."""
-        more = _CPU_DTYPES.get(cls.method.name, []) if current_platform.is_cpu() else []
-        return [*(getattr(torch, name) for name in cls.method.dtypes), *more]
+        names = cls.method.cpu_dtypes if current_platform.is_cpu() else cls.method.dtypes
+        return [getattr(torch, name) for name in names]
 
     @classmethod
     def get_min_capability(cls) -> int:
@@ -59,15 +62,15 @@ class OnlineConfig(QuantizationConfig):  # type: ignore[misc]  # the engine has 
                 "take --quantization fp8, or none"
             )
         if isinstance(layer, LinearBase):
-            return QuantizedLinear(self.method.bits)
-        if isinstance(layer, ParallelLMHead) and _head_is_quantized():
-            return QuantizedLinear(HEAD_BITS)
+            return QuantizedLinear(self.method.bits, is_kept=self.is_kept)
+        if isinstance(layer, ParallelLMHead) and head_is_quantized(get_current_vllm_config().model_config):
+            return QuantizedLinear(HEAD_BITS, is_kept=self.is_kept)
         return None
 
 
-def _head_is_quantized() -> bool:
+def head_is_quantized(model_config: ModelConfig) -> bool:
     """An output head that shares the embedding's matrix stays as it is: the embedding needs its rows."""
-    tied = getattr(get_current_vllm_config().model_config.hf_text_config, "tie_word_embeddings", False)
+    tied = getattr(model_config.hf_text_config, "tie_word_embeddings", False)
     return not tied and os.environ.get("VLLM_ALLOW_QUANT_LM_HEAD", "1") != "0"
 
 

@@ -14,17 +14,16 @@ from vllm.model_executor.layers.linear import LinearMethodBase
 from vllm.model_executor.model_loader.reload.layerwise import initialize_online_processing
 from vllm.model_executor.parameter import ModelWeightParameter
 
-from windlass.quantization.layout import Packed, pack
+from windlass.quantization.layout import Packed, empty, pack
 from windlass.quantization.product import quantized_linear
 
 
 class QuantizedLinear(LinearMethodBase):  # type: ignore[misc]  # the engine has no types here
     """NF4 (4 bits) or INT8 (8 bits) weights, activations as they are."""
 
-    uses_meta_device = True
-
-    def __init__(self, bits: int) -> None:
+    def __init__(self, bits: int, *, is_kept: bool = False) -> None:
         self.bits = bits
+        self.uses_meta_device = not is_kept
 
     def create_weights(  # noqa: PLR0913  vLLM's own signature
         self,
@@ -44,6 +43,9 @@ class QuantizedLinear(LinearMethodBase):  # type: ignore[misc]  # the engine has
         layer.output_size_per_partition = sum(output_partition_sizes)
         layer.orig_dtype = params_dtype
         shape = sum(output_partition_sizes), input_size_per_partition
+        if not self.uses_meta_device:
+            self._hold(layer, empty(*shape, self.bits, torch.get_default_device()))
+            return
         unmade = torch.empty(shape, dtype=params_dtype, device="meta")
         weight = ModelWeightParameter(data=unmade, input_dim=1, output_dim=0, weight_loader=weight_loader)
         layer.register_parameter("weight", weight)
@@ -55,6 +57,9 @@ class QuantizedLinear(LinearMethodBase):  # type: ignore[misc]  # the engine has
             return
         packed = pack(layer.weight.data, self.bits)
         del layer._parameters["weight"]
+        self._hold(layer, packed)
+
+    def _hold(self, layer: torch.nn.Module, packed: Packed) -> None:
         layer.register_parameter("qweight", Parameter(packed.qweight, requires_grad=False))
         layer.register_parameter("scales", Parameter(packed.scales, requires_grad=False))
         layer._already_called_process_weights_after_loading = True  # vLLM's own mark

@@ -1,4 +1,4 @@
-"""vLLM's entry point `vllm.general_plugins`: registers `ifq` and `ifq_nf4` in every process of the engine.
+"""vLLM's entry point `vllm.general_plugins`: registers our methods and our loader in every process of the engine.
 
 vLLM calls `register` in the front end, the engine core and each worker, and perhaps twice.
 """
@@ -10,10 +10,16 @@ import functools
 
 @functools.cache
 def register() -> None:
-    """Make vLLM know our methods; vLLM is imported here and not before."""
+    """Make vLLM know our methods and `--load-format windlass`; vLLM is imported here and not before."""
     from vllm.model_executor.layers.quantization import register_quantization_config
+    from vllm.model_executor.layers.quantization.base_config import QuantizationConfig
+    from vllm.model_executor.model_loader import register_model_loader
 
     from windlass.quantization.config import CONFIGS
+    from windlass.quantization.loader import Loader
+    from windlass.quantization.smoothquant.config import SmoothQuantConfig
 
-    for config in CONFIGS:
+    configs: tuple[type[QuantizationConfig], ...] = (*CONFIGS, SmoothQuantConfig)
+    for config in configs:
         register_quantization_config(config.get_name())(config)
+    register_model_loader("windlass")(Loader)

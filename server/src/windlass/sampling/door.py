@@ -6,7 +6,7 @@ field: a rule that is asked for and not kept would be worse.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from windlass.launch.model import ModelFiles
@@ -27,7 +27,7 @@ def missing(model: ModelFiles, words: Sequence[str]) -> str:
         return "the engine speculates, and then takes no further rule of sampling"
     if FLAG in said:
         return "" if PROCESSOR in words else f"{FLAG} names others; add {PROCESSOR} to them"
-    return "" if _generates(model, said) else "the model does not generate"
+    return "" if generates(model, words) else "the model does not generate"
 
 
 def arguments(model: ModelFiles, words: Sequence[str]) -> tuple[str, ...]:
@@ -45,8 +45,9 @@ def _flags(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _generates(model: ModelFiles, said: Mapping[str, str]) -> bool:
+def generates(model: ModelFiles, words: Sequence[str]) -> bool:
     """What the engine will find; it refuses to start when a model that does not generate is given such rules."""
+    said = _flags(words)
     runner = said.get("--runner", "auto")
     if runner != "auto":
         return runner == "generate"

@@ -1,6 +1,7 @@
 """Lookahead in the CPU image: output unchanged, drafts accepted, distribution kept, counts at /metrics.
 
-`make identity` is the whole of the first part: every workload, row, mode and batch size.
+`make identity` is the whole of the first part: every workload, row, mode and batch size. Not collected by itself: it
+needs an image that brings the native core, which images/server-cpu does not yet.
 """
 
 import json

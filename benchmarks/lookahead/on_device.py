@@ -1,0 +1,152 @@
+"""On a GPU: ms a token with and without lookahead, every workload at 1, 10 and 64 requests at a time.
+
+    python on_device.py WORKLOADS.json.gz OUT.json [--seconds 430] [--tokens 6]
+
+A model of the shape of Qwen2-7B with dummy weights, in fp8, follows the recorded text (`forced`), so every step costs
+what it costs and drafts are accepted as the text has it. Two engines stand beside one another and are timed in turn.
+The cache is set back before text would be met again; "repeats" and "warm" begin with a cache that has seen it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from arms import Arm, Exchange, lookahead
+
+SHAPE = {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584, "num_hidden_layers": 28,
+    "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944, "vocab_size": 152064,
+    "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": False,
+    "hidden_act": "silu", "torch_dtype": "bfloat16", "bos_token_id": 151643, "eos_token_id": 151645,
+}  # fmt: skip
+BATCHES = (10, 1, 64)
+PAIRS = 7
+OUTPUT_TOKENS = 96
+LAST: list[Exchange] = [([1, 2, 3], [4, 5])]
+T_95 = 2.447
+"""Student's t for seven pairs, two-sided 95 %."""
+FIRST = ("no repeats", "code-edit-diff", "repeats", "gsm8k warm", "gsm8k", "chat", "templated", "agent")
+
+
+def workloads(path: Path) -> dict[str, tuple[list[Exchange], list[Exchange]]]:
+    """(what the cache has seen, what is measured) of each workload."""
+    found: dict[str, list[Exchange]] = json.loads(gzip.decompress(path.read_bytes()))
+    warm = found.pop("gsm8k warm")
+    named: dict[str, tuple[list[Exchange], list[Exchange]]] = {}
+    for name, rows in found.items():
+        half = len(rows) // 2
+        named[name] = (rows[:half], rows[half:]) if name.startswith("repeat-") else ([], rows)
+    named["gsm8k warm"] = (warm, found["gsm8k"])
+    named["repeats"] = (found["gsm8k"][:70], found["gsm8k"][:70])
+    chance = random.Random(1)  # noqa: S311 - no secret
+    ids = [chance.sample(range(1000, 150000), 300) for _ in range(200)]
+    named["no repeats"] = ([], [(row[:200], row[200:]) for row in ids])
+    order = [*FIRST, *(name for name in named if name not in FIRST)]
+    return {name: named[name] for name in order if named[name][1]}
+
+
+def measure(arms: tuple[Arm, Arm], name: str, rows: list[Exchange], batch: int) -> dict[str, Any]:
+    """Seven pairs."""
+    plain, ours = arms
+    times: list[tuple[float, float]] = []
+    before = ours.ask("call", "figures")
+    at = len(rows)
+    for _ in range(PAIRS):
+        if at + batch > len(rows):
+            ours.ask("run", LAST, 2, True)  # with this step the requests before it end
+            ours.ask("call", "back", name)
+            at = 0
+        picked = [rows[(at + number) % len(rows)] for number in range(batch)]
+        at += batch
+        times.append(tuple(arm.ask("run", picked, OUTPUT_TOKENS, True)["ms"] for arm in (plain, ours)))  # type: ignore[arg-type]
+    after = ours.ask("call", "figures")
+    ratios = [with_ / without for without, with_ in times]
+    spread = T_95 * statistics.stdev(ratios) / len(ratios) ** 0.5
+    counts = {key: after[key] - before[key] for key in after}
+    return {
+        "workload": name, "batch": batch, "none_ms": statistics.median(one for one, _ in times),
+        "lookahead_ms": statistics.median(two for _, two in times), "ratio": statistics.median(ratios),
+        "ratio_upper": statistics.mean(ratios) + spread, "pairs": times,
+        "hit_len_per_iter": counts["hit_len"] / max(1.0, counts["num_iters"]),
+        "drafted_per_iter": counts["lookahead_len"] / max(1.0, counts["num_iters"]),
+        "wait_us": counts["wait_us"] / max(1, counts["steps"]), "lost": counts["lost"], "released": counts["released"],
+        "in_time": counts["in_time"] / max(1, counts["in_time"] + counts["later"]),
+    }  # fmt: skip
+
+
+def arms_of(tokens: int) -> tuple[Arm, Arm]:
+    """The engine without and the one with lookahead, loaded beside one another."""
+    model, config = Path("/tmp/lookahead-shape"), Path("/tmp/lookahead-config")  # noqa: S108 - a benchmark's machine
+    ready = Path("/tmp/lookahead-none-ready")  # noqa: S108
+    for folder in (model, config):
+        folder.mkdir(exist_ok=True)
+    (model / "config.json").write_text(json.dumps(SHAPE))
+    (config / "lookahead_cache_config.json").write_text(json.dumps({"cache_size": 500_000, "copy_length": tokens}))
+    common: dict[str, Any] = {
+        "model": str(model), "load_format": "dummy", "dtype": "bfloat16", "quantization": "fp8_per_channel",
+        "max_model_len": 2048, "max_num_seqs": 64, "max_num_batched_tokens": 8192, "gpu_memory_utilization": 0.4,
+        "kv_cache_memory_bytes": 6 << 30, "logits_processors": ["forced:Forced"],
+    }  # fmt: skip
+    words, variables = lookahead(tokens, str(config))
+    variables |= {"LOOKAHEAD_AFTER": str(ready), "VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN": "512"}
+    plain = Arm("none", common, {"VLLM_CACHE_ROOT": "/tmp/vllm-none"})  # noqa: S108
+    ours = Arm("lookahead", {**common, **words}, {**variables, "VLLM_CACHE_ROOT": "/tmp/vllm-ours"})  # noqa: S108
+    plain.start()
+    ours.start()
+    plain.answer()
+    ready.touch()
+    ours.answer()
+    return plain, ours
+
+
+def main() -> None:
+    """As many rows as fit into the time; the file is written after each."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("workloads", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seconds", type=float, default=430)
+    parser.add_argument("--tokens", type=int, default=6)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[])
+    said = parser.parse_args()
+    until = time.monotonic() + said.seconds
+    found = workloads(said.workloads)
+    arms = arms_of(said.tokens)
+    print(f"engines ready, {until - time.monotonic():.0f} s left", flush=True)
+    for arm in arms:  # what compiles at its first use
+        if arm.name != "none":
+            arm.ask("call", "base", "warm-up", [])
+        for batch in BATCHES:
+            arm.ask("run", found["gsm8k"][1][:batch], 24, True)
+    results: list[dict[str, Any]] = []
+    for name, (seen, rows) in found.items():
+        if said.only and name not in said.only:
+            continue
+        arms[1].ask("run", LAST, 2, True)
+        arms[1].ask("call", "base", name, seen)
+        for batch in BATCHES:
+            if time.monotonic() > until:
+                break
+            results.append(measure(arms, name, rows, batch))
+            said.out.write_text(json.dumps(results))
+            one = results[-1]
+            print(
+                {
+                    key: round(value, 4) if isinstance(value, float) else value
+                    for key, value in one.items()
+                    if key != "pairs"
+                },
+                flush=True,
+            )
+    for arm in arms:
+        arm.end()
+
+
+if __name__ == "__main__":
+    main()

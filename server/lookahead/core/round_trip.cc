@@ -1,0 +1,242 @@
+#include "round_trip.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+namespace windlass {
+
+namespace {
+using Clock = std::chrono::steady_clock;
+// Microseconds that a drafted row costs the batch: ours, and the engine's for planning and checking it (measured: 17 to 50).
+constexpr double kRowUs = 40;
+constexpr float kFirst = 0.1F;   // tokens that a new request's drafts are expected to save
+constexpr float kFade = 0.9F;    // of an expectation, each step without a better one: a match may come back
+constexpr double kSlow = 0.05;   // weight of the newest figure in a running mean
+constexpr auto kSpin = std::chrono::milliseconds(20);
+constexpr auto kNap = std::chrono::microseconds(50);
+constexpr auto kWatchEvery = std::chrono::milliseconds(20);
+
+std::uint32_t crc32(const std::string& text) {
+  std::uint32_t sum = ~0U;
+  for (const char letter : text) {
+    sum ^= static_cast<unsigned char>(letter);
+    for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ (0xEDB88320U & (0U - (sum & 1U)));
+  }
+  return ~sum;
+}
+double us_since(Clock::time_point then) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - then).count();
+}
+std::uint32_t load(const std::uint32_t* where) { return __atomic_load_n(where, __ATOMIC_ACQUIRE); }
+bool reached(std::uint32_t at, std::uint32_t number) { return static_cast<std::int32_t>(at - number) >= 0; }
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+}  // namespace
+
+RoundTrip::RoundTrip(Cache& cache, const Shared& shared, int patience_ms)
+    : cache_(cache), shared_(shared), patience_ms_(patience_ms) {
+  server_ = std::thread([this] { serve(); });
+  watchdog_ = std::thread([this] { watch(); });
+}
+
+RoundTrip::~RoundTrip() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  server_.join();
+  watchdog_.join();
+}
+
+void RoundTrip::submit(Step step) {
+  {
+    const std::lock_guard lock(mutex_);
+    steps_.push_back(std::move(step));
+  }
+  wake_.notify_all();
+}
+
+TripCounts RoundTrip::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+void RoundTrip::serve() {
+  for (;;) {
+    Step step;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || !steps_.empty(); });
+      if (stopping_) return;
+      step = std::move(steps_.front());
+      steps_.pop_front();
+    }
+    change(step);
+    if (!await(step.number)) return;
+    answer(step);
+  }
+}
+
+// Spins, since the device rings within a step; a long one, as of a prompt, is napped through. False: told to stop.
+bool RoundTrip::await(std::uint32_t number) {
+  const auto since = Clock::now();
+  while (!reached(load(shared_.rung), number)) {
+    if (stopping_) return false;
+    if (Clock::now() - since > kSpin) {
+      std::this_thread::sleep_for(kNap);
+    } else {
+      pause();
+    }
+  }
+  step_us_ += kSlow * (std::min(us_since(since), 50'000.0) - step_us_);
+  return true;
+}
+
+// Requests that came and went; done while the device still computes.
+void RoundTrip::change(Step& step) {
+  for (const std::string& id : step.finished) {
+    cache_.finish(id);
+    known_.erase(id);
+  }
+  for (auto& [id, prompt] : step.begun) {
+    try {
+      cache_.begin(id, prompt);
+      known_[id] = {static_cast<std::uint32_t>(prompt.size()), kFirst};
+      promise(id, kFirst);
+    } catch (const std::exception&) {
+      lose(id);
+    }
+  }
+}
+
+void RoundTrip::answer(const Step& step) {
+  const auto rung = Clock::now();
+  Batch soon;
+  Batch later;
+  clear(static_cast<int>(step.rows.size()));
+  try {
+    sort(step, soon, later);
+    write(soon, follow(soon));
+  } catch (const std::exception&) {
+    for (const std::string& id : soon.ids) lose(id);
+  }
+  if (!reached(load(shared_.answered), step.number)) __atomic_store_n(shared_.answered, step.number, __ATOMIC_RELEASE);
+  const double waited_us = us_since(rung);
+  try {
+    follow(later);
+    cache_.withhold(later.ids);
+  } catch (const std::exception&) {
+    for (const std::string& id : later.ids) lose(id);
+  }
+  const std::lock_guard lock(mutex_);
+  counts_.steps += 1;
+  counts_.in_time += soon.ids.size();
+  counts_.later += later.ids.size();
+  counts_.wait_us += waited_us;
+}
+
+void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
+  rows_ = static_cast<double>(step.rows.size());
+  for (int row = 0; row < static_cast<int>(step.rows.size()); ++row) {
+    const auto found = known_.find(step.rows[row]);
+    const std::int32_t* told = this->told(row);
+    const int emitted = told[1];
+    if (found == known_.end() || emitted <= 0) continue;
+    const bool whole = static_cast<std::uint32_t>(told[0]) == step.number && emitted <= shared_.span &&
+                       static_cast<std::uint32_t>(told[3]) == found->second.length + static_cast<std::uint32_t>(emitted);
+    if (!whole) {
+      lose(found->first);
+      continue;
+    }
+    Batch& batch = worth(found->second.expected) ? soon : later;
+    batch.ids.push_back(found->first);
+    std::vector<Token> tokens(static_cast<std::size_t>(emitted));
+    for (int i = 0; i < emitted; ++i) tokens[static_cast<std::size_t>(i)] = static_cast<Token>(told[kTold + emitted - 1 - i]);
+    batch.tokens.push_back(std::move(tokens));
+    batch.verified.push_back(emitted - 1 + told[2]);
+    batch.places.push_back(row);
+    found->second.length = static_cast<std::uint32_t>(told[3]);
+  }
+}
+
+std::vector<Draft> RoundTrip::follow(const Batch& batch) {
+  if (batch.ids.empty()) return {};
+  cache_.accept(batch.ids, batch.tokens, batch.verified);
+  std::vector<Draft> drafts = cache_.propose(batch.ids, std::vector<int>(batch.ids.size(), shared_.most), -1.0F);
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    float expected = 0;
+    for (const float probability : drafts[i].probabilities) expected += probability;
+    Known& known = known_[batch.ids[i]];
+    known.expected = std::max(expected, kFade * known.expected);
+    promise(batch.ids[i], known.expected);
+  }
+  return drafts;
+}
+
+bool RoundTrip::worth(float expected) const { return expected * step_us_ >= kRowUs * rows_; }
+
+void RoundTrip::promise(const std::string& id, float expected) {
+  if (shared_.promises == nullptr) return;
+  __atomic_store_n(shared_.promises + crc32(id) % kPromises, worth(expected) ? 1 : 0, __ATOMIC_RELAXED);
+}
+
+void RoundTrip::write(const Batch& batch, const std::vector<Draft>& drafts) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    std::int64_t* tokens = shared_.tokens + batch.places[i] * shared_.most;
+    float* confidences = shared_.confidences + batch.places[i] * shared_.most;
+    float before = 1;
+    for (std::size_t at = 0; at < drafts[i].tokens.size(); ++at) {
+      tokens[at] = drafts[i].tokens[at];
+      confidences[at] = before > 0 ? std::min(1.0F, drafts[i].probabilities[at] / before) : 0;
+      before = drafts[i].probabilities[at];
+    }
+  }
+}
+
+void RoundTrip::clear(int rows) {
+  for (int row = 0; row < std::min(rows, shared_.rows); ++row) {
+    std::fill_n(shared_.tokens + row * shared_.most, shared_.most, std::max<std::int32_t>(0, told(row)[kTold]));
+    std::fill_n(shared_.confidences + row * shared_.most, shared_.most, 0.0F);
+  }
+}
+
+void RoundTrip::lose(const std::string& id) {
+  const std::string lost = id;
+  cache_.finish(lost);
+  known_.erase(lost);
+  const std::lock_guard lock(mutex_);
+  counts_.lost += 1;
+}
+
+// A stream that nobody answers waits for ever, and the engine with it.
+void RoundTrip::watch() {
+  int waited_ms = 0;
+  std::uint32_t last = load(shared_.answered);
+  while (!stopping_) {
+    std::this_thread::sleep_for(kWatchEvery);
+    const std::uint32_t rung = load(shared_.rung);
+    const std::uint32_t answered = load(shared_.answered);
+    const bool waits = !reached(answered, rung);
+    waited_ms = waits && answered == last ? waited_ms + static_cast<int>(kWatchEvery.count()) : 0;
+    last = answered;
+    if (waited_ms < patience_ms_) continue;
+    waited_ms = 0;
+    std::fill_n(shared_.confidences, shared_.rows * shared_.most, 0.0F);
+    __atomic_store_n(shared_.answered, rung, __ATOMIC_RELEASE);
+    const std::lock_guard lock(mutex_);
+    counts_.released += 1;
+  }
+}
+
+}  // namespace windlass

@@ -1,0 +1,107 @@
+// Drafts for a device whose stream waits for them: the device tells a step's tokens in memory that both see and rings, a
+// thread of ours answers there. Neither an interrupt nor the interpreter is between the two.
+//
+// A row is answered in time when what its drafts are expected to save is worth what they cost the whole batch; all others are
+// followed after the answer, while the device computes the next step. Which rows these are stands in memory that the engine's
+// scheduler reads: it plans no drafts for them.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "cache.h"
+
+namespace windlass {
+
+// Memory that the device sees; the caller owns it and keeps it until the RoundTrip is gone.
+struct Shared {
+  const std::int32_t* told;   // [rows, kTold + span]: step, tokens emitted, drafts rejected, length, the newest tokens first
+  std::int64_t* tokens;       // [rows, most]; a slot without a draft repeats the newest token
+  float* confidences;         // [rows, most]: that a token is accepted when those before it are; 0 without a draft
+  std::uint32_t* rung;        // the step that the device told of last
+  std::uint32_t* answered;    // the step that was answered last
+  std::uint8_t* promises;     // [kPromises]: by the CRC-32 of a request's id, whether its drafts are worth their cost; or null
+  int rows;
+  int most;
+  int span;
+};
+constexpr int kTold = 4;
+constexpr std::uint32_t kPromises = 4096;
+
+struct Step {
+  std::uint32_t number = 0;
+  std::vector<std::string> finished;
+  std::vector<std::pair<std::string, std::vector<Token>>> begun;
+  std::vector<std::string> rows;
+};
+
+struct TripCounts {
+  std::uint64_t steps = 0;
+  std::uint64_t in_time = 0;   // rows that the device waited for
+  std::uint64_t later = 0;     // rows that were followed after the answer
+  std::uint64_t lost = 0;      // requests that are served without drafts from here on: their text had a hole
+  std::uint64_t released = 0;  // answers that the watchdog gave
+  double wait_us = 0;          // between ring and answer, all steps together
+};
+
+class RoundTrip {
+ public:
+  RoundTrip(Cache& cache, const Shared& shared, int patience_ms);
+  ~RoundTrip();
+  RoundTrip(const RoundTrip&) = delete;
+  RoundTrip& operator=(const RoundTrip&) = delete;
+
+  // Announces a step before the device rings for it; steps come in the order of their numbers, which may wrap.
+  void submit(Step step);
+  TripCounts counts() const;
+
+ private:
+  struct Known {
+    std::uint32_t length = 0;  // of the text, in tokens
+    float expected = 0;        // tokens that a draft is expected to save
+  };
+  struct Batch {
+    std::vector<std::string> ids;
+    std::vector<std::vector<Token>> tokens;
+    std::vector<int> verified;
+    std::vector<int> places;
+  };
+
+  void serve();
+  void watch();
+  bool await(std::uint32_t number);
+  void change(Step& step);
+  void answer(const Step& step);
+  void sort(const Step& step, Batch& soon, Batch& later);
+  std::vector<Draft> follow(const Batch& batch);
+  void write(const Batch& batch, const std::vector<Draft>& drafts);
+  void clear(int rows);
+  void lose(const std::string& id);
+  bool worth(float expected) const;
+  void promise(const std::string& id, float expected);
+  const std::int32_t* told(int row) const { return shared_.told + row * (kTold + shared_.span); }
+
+  Cache& cache_;
+  Shared shared_;
+  int patience_ms_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Step> steps_;
+  std::unordered_map<std::string, Known> known_;
+  TripCounts counts_;
+  double step_us_ = 5000;
+  double rows_ = 1;
+  std::atomic<bool> stopping_{false};
+  std::thread server_;
+  std::thread watchdog_;
+};
+
+}  // namespace windlass

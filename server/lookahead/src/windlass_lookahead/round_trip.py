@@ -1,0 +1,85 @@
+"""Drafts for a device whose stream waits for them, through memory that both see; the work is done in native threads.
+
+The device tells of each row: the step's number, tokens emitted, drafts rejected, length of the text, and the newest
+tokens, newest first. It then rings with the step's number and waits until the same number is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+
+from windlass_lookahead._core import RoundTrip as NativeRoundTrip
+from windlass_lookahead.cache import LookaheadCache, TokenIds, sentences
+
+TOLD = 4
+"""Numbers of a told row before its tokens."""
+PROMISES = 4096
+PATIENCE_MS = 250
+"""A stream that is not answered for so long goes on without drafts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Addresses of pinned memory, which its owner keeps as long as the round trip lives."""
+
+    told: int
+    """int32 [rows, TOLD + span]."""
+    tokens: int
+    """int64 [rows, most]; a slot without a draft repeats the newest token."""
+    confidences: int
+    """float32 [rows, most]: that a token is accepted if those before it are; 0 without a draft."""
+    rung: int
+    """uint32, written by the device."""
+    answered: int
+    """uint32, read by the device."""
+    promises: int = 0
+    """uint8 [PROMISES], by the CRC-32 of a request's id: whether its drafts are worth their cost; 0 for nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class TripCounts:
+    """What was done since the start."""
+
+    steps: int
+    in_time: int
+    """Rows that the device waited for."""
+    later: int
+    """Rows that were followed after the answer."""
+    lost: int
+    """Requests that are served without drafts: a token outside the vocabulary, or a hole in their text."""
+    released: int
+    """Answers that the watchdog gave."""
+    wait_us: float
+    """Between ring and answer, all steps together."""
+
+
+class RoundTrip:
+    """Answers until it is closed."""
+
+    def __init__(
+        self, cache: LookaheadCache, places: Places, rows: int, most: int, span: int, patience_ms: int = PATIENCE_MS
+    ) -> None:
+        """At most `rows` rows of at most `most` drafted and `span` emitted tokens."""
+        addresses = astuple(places)
+        self._native: NativeRoundTrip | None = NativeRoundTrip(cache.native, addresses, rows, most, span, patience_ms)
+
+    def submit(
+        self, number: int, finished: Sequence[str], begun: Sequence[tuple[str, TokenIds]], rows: Sequence[str]
+    ) -> None:
+        """Announce a step before the device rings for it; numbers follow one another and wrap at 2**32.
+
+        Raises:
+            InputError: a prompt holds what is no token id; nothing was announced.
+        """
+        if self._native is not None:
+            with sentences():
+                self._native.submit(number, list(finished), list(begun), list(rows))
+
+    def counts(self) -> TripCounts:
+        """What was done since the start."""
+        return TripCounts(*self._native.counts()) if self._native else TripCounts(0, 0, 0, 0, 0, 0.0)
+
+    def close(self) -> None:
+        """End the threads; a device that still waits is not answered any more."""
+        self._native = None

@@ -1,0 +1,100 @@
+"""`windlass quantize`: makes quantized weights that need samples to look at. The rest is quantized while it loads."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windlass.cli import table
+from windlass.errors import ModelError, UsageError
+
+LINE_EVERY_S = 5.0
+Model = Annotated[Path, typer.Argument(help="Model directory, not quantized.")]
+Data = Annotated[Path, typer.Option(help='Samples: text in paragraphs, or JSON lines with "text" or "messages".')]
+Samples = Annotated[int, typer.Option(min=1, help="Samples read.")]
+Length = Annotated[int, typer.Option(min=2, help="Tokens of a sample at most.")]
+Seed = Annotated[int, typer.Option(min=0, help="Draws the samples.")]
+
+app = typer.Typer(
+    help="Make quantized weights from samples (smoothquant, gptq).", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command()
+def smoothquant(
+    model: Model,
+    data: Data,
+    samples: Samples = 256,
+    length: Length = 512,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="File; by default where --quantization smoothquant looks.")] = None,
+) -> None:
+    """INT8 weights and activations, smoothed as a search finds best for each layer. Run it again when it was ended."""
+    from windlass.quantization.methods import SMOOTHQUANT_FILE
+
+    _check(model, data)
+    from windlass.quantization.smoothquant.make import Recipe, make
+
+    target = out or model / SMOOTHQUANT_FILE
+    try:
+        chosen = make(model, target, Recipe(str(data), samples, length, seed), progress())
+    except OSError as error:
+        raise ModelError(f"{target} cannot be written: {error}; name another place with --out") from error
+    rows = [
+        (number, before, "-" if found["strength"] is None else f"{found['strength']:.2f}",
+         f"{found['plain']:.2e}", f"{found['error']:.2e}")
+        for (number, _, before), found in ((key.partition(" "), found) for key, found in chosen.items())
+    ]  # fmt: skip
+    table.show(("LAYER", "AFTER", "STRENGTH", "ERROR WITHOUT", "ERROR"), rows)
+    print(f"{target}: {target.stat().st_size / 2**20:.1f} MiB")
+
+
+@app.command()
+def gptq(
+    model: Model,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Model directory to make.")],
+    samples: Samples = 256,
+    length: Length = 512,
+    seed: Seed = 0,
+) -> None:
+    """GPTQ: 4 bits, groups of 128, no reordering; through llm-compressor."""
+    _check(model, data)
+    from windlass.quantization import gptq as recipe
+
+    recipe.make(model, out, data, samples, length, seed)
+
+
+def _check(model: Path, data: Path) -> None:
+    from windlass.startup.model_json import read_json
+
+    if read_json(model / "config.json", flag="MODEL").get("quantization_config"):
+        raise ModelError(f"{model} is quantized already; name the model that it was made from")
+    if not data.is_file():
+        raise UsageError(f"--data {data} is no file; give one of text, or of JSON lines")
+    if missing := [name for name in ("torch", "transformers") if find_spec(name) is None]:
+        raise UsageError(f"quantize needs {missing[0]}, which is not installed here; use the serving image")
+
+
+def progress() -> Callable[[str, int, int], None]:
+    """A bar on a terminal, a line now and then elsewhere."""
+    last = 0.0
+
+    def report(what: str, done: int, of: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if sys.stderr.isatty():
+            filled = 30 * done // of
+            end = "\n" if done == of else ""
+            print(f"\r{what:8s} [{'#' * filled:30s}] {done}/{of}", end=end, file=sys.stderr, flush=True)
+        elif done == of or now - last >= LINE_EVERY_S:
+            last = now
+            print(f"windlass: {what} {done} of {of}", file=sys.stderr, flush=True)
+
+    return report

@@ -1,0 +1,196 @@
+"""Whether the lookahead cache runs, and by which words of the engine. Pure.
+
+Where the engine cannot run it, serving goes on without it and one sentence says why; what contradicts itself is
+refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from windlass.errors import UsageError
+from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
+from windlass.launch.values import Value
+from windlass.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
+from windlass.sampling import door
+
+SWITCH, TOKENS, CONFIG_DIR = "use-lookahead", "num-speculative-tokens", "lookahead-cache-config-dir"
+MEMORY, IGNORE_PROMPT = "cpu-decoding-memory-utilization", "ignore-prompt-for-lookahead-cache"
+OURS = (TOKENS, CONFIG_DIR, MEMORY, IGNORE_PROMPT)
+TOKENS_DEFAULT, TOKENS_MAX = 6, 128
+"""128 is the most that the engine verifies of a request in one step."""
+WORKER_FLAG, SPECULATION = "--worker-cls", "--speculative-config"
+DRAFTING = frozenset({*door.SPECULATION, "-sc"})
+HOST = ("windlass.lookahead.on_host.HostWorker", "windlass.lookahead.on_host.HostProposer")
+DEVICE_WORKER = "windlass.lookahead.on_device.DeviceWorker"
+SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.PromisingScheduler"
+PLANS_OTHERWISE = frozenset({"--no-async-scheduling", SCHEDULER_FLAG})
+LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
+"""The engine checks these of the method that we stand in for; nothing reads them."""
+RAY_COPIES = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
+Settings = Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookahead:
+    """Words for the engine's command line, variables of its processes, and what to tell."""
+
+    arguments: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def closing(self) -> tuple[str, ...]:
+        """Of the words those after which the engine takes no further rule of sampling."""
+        return self.arguments if HOST[0] in self.arguments else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Everything that the decision looks at."""
+
+    settings: Settings
+    machine: Machine
+    model: ModelFiles
+    words: Sequence[str]
+    environment: Mapping[str, str]
+
+    def value(self, name: str) -> Value | None:
+        """The value of a row, None when nobody says one."""
+        setting = self.settings.get(name)
+        return setting.value if setting else None
+
+    def whole(self, name: str, default: int) -> int:
+        """The same as a number."""
+        value = self.value(name)
+        return default if value is None else int(str(value))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens drafted at most."""
+        return self.whole(TOKENS, TOKENS_DEFAULT)
+
+
+def is_asked(settings: Settings) -> bool:
+    """By the switch, or by a directory of its configuration when the switch says nothing."""
+    switch = settings.get(SWITCH)
+    if switch is not None and switch.source != DEFAULT:
+        return bool(switch.value)
+    return CONFIG_DIR in settings
+
+
+def decide(start: Start) -> Lookahead:
+    """The words, or why there are none; UsageError for what contradicts itself."""
+    if not is_asked(start.settings):
+        said = (name for name in OURS if (one := start.settings.get(name)) and one.source != DEFAULT)
+        return Lookahead(notes=tuple(f"--{name} has no effect: it counts with --{SWITCH}" for name in said))
+    for rule in CONTRADICTIONS:
+        if sentence := rule(start):
+            raise UsageError(sentence)
+    for obstacle in OBSTACLES:
+        if why := obstacle(start):
+            return Lookahead(notes=(f"--{SWITCH} is off for this start: {why}",))
+    on_cpu = start.machine.engine == "cpu"
+    missing = "min_p, logit_bias and no_repeat_ngram_size" if on_cpu else "min_p and logit_bias"
+    return Lookahead(
+        _host_words(start) if on_cpu else _device_words(start),
+        _variables(start),
+        (f"with --{SWITCH} requests with {missing} are refused: the engine has them only without", *_fixed(start)),
+    )
+
+
+def _fixed(start: Start) -> tuple[str, ...]:
+    why = _not_adaptive(start)
+    if start.machine.engine == "cpu" or not why:
+        return ()
+    return (f"all --{TOKENS} are verified in each step ({why}): text that does not repeat is decoded more slowly",)
+
+
+def _not_adaptive(start: Start) -> str:
+    """Why each request's drafts cannot be as long as they deserve."""
+    if start.value("enforce-eager"):
+        return "--enforce-eager leaves no CUDA graphs"
+    if start.value("enable-lora"):
+        return "the engine has adapters"
+    return ""
+
+
+def _host_words(start: Start) -> tuple[str, ...]:
+    worker, proposer = HOST
+    config = {"method": "custom_class", "model": proposer, "num_speculative_tokens": start.tokens}
+    return SPECULATION, json.dumps(config), WORKER_FLAG, worker
+
+
+def _device_words(start: Start) -> tuple[str, ...]:
+    config: dict[str, object] = {"method": "ngram_gpu", "num_speculative_tokens": start.tokens, **LOOKUP}
+    if not _not_adaptive(start):
+        config["enable_adaptive_verification"] = True
+    words = (SPECULATION, json.dumps(config), WORKER_FLAG, DEVICE_WORKER)
+    return words if PLANS_OTHERWISE & _said(start) else (*words, SCHEDULER_FLAG, SCHEDULER)
+
+
+def _said(start: Start) -> frozenset[str]:
+    """The engine's own flags of the command line, by name."""
+    return frozenset(word.partition("=")[0].replace("_", "-") for word in start.words if word.startswith("-"))
+
+
+def _variables(start: Start) -> dict[str, str]:
+    cache = start.environment.get("XDG_CACHE_HOME") or f"{start.environment.get('HOME', '')}/.cache"
+    temporary = start.environment.get("TMPDIR") or "/tmp"  # noqa: S108 - the one directory that a read-only container lets us write
+    settings = LookaheadSettings(
+        config_dir=str(start.value(CONFIG_DIR) or ""),
+        memory_share=float(str(start.value(MEMORY) or MEMORY_SHARE)),
+        workers=start.whole("worker-num", 1),
+        ignore_prompt=bool(start.value(IGNORE_PROMPT)),
+        cache_dir=f"{cache}/windlass/lookahead" if cache.startswith("/") else "",
+        counts_dir=f"{temporary}/windlass-lookahead-{start.whole('port', 8000)}",
+    )
+    copies = start.environment.get(RAY_COPIES)
+    return {VARIABLE: settings.to_json(), RAY_COPIES: f"{copies},{VARIABLE}" if copies else VARIABLE}
+
+
+def _two_drafters(start: Start) -> str | None:
+    said = next((word for word in start.words if word.partition("=")[0].replace("_", "-") in DRAFTING), None)
+    if said is None:
+        return None
+    return f"--{SWITCH} and {said.partition('=')[0]} both draft; leave one of the two out"
+
+
+def _steps(start: Start) -> str | None:
+    steps = start.whole("num-scheduler-steps", 1)
+    if steps <= 1:
+        return None
+    return f"--{SWITCH} and --num-scheduler-steps {steps} exclude each other; leave one of the two out"
+
+
+def _chunks(start: Start) -> str | None:
+    if not start.value("enable-chunked-prefill"):
+        return None
+    return f"--{SWITCH} and --enable-chunked-prefill exclude each other; set --enable-chunked-prefill false"
+
+
+def _count(start: Start) -> str | None:
+    length = start.value("max-model-len")
+    most = min(TOKENS_MAX, length - 1) if isinstance(length, int) else TOKENS_MAX
+    if 1 <= start.tokens <= most:
+        return None
+    return f"--{TOKENS} {start.tokens} cannot be drafted; set 1 to {most}"
+
+
+def _pipeline(start: Start) -> str:
+    stages = start.whole("pipeline-parallel-size", 1)
+    return f"the engine cannot draft over {stages} stages (--pipeline-parallel-size)" if stages > 1 else ""
+
+
+def _other_worker(start: Start) -> str:
+    return f"{WORKER_FLAG} names another class" if WORKER_FLAG in _said(start) else ""
+
+
+def _no_text(start: Start) -> str:
+    return "" if door.generates(start.model, start.words) else "the model does not generate"
+
+
+CONTRADICTIONS: tuple[Callable[[Start], str | None], ...] = (_two_drafters, _steps, _chunks, _count)
+OBSTACLES: tuple[Callable[[Start], str], ...] = (_pipeline, _other_worker, _no_text)

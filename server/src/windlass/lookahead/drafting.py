@@ -1,0 +1,88 @@
+"""Makes the cache of one engine from its settings and from what the engine knows of the model. Called by both doors."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from windlass_lookahead import LookaheadCache, OptionError, Options, options_from_directory, options_from_mapping
+from windlass_lookahead.options import entries_for_memory
+
+from windlass.lookahead.settings import LookaheadSettings
+from windlass.lookahead.store import Store, now, tokenizer_of
+from windlass.lookahead.upkeep import Upkeep, speak
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTruth:
+    """What the engine knows better than a configuration file."""
+
+    directory: str
+    vocab_size: int
+    max_model_len: int
+    eos_token_id: int | None = None
+    engine: str = "0"
+    """Its number among the workers of this container."""
+
+
+def options(settings: LookaheadSettings, truth: ModelTruth, memory_bytes: int, cores: int) -> Options:
+    """The options of one engine's cache.
+
+    Raises:
+        OptionError: the configuration cannot be used.
+    """
+    known = {"voc_size": truth.vocab_size, "max_seq_len": truth.max_model_len}
+    if truth.eos_token_id is not None:
+        known["eos_token_id"] = truth.eos_token_id
+    if settings.config_dir:
+        found = options_from_directory(Path(settings.config_dir), **known)
+    else:
+        found = options_from_mapping({}, "the defaults", **known)
+    share = settings.memory_share / settings.workers
+    return replace(
+        found,
+        cache_size=entries_for_memory(found.cache_size, memory_bytes, share),
+        ignore_prompt=found.ignore_prompt or settings.ignore_prompt,
+        num_threads=max(1, min(found.num_threads, cores)),
+    )
+
+
+class Drafting:
+    """The cache of one engine, with its file and its upkeep."""
+
+    def __init__(self, settings: LookaheadSettings, truth: ModelTruth) -> None:
+        speak()
+        found = options(settings, truth, host_memory_bytes(), len(os.sched_getaffinity(0)))
+        self.cache = LookaheadCache(found)
+        self._upkeep = Upkeep(
+            self.cache,
+            _store(self.cache, settings, truth),
+            Path(settings.counts_dir) if settings.counts_dir else None,
+            truth.engine,
+        )
+        self._upkeep.start()
+
+    def close(self) -> None:
+        """Write what is to be kept; to be called when the engine ends."""
+        self._upkeep.stop()
+
+
+def _store(cache: LookaheadCache, settings: LookaheadSettings, truth: ModelTruth) -> Store | None:
+    tokenizer = tokenizer_of(Path(truth.directory))
+    if not (settings.cache_dir and tokenizer and cache.options.global_cache_switch):
+        return None
+    store = Store(cache, Path(settings.cache_dir), tokenizer, truth.engine, now)
+    store.load()
+    return store
+
+
+def host_memory_bytes() -> int:
+    """Memory of this machine, or of this container where that is less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+    said = [int(text) for path in limits if path.exists() and (text := path.read_text().strip()).isdigit()]
+    return min(total, *said) if said else total
+
+
+__all__ = ["Drafting", "ModelTruth", "OptionError", "host_memory_bytes", "options"]

@@ -1,0 +1,224 @@
+"""vLLM's door for GPUs: a worker whose runner, the one with all sequences on the device, drafts with our cache.
+
+The engine is told of its own n-gram method, so that it keeps scheduling ahead; the drafter behind it is ours. Of
+several tensor-parallel ranks the first drafts and sends its drafts to the others, on the stream.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from vllm.distributed.parallel_state import get_tp_group
+from vllm.triton_utils import triton
+from vllm.utils.torch_utils import get_accelerator_view_from_cpu_tensor as device_view
+from vllm.v1.worker.gpu.attn_utils import (
+    get_query_lens_mismatch_unsupported_backend,
+    get_varlen_cudagraph_unsupported_backend,
+)
+from vllm.v1.worker.gpu.model_runner import GPUModelRunner
+from vllm.v1.worker.gpu.spec_decode.speculator import BaseSpeculator
+from vllm.v1.worker.gpu_worker import Worker
+from windlass_lookahead.round_trip import TOLD, Places, RoundTrip
+
+from windlass.lookahead import settings
+from windlass.lookahead.drafting import Drafting
+from windlass.lookahead.kernels import tell
+from windlass.lookahead.promises import Promises
+from windlass.lookahead.stream import ring_and_wait
+from windlass.lookahead.truth import truth_of
+
+if TYPE_CHECKING:
+    from vllm.config import VllmConfig
+
+logger = logging.getLogger("windlass.lookahead")
+WORDS = 2**32
+ANSWERED_AT = 32
+"""Words between the two flags, so that each has a cache line of its own."""
+
+
+class Pinned:
+    """Host memory that the device sees as its own."""
+
+    def __init__(self, rows: int, most: int, span: int) -> None:
+        self.told = torch.zeros((rows, TOLD + span), dtype=torch.int32).pin_memory()
+        self.tokens = torch.zeros((rows, most), dtype=torch.int64).pin_memory()
+        self.confidences = torch.zeros((rows, most), dtype=torch.float32).pin_memory()
+        self.flags = torch.zeros(2 * ANSWERED_AT, dtype=torch.int32).pin_memory()
+        self.device_told = device_view(self.told)
+        self.device_tokens, self.device_confidences = device_view(self.tokens), device_view(self.confidences)
+
+    @property
+    def places(self) -> Places:
+        """The addresses."""
+        flags = self.flags.data_ptr()
+        return Places(
+            told=self.told.data_ptr(),
+            tokens=self.tokens.data_ptr(),
+            confidences=self.confidences.data_ptr(),
+            rung=flags,
+            answered=flags + ANSWERED_AT * 4,
+        )
+
+
+def _address(promises: Promises) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(promises.memory))
+
+
+class Drafter:
+    """The cache of the first rank and its threads."""
+
+    def __init__(self, config: VllmConfig, rows: int, most: int) -> None:
+        known = settings.read(os.environ) or settings.LookaheadSettings()
+        truth = truth_of(config)
+        self._drafting = Drafting(known, truth)
+        self._span = most + 1
+        self._pinned = Pinned(rows, most, self._span)
+        self._promises = Promises(known.counts_dir, truth.engine) if known.counts_dir else None
+        places = replace(self._pinned.places, promises=_address(self._promises) if self._promises else 0)
+        self._trip = RoundTrip(self._drafting.cache, places, rows, most, self._span)
+        self._number = 0
+        self._finished: list[str] = []
+        self._begun: list[tuple[str, list[int]]] = []
+
+    def note(self, finished: set[str], begun: list[tuple[str, list[int]]]) -> None:
+        """Requests that ended, and requests with all their tokens, in the order of the engine's steps."""
+        self._finished += sorted(finished)
+        self._begun += begun
+
+    def draft(self, batch: Any, states: Any, emitted: Tensor, rejected: Tensor, out: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401 - the engine has no types here
+        """Queue a step's drafts and confidences, [rows, most] each, on the current stream."""
+        self._number = (self._number + 1) % WORDS
+        self._trip.submit(self._number, self._finished, self._begun, batch.req_ids)
+        self._finished, self._begun = [], []
+        pinned, tokens = self._pinned, states.all_token_ids.gpu
+        signed = self._number - WORDS if self._number >= WORDS // 2 else self._number
+        tell[(batch.num_reqs,)](
+            tokens, tokens.stride(0), batch.idx_mapping, states.total_len.gpu, emitted, rejected,
+            pinned.device_told, signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
+        )  # fmt: skip
+        ring_and_wait(pinned.places.rung, pinned.places.answered, self._number)
+        out[0].copy_(pinned.device_tokens[: batch.num_reqs])
+        out[1].copy_(pinned.device_confidences[: batch.num_reqs])
+
+    def close(self) -> None:
+        """End the threads, and keep what is to be kept."""
+        counts = self._trip.counts()
+        logger.info("steps: %s", counts)
+        self._trip.close()
+        self._drafting.close()
+
+
+class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has no types here
+    """What the runner asks for drafts after each step."""
+
+    supports_mm_inputs = False
+    draft_logits = None
+
+    def __init__(self, config: VllmConfig, device: torch.device, runner: Any) -> None:  # noqa: ANN401 - the engine has no types here
+        most = config.speculative_config.num_speculative_tokens
+        rows = config.scheduler_config.max_num_seqs
+        self._config, self._runner = config, runner
+        self._wants_lengths = bool(config.speculative_config.enable_adaptive_verification)
+        self._group = get_tp_group()
+        self._drafts = torch.zeros((rows, most), dtype=torch.int64, device=device)
+        self.draft_token_confidence_probs = torch.zeros((rows, most), dtype=torch.float32, device=device)
+        self._drafter = Drafter(config, rows, most) if self._group.is_first_rank else None
+
+    @property
+    def enable_adaptive_verification(self) -> bool:
+        """Whether each request's drafts may be of any length: asked once, when the attention of the model is known."""
+        if not self._wants_lengths:
+            return False
+        groups, longest = self._runner.attn_groups, self._drafts.shape[1] + 1
+        refuses = get_query_lens_mismatch_unsupported_backend(groups)
+        refuses = refuses or get_varlen_cudagraph_unsupported_backend(groups, self._config, longest)
+        if refuses:
+            logger.warning("all drafts are verified in each step: the attention of %s takes one length only", refuses)
+            self._wants_lengths = False
+        return self._wants_lengths
+
+    def init_cudagraph_manager(self, cudagraph_mode: object) -> None:
+        """There is nothing to capture."""
+
+    def capture(self) -> None:
+        """There is nothing to capture."""
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]  # torch has no type for it
+    def propose(  # noqa: PLR0913, PLR0917 - the engine's own signature
+        self,
+        input_batch: Any,  # noqa: ANN401 - the engine has no types here
+        attn_metadata: object,
+        slot_mappings: object,
+        last_hidden_states: object,
+        aux_hidden_states: object,
+        num_sampled: Tensor,
+        num_rejected: Tensor,
+        *_: object,
+        dummy_run: bool = False,
+        **__: object,
+    ) -> Tensor:
+        """Drafts [requests, most] of this step, on the device."""
+        rows = input_batch.num_reqs
+        drafts, confidences = self._drafts[:rows], self.draft_token_confidence_probs[:rows]
+        if dummy_run:
+            return drafts
+        if self._drafter:
+            states = self._runner.req_states
+            self._drafter.draft(input_batch, states, num_sampled, num_rejected, (drafts, confidences))
+        if self._group.world_size > 1:
+            self._group.broadcast(drafts, src=0)
+            self._group.broadcast(confidences, src=0)
+        return drafts
+
+    def note(self, finished: set[str], begun: list[tuple[str, list[int]]]) -> None:
+        """Requests that ended or came, before the step that knows it."""
+        if self._drafter:
+            self._drafter.note(finished, begun)
+
+    def close(self) -> None:
+        """Keep what is to be kept."""
+        if self._drafter:
+            self._drafter.close()
+            self._drafter = None
+
+
+class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no types here
+    """The engine's runner with our speculator, which hears who comes and goes."""
+
+    def __init__(self, vllm_config: VllmConfig, device: torch.device) -> None:
+        """The engine's own signature."""
+        super().__init__(vllm_config, device)
+        self.speculator = DeviceSpeculator(vllm_config, device, self)
+
+    def finish_requests(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
+        """A preempted request has not ended: it comes back with all its tokens."""
+        super().finish_requests(scheduler_output)
+        self.speculator.note(scheduler_output.finished_req_ids, [])
+
+    def add_requests(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
+        """New ones, and preempted ones with what they had emitted."""
+        super().add_requests(scheduler_output)
+        came = [(new.req_id, new.prefill_token_ids) for new in scheduler_output.scheduled_new_reqs]
+        self.speculator.note(set(), came)
+
+
+class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types here
+    """Named by `--worker-cls`."""
+
+    def _make_model_runner(self) -> Any:  # noqa: ANN401 - the engine has no types here
+        if not self.use_v2_model_runner:
+            raise RuntimeError("the engine took its runner without drafts on the device; leave --use-lookahead out")
+        return DeviceRunner(self.vllm_config, self.device)
+
+    def shutdown(self) -> None:
+        """Keep the cache."""
+        speculator = getattr(self.model_runner, "speculator", None)
+        if isinstance(speculator, DeviceSpeculator):
+            speculator.close()
+        super().shutdown()

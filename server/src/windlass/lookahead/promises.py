@@ -1,0 +1,33 @@
+"""Which requests are worth drafting for, from the drafter to the engine's scheduler: a small file that both map.
+
+A row that is planned with drafts costs the engine time on the host, whether anything is drafted or not. Two requests
+may share a place; that costs time at worst, never a token.
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from pathlib import Path
+
+from windlass_lookahead.round_trip import PROMISES
+
+WORTH, NOT = b"\1", b"\0"
+
+
+class Promises:
+    """One engine's requests."""
+
+    def __init__(self, directory: str, engine: str) -> None:
+        """Map the file, which is made when it is not there."""
+        path = Path(directory) / f"{engine}.promises"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as file:
+            if missing := PROMISES - file.seek(0, 2):
+                file.write(WORTH * missing)
+                file.flush()
+            self.memory = mmap.mmap(file.fileno(), PROMISES)
+
+    def of(self, request_id: str) -> bool:
+        """Whether drafts of this request are worth their cost."""
+        return self.memory[zlib.crc32(request_id.encode()) % PROMISES] != 0

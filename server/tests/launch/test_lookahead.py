@@ -1,0 +1,157 @@
+"""S2, S3, S24, S29, A1, A5: when lookahead runs, by which words, and what it is told not to run with."""
+
+import json
+
+import pytest
+from windlass.errors import UsageError
+from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.resolve import NATIVE, RUN, Style, resolve
+from windlass.lookahead.settings import LookaheadSettings, read
+
+L20 = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))
+TWO = Machine("cuda", tuple(Gpu(f"GPU-{number}", "NVIDIA L20") for number in range(2)))
+CPU = Machine("cpu")
+QWEN = ModelFiles("/m", "qwen2", 4096, attention_heads=28, architecture="Qwen2ForCausalLM")
+EMBEDDER = ModelFiles("/m", "bert", 512, attention_heads=12, architecture="BertModel")
+HOST = {"method": "custom_class", "model": "windlass.lookahead.on_host.HostProposer", "num_speculative_tokens": 6}
+DEVICE = {"method": "ngram_gpu", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "prompt_lookup_max": 4}
+ADAPTIVE = {**DEVICE, "enable_adaptive_verification": True}
+
+
+def launch(
+    line: str, machine: Machine = L20, model: ModelFiles = QWEN, style: Style = RUN, **environment: str
+) -> LaunchPlan:
+    return resolve(tuple(line.split()), {"HOME": "/cache", **environment}, model, machine, style)
+
+
+def speculation(plan: LaunchPlan) -> object:
+    words = plan.engine_args
+    if "--speculative-config" not in words:
+        return None
+    return json.loads(words[words.index("--speculative-config") + 1])
+
+
+def settings(plan: LaunchPlan) -> LookaheadSettings | None:
+    return read(plan.variables)
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "expected"),
+    [
+        ("", {}, None),
+        ("--use-lookahead", {}, ADAPTIVE),
+        ("--use-lookahead 1", {}, ADAPTIVE),
+        ("--use-lookahead --num-speculative-tokens 12", {}, ADAPTIVE | {"num_speculative_tokens": 12}),
+        ("", {"USE_LOOKAHEAD": "1", "NUM_SPECULATIVE_TOKENS": "4"}, ADAPTIVE | {"num_speculative_tokens": 4}),
+        ("--use-lookahead 0", {"USE_LOOKAHEAD": "1"}, None),
+        ("--lookahead-cache-config-dir ./", {}, ADAPTIVE),
+        ("--lookahead-cache-config-dir ./ --use-lookahead false", {}, None),
+        ("--use-lookahead --enforce-eager", {}, DEVICE),
+        ("--use-lookahead --enable-lora", {}, DEVICE),
+    ],
+)
+def test_when_it_runs(line: str, environment: dict[str, str], expected: object) -> None:
+    """By the switch, its variable, or a directory of its configuration; the switch wins."""
+    plan = launch(line, **environment)
+    assert speculation(plan) == expected
+    assert ("windlass.lookahead.on_device.DeviceWorker" in plan.engine_args) == (expected is not None)
+    assert (settings(plan) is not None) == (expected is not None)
+
+
+def test_who_plans_otherwise_keeps_the_engines_scheduler() -> None:
+    ours = "windlass.lookahead.scheduler.PromisingScheduler"
+    assert ours in launch("--use-lookahead").engine_args
+    assert ours not in launch("--use-lookahead --no-async-scheduling").engine_args
+    assert ours not in launch("--use-lookahead --scheduler-cls my.Own").engine_args
+
+
+def test_on_a_cpu_by_its_own_door() -> None:
+    plan = launch("--use-lookahead", CPU)
+    assert speculation(plan) == HOST
+    assert "windlass.lookahead.on_host.HostWorker" in plan.engine_args
+
+
+def test_what_is_refused_of_requests_is_told_at_start() -> None:
+    """The runner for CPUs takes no further rule of sampling while it speculates; that of GPUs does."""
+    cpu, gpu = launch("--use-lookahead", CPU), launch("--use-lookahead")
+    assert "min_p, logit_bias and no_repeat_ngram_size are refused" in " ".join(cpu.warnings)
+    assert "min_p and logit_bias are refused" in " ".join(gpu.warnings)
+    assert "--logits-processors" in gpu.engine_args
+    assert "--logits-processors" not in cpu.engine_args
+    assert "speculates" in json.loads(cpu.variables["WINDLASS_API"])["no_repeat_missing"]
+
+
+def test_settings_reach_every_process_of_the_engine() -> None:
+    line = "--use-lookahead --cpu-decoding-memory-utilization 0.3 --ignore-prompt-for-lookahead-cache"
+    plan = launch(f"{line} --port 9000 --num-gpus 1 --worker-num 2", TWO, XDG_CACHE_HOME="/keep", TMPDIR="/t")
+    assert settings(plan) == LookaheadSettings(
+        memory_share=0.3,
+        workers=2,
+        ignore_prompt=True,
+        cache_dir="/keep/windlass/lookahead",
+        counts_dir="/t/windlass-lookahead-9000",
+    )
+    assert plan.variables["VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"] == "WINDLASS_LOOKAHEAD"
+
+
+def test_the_engines_own_commands_take_it_too() -> None:
+    """`vllm serve` and the module form: the engine's defaults, our flag."""
+    plan = launch("/m --use-lookahead", style=NATIVE)
+    assert speculation(plan) == ADAPTIVE
+    assert settings(plan) == LookaheadSettings(
+        cache_dir="/cache/.cache/windlass/lookahead", counts_dir="/tmp/windlass-lookahead-8000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--num-scheduler-steps 8", "--use-lookahead and --num-scheduler-steps 8 exclude each other; leave one"),
+        ("--enable-chunked-prefill", "--use-lookahead and --enable-chunked-prefill exclude each other; set"),
+        ("--speculative-model /draft", "--use-lookahead and --speculative-config both draft; leave one"),
+        ("--num-speculative-tokens 0", "--num-speculative-tokens 0 cannot be drafted; set 1 to 128"),
+        ("--num-speculative-tokens 129", "--num-speculative-tokens 129 cannot be drafted; set 1 to 128"),
+        (
+            "--num-speculative-tokens 64 --max-model-len 64",
+            "--num-speculative-tokens 64 cannot be drafted; set 1 to 63",
+        ),
+    ],
+)
+def test_contradictions(line: str, said: str) -> None:
+    """S29: one sentence, and what to do."""
+    with pytest.raises(UsageError) as error:
+        launch(f"--use-lookahead {line}")
+    assert str(error.value).startswith(said)
+
+
+def test_steps_of_older_engines_without_lookahead_stay_idle() -> None:
+    """S24: one step is what everybody has."""
+    assert launch("--num-scheduler-steps 8")
+    assert speculation(launch("--use-lookahead --num-scheduler-steps 1 --enable-chunked-prefill false"))
+
+
+@pytest.mark.parametrize(
+    ("line", "machine", "model", "why"),
+    [
+        ("--pipeline-parallel-size 2 -tp 1", TWO, QWEN, "the engine cannot draft over 2 stages"),
+        ("--worker-cls my.Worker", L20, QWEN, "--worker-cls names another class"),
+        ("", L20, EMBEDDER, "the model does not generate"),
+    ],
+)
+def test_where_it_cannot_run_serving_goes_on(line: str, machine: Machine, model: ModelFiles, why: str) -> None:
+    """It says so at start."""
+    plan = launch(f"--use-lookahead {line}", machine, model)
+    assert speculation(plan) is None
+    assert settings(plan) is None
+    assert any(note.startswith(f"--use-lookahead is off for this start: {why}") for note in plan.warnings)
+
+
+def test_fixed_lengths_are_told() -> None:
+    assert "all --num-speculative-tokens are verified" in " ".join(launch("--use-lookahead --enable-lora").warnings)
+    assert "all --num-speculative-tokens are verified" not in " ".join(launch("--use-lookahead").warnings)
+
+
+def test_flags_without_lookahead_are_told() -> None:
+    plan = launch("--num-speculative-tokens 4")
+    assert "--num-speculative-tokens has no effect: it counts with --use-lookahead" in plan.warnings
+    assert not [note for note in launch("").warnings if "lookahead" in note]

@@ -1,0 +1,193 @@
+"""The host's side of a round trip, with a device that is played here: memory that both see, a ring, an answer."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+import numpy as np
+import pytest
+from windlass.lookahead.promises import Promises
+from windlass_lookahead import InputError, LookaheadCache, Options
+from windlass_lookahead.round_trip import TOLD, Places, RoundTrip
+
+MOST, ROWS = 6, 4
+TEXT = list(range(100, 140))
+
+
+class Device:
+    """Tells, rings and waits as a stream does."""
+
+    def __init__(self, patience_ms: int = 5000, promises: int = 0) -> None:
+        self.cache = LookaheadCache(Options(voc_size=1000, eos_token_id=999, min_gain=0.001))
+        self.told = np.zeros((ROWS, TOLD + MOST + 1), dtype=np.int32)
+        self.tokens = np.zeros((ROWS, MOST), dtype=np.int64)
+        self.confidences = np.full((ROWS, MOST), 0.5, dtype=np.float32)
+        self.rung, self.answered = ctypes.c_uint32(0), ctypes.c_uint32(0)
+        places = Places(
+            *(part.ctypes.data for part in (self.told, self.tokens, self.confidences)),
+            ctypes.addressof(self.rung),
+            ctypes.addressof(self.answered),
+            promises,
+        )
+        self.trip = RoundTrip(self.cache, places, ROWS, MOST, MOST + 1, patience_ms)
+        self.lengths: dict[str, int] = {}
+        self.step_s = 0.0
+
+    def step(self, number, emitted, begun=(), finished=(), rejected=0):
+        """One step; returns what stands in each row: the drafted tokens."""
+        self.lengths |= {request: len(prompt) for request, prompt in begun}
+        self.trip.submit(number, list(finished), list(begun), list(emitted))
+        for row, (request, tokens) in enumerate(emitted.items()):
+            self.lengths[request] += len(tokens)
+            self.told[row, :TOLD] = (np.uint32(number).astype(np.int32), len(tokens), rejected, self.lengths[request])
+            self.told[row, TOLD : TOLD + len(tokens)] = tokens[::-1]
+        time.sleep(self.step_s)
+        self.rung.value = number
+        self.wait(number)
+        return [self.drafted(row) for row in range(len(emitted))]
+
+    def wait(self, number, seconds=5.0):
+        deadline = time.monotonic() + seconds
+        while self.answered.value != number:
+            assert time.monotonic() < deadline, "the stream was not answered"
+
+    def drafted(self, row):
+        return [int(token) for token, sure in zip(self.tokens[row], self.confidences[row], strict=True) if sure > 0]
+
+
+@pytest.fixture
+def device():
+    device = Device()
+    yield device
+    device.trip.close()
+
+
+def test_a_repeat_is_drafted(device):
+    [draft] = device.step(1, {"a": [TEXT[0]]}, begun=[("a", [*TEXT, 7, *TEXT[-5:], *TEXT[:0], 8])])
+    [draft] = device.step(2, {"a": TEXT[1:4]})
+    assert draft == TEXT[4 : 4 + MOST]
+    assert list(device.confidences[0] <= 1) == [True] * MOST
+
+
+def test_a_step_without_a_draft_repeats_the_newest_token(device):
+    device.step(1, {"a": [9]}, begun=[("a", TEXT)])
+    assert list(device.tokens[0]) == [9] * MOST
+    assert list(device.confidences[0]) == [0.0] * MOST
+
+
+def test_rows_change_places_and_keep_their_text(device):
+    """The drafts of a request follow its name, whatever row it stands in."""
+    other = [token + 300 for token in TEXT]
+    device.step(1, {"a": [TEXT[0]], "b": [other[0]]}, begun=[("a", TEXT), ("b", other)])
+    first, second = device.step(2, {"b": other[1:3], "a": TEXT[1:3]})
+    assert first == other[3 : 3 + MOST]
+    assert second == TEXT[3 : 3 + MOST]
+
+
+def test_an_ended_requests_row_drafts_for_the_next_one_only(device):
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    other = [token + 300 for token in TEXT]
+    [draft] = device.step(2, {"b": other[:3]}, begun=[("b", other)], finished=["a"])
+    assert draft == other[3 : 3 + MOST]
+    assert not device.cache.knows("a")
+
+
+def test_a_preempted_request_begins_anew_with_all_its_text(device):
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    [draft] = device.step(2, {"a": [TEXT[3]]}, begun=[("a", [*TEXT, *TEXT[:3]])])
+    assert draft == TEXT[4 : 4 + MOST]
+
+
+def test_part_of_a_prompt_drafts_nothing(device):
+    [draft] = device.step(1, {"a": []}, begun=[("a", TEXT)])
+    assert draft == []
+    [draft] = device.step(2, {"a": TEXT[:2]})
+    assert draft == TEXT[2 : 2 + MOST]
+
+
+def test_a_hole_in_the_text_ends_the_drafts_of_that_request_alone(device):
+    other = [token + 300 for token in TEXT]
+    device.step(1, {"a": [TEXT[0]], "b": [other[0]]}, begun=[("a", TEXT), ("b", other)])
+    device.lengths["a"] += 1  # a token that nobody told of
+    first, second = device.step(2, {"a": [TEXT[1]], "b": other[1:3]})
+    assert first == []
+    assert second == other[3 : 3 + MOST]
+    assert device.trip.counts().lost == 1
+
+
+def test_a_token_outside_the_vocabulary_is_served_without_drafts(device):
+    [draft] = device.step(1, {"a": [5]}, begun=[("a", [*TEXT, 1000])])
+    assert draft == []
+    assert device.trip.counts().lost == 1
+
+
+def test_no_token_at_all_is_told_to_the_caller(device):
+    with pytest.raises(InputError):
+        device.trip.submit(1, [], [("a", ["x"])], ["a"])
+
+
+def test_numbers_wrap(device):
+    device.rung.value = device.answered.value = 2**32 - 1
+    [draft] = device.step(0, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    assert draft == TEXT[3 : 3 + MOST]
+
+
+def test_what_was_not_verified_counts_as_not_drafted(device):
+    """Of six drafts the engine looked at two and took both."""
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    device.step(2, {"a": TEXT[3:6]})
+    found = device.cache.metrics()
+    assert (found.hit_len, found.lookahead_len) == (2, 2)
+
+
+def test_the_watchdog_answers_when_nobody_does():
+    """A ring that no step was announced for must not hold the stream."""
+    device = Device(patience_ms=60)
+    try:
+        device.rung.value = 5
+        device.wait(5)
+        assert device.trip.counts().released == 1
+        assert not device.confidences.any()
+    finally:
+        device.trip.close()
+
+
+def test_the_scheduler_hears_which_requests_are_worth_drafts_for(tmp_path):
+    """A request whose text comes back is; one whose text never does loses its drafts, and gets them back."""
+    promises = Promises(str(tmp_path), "0")
+    device = Device(promises=ctypes.addressof(ctypes.c_char.from_buffer(promises.memory)))
+    device.step_s = 0.001
+    try:
+        assert promises.of("a"), "nobody knows better yet"
+        random = (300 + np.random.default_rng(1).permutation(600)).tolist()
+        device.step(1, {"a": [random[0]]}, begun=[("a", TEXT)])
+        for number, token in enumerate(random[1:300], 2):
+            device.step(number, {"a": [token]})
+        wait_until(lambda: not promises.of("a"))
+        for number, token in enumerate(TEXT[:12], 301):
+            device.step(number, {"a": [token]})
+        wait_until(lambda: promises.of("a"))
+        assert Promises(str(tmp_path), "0").of("a"), "the file is the same for every process"
+    finally:
+        device.trip.close()
+
+
+def wait_until(holds, seconds=5.0):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_rows_that_expect_nothing_are_followed_after_the_answer(device):
+    """A batch whose text never repeats is not waited for, and its rows are known all the same."""
+    prompts = {f"r{row}": list(range(row * 200, row * 200 + 20)) for row in range(ROWS)}
+    device.step(1, {name: [prompt[-1] + 1] for name, prompt in prompts.items()}, begun=list(prompts.items()))
+    for number in range(2, 60):
+        device.step(number, {name: [prompt[-1] + number] for name, prompt in prompts.items()})
+        time.sleep(0.0005)
+    counts = device.trip.counts()
+    assert counts.steps == 59
+    assert counts.in_time + counts.later == 59 * ROWS
+    assert device.cache.metrics().num_iters > 50
