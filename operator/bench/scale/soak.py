@@ -1,8 +1,8 @@
 """`make soak`: services at rest; the operator must write nothing, and take back every edit of what it owns.
 
-Services of every sort, real etcd, API server, controllers and scheduler; kwok plays the kubelets. What the operator writes is read from the API
-server's own audit log. In the middle one field of each of its objects is edited; each edit must be taken back within
-five seconds, and nothing else may be written. Exits 1 when either does not hold.
+Services of every sort, real etcd, API server, controllers and scheduler; kwok plays the kubelets. What the operator
+writes is read from the API server's own audit log. In the middle one field of each of its objects is edited; each edit
+must be taken back within five seconds, and nothing else may be written. Exits 1 when either does not hold.
 """
 
 from __future__ import annotations
