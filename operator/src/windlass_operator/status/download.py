@@ -13,8 +13,9 @@ from enum import Enum
 from typing import Any
 
 from windlass_operator.status import reasons
-from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, seconds_between, uid_of
+from windlass_operator.status.children import Object, dig, living, owned_by, seconds_between, uid_of
 from windlass_operator.status.failures import diagnose
+from windlass_operator.status.jobs import given_up, terminated
 
 RESULT_ANNOTATION = "serving.windlass.dev/download-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/download-finished"
@@ -56,8 +57,8 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
     kept = dig(job, "metadata", "annotations", RESULT_ANNOTATION)
     if kept:
         return parse(str(kept), str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION) or ""))
-    mine, over = owned_by(pods, uid_of(job)), _given_up(job)
-    ended = [one for pod in living(mine) if (one := _terminated(pod)) is not None]
+    mine, over = owned_by(pods, uid_of(job)), given_up(job)
+    ended = [one for pod in living(mine) if (one := terminated(pod)) is not None]
     for one in ended:
         if one.get("exitCode") == 0 or over:
             return parse(str(one.get("message") or ""), str(one.get("finishedAt") or over))
@@ -149,15 +150,3 @@ def _about(seconds: int) -> str:
 
 def _count(value: object, most: int) -> int:
     return min(value, most) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _terminated(pod: Object) -> Mapping[str, Any] | None:
-    rows = dig(pod, "status", "containerStatuses") or ()
-    return next((row["state"]["terminated"] for row in rows if dig(row, "state", "terminated")), None)
-
-
-def _given_up(job: Object) -> str:
-    """When the Job controller ended it; empty while it has not."""
-    rows = (condition_of(job, "Failed"), condition_of(job, "Complete"))
-    made = str(dig(job, "metadata", "creationTimestamp") or "")
-    return next((str(row.get("lastTransitionTime") or made) for row in rows if row and row.get("status") == "True"), "")

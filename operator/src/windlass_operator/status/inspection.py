@@ -12,8 +12,9 @@ from enum import Enum
 from typing import Any
 
 from windlass_operator.status import reasons
-from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, seconds_between, uid_of
+from windlass_operator.status.children import Object, dig, living, owned_by, seconds_between, uid_of
 from windlass_operator.status.failures import creation_refused, diagnose
+from windlass_operator.status.jobs import given_up, made_at, terminated
 
 RESULT_ANNOTATION = "serving.windlass.dev/inspect-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/inspect-finished"
@@ -54,11 +55,11 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
         return parse(str(kept), str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION) or ""))
     mine = owned_by(pods, uid_of(job))
     for pod in living(mine):
-        ended = _terminated(pod)
-        if ended is not None and (ended.get("exitCode") == 0 or _given_up(job)):
-            return parse(str(ended.get("message") or ""), str(ended.get("finishedAt") or _created(job)))
-    if _given_up(job):
-        return parse("", _given_up(job))
+        ended = terminated(pod)
+        if ended is not None and (ended.get("exitCode") == 0 or given_up(job)):
+            return parse(str(ended.get("message") or ""), str(ended.get("finishedAt") or made_at(job)))
+    if given_up(job):
+        return parse("", given_up(job))
     events = tuple(events)
     stuck = diagnose(mine, events) or creation_refused(job, events, mine)
     return Inspection(State.STUCK, stuck.reason, stuck.message) if stuck and stuck.exit_code is None else WAITING
@@ -78,23 +79,6 @@ def parse(text: str, finished_at: str) -> Inspection:
         return Inspection(State.FOUND, "ModelFound", "", data["facts"], text, finished_at)
     reason = reasons.known(str(data.get("reason")), "InspectFailed")
     return Inspection(State.FAILED, reason, str(data.get("message") or reason), None, text, finished_at)
-
-
-def _terminated(pod: Object) -> Mapping[str, Any] | None:
-    rows = dig(pod, "status", "containerStatuses") or ()
-    return next((row["state"]["terminated"] for row in rows if dig(row, "state", "terminated")), None)
-
-
-def _created(job: Object) -> str:
-    return str(dig(job, "metadata", "creationTimestamp") or "")
-
-
-def _given_up(job: Object) -> str:
-    """When the Job controller gave up; empty while it has not."""
-    rows = (condition_of(job, "Failed"), condition_of(job, "Complete"))
-    return next(
-        (str(row.get("lastTransitionTime") or _created(job)) for row in rows if row and row.get("status") == "True"), ""
-    )
 
 
 def retry_in_s(inspection: Inspection, failing_since: str, now: str) -> float:
