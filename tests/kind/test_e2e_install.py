@@ -20,9 +20,9 @@ SYSTEM = deploy.SYSTEM_NAMESPACE
 
 @pytest.fixture(scope="module")
 def sleeper(bed, namespace):
-    """A service whose pod costs nothing: its own command never serves."""
+    """A service whose pod costs nothing: its own command never serves, and goes when it is told to."""
     bed.apply(
-        namespace, NAME, command=["sleep", "3600"], resources={"gpus": 0, "cpu": "10m", "memory": "64Mi"},
+        namespace, NAME, command=["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"], resources={"gpus": 0, "cpu": "10m", "memory": "64Mi"},
         license={"required": False},
     )  # fmt: skip
     bed.wait("the pod runs", lambda: uids(bed, namespace), 90)
