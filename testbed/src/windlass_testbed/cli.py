@@ -1,7 +1,9 @@
 """The command line of the test bed: `python -m windlass_testbed …`, called by the Makefile."""
 
 import argparse
+import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
@@ -59,12 +61,23 @@ def _gpus(_: argparse.Namespace) -> None:
     print(cluster.gpu_list(paths()), end="")
 
 
+def _during(arguments: argparse.Namespace) -> int:
+    where = paths()
+    ours = not daemon.answers(where)
+    try:
+        serving.ensure(where)
+        return subprocess.run(arguments.words, check=False).returncode
+    finally:
+        if ours and not os.environ.get("WINDLASS_KEEP"):
+            demo.delete(where)
+
+
 def _python(arguments: argparse.Namespace) -> None:
     serving.python(paths(), arguments.words)
 
 
 INTERRUPTED = 130
-COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], str]] = {
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int | None], str]] = {
     "up": (_up, "bring the cluster up; builds what is missing"),
     "demo": (_demo, "everything, from the tools to an answer of a served model"),
     "chat": (_chat, "talk to the demo's service"),
@@ -73,6 +86,10 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], str]] = {
     "tool": (_tool, "build Go programs by name and print where they are"),
     "env": (_env, "print the environment that talks to the cluster and its engine"),
     "python": (_python, "run Python in the CPU serving image: the repository at /repo, the demo model's data at /work"),
+    "during": (
+        _during,
+        "run a command with our container engine up and the serving image built; WINDLASS_KEEP=1 keeps it",
+    ),
     "gpus": (_gpus, "print the `nvidia-smi -L` lines of the cluster's GPUs"),
 }
 
@@ -85,14 +102,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         sub = commands.add_parser(name, help=text, description=text)
         if name == "tool":
             sub.add_argument("name", nargs="*", help="etcd, kube-apiserver, helm, … (default: those of an API server)")
-        if name == "python":
-            sub.add_argument("words", nargs=argparse.REMAINDER, help="the script and its arguments")
+        if name in ("python", "during"):
+            sub.add_argument("words", nargs=argparse.REMAINDER, help="the program and its arguments")
     arguments = parser.parse_args(argv)
     try:
-        COMMANDS[arguments.command][0](arguments)
+        return COMMANDS[arguments.command][0](arguments) or 0
     except BedError as error:
         return process.fail(error)
     except KeyboardInterrupt:
         print("windlass: stopped; the same command goes on from here.", file=sys.stderr)
         return INTERRUPTED
-    return 0
