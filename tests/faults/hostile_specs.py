@@ -1,38 +1,68 @@
-"""Random and hostile LLMServices: valid by the CRD's own schema, and with junk where a schema does not look.
+"""Random and hostile specs, drawn from the CRD's schema, so that a new field is drawn the day it is added.
 
-Drawn from the schema, so that a new field is drawn the day it is added. `fuzz` gives them to an API server with the
-operator at work and tells what the operator did.
+What is drawn here the API server takes: within every bound and rule, and as strange as they allow. `hostile_wrongs.py`
+breaks one rule of such a spec on purpose.
 """
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+import ast
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import yaml
-from fault_bed import Bed
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from windlass_operator import metrics
 
 CRD_FILE = Path(__file__).parents[2] / "crds" / "llmservices.serving.windlass.dev.yaml"
-HOSTILE = (
+WORDS = (
     "..", "/", "\x00", "'; DROP TABLE pods; --", "$(reboot)", "{{ .Values }}", "-", "0", "true", "null", "~", "a" * 300,
-    "ünï©ödé", "\u202e", "*", "&x", "!!python/object", "../../etc/passwd", "http://[::1]:99999/", "--flag", "a\nb", "",
+    "ünï©ödé", "\u202e", "*", "&x", "!!python/object", "../../etc/passwd", "/etc/passwd", "http://[::1]:99999/",
+    "--flag", "a\nb", " ", "\U0001f600", "%s%n",
+    "NaN", "1e400", "İ", "ﬁ",
+    "A", "a.b", "a_b", "a" * 63, "demo", "Qwen/Qwen2-7B-Instruct", "no/such:model@1", "L20", "NVIDIA-L20", "/models",
+    "http://127.0.0.1:1", "https://h/x?y=z", "run", "serve", "--model=", "x.example.com", "*.example.com", "",
 )  # fmt: skip
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.sampled_from(HOSTILE) | st.text(max_size=12),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(HOSTILE[:12]), inner, max_size=3),
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.sampled_from(WORDS) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS[:12]), inner, max_size=3),
     max_leaves=8,
 )
+QUANTITIES = (
+    0,
+    1,
+    "1",
+    "1Gi",
+    "100m",
+    "0",
+    "0.5",
+    "0.0001m",
+    "9999999Ei",
+    "1E",
+    "00012",
+    "3.14159Ki",
+    2**31 - 1,
+    "64Mi",
+)
+POD_FIELDS = (
+    "affinity", "tolerations", "nodeSelector", "containers", "initContainers", "volumes", "hostNetwork", "dnsConfig",
+    "securityContext", "serviceAccountName", "runtimeClassName", "schedulerName", "hostAliases",
+    "topologySpreadConstraints", "terminationGracePeriodSeconds", "imagePullSecrets", "resourceClaims", "junk", "",
+    "$ref",
+)  # fmt: skip
+ROW_FIELDS = (
+    "image", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts", "livenessProbe", "lifecycle",
+    "securityContext", "workingDir", "restartPolicy", "emptyDir", "secret", "projected", "hostPath", "subPath",
+)  # fmt: skip
+MANY_ONE_IN = 25  # lists as long as they may be
 Schema = Mapping[str, Any]
+Spec = dict[str, Any]
 
 
+@cache
 def spec_schema() -> Schema:
     """The schema of `spec`."""
     crd = yaml.safe_load(CRD_FILE.read_text())
@@ -40,164 +70,136 @@ def spec_schema() -> Schema:
     return schema
 
 
-def values(schema: Schema, depth: int = 0) -> st.SearchStrategy[Any]:
-    """What the schema allows, hostile texts among it, and now and then junk in its place."""
-    if "enum" in schema:
-        drawn: st.SearchStrategy[Any] = st.sampled_from(schema["enum"])
-    elif schema.get("x-kubernetes-preserve-unknown-fields"):
-        drawn = st.dictionaries(st.sampled_from(POD_WORDS), JUNK, max_size=3)
-    elif schema.get("x-kubernetes-int-or-string"):
-        drawn = st.sampled_from((1, "1", "1Gi", "100m", "0", "9999999Ei", "0.5"))
-    else:
-        drawn = TYPES[schema.get("type", "object")](schema, depth)
-    return drawn if depth < 2 else st.integers(0, 200).flatmap(lambda dice: JUNK if dice == 0 else drawn)
+def rules(schema: Schema) -> list[str]:
+    """The CEL rules that stand at this very place."""
+    return [str(row["rule"]) for row in schema.get("x-kubernetes-validations", ())]
 
 
-def _object(schema: Schema, depth: int) -> st.SearchStrategy[Any]:
-    rows = schema.get("properties")
-    if not rows:
-        return st.dictionaries(st.sampled_from(("a", "b.c/d", "x" * 70)), st.sampled_from(HOSTILE), max_size=2)
-    required = {key: values(rows[key], depth + 1) for key in schema.get("required", ())}
-    others = {key: values(row, depth + 1) for key, row in rows.items() if key not in required}
-    return st.fixed_dictionaries(required, optional=others) if depth else _sparse(required, others)
-
-
-def _sparse(required: Mapping[str, Any], others: Mapping[str, Any]) -> st.SearchStrategy[Any]:
-    """A few of the optional parts: with all of them nearly every service is refused by the first rule it breaks."""
-    few = st.lists(st.sampled_from(sorted(others)), max_size=3, unique=True)
-    return few.flatmap(lambda names: st.fixed_dictionaries({**required, **{name: others[name] for name in names}}))
-
-
-def _string(schema: Schema, _depth: int) -> st.SearchStrategy[Any]:
-    longest = min(int(schema.get("maxLength", 40)), 64)
-    plain = st.text("abcdefghijklmnopqrstuvwxyz0123456789-./", min_size=schema.get("minLength", 0), max_size=longest)
-    if "pattern" in schema:
-        short = schema["pattern"].replace("*", "{0,8}")
-        plain = st.from_regex(short, fullmatch=True).filter(lambda text: len(text) <= longest) | plain
-    hostile = st.sampled_from([text for text in HOSTILE if len(text) <= longest])
-    return st.integers(0, 9).flatmap(lambda dice: hostile if dice == 0 else plain)
-
-
-def _integer(schema: Schema, _depth: int) -> st.SearchStrategy[Any]:
-    return st.integers(schema.get("minimum", -(2**31)), schema.get("maximum", 2**31))
-
-
-def _array(schema: Schema, depth: int) -> st.SearchStrategy[Any]:
-    low = schema.get("minItems", 0)
-    return st.lists(
-        values(schema["items"], depth + 1), min_size=low, max_size=max(low, min(schema.get("maxItems", 3), 3))
+def legal(schema: Schema, text: str) -> bool:
+    """Whether the API server takes the text here."""
+    if not schema.get("minLength", 0) <= len(text) <= schema.get("maxLength", 1024):
+        return False
+    return (re.search(_go(schema.get("pattern", "")), text) is not None) and all(
+        keeps(rule, text) for rule in rules(schema)
     )
 
 
-TYPES = {
-    "object": _object, "string": _string, "integer": _integer, "array": _array,
-    "boolean": lambda *_: st.booleans(), "number": lambda *_: st.floats(allow_nan=False, allow_infinity=False),
-}  # fmt: skip
-POD_WORDS = (
-    "affinity", "tolerations", "nodeSelector", "containers", "initContainers", "volumes", "hostNetwork",
-    "securityContext", "serviceAccountName", "runtimeClassName", "schedulerName", "dnsConfig", "hostAliases",
-    "junk", "", "$ref",
-)  # fmt: skip
+def keeps(rule: str, text: str) -> bool:
+    """The few forms of CEL that our rules for texts have; a rule of another form must be taught here."""
+    if found := re.match(r"^self\.matches\('(.*?)'\)( && !self\.contains\('\.\.'\))?$", rule):
+        return re.search(_go(found[1]), text) is not None and not (found[2] and ".." in text)
+    if rule.startswith("self in ["):
+        return text in ast.literal_eval(rule.removeprefix("self in "))
+    if rule == "!self.split('/').exists(part, part == '..')":
+        return ".." not in text.split("/")
+    raise ValueError(f"the CRD has a rule for a text that draws cannot read: {rule}")
 
 
-def specs() -> st.SearchStrategy[dict[str, Any]]:
-    """Specs with exactly one source most of the time: that is the rule which would refuse nearly all."""
-    schema = spec_schema()
-    kinds = schema["properties"]["model"]["properties"]["source"]["properties"]
-
-    models = schema["properties"]["model"]["properties"]
-    parts = {name: values(models[name], 2) for name in ("download", "adapters")}
-
-    def with_model(spec: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-        one = st.sampled_from(sorted(kinds)).flatmap(lambda kind: values(kinds[kind], 3).map(lambda row: {kind: row}))
-        plain = st.fixed_dictionaries({"id": st.sampled_from(("demo", "Qwen/Qwen2-7B")), "source": one})
-        more = st.fixed_dictionaries({"id": values(models["id"], 2), "source": one}, optional=parts)
-        return st.one_of(plain, plain, more).map(lambda model: {**spec, "model": model})
-
-    drawn = values(schema)
-    return st.one_of(drawn, *[drawn.flatmap(with_model)] * 5)
+def _go(pattern: str) -> str:
+    """In Go a final $ is the end of the text, in Python also the line before it; \\s and \\S mean ASCII."""
+    return "(?a)" + re.sub(r"\$$", r"\\Z", pattern)
 
 
-@dataclass(frozen=True)
-class Told:
-    """What became of the specs."""
-
-    tried: int
-    accepted: int
-    unlooked: tuple[str, ...]  # accepted, and never given a condition
-    errors: float  # runs of the operator that ended with an exception
-    writes_per_service: float
-    late_writes: float  # after everything had settled
-
-
-def fuzz(bed: Bed, count: int, seed_: int, settle_s: float = 20) -> Told:
-    """Apply `count` drawn specs in batches, let the operator look at each, and count what it does."""
-    before, errors = written(), failed()
-    accepted, unlooked, tried = 0, [], 0
-    for batch in _batches(list(_draw(count, seed_)), 50):
-        names = {f"h-{tried + index}": spec for index, spec in enumerate(batch)}
-        tried += len(batch)
-        taken = _apply(bed, names)
-        accepted += len(taken)
-        unlooked += _wait_for_conditions(bed, taken, settle_s)
-        last = written()
-        time.sleep(3)
-        late = written() - last
-        bed.kubectl("-n", bed.namespace, "delete", "llm", "--all", "--wait=true", "--timeout=120s")
-    return Told(tried, accepted, tuple(unlooked), failed() - errors, (written() - before) / max(1, accepted), late)
+def values(schema: Schema) -> st.SearchStrategy[Any]:
+    """What the schema and its rules for single values allow."""
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return pieces()
+    if schema.get("x-kubernetes-int-or-string"):
+        return st.sampled_from(QUANTITIES) | st.from_regex(_short(schema["pattern"]), fullmatch=True).filter(_brief)
+    return TYPES[schema.get("type", "object")](schema)
 
 
-def _draw(count: int, seed_: int) -> Iterator[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-
-    @seed(seed_)
-    @settings(max_examples=count, database=None, deadline=None, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck))  # fmt: skip
-    @given(specs())
-    def take(spec: dict[str, Any]) -> None:
-        rows.append(spec)
-
-    take()
-    return iter(rows[:count])
+def _brief(text: str) -> bool:
+    return len(text) <= 40
 
 
-def _batches(rows: list[Any], size: int) -> Iterator[list[Any]]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))
+def _object(schema: Schema) -> st.SearchStrategy[Any]:
+    if "properties" not in schema:
+        most = schema.get("maxProperties", 32)
+        keys = st.sampled_from(("a", "b.c/d", "x" * 70, "ü", "", "serving.windlass.dev/service", "app", "a/b/c"))
+        some = st.dictionaries(keys, values(schema["additionalProperties"]), max_size=2)
+        many = st.just({f"k{index}": "v" * 63 for index in range(most)})
+        return st.integers(0, MANY_ONE_IN).flatmap(lambda dice: many if dice == 7 else some)
+    rows, required = schema["properties"], schema.get("required", ())
+    drawn = {key: values(row) for key, row in rows.items()}
+    return st.fixed_dictionaries(
+        {key: drawn[key] for key in required}, optional={key: drawn[key] for key in rows if key not in required}
+    )
 
 
-def _apply(bed: Bed, named: Mapping[str, Any]) -> list[str]:
-    """The names that the API server took; a refusal of one says nothing about the others."""
-    items = [
-        {"apiVersion": "serving.windlass.dev/v1alpha1", "kind": "LLMService", "metadata": {"name": name}, "spec": spec}
-        for name, spec in named.items()
+def _string(schema: Schema) -> st.SearchStrategy[Any]:
+    longest = schema.get("maxLength", 64)
+    patterns = (
+        [schema["pattern"]]
+        if "pattern" in schema
+        else re.findall(r"^self\.matches\('(.*?)'\)", "\n".join(rules(schema)))
+    )
+    names = re.findall(r"^self in (\[.*?\])", "\n".join(rules(schema)))
+    if names:
+        return st.sampled_from(ast.literal_eval(names[0]))
+    plain = st.text(
+        "abcdefghijklmnopqrstuvwxyz0123456789-./", min_size=schema.get("minLength", 0), max_size=min(longest, 40)
+    )
+    usual = st.from_regex(_short(patterns[0]), fullmatch=True) if patterns else plain
+    words = [text for text in WORDS if legal(schema, text)]
+    choices = [
+        usual,
+        usual.map(lambda text: (text + "a" * longest)[:longest]),
+        *([st.sampled_from(words)] if words else []),
     ]
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    with suppress(AssertionError):  # some are refused; the listing tells which are there
-        bed.kubectl("-n", bed.namespace, "create", "--validate=false", "-f", "-", stdin=text)
-    there = bed.get("llm")["items"]
-    return [row["metadata"]["name"] for row in there if row["metadata"]["name"] in named]
+    return st.sampled_from((0, 0, 0, 1, -1, -1)).flatmap(lambda dice: choices[dice]).filter(partial(legal, schema))
 
 
-def _wait_for_conditions(bed: Bed, names: list[str], patience_s: float) -> list[str]:
-    deadline = time.monotonic() + patience_s
-    while True:
-        rows = {row["metadata"]["name"]: row.get("status", {}) for row in bed.get("llm")["items"]}
-        silent = [name for name in names if not rows.get(name, {}).get("conditions")]
-        if not silent or time.monotonic() > deadline:
-            return silent
-        time.sleep(0.5)
+def _short(pattern: str) -> str:
+    """The pattern with repetitions that end."""
+    return re.sub(r"(?<!\\)\*(?!\])", "{0,8}", pattern.replace("[*]", "[\\*]")).replace("[\\*]", "[*]")
 
 
-def written() -> float:
-    """Requests of the operator that wrote, so far."""
-    return _total(metrics.WRITES)
+def _integer(schema: Schema) -> st.SearchStrategy[Any]:
+    low, high = schema.get("minimum", -(2**31)), schema.get("maximum", 2**31 - 1)
+    small = st.integers(low, min(high, low + 8))
+    return small | small | st.sampled_from((low, high)) | st.integers(low, high)
 
 
-def failed() -> float:
-    """Runs that ended with an exception, so far."""
-    return _total(metrics.RECONCILE_ERRORS)
+def _array(schema: Schema) -> st.SearchStrategy[Any]:
+    low, most = schema.get("minItems", 0), schema.get("maxItems", 3)
+    key = next(iter(schema.get("x-kubernetes-list-map-keys", ())), None)
+    few = st.lists(values(schema["items"]), min_size=low, max_size=max(low, min(most, 3)))
+
+    def long(dice: int) -> st.SearchStrategy[Any]:
+        return few if dice != 7 else few.filter(bool).map(lambda rows: _many(rows, most, key))
+
+    return st.integers(0, MANY_ONE_IN).flatmap(long).map(lambda rows: _by_key(rows, key) if key else rows)
 
 
-def _total(counter: Any) -> float:
-    samples = [sample for family in counter.collect() for sample in family.samples]
-    return float(sum(sample.value for sample in samples if sample.name.endswith("_total")))
+def _many(rows: list[Any], most: int, key: str | None) -> list[Any]:
+    """As many as there may be, the drawn ones again and again; names told apart, texts short."""
+    again = itertools.islice(itertools.cycle(rows), most)
+    return [_numbered(row, index, key) for index, row in enumerate(again)]
+
+
+def _numbered(row: Any, index: int, key: str | None) -> Any:
+    if isinstance(row, str):
+        return row[:512]
+    return {**row, key: f"{row[key][:40]}{index}"} if key else row
+
+
+def _by_key(rows: list[Any], key: str) -> list[Any]:
+    return list({row[key]: row for row in rows}.values())
+
+
+TYPES: Mapping[str, Callable[[Schema], st.SearchStrategy[Any]]] = {
+    "object": _object, "string": _string, "integer": _integer, "array": _array, "boolean": lambda _: st.booleans(),
+}  # fmt: skip
+
+
+def pieces() -> st.SearchStrategy[Spec]:
+    """Pieces of a PodSpec: any field with any junk, and rows whose name is right and whose rest is not."""
+    names = st.sampled_from(("server", "model", "cache", "sidecar", "", "A_b"))
+    fields = st.dictionaries(st.sampled_from(ROW_FIELDS), JUNK, max_size=3)
+    rows = st.lists(st.builds(lambda name, more: {**more, "name": name}, names, fields), max_size=3)
+    junk = st.dictionaries(st.sampled_from(POD_FIELDS), JUNK, max_size=3)
+    known = st.dictionaries(st.sampled_from(("containers", "initContainers", "volumes")), rows, max_size=2)
+    return st.one_of(junk, known, st.builds(lambda one, other: {**one, **other}, junk, known))

@@ -1,0 +1,109 @@
+"""What a drawn spec must agree on: each function takes one conflict out of it that a rule of the CRD would refuse.
+
+Conflicts that the API server cannot see stay in: those are the operator's to tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+Spec = dict[str, Any]
+ONLINE = ("fp8", "ifq", "ifq_nf4", "smoothquant")
+PACKED = re.compile(r"(^|[-_./])(gptq|awq)($|[-_./0-9])", re.IGNORECASE)
+
+
+def mended(spec: Spec) -> Spec:
+    """The spec without the conflicts."""
+    for mend in MENDS:
+        mend(spec)
+    return spec
+
+
+def _lookahead(spec: Spec) -> None:
+    engine = spec.get("engine") or {}
+    ahead = engine.get("lookahead") or {}
+    if ahead.get("enabled"):
+        engine.pop("schedulerSteps", None)
+    if "speculativeTokens" in ahead and "maxModelLen" in engine:
+        engine["maxModelLen"] = max(engine["maxModelLen"], ahead["speculativeTokens"] + 1)
+
+
+def _quantization(spec: Spec) -> None:
+    engine = spec.get("engine") or {}
+    if engine.get("quantization") == "ifq_nf4" and "dtype" in engine:
+        engine["dtype"] = "float16"
+    if engine.get("quantization") in ONLINE and PACKED.search(spec["model"]["id"]):
+        del engine["quantization"]
+
+
+def _adapters(spec: Spec) -> None:
+    rows = {row["name"]: row for row in spec["model"].get("adapters") or () if row["name"] != spec["model"]["id"]}
+    merged = [row for row in rows.values() if row.get("merge")]
+    for row in merged[1:]:
+        row["merge"] = False
+    if "adapters" in spec["model"]:
+        spec["model"]["adapters"] = list(rows.values())
+
+
+def _env(spec: Spec) -> None:
+    for row in spec.get("env") or ():
+        if "valueFrom" in row:
+            row.pop("value", None)
+            refs = row["valueFrom"]
+            row["valueFrom"] = dict([next(iter(refs.items()), ("secretKeyRef", {"name": "a"}))])
+
+
+def _gateways(spec: Spec) -> None:
+    gateway = (spec.get("expose") or {}).get("gateway")
+    if gateway:  # what is left out is the empty text to the API server
+        rows = {
+            tuple(row.get(key, "") for key in ("name", "namespace", "sectionName")): row
+            for row in gateway["parentRefs"]
+        }
+        gateway["parentRefs"] = list(rows.values())
+
+
+def _layout(spec: Spec) -> None:
+    """Mode, nodes, GPUs and their shares."""
+    layout, resources, engine = (spec.get(part) or {} for part in ("deployment", "resources", "engine"))
+    if layout.get("mode") == "Standard":
+        layout.pop("nodes", None)
+    if layout.get("mode") == "Distributed":
+        engine.pop("workers", None)
+        command = spec.get("command") or ()
+        if command and command[0] != "run":
+            spec["command"] = ["run", *command[1:]]
+        if resources.get("gpus", 2) < 2:
+            del resources["gpus"]
+    if resources.get("gpus"):
+        whole = layout.get("nodes", 1) * engine.get("tensorParallelSize", 1)
+        resources["gpus"] = -(-resources["gpus"] // whole) * whole
+    if "nodes" in layout and resources.get("gpus") == 0:
+        del resources["gpus"]
+    if resources.get("gpus", 0) > 1024:
+        for part, name in ((resources, "gpus"), (engine, "tensorParallelSize")):
+            part.pop(name, None)
+
+
+def _deepspeed(spec: Spec) -> None:
+    if (spec.get("image") or {}).get("family") != "deepspeed":
+        return
+    spec["model"].pop("adapters", None)
+    (spec.get("expose") or {}).pop("apiKeysSecret", None)
+    for name in ("lookahead", "quantization"):
+        (spec.get("engine") or {}).pop(name, None)
+    if (spec.get("deployment") or {}).get("mode") == "Distributed":
+        spec["deployment"]["mode"] = "Auto"
+
+
+def _download(spec: Spec) -> None:
+    claim = spec["model"]["source"].get("pvc")
+    if spec["model"].get("download") and claim is not None:
+        claim["path"] = claim.get("path") or "filled"
+
+
+MENDS: tuple[Callable[[Spec], None], ...] = (
+    _lookahead, _quantization, _adapters, _env, _gateways, _layout, _deepspeed, _download,
+)  # fmt: skip
