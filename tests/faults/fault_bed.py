@@ -7,14 +7,18 @@ service that works. Standard library only.
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 SERVICE_LABEL = "serving.windlass.dev/service"
+OPERATOR = "windlass-operator"
+BESIDE = ("Unhealthy", "BackOff")  # Warnings that come with many faults
+LISTED_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Fault:
     patience_s: float = 90
     alone: bool = False  # it takes what others need, so it runs by itself
     also: tuple[str, ...] = ()  # further right words, where nodes differ
+    bound: str = ""  # what takes the time, where that is more than a few seconds
 
 
 @dataclass
@@ -46,6 +51,8 @@ class Bed:
     registry: str = ""  # host:port of a registry that has nothing, as the nodes reach it
     clocked: bool = True  # whether a kubelet's clock tells when a fault happened
     cleanups: list[Callable[[], object]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _listed: tuple[float, list[dict[str, Any]]] = (float("-inf"), [])
 
     def apply(self, *documents: Mapping[str, Any]) -> None:
         """Create or change objects of any kind, in this namespace."""
@@ -56,6 +63,13 @@ class Bed:
         """`kubectl get … -o json` in this namespace."""
         found: dict[str, Any] = json.loads(self.kubectl("-n", self.namespace, "get", *words, "-o", "json"))
         return found
+
+    def services(self) -> list[dict[str, Any]]:
+        """All LLMServices of the namespace: one look for all that watch at the same time."""
+        with self._lock:
+            if time.monotonic() - self._listed[0] > LISTED_S:
+                self._listed = time.monotonic(), self.get("llm")["items"]
+            return self._listed[1]
 
     def service(self, name: str, **spec: Any) -> None:
         """Apply an LLMService; what is left out is that of a service that starts on the CPU."""
@@ -99,7 +113,7 @@ class Result:
     reason: str
     message: str
     seconds: float  # from applying the broken resource to the condition
-    fault_seconds: float | None  # from the time that the cluster itself noted, by its clock of whole seconds
+    fault_seconds: float | None  # from the fault itself: `noted_at`, or the write that a test was
     ok: bool
 
     def to_dict(self, where: str) -> dict[str, Any]:
@@ -107,23 +121,28 @@ class Result:
         return {
             "id": self.fault.id, "fault": self.fault.what, "where": where, "expected": self.fault.reason,
             "reason": self.reason, "word": self.word, "message": self.message, "seconds": round(self.seconds, 1),
-            "secondsFromFault": self.fault_seconds, "ok": self.ok,
+            "secondsFromFault": self.fault_seconds, "bound": self.fault.bound, "ok": self.ok,
         }  # fmt: skip
 
 
 def watch(bed: Bed, fault: Fault, name: str, word: str, started: float) -> Result:
-    """Wait for the condition with the right reason and the planted word."""
+    """Wait for the condition with the right reason and the planted word; the fault has just been injected."""
     row: dict[str, str] = {}
+    injected = time.time()
     while time.monotonic() - started < fault.patience_s:
-        row = condition(bed.get("llm", name), fault.condition)
+        row = condition(_named(bed.services(), name), fault.condition)
         if row.get("reason") in (fault.reason, *fault.also) and word in row.get("message", ""):
-            seen = time.time()
-            noted = noted_at(bed, name) if bed.clocked else None
+            seen, took_s = time.time(), time.monotonic() - started
+            noted = noted_at(_told(bed, name), word) if bed.clocked else injected
             since = None if noted is None else max(0.0, round(seen - noted, 1))
-            return Result(fault, word, row["reason"], row["message"], time.monotonic() - started, since, True)
-        time.sleep(0.3)
+            return Result(fault, word, row["reason"], row["message"], took_s, since, True)
+        time.sleep(LISTED_S)
     said = (row.get("reason", ""), row.get("message", ""))
     return Result(fault, word, *said, time.monotonic() - started, None, False)
+
+
+def _named(services: Iterable[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    return next((row for row in services if row["metadata"]["name"] == name), {})
 
 
 def condition(service: Mapping[str, Any], type_: str) -> dict[str, str]:
@@ -132,26 +151,51 @@ def condition(service: Mapping[str, Any], type_: str) -> dict[str, str]:
     return next((row for row in rows if row["type"] == type_), {})
 
 
-def noted_at(bed: Bed, name: str) -> float | None:
-    """When scheduler, kubelet or container first noted the fault, in seconds since 1970; None when nobody did."""
+@dataclass(frozen=True)
+class Note:
+    """One thing that the cluster itself tells of a service, and when, in seconds since 1970."""
+
+    when: float
+    text: str
+    trouble: bool = True
+
+
+def _told(bed: Bed, name: str) -> list[Note]:
     pods = bed.get("pods", "-l", f"{SERVICE_LABEL}={name}")["items"]
-    times = [time_ for pod in pods for time_ in _noted(pod)]
-    for event in bed.get("events", "--field-selector=type=Warning")["items"]:
-        ours = event.get("reportingComponent") == "windlass-operator"
-        when = event.get("firstTimestamp") or event.get("eventTime")
-        if when and not ours and event["involvedObject"]["name"].startswith(f"{name}-"):
-            times.append(when)
-    found = sorted(datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC).timestamp() for text in times)
-    return found[0] if found else None
+    events = bed.get("events")["items"]
+    return [note for pod in pods for note in _of_pod(pod)] + [one for event in events for one in _of_event(event, name)]
 
 
-def _noted(pod: Mapping[str, Any]) -> Iterator[str]:
+def noted_at(told: Iterable[Note], word: str) -> float | None:
+    """When the cluster noted the fault: where it said the word, else its first trouble, else the last that it did."""
+    notes = list(told)
+    said = [note.when for note in notes if word in note.text] or [note.when for note in notes if note.trouble]
+    return min(said) if said else max((note.when for note in notes), default=None)
+
+
+def _epoch(when: object) -> float:
+    return datetime.fromisoformat(str(when).replace("Z", "+00:00")).astimezone(UTC).timestamp()
+
+
+def _of_event(event: Mapping[str, Any], name: str) -> Iterator[Note]:
+    """Warnings of others about what the service owns; a probe's failure is the fault only where it has the word."""
+    when = event.get("firstTimestamp") or event.get("eventTime")
+    theirs = event.get("type") == "Warning" and event.get("reportingComponent") != OPERATOR
+    if when and theirs and event["involvedObject"]["name"].startswith(f"{name}-"):
+        yield Note(_epoch(when), str(event.get("message") or ""), event.get("reason") not in BESIDE)
+
+
+def _of_pod(pod: Mapping[str, Any]) -> Iterator[Note]:
+    """Ends of its containers, and that it has no node. What is wrong with a model is known when it was inspected."""
     status = pod.get("status", {})
+    yield Note(_epoch(pod["metadata"]["creationTimestamp"]), "", trouble=False)
     for row in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
         for state in (row.get("lastState", {}), row.get("state", {})):
             ended = state.get("terminated") or {}
-            if ended.get("exitCode") and row["name"] != "inspect":
-                yield str(ended["finishedAt"])
+            text = str(ended.get("message", ""))
+            good = '"ok": true' in text
+            if ended.get("finishedAt"):
+                yield Note(_epoch(ended["finishedAt"]), "" if good else text, row["name"] != "inspect")
     for row in status.get("conditions", ()):
         if row.get("reason") == "Unschedulable" and row.get("lastTransitionTime"):
-            yield str(row["lastTransitionTime"])
+            yield Note(_epoch(row["lastTransitionTime"]), str(row.get("message", "")))

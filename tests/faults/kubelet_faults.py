@@ -35,6 +35,7 @@ from injections import (
     without,
 )
 
+EVICTION = "the kubelet looks every 10 s, and tells the pod's end when its container has gone"
 FAULTS = (
     # The model's directory, seen by the inspect Job.
     Fault("path-missing", "a directory that is not there", "PathNotFound", spec(model=source)),
@@ -73,7 +74,8 @@ FAULTS = (
     Fault("gpus", "all GPUs are taken", "InsufficientGpus",
           spec(replicas=5, resources=lambda w: {"gpus": 4, "cpu": "10m", "memory": f"{w}Mi"}), alone=True),
     Fault("scheduler", "a scheduler that does not run", "SchedulerMissing",
-          spec(podTemplate=lambda w: {"spec": {"schedulerName": w}})),
+          spec(podTemplate=lambda w: {"spec": {"schedulerName": w}}),
+          bound="a scheduler is given 7 s to say something about a pod; then our next look"),
     # Images.
     Fault("registry-away", "a registry that does not exist", "RegistryUnreachable",
           spec(image=lambda w: {"repository": f"{w}.invalid/server", "version": "1"})),
@@ -102,16 +104,17 @@ FAULTS = (
           shell(lambda w: f"dd if=/dev/zero of=/dev/shm/{w} bs=1M",
                 resources={"gpus": 0, "cpu": "10m", "memory": "64Mi", "sharedMemory": "8Mi"})),
     Fault("cache-limit", "more on the cache volume than its limit", "CacheLimitExceeded",
-          python(FILL, cache=lambda w: {"sizeLimit": f"{w}Ki"}), patience_s=180),
+          python(FILL, cache=lambda w: {"sizeLimit": f"{w}Ki"}), patience_s=180, bound=EVICTION),
     Fault("disk-limit", "more on the node's disk than the limit", "CacheLimitExceeded",
           python(FILL_TMP, podTemplate=lambda w: overlay(resources={"limits": {"ephemeral-storage": f"{w}Ki"}})),
-          patience_s=180),
+          patience_s=180, bound=EVICTION),
     Fault("init", "an init container that ends", "InitContainerFailed",
           beside("initContainers")),
     Fault("sidecar", "a further container that ends", "SidecarFailed",
           beside("containers")),
     Fault("startup-probe", "a server that does not come up in time", "ProbeFailed", spec(podTemplate=probe_path)),
-    Fault("hangs", "a server that stops answering", "NotAnswering", python(HEALTH), patience_s=150),
+    Fault("hangs", "a server that stops answering", "NotAnswering", python(HEALTH), patience_s=150,
+          bound="a pod is unready after three failed probes, 5 s apart"),
     # The server's own words.
     Fault("flag", "a flag that the server refuses", "BadFlag", says("BadFlag", "unknown flag --{word}")),
     Fault("model", "the server finds no model", "ModelMissing", says("ModelMissing", "no config.json in {word}")),
@@ -143,7 +146,10 @@ FAULTS = (
     Fault("safetensors", "weights that the engine cannot read", "ShardBroken",
           prints("SafetensorError: Error while deserializing header of {word}: MetadataIncompleteBuffer")),
     Fault("port", "a port that is taken", "PortTaken", prints("OSError: [Errno 98] Address already in use: {word}")),
-    Fault("crash", "an end that nothing explains", "CrashLoop", prints("RuntimeError: {word}"), patience_s=60),
+    Fault("crash", "an end that nothing explains", "EngineFailed", prints("RuntimeError: {word}"),
+          also=("CrashLoop",)),  # its word from the third end on
+    Fault("crash-loop", "the same end for the third time", "CrashLoop", prints("RuntimeError: {word}"),
+          bound="the kubelet's back-off between the runs; EngineFailed is said meanwhile"),
     # The ways in.
     Fault("ingress", "no ingress controller", "RoutePending",
           spec(expose=lambda w: {"ingress": {"host": f"{w}.example.com"}}), condition="RouteReady"),

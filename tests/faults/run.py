@@ -35,13 +35,17 @@ def main(words: Sequence[str]) -> int:
         rows += [(KUBELET, row) for row in on_kind(_chosen(kubelet_faults.FAULTS, wish.only), wish.parallel)]
     if wish.where in ("all", "apiserver"):
         rows += [(API_SERVER, row) for row in on_api_server(_chosen(scripted_faults.FAULTS, wish.only), wish.parallel)]
-    right = sum(row.ok for _, row in rows)
-    print(f"{right} of {len(rows)} faults have the right word and their planted one")
+    print(corpus.summary([row for _, row in rows]))
     if wish.json:
         wish.json.write_text(json.dumps([row.to_dict(where) for where, row in rows], indent=1))
     if wish.where == "all" and not wish.only:
-        PAGE.write_text(corpus.page(rows))
-    return 0 if rows and right == len(rows) else 1
+        PAGE.write_text(corpus.page(rows, _measured(wish.parallel)))
+    return 0 if rows and all(row.ok for _, row in rows) else 1
+
+
+def _measured(parallel: int) -> str:
+    load = os.getloadavg()[2]
+    return f"Measured on {os.cpu_count()} processors at a load of {load:.0f}, {parallel} faults at a time."
 
 
 def _parser() -> argparse.ArgumentParser:

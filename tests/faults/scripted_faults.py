@@ -239,7 +239,6 @@ FAULTS = (
           deployment("ReplicaFailure", "True", "FailedCreate",
                      'admission webhook "WORD.example.com" denied the request: no')),
     Fault("deadline", "the rollout makes no progress", "RolloutStuck",
-
           deployment("Progressing", "False", "ProgressDeadlineExceeded", 'ReplicaSet "WORD" has timed out.')),
     Fault("gpu-fault", "the GPU's memory is broken", "GpuFault",
           ended("RuntimeError: CUDA error: uncorrectable ECC error encountered on WORD")),
@@ -247,6 +246,7 @@ FAULTS = (
           ended("RuntimeError: CUDA error: no kernel image is available for execution on the device WORD")),
     Fault("adapter", "an adapter that does not fit", "AdapterBroken",
           ended("ValueError: LoRA rank 64 is greater than max_lora_rank 16. (WORD)")),
-    Fault("terminating", "a pod that does not go", "StuckTerminating", stuck, patience_s=120),
+    Fault("terminating", "a pod that does not go", "StuckTerminating", stuck, patience_s=120,
+          bound="a pod is given 60 s beyond its grace period to go"),
 )  # fmt: skip
 SAMPLE = tuple(fault.id for fault in FAULTS if fault.id != "terminating")

@@ -112,14 +112,24 @@ def bed() -> Iterator[Bed]:
             demo.delete(where)
 
 
+@pytest.fixture(scope="session")
+def leaving(bed: Bed) -> Iterator[list[str]]:
+    """Namespaces of modules that are over: they go while others run, and every one must be gone at the end."""
+    names: list[str] = []
+    yield names
+    for name in names:
+        bed.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=120s")
+        bed.kubectl("delete", "pv", f"windlass-models-{name}", "--ignore-not-found", "--timeout=30s")
+
+
 @pytest.fixture(scope="module")
-def namespace(bed: Bed, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the module's own with a claim on the models, deleted at the end."""
+def namespace(bed: Bed, leaving: list[str], request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the module's own with a claim on the models, told to go at the end."""
     name = request.module.__name__.rpartition(".")[2].replace("_", "-")
     bed.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=90s")
     bed.kubectl("delete", "pv", f"windlass-models-{name}", "--ignore-not-found", "--timeout=30s")
     bed.kubectl("create", "namespace", name)
     deploy.models_volume(bed.paths, name)
     yield name
-    bed.kubectl("delete", "namespace", name, "--timeout=120s")
-    bed.kubectl("delete", "pv", f"windlass-models-{name}", "--timeout=30s")
+    leaving.append(name)
+    bed.kubectl("delete", "namespace", name, "--wait=false")

@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 import time
+from statistics import median
 
 from group_kills import BACK_S, Group, hurt, order, renew
 from windlass_testbed import cluster, deploy, machine
@@ -64,7 +65,7 @@ def bring_up(group: Group) -> None:
 
 def kill(group: Group, kills: int, seed: int) -> int:
     """The table's rows; the exit code."""
-    began, bad = time.monotonic(), 0
+    began, bad, backs_s = time.monotonic(), 0, []
     for one in order(kills, seed):
         try:
             found = hurt(group, one)
@@ -72,11 +73,13 @@ def kill(group: Group, kills: int, seed: int) -> int:
             print(f"| {one.name} | not within {BACK_S:.0f}: {error} | | | |", flush=True)
             return 1
         bad += not found.good
+        backs_s.append(found.back_s)
         restarts, twins = ", ".join(map(str, found.restarts)), ", ".join(found.twins) or "none"
         print(f"| {found.kill} | {found.back_s:.0f} | {found.apart_s:.1f} | {restarts} | {twins} |", flush=True)
         if any(member.restarts >= RENEW_AFTER for member in group.members()):
             renew(group)
-    print(f"\n{kills} kills in {time.monotonic() - began:.0f} s; {bad} not as they should be", flush=True)
+    spread = f"back after {min(backs_s):.0f} to {max(backs_s):.0f} s, half of them within {median(backs_s):.0f} s"
+    print(f"\n{kills} kills in {time.monotonic() - began:.0f} s, {spread}; {bad} not as they should be", flush=True)
     return 1 if bad else 0
 
 

@@ -16,13 +16,14 @@ from airgap import NODES, refused
 CRD = "llmservices.serving.windlass.dev"
 NAME = "sleeper"
 SYSTEM = deploy.SYSTEM_NAMESPACE
+SLEEP = ["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"]
 
 
 @pytest.fixture(scope="module")
 def sleeper(bed, namespace):
     """A service whose pod costs nothing: its own command never serves, and goes when it is told to."""
     bed.apply(
-        namespace, NAME, command=["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"], resources={"gpus": 0, "cpu": "10m", "memory": "64Mi"},
+        namespace, NAME, command=SLEEP, resources={"gpus": 0, "cpu": "10m", "memory": "64Mi"},
         license={"required": False},
     )  # fmt: skip
     bed.wait("the pod runs", lambda: uids(bed, namespace), 90)

@@ -154,9 +154,13 @@ def test_a_restart_of_the_license_server_frees_no_seat_and_stops_nobody(bed, nam
 
 
 def test_the_third_starts_when_one_goes(bed, namespace, service):
+    """Its engine begins; that a healed service comes to serve is shown above."""
     before = lives(bed, namespace, OTHER)
     bed.kubectl("-n", namespace, "scale", "llm", service, "--replicas=1")
-    bed.ready(namespace, OTHER)
+    bed.wait("the third pod's license", lambda: states(bed, namespace, OTHER) == ["granted"], 120)
+    bed.wait("the condition", lambda: bed.condition(namespace, OTHER, "Licensed")["status"] == "True")
+    (pod,) = before
+    bed.wait("its engine", lambda: facts(bed, namespace, pod)["phase"] != "license")
     assert before == lives(bed, namespace, OTHER)
     assert set(before.values()) == {0}
 

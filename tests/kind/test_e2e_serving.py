@@ -1,14 +1,28 @@
-"""One service's life on a real cluster: refused a license, licensed, serving, scaled, edited, orphaned, deleted."""
+"""One service's life on a real cluster: downloaded, refused a license, licensed, serving, scaled, edited, orphaned,
+deleted."""
 
+import filecmp
 import json
+import os
+import re
+import subprocess
+import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import openai
 import pytest
+from windlass_testbed import cluster, deploy
 from windlass_testbed.forward import forward
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import hub_pod
+
 NAME = "chat"
+FILLED = "filled-by-a-download"
+QUESTION = "What does os.path.join do?"
 OTHER_GPUS = "GPU 0: NVIDIA L20 (UUID: GPU-11111111-2222-3333-4444-555555555555)\n"
 PROMPTS = ["def add(a, b):", "The capital of France is", "import os\nos.path.join("]
 JOIN = (
@@ -31,16 +45,18 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def service(bed, namespace):
-    """The service is applied while the license in force names other GPUs."""
+    """Applied while the license in force names other GPUs; its model is still on a hub."""
     bed.license(OTHER_GPUS)
-    bed.apply(namespace, NAME)
+    hub_pod.start(bed.paths, namespace, bed.images["operator"])
+    hub_pod.target(bed.paths, FILLED)
+    download = {"hub": "huggingface", "name": hub_pod.MODEL, "endpoint": hub_pod.endpoint(namespace)}
+    source = {"pvc": {"claimName": "models", "path": f"{FILLED}/demo"}}
+    bed.apply(namespace, NAME, model={"id": "demo", "source": source, "download": download})
     return NAME
 
 
 @pytest.fixture(scope="module")
 def gpus(bed):
-    from windlass_testbed import cluster
-
     return cluster.gpu_list(bed.paths)
 
 
@@ -55,6 +71,29 @@ def complete(client, prompt):
         model="demo", prompt=prompt, max_tokens=24, temperature=0, extra_body={"return_token_ids": True}
     )
     return found.choices[0].token_ids, found.usage.completion_tokens
+
+
+def test_a_job_fetches_the_model_and_the_status_counts_its_bytes(bed, namespace, service):
+    """Behind rules that refuse every way out; nobody sees the directory before the model is whole."""
+    ours = cluster.models_folder(bed.paths) / deploy.MODEL
+    there = cluster.models_folder(bed.paths) / FILLED / "demo"
+    whole = sum((ours / name).stat().st_size for name in deploy.MODEL_FILES)
+    seen, halves = [], []
+
+    def fetched():
+        early = there.exists()
+        status = bed.get(namespace, "llm", service).get("status", {})
+        reason = next((row["reason"] for row in status.get("conditions", ()) if row["type"] == "Ready"), "")
+        seen.append((reason, status.get("download", {}).get("bytesDone", 0)))
+        halves.extend(
+            deploy.MODEL_FILES if early and not all((there / one).exists() for one in deploy.MODEL_FILES) else ()
+        )
+        return seen[-1][1] == whole
+
+    bed.wait("the model", fetched, 90)
+    assert [count for reason, count in seen if reason == "Downloading" and 0 < count < whole], seen
+    assert halves == []
+    assert filecmp.cmpfiles(ours, there, deploy.MODEL_FILES, shallow=False)[0] == list(deploy.MODEL_FILES)
 
 
 def test_without_a_license_the_reason_names_the_gpu(bed, namespace, service, gpus):
@@ -90,10 +129,51 @@ def test_the_columns_tell_the_service_at_a_glance(bed, namespace, service):
     assert table[1].split()[:5] == [service, "demo", "1/1", "Running", "1"]
 
 
+def test_the_plan_shows_what_the_engine_measured(bed, namespace, service):
+    """On the CPU the engine tells its KV cache alone."""
+    (pod,) = bed.items(namespace, "pods", "-l", "app.kubernetes.io/component=server")
+    seen = bed.get(namespace, "llm", service)["status"]["plan"]["measured"]
+    said = re.search(r"KV cache size: ([\d,]+) tokens", bed.kubectl("-n", namespace, "logs", pod["metadata"]["name"]))
+    assert (seen["pod"], seen["kvTokens"]) == (pod["metadata"]["name"], int(said[1].replace(",", "")))
+    assert float(seen["kvGiB"]) > 0
+
+
+def windlass(bed, namespace, *words):
+    """`kubectl windlass …`, as a user with our environment on the PATH has it."""
+    ways = os.pathsep.join([str(bed.paths.bin), str(Path(sys.executable).parent), os.environ["PATH"]])
+    where = ["--kubeconfig", bed.paths.kubeconfig, "--namespace", namespace]
+    done = subprocess.run(
+        [bed.paths.bin / "kubectl", "windlass", *words, *where],
+        env={**os.environ, "PATH": ways}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_kubectl_windlass_prints_what_the_pod_wrote(bed, namespace, service):
+    """The kubelet's own log, and its last lines alone."""
+    whole = bed.kubectl("-n", namespace, "logs", f"deploy/{service}").splitlines()
+    said = windlass(bed, namespace, "logs", service).stdout.splitlines()
+    assert len(whole) > 10
+    assert said[: len(whole)] == whole
+    assert len(windlass(bed, namespace, "logs", service, "--tail=3").stdout.splitlines()) == 3
+
+
+def test_kubectl_windlass_chats_through_a_forwarded_port(bed, namespace, service):
+    """As text, and for programs."""
+    words = ("chat", service, QUESTION, "--temperature=0", "--max-tokens=80")
+    said = windlass(bed, namespace, *words)
+    assert said.stdout.strip() == JOIN
+    assert "tokens, first after" in said.stderr
+    told = json.loads(windlass(bed, namespace, *words, "-o", "json").stdout)
+    assert (told["text"], told["finishReason"]) == (JOIN, "stop")
+    assert told["completionTokens"] > 10
+
+
 def test_an_openai_client_streams_an_answer(bed, namespace, service):
     with forward(bed.paths, namespace, f"svc/{service}", 8501) as url:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=120)
-        question = [{"role": "user", "content": "What does os.path.join do?"}]
+        question = [{"role": "user", "content": QUESTION}]
         stream = client.chat.completions.create(
             model="demo", messages=question, max_tokens=80, temperature=0, stream=True
         )

@@ -1,7 +1,8 @@
 """A hub on 127.0.0.1 that speaks both protocols as the real ones do, with a CDN on another port, and every bad habit.
 
 `fault` is asked at each request for what shall go wrong; `seen` and `sent` tell what was asked for and sent. Run as a
-program it serves a directory: `python hub.py DIRECTORY [--host ADDRESS] [--port N]`, one model per OWNER/NAME in it.
+program it serves a directory: `python hub.py DIRECTORY [--host ADDRESS] [--port N] [--pause SECONDS]`, one model per
+OWNER/NAME in it.
 """
 
 from __future__ import annotations
@@ -285,7 +286,7 @@ def _route(path: str, query: Mapping[str, str]) -> tuple[str, str, str, str]:
     return "none", "", "", ""
 
 
-def serve_directory(folder: Path, host: str, port: int) -> None:
+def serve_directory(folder: Path, host: str, port: int, pause_s: float = 0.0) -> None:
     """Serve `folder/OWNER/NAME/…` as both hubs' default revisions, until interrupted."""
     models: dict[str, dict[str, Files]] = {}
     for model in sorted(folder.glob("*/*")):
@@ -293,6 +294,7 @@ def serve_directory(folder: Path, host: str, port: int) -> None:
             files = {str(path.relative_to(model)): path.read_bytes() for path in model.rglob("*") if path.is_file()}
             models[f"{model.parent.name}/{model.name}"] = {"main": files, "master": files}
     with Hub(models, host=host, port=port) as hub:
+        hub.pause_s = pause_s
         print(f"{hub.url} serves {', '.join(quote(name) for name in models)}", flush=True)
         threading.Event().wait()
 
@@ -302,5 +304,6 @@ if __name__ == "__main__":
     arguments.add_argument("folder", type=Path)
     arguments.add_argument("--host", default="127.0.0.1")
     arguments.add_argument("--port", type=int, default=8600)
+    arguments.add_argument("--pause", type=float, default=0.0, help="seconds after each 16 KiB, for a slow hub")
     given = arguments.parse_args()
-    serve_directory(given.folder, given.host, given.port)
+    serve_directory(given.folder, given.host, given.port, given.pause)
