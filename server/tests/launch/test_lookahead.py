@@ -124,6 +124,12 @@ def test_contradictions(line: str, said: str) -> None:
     assert str(error.value).startswith(said)
 
 
+def test_two_drafters_on_a_cpu() -> None:
+    """The engine's own words say how much it drafts; the batch of a CPU is planned before they are refused."""
+    with pytest.raises(UsageError, match="--use-lookahead and --speculative-config both draft; leave one"):
+        launch('--use-lookahead --speculative-config {"method":"ngram"}', CPU)
+
+
 def test_steps_of_older_engines_without_lookahead_stay_idle() -> None:
     """S24: one step is what everybody has."""
     assert launch("--num-scheduler-steps 8")

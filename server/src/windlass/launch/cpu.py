@@ -35,7 +35,8 @@ def whole_prompts(
     if length is None or _whole(batch) < _whole(length):
         return {}, [f"--{BATCH} {batch.shown} ({batch.source}): {SPLIT_IS_DANGEROUS}; raise it to the context"]
     if batch.source == DEFAULT:
-        tokens_each = 1 + (_whole(settings[lookahead.TOKENS]) if lookahead.is_asked(settings) else 0)
+        drafts = settings.get(lookahead.TOKENS)  # none beside the engine's own words, which `lookahead` then refuses
+        tokens_each = 1 + (_whole(drafts) if drafts and lookahead.is_asked(settings) else 0)
         room = _whole(batch) + _whole(settings["max-num-seqs"]) * tokens_each
         changed[BATCH] = Setting(BATCH, room, DEFAULT, "a whole prompt beside every running request")
     return changed, []

@@ -41,7 +41,7 @@ def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = R
     found = probe.machine(environment)
     machine = replace(found, group=group_plan(environment, gethostname(), found.engine))
     decided = resolve(argv, environment, files, machine, style)
-    ready.check(decided.variables)
+    ready.check(decided.variables, files.vocab_size)
     return decided, machine
 
 

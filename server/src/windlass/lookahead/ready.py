@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from windlass.errors import UsageError
 from windlass.lookahead import settings
 
 PACKAGE = "windlass_lookahead"
+SMALL = 16
+"""Entries of the cache that a warm-up file is tried on: as few as the core takes."""
 
 
-def check(variables: Mapping[str, str]) -> None:
+def check(variables: Mapping[str, str], vocabulary: int | None = None) -> None:
     """UsageError for a package that is missing, or a configuration or warm-up file that cannot be used."""
     known = settings.read(variables)
     if known is None:
@@ -21,13 +24,12 @@ def check(variables: Mapping[str, str]) -> None:
         raise UsageError(
             "--use-lookahead needs the package windlass-lookahead; install windlass-server[lookahead] or leave it out"
         )
-    from windlass_lookahead import OptionError, options_from_directory
-    from windlass_lookahead.cache import read_exchanges
+    from windlass_lookahead import LookaheadCache, OptionError, options_from_directory
 
+    truth = {"voc_size": vocabulary} if vocabulary else {}
     try:
-        if known.config_dir and (file := options_from_directory(Path(known.config_dir)).warmup_file):
-            for _ in read_exchanges(Path(file)):
-                pass
+        if known.config_dir and (found := options_from_directory(Path(known.config_dir), **truth)).warmup_file:
+            LookaheadCache(replace(found, cache_size=SMALL))
     except OptionError as error:
         raise UsageError(
             f"--lookahead-cache-config-dir: {str(error).rstrip('.')}; correct it or leave it out"

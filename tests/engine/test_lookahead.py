@@ -1,0 +1,355 @@
+"""Lookahead in the CPU image: the same answers as without it, its counts, its file, and what it refuses.
+
+`make identity` is the whole of the first test: every workload, row, mode and batch size.
+"""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from windlass.lookahead.store import tokenizer_of
+from windlass_lookahead import CacheFileError, LookaheadCache, Options
+from windlass_testbed import daemon
+from windlass_testbed.paths import REPOSITORY
+
+IDENTITY = "/repo/benchmarks/lookahead/identity.py"
+MODEL = "/repo/models/demo"
+SAMPLE = ("--workloads", "repeat-50", "--rows", "12", "--batches", "4", "--modes", "2", "--draws", "2000")
+ENTRIES, CONTEXT = 200_000, 7
+CONFIG = {"cache_size": ENTRIES, "turbo_match_length": CONTEXT, "is_debug": True, "log_interval": 20}
+FLAGS = "--dtype float32 --max-model-len 256 --served-model-name demo".split()
+LORA = "--enable-lora --max-lora-rank 8 --lora-modules adapter=/lora/lora".split()
+DRAFT = "--use-lookahead --num-speculative-tokens 8 --lookahead-cache-config-dir /lookahead".split()
+QUESTIONS = (
+    "What does os.path.join do?",
+    "And math.sqrt?",
+    "Write a JSON object with name Anna and age 30.",
+    "What is the weather in Paris in celsius?",
+)
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+GREEDY = {"temperature": 0, "max_tokens": 60, "return_token_ids": True}
+COUNTS = (
+    *("num_iters_total", "hit_iters_total", "hit_len_total", "invalid_len_total", "requests_total"),
+    *("hit_rate", "hit_valid_rate", "global_average_hit_len", "valid_average_hit_len", "entries", "memory_bytes"),
+)
+WRITE_TIMEOUT_S = 100
+
+
+def asked(question):
+    return {"messages": [{"role": "user", "content": question}]}
+
+
+def post(url, fields, path="/v1/chat/completions"):
+    return httpx.post(f"{url}{path}", json={"model": "demo", **GREEDY, **fields}, timeout=120)
+
+
+def choices(url, fields, path="/v1/chat/completions"):
+    answer = post(url, fields, path)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["choices"]
+
+
+def token_ids(url, fields, path="/v1/chat/completions"):
+    return choices(url, fields, path)[0]["token_ids"]
+
+
+def output(engine, url):
+    """Everything that the server said."""
+    command = ["/usr/bin/docker", "logs", engine.container(url)]
+    env = os.environ | daemon.docker_env(engine.paths)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, check=True)
+    return done.stdout
+
+
+def counts(url):
+    """The lookahead metrics by name; a count file is renewed each second."""
+    time.sleep(2.5)
+    text = httpx.get(f"{url}/metrics").text
+    return {
+        name: float(value) for name, value in re.findall(r'^windlass_lookahead_(\w+){engine="0"} (\S+)$', text, re.M)
+    }
+
+
+@pytest.fixture(scope="module")
+def adapter(engine, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lora")
+    engine.python("/repo/models/tiny/make.py", "/out", "lora", "--base", MODEL, mounts={folder: "/out"})
+    return opened(folder)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("config")
+    (folder / "lookahead_cache_config.json").write_text(json.dumps(CONFIG))
+    return opened(folder)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """The server's /cache, with a cache file of another tokenizer in the place of its own."""
+    folder = tmp_path_factory.mktemp("cache")
+    file = folder / "windlass/lookahead" / cache_file()
+    file.parent.mkdir(parents=True)
+    foreign = empty_cache()
+    foreign.teach(list(range(100)), list(range(100)))
+    foreign.save(file, "0" * 64)
+    return opened(folder)
+
+
+def opened(folder):
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o777)  # the server is no root
+    return folder
+
+
+def vocabulary():
+    return json.loads((REPOSITORY / "models/demo/config.json").read_text())["vocab_size"]
+
+
+def tokenizer():
+    return tokenizer_of(REPOSITORY / "models/demo")
+
+
+def cache_file():
+    return f"{tokenizer()[:16]}-{ENTRIES}-{CONTEXT}-0.cache"
+
+
+def empty_cache():
+    return LookaheadCache(Options(cache_size=ENTRIES, turbo_match_length=CONTEXT, voc_size=vocabulary()))
+
+
+def entries(file):
+    """What a server would read of the file."""
+    cache = empty_cache()
+    with contextlib.suppress(CacheFileError):
+        cache.load(file, tokenizer())
+    return cache.entries
+
+
+@pytest.fixture(scope="module")
+def plain(engine, adapter):
+    with engine.serving("windlass", "run", *FLAGS, *LORA, mounts={adapter: "/lora:ro"}) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def drafting(engine, adapter, config, kept):
+    mounts = {adapter: "/lora:ro", config: "/lookahead:ro", kept: "/cache"}
+    words = ("windlass", "run", *FLAGS, *LORA, "--lookahead-cache-config-dir", "/lookahead")
+    with engine.serving(*words, mounts=mounts, USE_LOOKAHEAD="1", NUM_SPECULATIVE_TOKENS="8") as url:
+        yield url
+
+
+class TestServed:
+    """One server with lookahead beside one without."""
+
+    def test_the_same_tokens_twice_and_at_once(self, plain, drafting):
+        """The second time from the first answer's text; then all of them together."""
+        wanted = [token_ids(plain, asked(question)) for question in QUESTIONS]
+        assert [token_ids(drafting, asked(question)) for question in QUESTIONS * 2] == wanted * 2
+        with ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(lambda question: token_ids(drafting, asked(question)), QUESTIONS * 3))
+        assert together == wanted * 3
+
+    def test_the_counts_are_at_metrics(self, drafting):
+        """Every name; and what was drafted for the repeated questions was accepted."""
+        for question in QUESTIONS * 2:
+            token_ids(drafting, asked(question))
+        found = counts(drafting)
+        assert found.keys() == set(COUNTS)
+        assert found["hit_len_total"] >= 100
+        assert found["hit_len_total"] / found["num_iters_total"] == pytest.approx(found["global_average_hit_len"])
+        assert 0.3 < found["hit_rate"] <= 1
+        accepted = re.search(
+            r"^vllm:spec_decode_num_accepted_tokens_total{.*} (\S+)$",
+            httpx.get(f"{drafting}/metrics").text,
+            re.MULTILINE,
+        )
+        assert float(accepted[1]) == pytest.approx(found["hit_len_total"], rel=0.1)
+
+    def test_up_to_the_end_of_the_context(self, plain, drafting):
+        """No draft goes beyond the longest sequence."""
+        fields = {"prompt": "def add(a, b):", "ignore_eos": True, "max_tokens": 240}
+        wanted = token_ids(plain, fields, "/v1/completions")
+        assert len(wanted) > 200
+        assert [token_ids(drafting, fields, "/v1/completions") for _ in range(2)] == [wanted] * 2
+
+    def test_structured_output(self, plain, drafting):
+        """A schema and a choice; a draft that the grammar does not allow is no output."""
+        shape = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON, "strict": True}}
+        for fields in (
+            asked(QUESTIONS[2]) | {"response_format": shape},
+            asked(QUESTIONS[0]) | {"structured_outputs": {"choice": ["Return it", "Join it"]}},
+        ):
+            wanted = token_ids(plain, fields)
+            assert [token_ids(drafting, fields) for _ in range(2)] == [wanted] * 2
+
+    def test_log_probabilities(self, plain, drafting):
+        """Of each token and of the next best."""
+        fields = asked(QUESTIONS[0]) | {"logprobs": True, "top_logprobs": 2, "max_tokens": 30}
+
+        def rows(url):
+            found = choices(url, fields)[0]["logprobs"]["content"]
+            return [(row["token"], row["logprob"], [top["token"] for top in row["top_logprobs"]]) for row in found]
+
+        for (token, value, tops), (wanted, wanted_value, wanted_tops) in zip(rows(drafting), rows(plain), strict=True):
+            assert (token, tops) == (wanted, wanted_tops)
+            assert value == pytest.approx(wanted_value, abs=1e-3)
+
+    def test_sampling_of_several(self, drafting):
+        """Each of n has its own text, its own length and log-probabilities."""
+        fields = {"prompt": "import os\n", "temperature": 1.0, "n": 4, "max_tokens": 20, "logprobs": 1}
+        found = choices(drafting, fields | {"seed": 7, "ignore_eos": True}, "/v1/completions")
+        assert [len(one["token_ids"]) for one in found] == [20] * 4
+        assert [len(one["logprobs"]["token_logprobs"]) for one in found] == [20] * 4
+        assert len({one["text"] for one in found}) == 4
+
+    def test_an_adapter(self, plain, drafting):
+        """Beside the base, whose text is of no use to it."""
+        fields = {"prompt": QUESTIONS[0], "max_tokens": 40}
+        for model in ("adapter", "demo", "adapter"):
+            wanted = token_ids(plain, fields | {"model": model}, "/v1/completions")
+            assert token_ids(drafting, fields | {"model": model}, "/v1/completions") == wanted
+
+    def test_penalties_and_bad_words(self, plain, drafting):
+        """What depends on the tokens before is computed for drafts as well."""
+        for more in (
+            {"repetition_penalty": 1.3},
+            {"presence_penalty": 1, "frequency_penalty": 0.5},
+            {"bad_words": ["path"]},
+            {"min_tokens": 40},
+        ):
+            fields = asked(QUESTIONS[0]) | more
+            wanted = token_ids(plain, fields)
+            assert [token_ids(drafting, fields) for _ in range(2)] == [wanted] * 2, more
+
+    def test_cancelled_and_sampled_neighbours(self, plain, drafting):
+        """Half of the clients sample and leave in mid-stream; the others' answers, and the next ones, are as ever."""
+        wanted = [token_ids(plain, asked(question)) for question in QUESTIONS]
+
+        def leave(question):
+            body = {"model": "demo", **asked(question), "temperature": 1, "ignore_eos": True, "stream": True}
+            with httpx.stream("POST", f"{drafting}/v1/chat/completions", json=body, timeout=120) as answer:
+                for _ in zip(answer.iter_lines(), range(20), strict=False):
+                    pass
+
+        with ThreadPoolExecutor(8) as pool:
+            gone = pool.map(leave, QUESTIONS)
+            stayed = pool.map(lambda question: token_ids(drafting, asked(question)), QUESTIONS)
+            assert list(stayed) == wanted
+            list(gone)
+        assert [token_ids(drafting, asked(question)) for question in QUESTIONS] == wanted
+        assert 'vllm:num_requests_running{engine="0",model_name="demo"} 0.0' in httpx.get(f"{drafting}/metrics").text
+
+    @pytest.mark.parametrize(
+        ("fields", "words"),
+        [
+            ({"min_p": 0.1, "temperature": 1}, "speculative decoding"),
+            ({"logit_bias": {"5": 1}}, "speculative decoding"),
+            ({"no_repeat_ngram_size": 3}, "the engine speculates"),
+        ],
+    )
+    def test_what_the_engine_has_only_without_is_refused(self, drafting, fields, words):
+        answer = post(drafting, asked(QUESTIONS[0]) | fields)
+        assert answer.status_code == 400
+        assert words in answer.text
+
+    def test_hostile_token_ids(self, plain, drafting):
+        """Refused, and the next request is served as ever."""
+        for prompt in ([10**9], [-1], [vocabulary()], [2**63], [[1], [10**7]]):
+            answer = post(drafting, {"prompt": prompt}, "/v1/completions")
+            assert answer.status_code == 400, (prompt, answer.text)
+        fields = {"prompt": [1, 5, vocabulary() - 1, 5, 1, 5], "max_tokens": 20}
+        assert token_ids(drafting, fields, "/v1/completions") == token_ids(plain, fields, "/v1/completions")
+
+    def test_a_cache_file_of_another_tokenizer_is_not_read(self, engine, drafting):
+        """The server says so and starts with an empty cache; its own file takes the place at rest."""
+        assert "windlass: lookahead: the lookahead cache starts empty: " in output(engine, drafting)
+
+    def test_the_log_has_the_metrics(self, engine, drafting):
+        """Each log_interval with is_debug."""
+        token_ids(drafting, {"prompt": "import os", "ignore_eos": True, "max_tokens": 100}, "/v1/completions")
+        assert re.search(r"windlass: lookahead: num_iters: \d+\.\d{4}, hit_iters: ", output(engine, drafting))
+
+
+def test_the_next_server_goes_on_with_the_file(engine, plain, drafting, config, kept):
+    """By the engine's own command; its first answer is drafted from what another server answered."""
+    wanted = token_ids(plain, asked(QUESTIONS[0]))
+    assert token_ids(drafting, asked(QUESTIONS[0])) == wanted
+    token_ids(drafting, asked(QUESTIONS[1]))  # an answer is shared when the next step finds it ended
+    deadline = time.monotonic() + WRITE_TIMEOUT_S
+    while not entries(kept / "windlass/lookahead" / cache_file()):
+        assert time.monotonic() < deadline, "the file was not written"
+        time.sleep(0.5)
+    words = ("vllm", "serve", "/data/model", "--port", "8501", *FLAGS, *DRAFT)
+    with engine.serving(*words, mounts={config: "/lookahead:ro", kept: "/cache"}) as url:
+        assert re.search(
+            r"the lookahead cache has [1-9]\d* entries from /cache/windlass/lookahead/", output(engine, url)
+        )
+        assert token_ids(url, asked(QUESTIONS[0])) == wanted
+        found = counts(url)
+        assert found["requests_total"] == 1
+        assert found["hit_len_total"] >= len(wanted) / 2
+
+
+def test_what_cannot_be_used_ends_the_start(engine):
+    """One sentence and exit code 2, before the engine starts: configurations, warm-up files, numbers of tokens."""
+    wrong = engine.result("/repo/tests/engine/refuse_lookahead.py", MODEL)
+    assert wrong == {}
+
+
+@pytest.mark.long
+def test_a_warm_up_file_serves_the_first_request(engine, plain, config, kept, tmp_path):
+    """By the engine's module; the cache file is cut short, so the server says so and begins with the warm-up file."""
+    wanted = token_ids(plain, asked(QUESTIONS[0]))
+    warm = {**CONFIG, "warmup_file": "/lookahead/warm.json"}
+    (tmp_path / "lookahead_cache_config.json").write_text(json.dumps(warm))
+    (tmp_path / "warm.json").write_text(json.dumps([{"prompt": [], "output": wanted}]))
+    file = tmp_path / "cache/windlass/lookahead" / cache_file()
+    file.parent.mkdir(parents=True)
+    file.write_bytes((kept / "windlass/lookahead" / cache_file()).read_bytes()[:-100])
+    module = ("python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "/data/model", "--port", "8501")
+    mounts = {opened(tmp_path): "/lookahead:ro", tmp_path / "cache": "/cache"}
+    with engine.serving(*module, *FLAGS, *DRAFT, mounts=mounts) as url:
+        assert "windlass: lookahead: the lookahead cache starts empty: " in output(engine, url)
+        assert token_ids(url, asked(QUESTIONS[0])) == wanted
+        assert counts(url)["hit_len_total"] >= len(wanted) / 2
+
+
+@pytest.mark.long
+def test_two_ranks(engine, plain, config, tmp_path):
+    """With tensor parallel the first rank drafts for all."""
+    wanted = [token_ids(plain, asked(question)) for question in QUESTIONS]
+    words = ("windlass", "run", *FLAGS, *DRAFT, "--tensor-parallel-size", "2")
+    with engine.serving(*words, mounts={config: "/lookahead:ro"}) as url:
+        assert [token_ids(url, asked(question)) for question in QUESTIONS * 2] == wanted * 2
+        assert counts(url)["hit_len_total"] >= 20
+
+
+def test_output_is_unchanged(engine):
+    """Repeats, a batch that is preempted, and 2,000 draws; at least 30 % of the tokens are accepted drafts."""
+    found = engine.result(IDENTITY, MODEL, *SAMPLE)
+    assert found["red"] == []
+    lines = {line["workload"]: line for line in found["lines"]}
+    assert (lines["repeat-50"]["different"], lines["preempted"]["different"]) == (0, 0)
+    assert lines["repeat-50"]["accepted"] >= 0.3
+    assert lines["preempted"]["preempted"] > 0
+    assert found["chances"]["drafted"] > found["chances"]["accepted"] > 0
+
+
+@pytest.mark.long
+def test_a_broken_token_is_found(engine):
+    """One accepted token changed in the engine turns the same comparison red."""
+    with pytest.raises(pytest.fail.Exception, match="exited with 1"):
+        engine.python(IDENTITY, MODEL, *SAMPLE, "--break-a-token")
