@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vllm.distributed.parallel_state import get_tp_group
 from vllm.v1.worker.cpu_worker import CPUWorker
 
-from windlass.lookahead import settings
+from windlass.lookahead import settings, spread
 from windlass.lookahead.drafting import Drafting
 from windlass.lookahead.rows import Row, Rows, guarded
 from windlass.lookahead.truth import truth_of
@@ -77,6 +77,7 @@ class HostWorker(CPUWorker):  # type: ignore[misc]  # the engine has no types he
 
     def init_device(self) -> None:
         """Make the runner, and show it to its proposer."""
+        spread.install()
         super().init_device()
         if drafter := self._proposer():
             drafter.attach(self.model_runner)
