@@ -1,10 +1,12 @@
-"""Milliseconds per token and bytes of weights of whole engines, stock vLLM beside our methods, one process each.
+"""Milliseconds per token and for a prompt, and bytes, of whole engines: stock vLLM beside our methods.
 
-    PYTHONPATH=server/src:sizing/src python benchmarks/quantization/end_to_end.py [--methods none …] [--out FILE]
+    PYTHONPATH=server/src:sizing/src python benchmarks/quantization/end_to_end.py --work FOLDER [--methods none …]
 
-Qwen2-7B's shape with random weights: the speed is that of the real model. 220 tokens in, 129 against 1 out; decoding
-runs from captured graphs, without torch.compile, whose first start takes minutes. With --checkpoint FOLDER the weights
-are read from bfloat16 files, made there once, and our methods start a second time from what they kept.
+Qwen2-7B's shape with random weights. All engines start at once, each in a process of its own, and are timed one after
+the other: 220 tokens in, 257 against 1 out, and prompts of five lengths. They compile as vLLM does by default; --eager
+leaves that out and captures graphs for decoding only. With --real the weights are read from bfloat16 files, made in the
+folder once, so that the peak of memory while loading is measured; without it there are none. `int4` is vLLM's own
+Marlin kernel. --small runs the same on a CPU with a tiny shape: it tests the script and measures nothing.
 """
 
 import argparse
@@ -13,173 +15,190 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
+import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-METHODS = ("none", "fp8_per_channel", "ifq", "ifq_nf4")
-BATCHES = (1, 10, 64)
-PROMPT_TOKENS, TOKENS, ROUNDS = 220, 128, 3
+import shapes
+
+METHODS = ("none", "fp8_per_channel", "ifq", "ifq_nf4", "int4")
 GIB = 2**30
-SHAPE: dict[str, Any] = {
-    "architectures": ["Qwen2ForCausalLM"],
-    "model_type": "qwen2",
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "vocab_size": 152064,
-    "max_position_embeddings": 32768,
-    "rope_theta": 1000000.0,
-    "rms_norm_eps": 1e-06,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-}
+EAGER = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY", "cudagraph_capture_sizes": [1, 2, 4, 8, 10, 16, 32, 64]}
 
 
-def write_checkpoint(folder: Path) -> None:
-    """The model's weights at random, bfloat16, a file for each layer."""
-    import torch
-    from safetensors.torch import save_file
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is timed: batches of prompts that decode, and prompts of (length, batch)."""
 
-    hidden, inner, values = SHAPE["hidden_size"], SHAPE["intermediate_size"], 512
+    batches: tuple[int, ...] = (1, 10, 64)
+    prompt: int = 220
+    tokens: int = 256
+    prefill: tuple[tuple[int, int], ...] = tuple((length, n) for length in (1, 32, 128, 512, 2048) for n in (1, 4, 16))
+    rounds: int = 3
+    length: int = 4096
 
-    def drawn(*shape: int) -> torch.Tensor:
-        return (torch.randn(shape, device="cuda", dtype=torch.bfloat16) * 0.02).cpu()
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in range(SHAPE["num_hidden_layers"]):
-        at = f"model.layers.{number}"
-        sizes = {"q": (hidden, hidden), "k": (values, hidden), "v": (values, hidden), "o": (hidden, hidden)}
-        tensors = {f"{at}.self_attn.{name}_proj.weight": drawn(*size) for name, size in sizes.items()}
-        tensors |= {f"{at}.self_attn.{name}_proj.bias": drawn(sizes[name][0]) for name in "qkv"}
-        tensors |= {f"{at}.mlp.{name}_proj.weight": drawn(inner, hidden) for name in ("gate", "up")}
-        tensors[f"{at}.mlp.down_proj.weight"] = drawn(hidden, inner)
-        ones = torch.ones(hidden, dtype=torch.bfloat16)
-        tensors |= {f"{at}.{name}_layernorm.weight": ones.clone() for name in ("input", "post_attention")}
-        save_file(tensors, folder / f"model-{number:02}.safetensors", {"format": "pt"})
-    ends = {name: drawn(SHAPE["vocab_size"], hidden) for name in ("model.embed_tokens.weight", "lm_head.weight")}
-    save_file(ends | {"model.norm.weight": ones.clone()}, folder / "model-ends.safetensors", {"format": "pt"})
-    (folder / "config.json").write_text(json.dumps(SHAPE))
+SMALL = Plan((1, 3), 20, 8, ((1, 1), (32, 2)), 1, 128)
+
+
+def engine(method: str, wanted: argparse.Namespace) -> Any:  # noqa: ANN401  the engine has no types here
+    """One engine in this process."""
+    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
+    if method == "int4":
+        os.environ["VLLM_DISABLED_KERNELS"] = "MacheteLinearKernel"  # else it takes the place of Marlin on Hopper
+    from vllm import LLM
+    from windlass.quantization.plugin import register
+
+    register()
+    plan = SMALL if wanted.small else Plan()
+    words: dict[str, Any] = {
+        "model": str(wanted.work / ("int4" if method == "int4" else "model")),
+        "quantization": None if method in ("none", "int4") else method,
+        "load_format": "windlass" if wanted.real and method != "int4" else "dummy",
+        "skip_tokenizer_init": True,
+        "dtype": "float16",
+        "max_model_len": plan.length,
+        "max_num_seqs": max(plan.batches),
+        "enable_prefix_caching": False,
+    }
+    if wanted.small:
+        words |= {"enforce_eager": True, "gpu_memory_utilization": 0.2, "distributed_executor_backend": "uni"}
+    else:  # several share the card
+        words |= {"gpu_memory_utilization": 0.05, "kv_cache_memory_bytes": 3 * GIB}
+        words |= {"compilation_config": EAGER} if wanted.eager else {}
+    return LLM(**words)
 
 
 def watch_loading(row: dict[str, object]) -> None:
-    """Have vLLM's loader tell its seconds and its peak of GPU memory."""
+    """Have vLLM's loader tell its seconds, its peak of GPU memory and what stays."""
     import torch
     from vllm.model_executor.model_loader.base_loader import BaseModelLoader
 
-    load = BaseModelLoader.load_model
+    load, on_gpu = BaseModelLoader.load_model, torch.cuda.is_available()
 
     def timed(*words: object, **more: object) -> object:
-        torch.cuda.reset_peak_memory_stats()
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats()
         begun = time.perf_counter()
         model = load(*words, **more)
         row["load_s"] = round(time.perf_counter() - begun, 1)
-        row["load_peak_gib"] = round(torch.cuda.max_memory_allocated() / GIB, 2)
+        row["load_peak_gib"] = round(torch.cuda.max_memory_allocated() / GIB, 2) if on_gpu else None
+        row["model_gib"] = round(sum(parameter.nbytes for parameter in model.parameters()) / GIB, 4)
         return model
 
     BaseModelLoader.load_model = timed
 
 
-def measure(method: str, folder: str, *, is_real: bool, is_start_only: bool) -> dict[str, object]:
-    """One engine: seconds to start, GiB of weights, and ms per token and for a prompt at each batch size."""
-    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
-    import torch
-    from vllm import LLM, SamplingParams
-    from windlass.quantization.plugin import register
+def seconds(llm: Any, batch: int, length: int, tokens: int) -> float:  # noqa: ANN401
+    """Of `batch` prompts of `length` tokens that get `tokens` more."""
+    from vllm import SamplingParams
 
-    register()
-    row: dict[str, object] = {"method": method}
+    prompts = [
+        {"prompt_token_ids": [(7 * number + place) % 1000 + 10 for place in range(length)]} for number in range(batch)
+    ]
+    wanted = SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
+    start = time.perf_counter()
+    llm.generate(prompts, wanted, use_tqdm=False)
+    return time.perf_counter() - start
+
+
+def measure(llm: Any, plan: Plan) -> dict[str, object]:  # noqa: ANN401
+    """Milliseconds per token at each batch size, and of each prompt."""
+    row: dict[str, object] = {}
+    for batch in plan.batches:
+        seconds(llm, batch, plan.prompt, 8)
+        prompt_s = min(seconds(llm, batch, plan.prompt, 1) for _ in range(plan.rounds))
+        whole_s = statistics.median(seconds(llm, batch, plan.prompt, plan.tokens + 1) for _ in range(plan.rounds))
+        row[f"ms_per_token_{batch}"] = round((whole_s - prompt_s) / plan.tokens * 1000, 3)
+        row[f"prompt_ms_{batch}"] = round(prompt_s * 1000, 1)
+    for length, batch in plan.prefill:
+        seconds(llm, batch, length, 1)
+        row[f"prefill_ms_{length}x{batch}"] = round(min(seconds(llm, batch, length, 1) for _ in range(5)) * 1000, 2)
+    return row
+
+
+def one(method: str, wanted: argparse.Namespace) -> None:
+    """Start, wait for a line, measure."""
+    row: dict[str, object] = {"method": method, "compiled": not (wanted.eager or wanted.small)}
     watch_loading(row)
     begun = time.perf_counter()
-    graphs = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY", "cudagraph_capture_sizes": [1, 2, 4, 8, 10, 16, 32, 64]}
-    engine = LLM(
-        folder,
-        quantization=None if method == "none" else method,
-        load_format="windlass" if is_real else "dummy",
-        skip_tokenizer_init=True,
-        dtype="float16",
-        max_model_len=1024,
-        max_num_seqs=max(BATCHES),
-        gpu_memory_utilization=0.6,
-        enable_prefix_caching=False,
-        compilation_config=graphs,
-    )
-    runner = engine.llm_engine.model_executor.driver_worker.worker.model_runner
+    llm = engine(method, wanted)
     row["start_s"] = round(time.perf_counter() - begun, 1)
-    if is_start_only:
-        return row
-    row["model_gib"] = round(runner.model_memory_usage / GIB, 2)
+    print("READY", flush=True)
+    sys.stdin.readline()
+    row |= measure(llm, SMALL if wanted.small else Plan())
+    print("RESULT", json.dumps(row), flush=True)
 
-    def seconds(batch: int, tokens: int) -> float:
-        prompts = [
-            {"prompt_token_ids": [(7 * number + place) % 1000 + 10 for place in range(PROMPT_TOKENS)]}
-            for number in range(batch)
-        ]
-        wanted = SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        engine.generate(prompts, wanted, use_tqdm=False)
-        torch.cuda.synchronize()
-        return time.perf_counter() - start
 
-    for batch in BATCHES:
-        seconds(batch, 8)
-        prompt_s = min(seconds(batch, 1) for _ in range(ROUNDS))
-        whole_s = statistics.median(seconds(batch, TOKENS + 1) for _ in range(ROUNDS))
-        row[f"ms_per_token_{batch}"] = round((whole_s - prompt_s) / TOKENS * 1000, 3)
-        row[f"prompt_ms_{batch}"] = round(prompt_s * 1000, 1)
-    return row
+class Started:
+    """An engine's process, read as it talks."""
+
+    def __init__(self, method: str, wanted: argparse.Namespace) -> None:
+        self.method, self.lines, self.errors = method, [], []
+        words = [word for name in ("small", "eager", "real") if getattr(wanted, name) for word in (f"--{name}",)]
+        command = [sys.executable, __file__, "--one", method, "--work", str(wanted.work), *words]
+        own = {"VLLM_CACHE_ROOT": str(wanted.work / f"cache-{method}"), "WINDLASS_QUANTIZED_CACHE": "off"}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = subprocess.Popen(command, text=True, env=os.environ | own, **pipes)
+        for stream, kept in ((self.process.stdout, self.lines), (self.process.stderr, self.errors)):
+            threading.Thread(target=lambda s=stream, k=kept: k.extend(iter(s.readline, "")), daemon=True).start()
+
+    def wait(self, mark: str, deadline: float) -> str:
+        """Its line that begins with `mark`; empty when it ended or the time is over."""
+        while time.monotonic() < deadline:
+            for line in self.lines[:]:
+                if line.startswith(mark):
+                    return line.removeprefix(mark)
+            if self.process.poll() is not None:
+                deadline = min(deadline, time.monotonic() + 1)  # what it said last may still come
+            time.sleep(0.05)
+        return ""
+
+    def row(self, deadline: float) -> dict[str, object]:
+        """Let it measure; what it found, or how its errors end."""
+        found = ""
+        if self.process.poll() is None:
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+            found = self.wait("RESULT", deadline)
+        return json.loads(found) if found else {"method": self.method, "failed": "".join(self.errors)[-1500:]}
 
 
 def main() -> None:
-    """Each method in a process of its own."""
+    """All engines at once, timed one by one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="folder for models and caches")
     parser.add_argument("--methods", nargs="+", default=METHODS)
-    parser.add_argument("--checkpoint", type=Path, help="folder of real weights; made when it is empty")
-    parser.add_argument("--make", action="store_true", help="only make the checkpoint")
-    parser.add_argument("--limit-s", type=float, default=240, help="seconds for one engine")
+    parser.add_argument("--limit-s", type=float, default=500, help="seconds for everything")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--again", action="store_true", help=argparse.SUPPRESS)
+    for name in ("eager", "real", "small"):
+        parser.add_argument(f"--{name}", action="store_true")
     wanted = parser.parse_args()
-    if wanted.checkpoint and not wanted.one and not (wanted.checkpoint / "config.json").exists():
-        write_checkpoint(wanted.checkpoint)
-    if wanted.make:
+    if wanted.one:
+        one(wanted.one, wanted)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "config.json").write_text(json.dumps(SHAPE))
-        if wanted.one:
-            real = wanted.checkpoint is not None
-            where = str(wanted.checkpoint) if real else folder
-            row = measure(wanted.one, where, is_real=real, is_start_only=wanted.again)
-            print("RESULT", json.dumps(row), flush=True)
-            return
+    deadline = time.monotonic() + wanted.limit_s
+    shape = shapes.SMALL if wanted.small else shapes.QWEN2_7B
+    shapes.describe(wanted.work / "model", shape)
+    shapes.describe(wanted.work / "int4", shape | {"quantization_config": shapes.INT4, "torch_dtype": "float16"})
+    if wanted.real and not (wanted.work / "model/model-ends.safetensors").exists():
+        shapes.fill(wanted.work / "model", shape, "cpu" if wanted.small else "cuda")
+    started = [Started(method, wanted) for method in wanted.methods]
     rows = []
-    for method in wanted.methods:
-        rows.append(alone(method, wanted))
-        if wanted.checkpoint and method.startswith("ifq"):
-            rows.append({**alone(method, wanted, "--again"), "start": "second, from kept weights"})
-        if wanted.out:
-            wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
-
-
-def alone(method: str, wanted: argparse.Namespace, *words: str) -> dict[str, object]:
-    """One engine in a process of its own; what it measured, or the end of its errors."""
-    command = [sys.executable, __file__, "--one", method, *words]
-    command += ["--checkpoint", str(wanted.checkpoint)] if wanted.checkpoint else []
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=wanted.limit_s)
-    except subprocess.TimeoutExpired:
-        row: dict[str, object] = {"method": method, "failed": f"more than {wanted.limit_s:.0f} s"}
-    else:
-        found = [line.removeprefix("RESULT ") for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-        row = json.loads(found[0]) if found else {"method": method, "failed": done.stderr[-1500:]}
-    print(json.dumps(row), flush=True)
-    return row
+        for engine_of in started:
+            engine_of.wait("READY", deadline)
+        for engine_of in started:
+            rows.append(engine_of.row(deadline))
+            print(json.dumps(rows[-1]), flush=True)
+            if wanted.out:
+                wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
+    finally:
+        for engine_of in started:
+            engine_of.process.kill()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
@@ -22,11 +23,12 @@ from typing import Any
 import torch
 from candidates import few, sensible, splits, wide
 from tables import table
-from timing import copies, error, graph_us
+from timing import copies, error, graph_us, issue_us
 from windlass.quantization import int8, nf4, packing
 from windlass.quantization.kernels import gemm, nvrtc
 from windlass.quantization.kernels.tiling import Few, Tiling
-from windlass.quantization.product import quantized_linear
+from windlass.quantization.layout import Packed
+from windlass.quantization.product import by_float16, product
 
 SHAPES = {  # of Qwen2-7B, rows (outputs) and columns (inputs)
     "qkv": (4608, 3584),
@@ -36,7 +38,7 @@ SHAPES = {  # of Qwen2-7B, rows (outputs) and columns (inputs)
     "lm_head": (152064, 3584),
 }
 FEW = [1, 2, 4, 8, 10, 16, 24, 32, 48, 64, 96, 128]
-MANY = [256, 512, 1024, 2048]
+MANY = [192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192]
 WORST_ERROR = 1e-3  # of the product, relative in the Frobenius norm: float16 rounding of the output is 2e-4
 
 
@@ -61,9 +63,10 @@ def compiled(kernel: tuple[tuple[str, ...], str, tuple[str, ...]]) -> str:
 class Sweep:
     """The figures of one run; ends quietly when its time is over."""
 
-    def __init__(self, minutes: float, out: Path, sweeping: bool) -> None:
+    def __init__(self, minutes: float, out: Path, sweeping: bool, slices: list[int]) -> None:
         self.deadline, self.out, self.sweeping = time.monotonic() + 60 * minutes, out, sweeping
         self.found: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": []}
+        self.slices = slices
         self.architecture = nvrtc.architecture(0)
         self.candidates: list[Tiling] = []
         self.broken: set[tuple[int, Tiling]] = set()
@@ -114,16 +117,28 @@ class Sweep:
                 self.note(
                     shape=name, m=m, method=f"dequantize{bits}", us=graph_us(calls), error=error(calls[0](), wanted)
                 )
-            calls = [lambda x=x, p=p: quantized_linear(x, *p, None, bits, rows) for p in cold]
+            calls = [lambda x=x, p=p: product(x, *p, None, bits, rows) for p in cold]
             self.note(shape=name, m=m, method=f"chosen{bits}", us=graph_us(calls), error=error(calls[0](), wanted))
+            self.note(shape=name, m=m, method=f"host{bits}", us=issue_us(calls[0]))
+            if self.slices and m >= 512 and rows < 100000:
+                self.sliced(name, bits, (x, wanted), cold)
             if self.sweeping:
                 self.tilings(name, bits, (x, wanted), cold)
         del exact, cold, whole
 
-    def tilings(self, name: str, bits: int, product: tuple[torch.Tensor, torch.Tensor], cold: list[Any]) -> None:
-        """Time every sensible tile size; `product` is x and the exact result."""
+    def sliced(self, name: str, bits: int, product_: tuple[torch.Tensor, torch.Tensor], cold: list[Any]) -> None:
+        """Time W made float16 in slices that stay in the L2 cache, of several sizes."""
+        x, wanted = product_
+        for mib in self.slices:
+            size = mib * 2**20
+            calls = [lambda x=x, p=p, s=size: by_float16(x, Packed(*p), None, bits, s) for p in cold[:4]]
+            us, wrong = graph_us(calls), error(calls[0](), wanted)
+            self.note(shape=name, m=len(x), method=f"sliced{bits}/{mib}", us=us, error=wrong)
+
+    def tilings(self, name: str, bits: int, product_: tuple[torch.Tensor, torch.Tensor], cold: list[Any]) -> None:
+        """Time every sensible tile size; `product_` is x and the exact result."""
         rows, columns = SHAPES[name]
-        x, wanted = product
+        x, wanted = product_
         m = len(x)
         for tiling in self.candidates:
             if self.over() or not sensible(tiling, m) or (bits, tiling) in self.broken:
@@ -153,10 +168,11 @@ def main() -> None:
     parser.add_argument("--bits", type=int, nargs="+", default=[4, 8], choices=[4, 8])
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES))
     parser.add_argument("--m", type=int, nargs="+", default=[*FEW, *MANY])
+    parser.add_argument("--slices", type=int, nargs="*", default=[], metavar="MIB", help="of float16 made at once")
     parser.add_argument("--sweep", action="store_true", help="time every tile size too, not only the chosen one")
     words = parser.parse_args()
     torch.manual_seed(0)
-    sweep = Sweep(words.minutes, words.out, words.sweep)
+    sweep = Sweep(words.minutes, words.out, words.sweep, words.slices)
     for bits in words.bits:
         start = time.monotonic()
         sweep.candidates = sweep.compile(bits) if words.sweep else []
@@ -167,6 +183,8 @@ def main() -> None:
             sweep.write()
             torch.cuda.empty_cache()
     table(sweep.found)
+    if wrong := [row for row in sweep.found["rows"] if row.get("error", 0) > WORST_ERROR]:
+        sys.exit(f"{len(wrong)} products are further from float64 than {WORST_ERROR}: {wrong[:3]}")
 
 
 if __name__ == "__main__":

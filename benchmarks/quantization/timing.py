@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable
 
 import torch
@@ -31,6 +32,18 @@ def graph_us(calls: list[Callable[[], object]], replays: int = 5) -> float:
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) * 1000 / len(calls))
     return statistics.median(times)
+
+
+def issue_us(call: Callable[[], object], count: int = 200) -> float:
+    """Microseconds that the host needs to issue a call outside a graph, as in a prefill that is not compiled."""
+    call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    took = time.perf_counter() - start
+    torch.cuda.synchronize()
+    return took / count * 1e6
 
 
 def copies(tensors: tuple[torch.Tensor, ...]) -> list[tuple[torch.Tensor, ...]]:

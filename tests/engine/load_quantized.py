@@ -1,10 +1,12 @@
-"""Runs inside the serving image: loads a model with one of our methods and prints, as a line of JSON, what is held.
+"""Runs inside the serving image: loads models with our methods and prints, as a line of JSON, what each run found.
 
-Usage: load_quantized.py MODEL METHOD [DTYPE [NAME=VALUE …]]     METHOD `none` loads it unquantized. `as` float16 stores
-the checkpoint so first, `adapter` is a LoRA adapter to answer with, `tp` the number of processes; other names are
-variables. What is refused is printed as such.
+Usage: load_quantized.py RUN [and RUN …]     RUN is MODEL METHOD [DTYPE [NAME=VALUE …]]; METHOD `none` loads it
+unquantized. `as` float16 stores the checkpoint so first, `adapter` is a LoRA adapter to answer with, `tp` the number of
+processes, `spoil` what becomes of the kept weights before (`damage`, `foreign`); other names are variables. What is
+refused is printed as such. The engine is imported once, and every run is a fork of that.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -13,6 +15,17 @@ import tempfile
 from pathlib import Path
 
 PROMPTS = ["def add(a, b):", "The sea was calm and", "import json\n"]
+VARIABLES = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # several processes are asked with a function of ours
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "OMP_NUM_THREADS": "1",  # on cores that others use too, threads of so small a model spin while they wait
+    "TORCHDYNAMO_DISABLE": "1",  # log-probabilities are compiled at first use, and the image has no compiler
+    "WINDLASS_ENGINE": "cpu",
+    "WINDLASS_LICENSE_REQUIRED": "false",
+    "WINDLASS_QUANTIZED_CACHE": "off",
+}
 QUESTION = [{"role": "user", "content": "What does os.path.join do?"}]
 
 
@@ -33,28 +46,33 @@ def stored_as(model: str, dtype: str) -> str:
     return str(folder)
 
 
-def main(model: str, method: str, dtype: str = "float16", *said: str) -> dict[str, object]:
+def spoil(kept: Path, how: str) -> None:
+    """Flip bytes of what is kept, or put there what was kept of another model."""
+    (file,) = kept.glob("*.safetensors")
+    if how == "damage":
+        with file.open("r+b") as opened:
+            opened.seek(-100, os.SEEK_END)
+            opened.write(b"damage")
+        return
+    record = file.with_suffix(".json")
+    told = json.loads(record.read_bytes())
+    told["source"]["files"]["model.safetensors"][0] += 1
+    record.write_text(json.dumps(told))
+
+
+def one(model: str, method: str, dtype: str = "float16", *said: str) -> dict[str, object]:
     """Greedy tokens, the prompts' log probabilities, an answer, and what each layer of the first rank holds."""
     words = dict(word.split("=", 1) for word in said)
-    stored, adapter, tp = (words.pop(name, "") for name in ("as", "adapter", "tp"))
-    os.environ |= {
-        "VLLM_LOGGING_LEVEL": "ERROR",
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-        "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # several processes are asked with a function of ours
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "TORCHDYNAMO_DISABLE": "1",  # log-probabilities are compiled at first use, and the image has no compiler
-        "WINDLASS_ENGINE": "cpu",
-        "WINDLASS_LICENSE_REQUIRED": "false",
-        "WINDLASS_QUANTIZED_CACHE": "off",
-    } | words
+    stored, adapter, tp, spoiled = (words.pop(name, "") for name in ("as", "adapter", "tp", "spoil"))
+    os.environ |= words
+    if spoiled:
+        spoil(Path(words["WINDLASS_QUANTIZED_CACHE"]), spoiled)
     model = stored_as(model, stored) if stored else model
     from vllm import LLM, SamplingParams
     from vllm.lora.request import LoRARequest
     from windlass.errors import UsageError
     from windlass.offline import engine_options
-    from windlass.quantization.plugin import register
 
-    register()
     settings = {"dtype": dtype, "max_model_len": 256, "quantization": method, "enable_lora": bool(adapter)}
     try:
         options = engine_options(model, settings, os.environ)
@@ -115,5 +133,35 @@ def held(network: object) -> dict[str, object]:
     }
 
 
+def forked(run: list[str]) -> object:
+    """One run in a process of its own."""
+    end, start = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(end)
+        with os.fdopen(start, "w") as opened:
+            json.dump(one(*run), opened)
+        sys.stdout.flush()
+        os._exit(0)
+    os.close(start)
+    with os.fdopen(end) as opened:
+        found = opened.read()
+    if status := os.waitpid(child, 0)[1]:
+        sys.exit(f"{' '.join(run)} ended with status {status}")
+    print("ran", *run, file=sys.stderr)
+    return json.loads(found)
+
+
+def main(words: list[str]) -> dict[str, object]:
+    """What each run found, and the methods that the engine knows."""
+    os.environ |= VARIABLES
+    from vllm.model_executor.layers.quantization import QUANTIZATION_METHODS
+    from windlass.quantization.plugin import register
+
+    register()
+    runs = [list(run) for is_run, run in itertools.groupby(words, lambda word: word != "and") if is_run]
+    return {"methods": [*QUANTIZATION_METHODS], "runs": [forked(run) for run in runs]}
+
+
 if __name__ == "__main__":
-    print("RESULT " + json.dumps(main(*sys.argv[1:])))
+    print("RESULT " + json.dumps(main(sys.argv[1:])))

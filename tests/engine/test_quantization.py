@@ -7,8 +7,11 @@ import pytest
 from windlass.quantization.methods import ENGINES_OWN
 
 SCRIPT = "/repo/tests/engine/load_quantized.py"
+METHODS = ("none", "fp8", "ifq", "ifq_nf4", "smoothquant", "auto")
+SPOILT = ("damage", "foreign")
 DEMO = Path(__file__).parents[2] / "models/demo"
 BITS = {"ifq": 8, "ifq_nf4": 4}
+pytestmark = pytest.mark.timeout(1200)  # of many loads in one process, on cores that others use too
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +32,27 @@ def smooth(engine, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def loaded(engine, smooth):
-    """The demo model, a trained bf16 checkpoint with a tied head, by method."""
-    folder, _ = smooth
-    return {
-        method: engine.result(SCRIPT, "/model", method, mounts={folder: "/model:ro"})
-        for method in ("none", "fp8", "ifq", "ifq_nf4", "smoothquant", "auto")
-    }
+def gate(engine, smooth, tiny, tmp_path_factory):
+    """What the gate loads, in one process; the demo model is a trained bf16 checkpoint with a tied head."""
+    kept = tmp_path_factory.mktemp("kept")
+    keeping = ("/model", "ifq", "float16", "WINDLASS_QUANTIZED_CACHE=/kept")
+    runs = {method: ("/model", method) for method in METHODS}
+    runs |= {"first": keeping, "second": keeping} | {how: (*keeping, f"spoil={how}") for how in SPOILT}
+    runs |= {"experts": ("/tiny/moe", "ifq"), "bfloat16": ("/tiny/gqa", "ifq_nf4", "bfloat16")}
+    return load(engine, runs, {smooth[0]: "/model:ro", tiny: "/tiny:ro", kept: "/kept"})
+
+
+@pytest.fixture(scope="module")
+def loaded(gate):
+    """By name, what each run found."""
+    return gate[0]
+
+
+def load(engine, runs, mounts, timeout_s=1100):
+    """Run after run in one process; what each found by its name, and the methods that the engine knows."""
+    words = [word for run in runs.values() for word in ("and", *run)]
+    found = engine.result(SCRIPT, *words[1:], mounts=mounts, timeout_s=timeout_s)
+    return dict(zip(runs, found["runs"], strict=True)), found["methods"]
 
 
 def difference(one, other):
@@ -74,23 +91,13 @@ def test_precision_falls_in_the_order_of_the_bits(loaded):
     assert found["ifq"] < 0.1
 
 
-@pytest.mark.parametrize("method", ["none", "fp8", "ifq", "ifq_nf4", "smoothquant", "auto"])
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_answers(loaded, method):
     """The start command's own words reach the engine, and the answer begins as it was trained."""
     assert loaded[method]["answer"].startswith("Join one or more path segments intelligently.")
     assert loaded[method]["dtype"] == "torch.float16"
     names = {"none": None, "fp8": "fp8_per_channel", "auto": "smoothquant"}
     assert loaded[method]["engine_method"] == names.get(method, method)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["fp8", "ifq", "ifq_nf4"])
-def test_a_float16_checkpoint_gives_the_same(engine, loaded, method):
-    """bfloat16 fits into float16 where the demo's weights lie, so that what is held is the same to the bit."""
-    found = engine.result(SCRIPT, "/model", method, "float16", "as=float16", mounts={DEMO: "/model:ro"})
-    assert found["answer"] == loaded[method]["answer"]
-    digests = [{name: layer["digest"] for name, layer in one["layers"].items()} for one in (found, loaded[method])]
-    assert digests[0] == digests[1]
 
 
 def test_smoothquant_s_file_is_made_after_a_kill(smooth):
@@ -104,85 +111,28 @@ def test_smoothquant_s_file_is_made_after_a_kill(smooth):
     assert sum(group["error"] < 0.7 * group["plain"] for group in printed["groups"].values()) >= 8
 
 
-def test_kept_weights_are_read_again_and_damage_is_not(engine, tmp_path):
-    """The second start reads the small file and holds the same bits; a damaged one is made again."""
-    words = ("/model", "ifq_nf4", "float16", "WINDLASS_QUANTIZED_CACHE=/kept")
-    mounts = {DEMO: "/model:ro", tmp_path: "/kept"}
-    first = engine.result(SCRIPT, *words, mounts=mounts)
-    (file,) = tmp_path.glob("*.safetensors")
-    assert file.stat().st_size < 0.5 * (DEMO / "model.safetensors").stat().st_size
-    second = engine.result(SCRIPT, *words, mounts=mounts)
-    with file.open("r+b") as damaged:
-        damaged.seek(-100, 2)
-        damaged.write(b"damage")
-    third = engine.result(SCRIPT, *words, mounts=mounts)
-    assert [first["was_kept"], second["was_kept"], third["was_kept"]] == [False, True, False]
-    for other in (second, third):
-        assert other["layers"] == first["layers"]
-        assert other["logprobs"] == first["logprobs"]
+def test_kept_weights_are_read_again_and_others_are_not(loaded):
+    """The second start holds the same bits; a damaged file, or one of another model, is made again."""
+    assert [loaded[name]["was_kept"] for name in ("first", "second", *SPOILT)] == [False, True, False, False]
+    for name in ("second", *SPOILT):
+        assert loaded[name]["layers"] == loaded["ifq"]["layers"]
+        assert loaded[name]["logprobs"] == loaded["ifq"]["logprobs"]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["ifq", "ifq_nf4"])
-def test_two_ranks_hold_what_one_holds(engine, loaded, method):
-    """Each quantizes its own rows with the scales of the whole; the answer stays."""
-    words = (method, "float16", "tp=2", "VLLM_CPU_OMP_THREADS_BIND=0|1")
-    found = engine.result(SCRIPT, "/model", *words, mounts={DEMO: "/model:ro"})
-    assert len(found["ranks"]) == 2
-    for name, layer in found["layers"].items():
-        whole = loaded[method]["layers"][name]
-        across = name.endswith(("o_proj", "down_proj"))
-        assert (layer["rows"], layer["columns"]) == (whole["rows"] // (2 - across), whole["columns"] // (1 + across))
-        if not across:
-            assert layer["scales"] == whole["scales"]  # of the first rows
-    assert difference(found, loaded[method]) < 0.02
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["ifq", "ifq_nf4"])
-def test_an_adapter_on_top(engine, smooth, loaded, method, tmp_path):
-    """A LoRA adapter moves a quantized base as it moves the plain one."""
-    engine.python(
-        "/repo/models/tiny/make.py", "/out", "lora", "--base", "/model", mounts={tmp_path: "/out", DEMO: "/model:ro"}
-    )
-    mounts = {smooth[0]: "/model:ro", tmp_path / "lora": "/lora:ro"}
-    plain, found = (
-        engine.result(SCRIPT, "/model", name, "float16", "adapter=/lora", mounts=mounts) for name in ("none", method)
-    )
-    assert difference(plain, loaded["none"]) > 3 * difference(plain, found)
-
-
-def test_the_engine_s_own_names_are_known(engine):
+def test_the_engine_s_own_names_are_known(gate):
     """Every method of the installed engine passes through."""
-    program = "import json; from vllm.model_executor.layers.quantization import QUANTIZATION_METHODS as names"
-    listed = engine.result("-c", f"{program}; print('RESULT', json.dumps([*names]))")
-    assert set(listed) - set(ENGINES_OWN) <= {"fp8", "ifq", "ifq_nf4", "smoothquant"}
-
-
-@pytest.mark.long
-def test_an_untied_head_is_int8_and_can_be_left_alone(engine, tiny):
-    found = engine.result(SCRIPT, "/models/untied", "ifq_nf4", mounts={tiny: "/models:ro"})
-    assert found["layers"]["lm_head"]["bits"] == 8
-    words = ("/models/untied", "ifq_nf4", "float16", "VLLM_ALLOW_QUANT_LM_HEAD=0")
-    left = engine.result(SCRIPT, *words, mounts={tiny: "/models:ro"})
-    assert "lm_head" not in left["layers"]
-
-
-@pytest.mark.long
-def test_a_bin_checkpoint_is_quantized_as_well(engine, tiny):
-    assert engine.result(SCRIPT, "/models/bin", "ifq_nf4", mounts={tiny: "/models:ro"})["layers"]
+    assert set(gate[1]) - set(ENGINES_OWN) <= {"fp8", "ifq", "ifq_nf4", "smoothquant"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "dtype", "words"),
+    ("run", "words"),
     [
-        ("moe", "ifq", "float16", "does not quantize mixture-of-experts layers"),
-        ("gqa", "ifq_nf4", "bfloat16", "--quantization ifq_nf4 runs with float16 only, not bfloat16"),
+        ("experts", "--quantization ifq does not quantize mixture-of-experts layers"),
+        ("bfloat16", "--quantization ifq_nf4 runs with float16 only, not bfloat16"),
     ],
 )
-def test_what_cannot_be_is_refused(engine, tiny, kind, method, dtype, words):
-    found = engine.result(SCRIPT, f"/models/{kind}", method, dtype, mounts={tiny: "/models:ro"})
-    assert words in found["refused"]
+def test_what_cannot_be_is_refused(loaded, run, words):
+    assert words in loaded[run]["refused"]
 
 
 def test_the_quantizers_are_exact(engine):

@@ -82,6 +82,8 @@ def codes(packed: Packed, bits: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def unpack(packed: Packed, bits: int, dtype: torch.dtype) -> torch.Tensor:
     """The matrix that the layer multiplies with, exactly as the kernel rounds it, then in `dtype`."""
+    if bits == 4 and packed.qweight.dim() == 2 and not packed.qweight.is_cuda:
+        return nf4.dequantize_pairs(packed.qweight, packed.scales).to(dtype)
     found, scales = codes(packed, bits)
     if bits == 8:
         return int8.dequantize(found, scales, dtype)

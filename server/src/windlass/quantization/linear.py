@@ -15,7 +15,7 @@ from vllm.model_executor.model_loader.reload.layerwise import initialize_online_
 from vllm.model_executor.parameter import ModelWeightParameter
 
 from windlass.quantization.layout import Packed, empty, pack
-from windlass.quantization.product import quantized_linear
+from windlass.quantization.product import product
 
 
 class QuantizedLinear(LinearMethodBase):  # type: ignore[misc]  # the engine has no types here
@@ -67,7 +67,7 @@ class QuantizedLinear(LinearMethodBase):  # type: ignore[misc]  # the engine has
     def apply(self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """x [..., inputs] to [..., outputs]."""
         rows = layer.output_size_per_partition
-        return quantized_linear(x, layer.qweight, layer.scales, bias, self.bits, rows)
+        return product(x, layer.qweight, layer.scales, bias, self.bits, rows)
 
     def packed(self, layer: torch.nn.Module) -> Packed:
         """What the layer holds, for those who read it back."""

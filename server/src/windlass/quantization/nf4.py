@@ -6,6 +6,8 @@ columns are the inputs of the layer and are a multiple of 64 (`padded` adds zero
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 from windlass.quantization.codebook import BLOCK, NF4_FLOAT16
@@ -47,3 +49,16 @@ def dequantize(codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     """float16 [rows, columns]: value times scale, rounded once; the fused kernel multiplies with these very numbers."""
     blocks = values(codes.device)[codes.long()].unflatten(1, (-1, BLOCK))
     return (blocks * scales.unsqueeze(-1)).flatten(1)
+
+
+@functools.cache
+def _pairs() -> torch.Tensor:
+    """int32 [256]: the two float16 values that a byte stands for, those of its low bits first."""
+    book, byte = values(), torch.arange(256)
+    return torch.stack((book[byte & 15], book[byte >> 4]), 1).view(torch.int32).squeeze(1)
+
+
+def dequantize_pairs(pairs: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """The same from bytes of two codes, uint8 [rows, columns / 2], on a CPU: one look-up for two weights."""
+    found = _pairs().index_select(0, pairs.flatten().int()).view(torch.float16)
+    return (found.view(len(pairs), -1, BLOCK) * scales.unsqueeze(-1)).flatten(1)

@@ -1,13 +1,19 @@
 """Which tiles, or whether at all: the choice of a launch from the shape of the product, as measured on an H100.
 
-The rows of the tables are the winners of `benchmarks/quantization/kernels.py --sweep`. A broad product has tiles of W
-enough to fill the card; a narrow one is split along K until there are `fill` blocks for each multiprocessor.
+Up to 256 rows of x the tables hold the winners of `benchmarks/quantization/kernels.py --sweep`. A broad product has
+tiles of W enough to fill the card; a narrow one is split along K until there are `fill` blocks for each multiprocessor.
+
+From there on whole waves of blocks decide, and they can be reckoned: `MANY` holds what a block of a tiling takes, and
+what is compared with it is one pass that makes W float16 again and cuBLAS behind it.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass, replace
 
+from windlass.quantization.codebook import BLOCK
 from windlass.quantization.kernels.tiling import Few, Tiling, Wide
 
 BROAD = 0.7  # blocks for each multiprocessor from which a product counts as broad
@@ -35,7 +41,6 @@ _HOPPER_NF4 = (
     Row(64, Wide(64, 1, 2, in_flight=2), Wide(64, 2, 3, in_flight=2)),
     Row(128, Wide(64, 1, 2, stages=6, in_flight=2), Wide(128, 2, 3)),
     Row(256, Wide(96, 1, 2, in_flight=2), Wide(256, 1, 3)),
-    Row(768, Wide(256, 1, 2, in_flight=2), Wide(256, 1, 3), fill=1.0),
 )
 _HOPPER_INT8 = (
     Row(8, Few(1, 1, 2, 4, 2), Few(1, 1, 4, 2, 2), fill=1.2),
@@ -44,25 +49,78 @@ _HOPPER_INT8 = (
     Row(64, Wide(64, 1, 1, stages=6), Wide(64, 2, 1), fill=2.2),
     Row(128, Wide(64, 1, 1), Wide(128, 2, 3, in_flight=2), fill=3.4),
     Row(256, Wide(96, 1, 2), Wide(256, 1, 2, in_flight=2)),
-    Row(1536, Wide(128, 1, 2), Wide(256, 1, 2, in_flight=2)),
 )
 # by the bits of a weight and the major capability; Turing has no cp.async, and dequantizes
 TABLES = {(4, 7): (), (8, 7): (), (4, 9): _HOPPER_NF4, (8, 9): _HOPPER_INT8}
 
 
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a tiling takes with many rows of x: `column_us` for each column of W and wave, `split_us` to add halves."""
+
+    tiling: Tiling
+    column_us: float
+    resident: int = 1  # blocks of a multiprocessor
+    split_us: float | None = None  # None: was not measured, and is not done
+
+
+MANY = {
+    (4, 9): (Rate(Wide(256, 1, 3), 0.0200), Rate(Wide(256, 1, 2, in_flight=2), 0.0138, split_us=21)),
+    (8, 9): (Rate(Wide(256, 1, 2, in_flight=2), 0.0117), Rate(Wide(128, 1, 2), 0.0131, resident=2, split_us=13)),
+}
+PASS_BYTES_PER_US = 2.8e6  # of the pass: packed weights read, float16 written
+MULTIPROCESSOR_FLOP_PER_US = 5.4e6  # of cuBLAS, float16
+SLICE_BYTES = 0  # of float16 made at once, so that it is still in the L2 cache; 0: the whole matrix, as was measured
+FUSED_ROWS = {4: 1024, 8: 2048}  # by the bits; past them nothing is gained, or every wave would read x from memory
+
+
+@functools.lru_cache(maxsize=8192)
 def choose(bits: int, shape: tuple[int, int, int], processors: int, major: int) -> Tiling | None:
     """The tiles for x [m, columns] times W [rows, columns], the shape being (m, rows, columns).
 
-    None where W is dequantized first: one pass over it costs less than a product below the speed of float16.
+    None where W is dequantized first.
     """
     m, rows, columns = shape
     row = next((row for row in TABLES.get((bits, major), _MMA) if m <= row.m), None)
     if row is None:
-        return None
+        return _quickest(bits, shape, processors, major)
     if _blocks(row.broad, m, rows) >= BROAD * processors:
         return row.broad
     wanted = int(row.fill * processors / _blocks(row.narrow, m, rows))
     return replace(row.narrow, splits=min(max(1, wanted), -(-columns // row.narrow.step)))
+
+
+def _quickest(bits: int, shape: tuple[int, int, int], processors: int, major: int) -> Tiling | None:
+    rates = MANY.get((bits, major), ()) if shape[0] <= FUSED_ROWS[bits] else ()
+    fused = [
+        (fused_us(rate, splits, shape, processors), replace(rate.tiling, splits=splits))
+        for rate in rates
+        for splits in _splits(rate, shape, processors)
+    ]
+    us, tiling = min(fused, key=lambda found: found[0], default=(math.inf, None))
+    return tiling if us <= dequantized_us(bits, shape, processors) else None
+
+
+def _splits(rate: Rate, shape: tuple[int, int, int], processors: int) -> tuple[int, ...]:
+    """Two where both halves of K fit into one wave, which is then no longer half empty."""
+    m, rows, columns = shape
+    fits = 2 * _blocks(rate.tiling, m, rows) <= processors * rate.resident and columns >= 2 * rate.tiling.step
+    return (1, 2) if fits and rate.split_us is not None else (1,)
+
+
+def fused_us(rate: Rate, splits: int, shape: tuple[int, int, int], processors: int) -> float:
+    """Microseconds of the fused product: every wave of blocks takes as long as a full one."""
+    m, rows, columns = shape
+    waves = -(-_blocks(rate.tiling, m, rows) * splits // (processors * rate.resident))
+    return waves * rate.column_us * columns / splits + ((rate.split_us or 0) if splits > 1 else 0)
+
+
+def dequantized_us(bits: int, shape: tuple[int, int, int], processors: int) -> float:
+    """Microseconds of the pass over W and of the float16 product behind it."""
+    m, rows, columns = shape
+    scale_bytes = 2 / BLOCK if bits == 4 else 0
+    read_and_written = rows * columns * (bits / 8 + scale_bytes + 2)
+    return read_and_written / PASS_BYTES_PER_US + 2 * m * rows * columns / processors / MULTIPROCESSOR_FLOP_PER_US
 
 
 def _blocks(tiling: Tiling, m: int, rows: int) -> int:

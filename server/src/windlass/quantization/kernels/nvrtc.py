@@ -88,30 +88,37 @@ def _text(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
 class Kernel:
     """One function of a compiled source on one device."""
 
-    def __init__(self, cubin: bytes, name: str, shared_bytes: int) -> None:
-        self._module, self._function, self._shared = ctypes.c_void_p(), ctypes.c_void_p(), shared_bytes
+    def __init__(self, cubin: bytes, name: str, shared_bytes: int, device: int) -> None:
+        self._module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.shared_bytes, self.device = shared_bytes, device
         driver = _driver()
         _checked(driver.cuModuleLoadData(ctypes.byref(self._module), cubin), f"loading {name}")
-        _checked(driver.cuModuleGetFunction(ctypes.byref(self._function), self._module, name.encode()), name)
+        _checked(driver.cuModuleGetFunction(ctypes.byref(self.function), self._module, name.encode()), name)
         if shared_bytes > 48 * 1024:
-            code = driver.cuFuncSetAttribute(self._function, _MAX_DYNAMIC_SHARED, shared_bytes)
+            code = driver.cuFuncSetAttribute(self.function, _MAX_DYNAMIC_SHARED, shared_bytes)
             _checked(code, f"{name} with {shared_bytes} bytes of shared memory")
 
-    def launch(self, grid: tuple[int, int, int], threads: int, *arguments: torch.Tensor | int | None) -> None:
-        """Launch on the current stream; a tensor goes as its address, None as a null pointer, an int as 32 bits."""
-        values = [_value(argument) for argument in arguments]
-        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        code = _driver().cuLaunchKernel(
-            self._function, *grid, threads, 1, 1, self._shared, stream, ctypes.byref(pointers), None
-        )
-        _checked(code, "a launch")
 
+class Launch:
+    """A kernel with its grid and its numbers, made once for a shape: between calls only addresses change.
 
-def _value(argument: torch.Tensor | int | None) -> ctypes.c_int | ctypes.c_void_p:
-    if isinstance(argument, int):
-        return ctypes.c_int(argument)
-    return ctypes.c_void_p(argument.data_ptr() if argument is not None else None)
+    Without torch.compile and graphs, as in a prefill, a layer's product waits for the Python in front of it.
+    """
+
+    def __init__(self, kernel: Kernel, grid: tuple[int, int, int], threads: int, tensors: int, *numbers: int) -> None:
+        self._addresses = [ctypes.c_void_p() for _ in range(tensors)]
+        self._held = [*self._addresses, *(ctypes.c_int(number) for number in numbers)]
+        pointers = (ctypes.c_void_p * len(self._held))(*(ctypes.addressof(value) for value in self._held))
+        self._before = (kernel.function, *grid, threads, 1, 1, kernel.shared_bytes)
+        self._pointers, self._launch = ctypes.byref(pointers), _driver().cuLaunchKernel
+        self._device = kernel.device
+
+    def __call__(self, *tensors: torch.Tensor | None) -> None:
+        """Launch on the current stream; None goes as a null pointer."""
+        for address, tensor in zip(self._addresses, tensors, strict=True):
+            address.value = None if tensor is None else tensor.data_ptr()
+        stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
+        _checked(self._launch(*self._before, stream, self._pointers, None), "a launch")
 
 
 def architecture(device: int) -> str:
@@ -125,4 +132,4 @@ def kernel(device: int, files: tuple[str, ...], name: str, shared_bytes: int, ma
     """A function of our files, compiled for a device on first use."""
     with torch.cuda.device(device):
         torch.cuda.current_stream()  # makes the device's context current
-        return Kernel(cubin(files, architecture(device), macros), name, shared_bytes)
+        return Kernel(cubin(files, architecture(device), macros), name, shared_bytes, device)

@@ -1,0 +1,209 @@
+"""What a service with each method gives ten clients over HTTP: requests and tokens a second, and the times of a token.
+
+    PYTHONPATH=server/src:sizing/src python benchmarks/quantization/serving.py --work FOLDER [--methods none …]
+
+Servers are `windlass run` with random weights in Qwen2-7B's shape; all start at once, one after the other is asked.
+Lengths are drawn log-normal by a seed, their means 217 tokens in and 564 out; every server gets the same. The first
+requests of each are not counted. TTFT is the time to the first token, ITL that between two, TPOT a request's mean of
+it. --small runs the same on a CPU with a tiny shape: it tests the script and measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import math
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import shapes
+
+METHODS = ("none", "fp8", "ifq", "ifq_nf4")
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = "from windlass.cli.main import main; main()"
+CLIENTS, FIRST_PORT, MODEL = 10, 18501, "model"
+MEAN_IN, MEAN_OUT, SPREAD_IN, SPREAD_OUT = 217, 564, 0.9, 0.6
+
+
+@dataclass(slots=True)
+class Answer:
+    """A request's length in tokens, and when its tokens came, in seconds of the clock."""
+
+    tokens_in: int
+    tokens_out: int
+    begun: float = 0.0
+    came: list[float] = field(default_factory=list)
+
+
+def lengths(count: int, mean: float, spread: float, most: int, chance: random.Random) -> list[int]:
+    """Log-normal, cut to 4 … `most`, then moved together until their mean is the wanted one."""
+    drawn = [chance.lognormvariate(0, spread) for _ in range(count)]
+    low, high = 0.0, 10.0 * mean
+    for _ in range(60):
+        scale = (low + high) / 2
+        found = [min(most, max(4, round(scale * value))) for value in drawn]
+        low, high = (scale, high) if statistics.fmean(found) < mean else (low, scale)
+    return found
+
+
+async def ask(http: httpx.AsyncClient, answer: Answer, words: list[int]) -> None:
+    """Stream one completion, a token a piece."""
+    body = {"model": MODEL, "prompt": words, "max_tokens": answer.tokens_out, "ignore_eos": True, "temperature": 0}
+    answer.begun = time.perf_counter()
+    async with http.stream("POST", "/v1/completions", json=body | {"stream": True}) as stream:
+        stream.raise_for_status()
+        async for line in stream.aiter_lines():
+            if line.startswith("data: {"):
+                answer.came.append(time.perf_counter())
+
+
+async def load(url: str, answers: Sequence[Answer], vocabulary: int, seed: int) -> float:
+    """All requests by ten clients, each the next one when it has its answer; seconds."""
+    chance = random.Random(seed)  # noqa: S311 - draws a load, no secret
+    left = [(answer, [chance.randrange(2, vocabulary) for _ in range(answer.tokens_in)]) for answer in answers]
+    left.reverse()
+
+    async def client(http: httpx.AsyncClient) -> None:
+        while left:
+            await ask(http, *left.pop())
+
+    begun = time.perf_counter()
+    async with httpx.AsyncClient(base_url=url, timeout=600) as http:
+        await asyncio.gather(*(client(http) for _ in range(CLIENTS)))
+    return time.perf_counter() - begun
+
+
+def spread(name: str, seconds: Sequence[float]) -> dict[str, float]:
+    """Mean, median and 99th percentile in milliseconds."""
+    ranked = sorted(seconds)
+    last = ranked[max(0, math.ceil(0.99 * len(ranked)) - 1)]
+    values = {"mean": statistics.fmean(ranked), "median": statistics.median(ranked), "p99": last}
+    return {f"{name}_ms_{kind}": round(1000 * value, 3) for kind, value in values.items()}
+
+
+def figures(answers: Sequence[Answer], seconds: float) -> dict[str, float]:
+    """Of one server."""
+    gaps = [[after - before for before, after in zip(one.came, one.came[1:], strict=False)] for one in answers]
+    tokens = sum(len(one.came) for one in answers)
+    return {
+        "requests_per_s": round(len(answers) / seconds, 3),
+        "output_tokens_per_s": round(tokens / seconds, 1),
+        "tokens_per_s": round((tokens + sum(one.tokens_in for one in answers)) / seconds, 1),
+        "mean_tokens_in": round(statistics.fmean(one.tokens_in for one in answers), 1),
+        "mean_tokens_out": round(tokens / len(answers), 1),
+        **spread("ttft", [one.came[0] - one.begun for one in answers]),
+        **spread("tpot", [statistics.fmean(of_one) for of_one in gaps if of_one]),
+        **spread("itl", [gap for of_one in gaps for gap in of_one]),
+    }
+
+
+def plugin(folder: Path) -> Path:
+    """An entry point beside the sources, where the distribution is not installed: vLLM looks for its plug-ins there."""
+    about = tomllib.loads((ROOT / "server/pyproject.toml").read_text())["project"]["entry-points"]
+    place = folder / "site/windlass_bench-0.dist-info"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: windlass-bench\nVersion: 0\n")
+    lines = [
+        line for group, names in about.items() for line in (f"[{group}]", *(f"{n} = {to}" for n, to in names.items()))
+    ]
+    (place / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return place.parent
+
+
+def start(method: str, port: int, wanted: argparse.Namespace) -> subprocess.Popen[bytes]:
+    """`windlass run`; what it says goes into a file of the work folder."""
+    words = ["--model", str(wanted.work / "model"), "--quantization", method, "--served-model-name", MODEL]
+    words += ["--host", "127.0.0.1", "--port", str(port), "--load-format", "dummy", "--dtype", "float16"]
+    words += ["--max-model-len", "512" if wanted.small else "4096", "--no-enable-prefix-caching"]
+    words += [] if wanted.small else ["--gpu-memory-utilization", "0.05", "--kv-cache-memory-bytes", str(6 * 2**30)]
+    own = {"WINDLASS_LICENSE_REQUIRED": "false", "WINDLASS_FACTS_PORT": str(port + 100), "VLLM_NO_USAGE_STATS": "1"}
+    own |= {"VLLM_CACHE_ROOT": str(wanted.work / f"cache-{method}"), "VLLM_USE_FLASHINFER_SAMPLER": "0"}
+    paths = (plugin(wanted.work), ROOT / "server/src", ROOT / "sizing/src", os.environ.get("PYTHONPATH", ""))
+    own |= {"PYTHONPATH": ":".join(map(str, paths)), "XDG_CACHE_HOME": str(wanted.work / f"home-{method}")}
+    own |= {"VLLM_CPU_KVCACHE_SPACE": "1"} if wanted.small else {}
+    log = (wanted.work / f"{method}.log").open("wb")
+    command = [sys.executable, "-c", PROGRAM, "run", *words]
+    return subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | own, start_new_session=True)
+
+
+def wait(url: str, server: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Until it answers."""
+    with httpx.Client(base_url=url, timeout=5) as http:
+        while time.monotonic() < deadline and server.poll() is None:
+            with contextlib.suppress(httpx.HTTPError):
+                if http.get("/health").is_success:
+                    return True
+            time.sleep(1)
+    return False
+
+
+def end(server: subprocess.Popen[bytes]) -> None:
+    """It has been told to; what is left after a while is killed."""
+    try:
+        server.wait(30)
+    except subprocess.TimeoutExpired:
+        os.killpg(server.pid, signal.SIGKILL)
+
+
+def measure(method: str, url: str, wanted: argparse.Namespace) -> dict[str, object]:
+    """A few requests to warm up, then all of them."""
+    chance, cut = random.Random(wanted.seed), 200 if wanted.small else 2000  # noqa: S311 - as above
+    mean_in, mean_out = (20, 12) if wanted.small else (MEAN_IN, MEAN_OUT)
+    size = (shapes.SMALL if wanted.small else shapes.QWEN2_7B)["vocab_size"]
+    asyncio.run(load(url, [Answer(mean_in, 8) for _ in range(2 * CLIENTS)], size, wanted.seed + 1))
+    tokens_in = lengths(wanted.requests, mean_in, SPREAD_IN, cut, chance)
+    tokens_out = lengths(wanted.requests, mean_out, SPREAD_OUT, cut, chance)
+    answers = [Answer(*pair) for pair in zip(tokens_in, tokens_out, strict=True)]
+    return {"method": method, **figures(answers, asyncio.run(load(url, answers, size, wanted.seed)))}
+
+
+def main() -> None:
+    """Start all servers, ask one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="folder for the model, caches and logs")
+    parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--requests", type=int, default=120)
+    parser.add_argument("--seed", type=int, default=9)
+    parser.add_argument("--limit-s", type=float, default=300, help="seconds until all servers answer")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--small", action="store_true")
+    wanted = parser.parse_args()
+    wanted.work = wanted.work.resolve()
+    shapes.describe(wanted.work / "model", shapes.SMALL if wanted.small else shapes.QWEN2_7B)
+    deadline, rows = time.monotonic() + wanted.limit_s, []
+    servers = {method: start(method, FIRST_PORT + at, wanted) for at, method in enumerate(wanted.methods)}
+    urls = {method: f"http://127.0.0.1:{FIRST_PORT + at}" for at, method in enumerate(wanted.methods)}
+    try:
+        ready = {method: wait(urls[method], server, deadline) for method, server in servers.items()}
+        for method, is_ready in ready.items():
+            log = wanted.work / f"{method}.log"
+            row = (
+                measure(method, urls[method], wanted)
+                if is_ready
+                else {"method": method, "failed": log.read_text()[-1500:]}
+            )
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+            if wanted.out:
+                wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
+    finally:
+        for server in servers.values():
+            server.terminate()
+        for server in servers.values():
+            end(server)
+
+
+if __name__ == "__main__":
+    main()
