@@ -36,6 +36,13 @@ def test_the_default_context_is_cut():
     assert default_length(replace(LLAMA_8B, max_model_len=4096)) == 4096
 
 
+def test_a_long_context_says_how_long_a_step_may_be():
+    """The server alone would make a step as long as the context, and its figure would be another."""
+    told = choose(LLAMA_8B, [L20], Serving(32768)).because
+    assert "prompts are read in steps of 8192: --max-num-batched-tokens 8192" in told
+    assert not [line for line in choose(LLAMA_8B, [L20], Serving(8192)).because if "steps" in line]
+
+
 def test_both_figures_must_fit():
     """The quick formula asks for 171.11 GiB: three of these four would do by our figure alone, it takes them all."""
     answer = choose(QWEN_72B, [L20], Serving(32768))

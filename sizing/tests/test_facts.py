@@ -175,3 +175,20 @@ def test_sliding_and_latent_layers_are_told_apart():
     gemma, deepseek = (from_config(stored(name)["config"]) for name in ("gemma-2-2b", "DeepSeek-V3"))
     assert (gemma.kv_layers, gemma.window_layers, gemma.window) == (13, 13, 4096)
     assert deepseek.latent_kv_dim == 576
+
+
+IMPOSSIBLE = [
+    *(("num_attention_heads", value) for value in (0, -1, "x", 1.5, True, None, 10**400, float("nan"))),
+    *(("weights_bytes", value) for value in (-1, "x", [], True, float("inf"))),
+    *(("quantization_bits", value) for value in ("4", float("nan"), -1)),
+    *(("architecture", value) for value in (None, 5, "x" * 300)),
+    ("multimodal", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), IMPOSSIBLE, ids=lambda one: repr(one)[:20])
+def test_facts_that_no_model_can_have_are_refused_by_name(name, value):
+    """They may come from anybody who can write the annotation that keeps them."""
+    facts = from_config(LLAMA).to_dict()
+    with pytest.raises(FactsError, match=f"{name} is "):
+        ModelFacts.from_dict({**facts, name: value})

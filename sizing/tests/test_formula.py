@@ -103,6 +103,24 @@ def test_the_split_must_suit_heads_and_kv_heads():
     assert splits(replace(odd, num_key_value_heads=24), 8) == [1, 2, 4, 8, 3, 6]
 
 
+def test_the_kv_cache_has_a_format_of_its_own():
+    """fp8 halves it, in our figure and in the quick one; the weights stay."""
+    plain, packed = Serving(131072), Serving(131072, kv_cache_dtype="fp8_e4m3")
+    assert formula.kv_gib(LLAMA_8B, packed) == formula.kv_gib(LLAMA_8B, plain) / 2
+    assert formula.seed_need(LLAMA_8B, packed).kv_gib == 8
+    assert formula.weights_gib(LLAMA_8B, packed) == formula.weights_gib(LLAMA_8B, plain)
+
+
+def test_longer_steps_and_more_sequences_take_memory():
+    """A step of 128 Ki tokens holds their activations; left alone, a step has at most 8192."""
+    free, long = Serving(131072), Serving(131072, step_tokens=131072)
+    assert (free.tokens_a_step, Serving(4096).tokens_a_step, Serving(100).tokens_a_step) == (8192, 4096, 2048)
+    more = formula.overhead_gib(LLAMA_8B, long) - formula.overhead_gib(LLAMA_8B, free)
+    assert more == pytest.approx((131072 - 8192) * (4 * 4096 + 2 * 14336) * 2 / 1024**3)
+    fewer = formula.overhead_gib(LLAMA_8B, replace(free, sequences=16))
+    assert fewer < formula.overhead_gib(LLAMA_8B, free)
+
+
 lengths = st.integers(1, 1_000_000)
 shares = st.floats(0.1, 0.99)
 powers = st.sampled_from([1, 2, 4, 8, 16, 32])

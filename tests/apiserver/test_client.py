@@ -293,6 +293,7 @@ def test_a_preview_takes_the_facts_of_the_existing_service(client, apiserver, na
            "spec": {"template": {"spec": spec}}}  # fmt: skip
     apiserver.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(job))
     assert client.preview(a_service(engine={"maxModelLen": 1024})).plan.max_model_len == 1024
+    assert client.preview(a_service()).in_force is False
     other = {"pvc": {"claimName": "models", "path": "another"}}
     with pytest.raises(NoFactsError, match="another source"):
         client.preview({"metadata": {"name": "qwen"}, "spec": {"model": {"id": "m", "source": other}}})

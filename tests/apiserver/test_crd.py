@@ -173,6 +173,13 @@ BAD = {
         "either value or valueFrom"),
     "a variable from nowhere": (a_service(env=[{"name": "A", "valueFrom": {}}]), "exactly one of secretKeyRef"),
     "a host with a path": (a_service(expose={"ingress": {"host": "a.example/x"}}), "a host is a DNS name"),
+    "configuration for the controller": (
+        a_service(expose={"ingress": {"host": "a.example", "annotations": {
+            "nginx.ingress.kubernetes.io/server-snippet": "return 200;"}}}),
+        "must not hold an annotation that ends with snippet"),
+    "lookahead with prompts in pieces": (
+        a_service(engine={"lookahead": {"enabled": True}}, args=["--seed", "1", "--enable-chunked-prefill"]),
+        "spec.engine.lookahead does not go with --enable-chunked-prefill"),
     "no gateway": (a_service(expose={"gateway": {"parentRefs": []}}), "spec.expose.gateway.parentRefs"),
     "utilization above the card": (a_service(engine={"gpuMemoryUtilizationPercent": 120}), "less than or equal to 99"),
     "context of zero": (a_service(engine={"maxModelLen": 0}), "should be greater than or equal to 1"),
@@ -185,6 +192,19 @@ BAD = {
     "unknown family": (a_service(image={"family": "triton"}), 'supported values: "vllm"'),
     "unknown field": (a_service(replica=2), 'unknown field "spec.replica"'),
 }  # fmt: skip
+
+
+# Parts that a rule looks into may be missing as a whole.
+SPARSE = {
+    "a group without resources": a_service(deployment={"mode": "Distributed"}),
+    "nodes without resources": a_service(deployment={"nodes": 2}),
+    "tensor parallelism without resources": a_service(engine={"tensorParallelSize": 2}),
+}
+
+
+@pytest.mark.parametrize("service", SPARSE.values(), ids=SPARSE.keys())
+def test_a_rule_does_not_need_what_is_left_out(apiserver, namespace, service):
+    apiserver.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(service))
 
 
 @pytest.mark.parametrize(("service", "words"), BAD.values(), ids=BAD.keys())

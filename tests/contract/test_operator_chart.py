@@ -26,6 +26,7 @@ BAD_VALUES = {
     "a node path that is relative": ({"nodePaths": ["models"]}, "nodePaths"),
     "a node path with a comma": ({"nodePaths": ["/a,/"]}, "nodePaths"),
     "an address without a scheme": ({"license": {"addresses": ["licenses:10080"]}}, "addresses"),
+    "a policy that is neither there nor not": ({"groups": {"networkPolicy": "maybe"}}, "networkPolicy"),
     "an interval that is none": ({"metrics": {"serviceMonitor": {"interval": "soon"}}}, "interval"),
     "a namespace that is none": ({"watchNamespace": "Team A"}, "watchNamespace"),
 }
@@ -72,7 +73,11 @@ def render(template: Template) -> Callable[..., Objects]:
 
 def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     """A variable that nobody reads is a value without effect."""
-    objects = render(nodePaths=["/goosefsx", "/models"], license={"addresses": ["http://one:10080"]})
+    objects = render(
+        nodePaths=["/goosefsx", "/models"],
+        license={"addresses": ["http://one:10080"]},
+        groups={"networkPolicy": False},
+    )
     (container,) = objects["Deployment", "windlass"]["spec"]["template"]["spec"]["containers"]
     names = [row["name"] for row in container["env"]]
     assert set(names) <= {row.name for row in VARIABLES}
@@ -81,6 +86,7 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     assert settings.node_paths == ("/goosefsx", "/models")
     assert settings.license_addresses == ("http://one:10080",)
     assert settings.deepspeed_image == "windlass/deepspeed"
+    assert settings.group_network_policy is False
 
 
 def test_the_rights_are_those_that_the_operator_needs(render):
@@ -125,6 +131,11 @@ def test_alerts_and_dashboard_speak_of_metrics_that_are_there(render):
     for name in said:
         assert re.sub(r"_(total|bucket|count|sum)$", "", name) in written, name
     assert json.loads(board)["panels"]
+    alerts = [
+        rule["alert"] for group in objects["PrometheusRule", "windlass"]["spec"]["groups"] for rule in group["rules"]
+    ]
+    page = (CHART.parents[1] / "docs" / "reference" / "operator-metrics.md").read_text()
+    assert [alert for alert in alerts if f"`{alert}`" not in page] == []
     for matcher in re.findall(r'reason!?=~\\"([A-Za-z|]+)\\"', rules):
         for word in matcher.split("|"):
             assert word in reasons.TABLE, word

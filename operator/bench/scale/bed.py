@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,14 +32,13 @@ AUDIT_POLICY = {
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
-        {
-            "level": "Metadata",
-            "users": [OPERATOR_USER],
-            "verbs": ["create", "update", "patch", "delete", "deletecollection"],
-        },
+        {"level": "Metadata", "users": [OPERATOR_USER]},
         {"level": "None"},
     ],
 }
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+# A /24, as the API-server tests have it, ends at 254 Services; and without compaction etcd fills up at 10,000.
+ROOM = ("--service-cluster-ip-range=10.64.0.0/12", "--etcd-compaction-interval=1m")
 
 
 def _control_plane() -> ModuleType:
@@ -56,23 +55,22 @@ def _control_plane() -> ModuleType:
 control_plane = _control_plane()
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Bed:
     """What runs, and how to talk to it."""
 
     folder: Path
     api: Any  # control_plane.ApiServer
-    processes: dict[str, Process] = field(default_factory=dict)
 
-    @property
-    def audit_log(self) -> Path:
-        """One line for each request of the operator that writes, leases too."""
-        return self.folder / "audit.log"
+    def requests(self) -> list[dict[str, Any]]:
+        """All requests of the operator so far by the API server's audit log, its Lease left out."""
+        log = self.folder / "audit.log"
+        rows = [json.loads(line) for line in log.open()] if log.exists() else []
+        return [row for row in rows if row.get("objectRef", {}).get("resource") not in (None, "leases")]
 
-    def audited_writes(self) -> int:
-        """How many requests of the operator have written so far, its Lease left out."""
-        rows = (json.loads(line) for line in self.audit_log.open()) if self.audit_log.exists() else ()
-        return sum(row["objectRef"].get("resource") != "leases" for row in rows)
+    def writes(self) -> list[dict[str, Any]]:
+        """Those of them that write."""
+        return [row for row in self.requests() if row["verb"] in WRITES]
 
 
 @contextmanager
@@ -85,6 +83,7 @@ def running_bed(folder: Path, controllers: str = CONTROLLERS) -> Iterator[Bed]:
     flags = (
         f"--audit-policy-file={policy}",
         f"--audit-log-path={log}",
+        *ROOM,
         "--enable-priority-and-fairness=false",
         "--max-requests-inflight=2000",
         "--max-mutating-requests-inflight=2000",
@@ -94,10 +93,9 @@ def running_bed(folder: Path, controllers: str = CONTROLLERS) -> Iterator[Bed]:
         api.kubectl("apply", "--server-side", "-f", str(CRD_FILE))
         api.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/llmservices.serving.windlass.dev")
         _operator_login(folder, api, token)
-        bed = Bed(folder, api)
         for name, command in _commands(folder, api, controllers).items():
-            bed.processes[name] = stack.enter_context(process(command, folder / f"{name}.log"))
-        yield bed
+            stack.enter_context(process(command, folder / f"{name}.log"))
+        yield Bed(folder, api)
 
 
 def _operator_login(folder: Path, api: Any, token: str) -> None:  # noqa: ANN401 - of a module loaded by path

@@ -36,6 +36,7 @@ OWNED = (
     "/apis/batch/v1/{}/jobs",
     "/apis/policy/v1/{}/poddisruptionbudgets",
     "/apis/networking.k8s.io/v1/{}/ingresses",
+    "/apis/networking.k8s.io/v1/{}/networkpolicies",
     "/api/v1/{}/services",
     "/api/v1/{}/pods",
     GROUP + "/{}/llmservices",

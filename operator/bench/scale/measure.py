@@ -15,6 +15,14 @@ TICKS_A_S = os.sysconf("SC_CLK_TCK")
 KIB_A_MIB = 1024
 
 
+def _cpu_s(place: Path) -> float:
+    try:
+        fields = place.joinpath("stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS_A_S
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """One of the run's processes."""
@@ -23,11 +31,7 @@ class Process:
 
     def cpu_s(self) -> float:
         """User and system seconds so far; 0 when it has ended."""
-        try:
-            fields = Path(f"/proc/{self.running.pid}/stat").read_text().rpartition(")")[2].split()
-        except FileNotFoundError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / TICKS_A_S
+        return _cpu_s(Path(f"/proc/{self.running.pid}"))
 
     def memory_mib(self, row: str = "VmRSS") -> float:
         """VmRSS now, or VmHWM, the highest so far."""
@@ -37,6 +41,15 @@ class Process:
     def alive(self) -> bool:
         """Whether it still runs."""
         return self.running.poll() is None
+
+
+def cpu_s_by_name(operator: Process) -> dict[str, float]:
+    """User and system seconds so far of the operator, of this process ("run"), and of its other children by name."""
+    us = Path("/proc/self")
+    pids = {pid for task in us.glob("task/*/children") for pid in task.read_text().split()}
+    others = [Path("/proc", pid) for pid in pids - {str(operator.running.pid)}]
+    names = {place.joinpath("comm").read_text().strip(): _cpu_s(place) for place in others}
+    return {"operator": operator.cpu_s(), **dict(sorted(names.items())), "run": _cpu_s(us)}
 
 
 Samples = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -55,6 +68,11 @@ async def scrape(http: httpx2.AsyncClient, port: int) -> Samples:
 def total(samples: Samples, name: str) -> float:
     """The sum over all labels."""
     return sum(value for (its, _), value in samples.items() if its == name)
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    """The sum over all samples that have these labels, at least."""
+    return sum(one for (its, has), one in samples.items() if its == name and labels.items() <= dict(has).items())
 
 
 def quantile_s(before: Samples, after: Samples, name: str, share: float) -> float | None:

@@ -33,6 +33,7 @@ KINDS = {
     "Service": "/api/v1/namespaces/soak/services",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/soak/poddisruptionbudgets",
     "Ingress": "/apis/networking.k8s.io/v1/namespaces/soak/ingresses",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/soak/networkpolicies",
 }
 # What an edit changes in an object of this kind, as paths; one is drawn for each object.
 EDITS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
@@ -48,14 +49,9 @@ EDITS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
         (("spec", "maxUnavailable"), 7),
         (("spec", "unhealthyPodEvictionPolicy"), "IfHealthyBudget"),
     ),
+    "NetworkPolicy": ((("spec", "ingress", "1", "from"), []), (("spec", "podSelector", "matchLabels"), {})),
     "Ingress": ((("spec", "ingressClassName"), "other"), (("spec", "rules", "0", "host"), "b.example")),
 }
-
-
-def audited(bed: Bed) -> list[dict[str, Any]]:
-    """The operator's requests that write, its Lease left out."""
-    rows = [json.loads(line) for line in bed.audit_log.open()] if bed.audit_log.exists() else []
-    return [row for row in rows if row["objectRef"].get("resource") != "leases"]
 
 
 def told(row: dict[str, Any]) -> str:
@@ -84,9 +80,9 @@ async def settled(bed: Bed, cluster: Cluster) -> None:
     while time.monotonic() < deadline:
         rows = await cluster.items(f"{GROUP}/namespaces/{NAMESPACE}/llmservices")
         words = {row["metadata"]["name"]: _reason(row) for row in rows}
-        before = len(audited(bed))
+        before = len(bed.writes())
         await asyncio.sleep(QUIET_S)
-        if all(words.get(name) == "Running" for name in RUNNING) and before == len(audited(bed)):
+        if all(words.get(name) == "Running" for name in RUNNING) and before == len(bed.writes()):
             return
     raise TimeoutError(f"not at rest within {PATIENCE_S:.0f} s: {words}")
 
@@ -135,15 +131,15 @@ async def soak(bed: Bed, seconds: float, seed: int) -> dict[str, Any]:
             for name, spec in SORTS.items():
                 await cluster.post(f"{GROUP}/namespaces/{NAMESPACE}/llmservices", service(name, spec))
             await settled(bed, cluster)
-            start = len(audited(bed))
+            start = len(bed.writes())
             await asyncio.sleep(seconds / 2)
-            first = audited(bed)[start:]
+            first = bed.writes()[start:]
             edits = await edit_all(cluster, random.Random(seed))  # noqa: S311 - which field, not a secret
             await asyncio.sleep(QUIET_S)
-            again = len(audited(bed))
+            again = len(bed.writes())
             await asyncio.sleep(seconds / 2)
-            rest = audited(bed)[again:]
-            healing = audited(bed)[start + len(first) : again]
+            rest = bed.writes()[again:]
+            healing = bed.writes()[start + len(first) : again]
             memory_mib = alive.memory_mib()
     await cluster.http.aclose()
     return {

@@ -6,7 +6,6 @@ directory and nothing new is served; what is served already goes on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +31,7 @@ from windlass_operator.status import download as downloads
 from windlass_operator.status.children import Children, Object, dig, name_of
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.download import FINISHED_ANNOTATION, RESULT_ANNOTATION, Download, State
+from windlass_operator.status.said import parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ async def fill(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings, a
     if job is None:
         sharers = await _sharers(cluster, ask.service)
         environment = dict(settings.download_env)
-        await cluster.apply(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
+        await cluster.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
     if job is None or dig(job, "metadata", "deletionTimestamp"):
         return _told(downloads.WAITING, None)
     state = downloads.read(job, children.download_pods, children.events)
@@ -121,7 +121,7 @@ async def _keep(cluster: Cluster, service: LLMService, job: Object, state: Downl
 
 def _told(state: Download, counts: Mapping[str, int] | None, again_in_s: float | None = None) -> Filling:
     if state.state is State.DONE:
-        done = downloads.finished(json.loads(state.text)["download"])
+        done = downloads.finished(parsed(state.text)["download"])
         return Filling(True, Verdict(c.FALSE, "Downloaded", state.message), done or None)
     if state.state is State.RUNNING:
         words = downloads.line(counts or {})

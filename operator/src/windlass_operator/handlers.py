@@ -19,6 +19,7 @@ from windlass_operator.cluster.kinds import (
     Ingresses,
     Jobs,
     LLMServices,
+    NetworkPolicies,
     Nodes,
     Pods,
     Services,
@@ -27,9 +28,9 @@ from windlass_operator.cluster.kinds import (
 from windlass_operator.cluster.rest import Rest, resource_of
 from windlass_operator.cluster.store import Place, Row, Shelf, Store
 from windlass_operator.cluster.watch import Watch, Watched
+from windlass_operator.look import Key
 from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
 from windlass_operator.queue import WorkQueue
-from windlass_operator.reconcile import Key
 from windlass_operator.status import conditions as c
 from windlass_operator.status.children import dig
 
@@ -45,6 +46,7 @@ WATCHES = (
     Watched(Pods, OURS),
     Watched(Budgets, OURS),
     Watched(Ingresses, OURS),
+    Watched(NetworkPolicies, OURS),
     Watched(HTTPRoutes, OURS, optional=True),
 )
 GPU_PODS = Watched(Pods, fields=FIELDS, purpose="GPUs")  # everyone's, for what they hold of the nodes' GPUs
@@ -85,11 +87,6 @@ class Router:
             return
         for name in self.store.service_names(kind, place[0], row):
             self.queue.event(Key(place[0], name))
-
-    def written(self, kind: str, place: Place, row: Row) -> None:
-        """A write of ours changed this object: look again, at leisure."""
-        for name in self.store.service_names(kind, place[0], row):
-            self.queue.add(Key(place[0], name))
 
     def gpus_changed(self) -> None:
         """A node came, changed or went, or GPUs were let go."""

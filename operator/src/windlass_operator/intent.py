@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
@@ -22,13 +24,15 @@ from windlass_operator.manifests.route import http_route, ingress
 from windlass_operator.manifests.service import service as service_manifest
 from windlass_operator.manifests.volume import model_volume, within
 from windlass_operator.plan.args import DEEPSPEED, container_command
+from windlass_operator.plan.cpu import engine_variables
 from windlass_operator.plan.model import Plan
-from windlass_operator.record import PLAN_ANNOTATION, PlanRecord, digest_of
+from windlass_operator.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
 from windlass_operator.settings import Settings
 from windlass_operator.status.children import dig
 from windlass_operator.status.hold import HELD_ANNOTATION, Hold
 from windlass_operator.status.inspection import FINISHED_ANNOTATION, RESULT_ANNOTATION, Inspection
 from windlass_operator.status.observe import Subject
+from windlass_operator.status.said import parsed
 
 
 def parse_service(raw: Mapping[str, Any]) -> LLMService:
@@ -48,13 +52,15 @@ def parse_service(raw: Mapping[str, Any]) -> LLMService:
 
 def must_be_allowed(service: LLMService, settings: Settings) -> None:
     """UserError when the source is a directory of the node that the installation does not allow."""
-    path = model_volume(service.spec.model.source).node_path
+    volume = model_volume(service.spec.model.source)
+    path = volume.node_path
     if not path or within(path, settings.node_paths):
         return
     allowed = ", ".join(settings.node_paths) or "none"
     raise UserError(
         "NodePathForbidden",
-        f"spec.model.source points at {path} of the nodes; this installation allows directories under: {allowed}",
+        f"spec.model.source points at {PurePosixPath(path, volume.path)} of the nodes, and the Job that looks at it "
+        f"mounts {path}; this installation allows directories under: {allowed}",
     )
 
 
@@ -77,9 +83,14 @@ def subject_of(raw: Mapping[str, Any]) -> Subject:
 def facts_of(inspection: Inspection) -> ModelFacts:
     """The model's facts that the inspect Job found."""
     try:
-        return ModelFacts.from_dict(inspection.facts or {})
+        return _read_facts(inspection.text)
     except FactsError as error:
         raise UserError("InspectFailed", str(error)) from error
+
+
+@lru_cache(MODELS_KEPT)
+def _read_facts(text: str) -> ModelFacts:
+    return ModelFacts.from_dict(parsed(text)["facts"])
 
 
 def model_sentence(service: LLMService, facts: ModelFacts) -> str:
@@ -103,7 +114,7 @@ def workload(
     )
     shape, spec = pod_shape(service, record.plan, settings), service.spec
     replicas = 0 if spec.suspend or held else spec.replicas
-    pods = _replicas(service, record, shape, replicas)
+    pods = _replicas(service, record, shape, replicas, settings)
     routes = (
         *((ingress(service, spec.expose.ingress),) if spec.expose.ingress else ()),
         *((http_route(service, spec.expose.gateway),) if spec.expose.gateway else ()),
@@ -111,12 +122,15 @@ def workload(
     return (front, *pods, disruption_budget(service, record.plan.nodes), *routes)
 
 
-def _replicas(service: LLMService, record: PlanRecord, shape: PodShape, replicas: int) -> tuple[Manifest, ...]:
+def _replicas(
+    service: LLMService, record: PlanRecord, shape: PodShape, replicas: int, settings: Settings
+) -> tuple[Manifest, ...]:
     """One Deployment of replicas on one node each, or a group of pods for each replica."""
     plan = record.plan
     if plan.group is None:
         return (deployment(service, shape, record.rollout, {}, replicas),)
-    return group_objects(service, GroupShape(shape, plan.nodes, plan.group), replicas)
+    group = GroupShape(shape, plan.nodes, plan.group, closed=settings.group_network_policy)
+    return group_objects(service, group, replicas)
 
 
 def pods_digest(service: LLMService, plan: Plan, settings: Settings) -> str:
@@ -145,6 +159,7 @@ def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
         weights_gib=plan.weights_gib,
         node_selector=plan.node_selector,
         license_addresses=settings.license_addresses,
+        env=engine_variables(service.spec, plan),
     )
 
 

@@ -7,18 +7,23 @@ planned for makes a new plan. Pure.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 from windlass_sizing.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.plan.model import Plan
 from windlass_operator.status.children import Object, dig
+from windlass_operator.status.said import parsed
 
 PLAN_ANNOTATION = "serving.windlass.dev/plan"
+SEAL = "seal"
+PLAN_FIELDS = tuple(field.name for field in fields(Plan))
+MODELS_KEPT = 256  # of which the words are kept: several services often serve one model
 # Parts of the spec that no figure depends on; of the image only its family counts.
 NOT_PLANNED_FROM: Any = {
     **dict.fromkeys(("replicas", "license", "expose", "suspend", "cache", "pod_template"), True),
@@ -36,8 +41,10 @@ class PlanRecord:
     pods: str = ""  # the digest of these pods
 
     def to_text(self) -> str:
-        """The annotation's text; one spelling only."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """The annotation's text; one spelling only, and a seal that breaks when somebody edits it."""
+        plan = {name: getattr(self.plan, name) for name in PLAN_FIELDS}
+        record = {"digest": self.digest, "plan": plan, "rollout": self.rollout, "pods": self.pods}
+        return _json({**record, SEAL: digest_of(record)}).decode()
 
     def to_status(self) -> dict[str, object]:
         """`status.plan` of the resource."""
@@ -47,28 +54,38 @@ class PlanRecord:
 def inputs_digest(service: LLMService, facts: ModelFacts) -> str:
     """Names everything that a plan is made from, but the cluster's nodes."""
     spec = service.spec.model_dump(mode="json", exclude=NOT_PLANNED_FROM)
-    return digest_of({"spec": spec, "facts": facts.to_dict()})
+    return digest_of({"spec": spec, "facts": _words_of(facts)})
+
+
+@lru_cache(MODELS_KEPT)
+def _words_of(facts: ModelFacts) -> Mapping[str, Any]:
+    return facts.to_dict()
 
 
 def digest_of(value: object) -> str:
     """A short name of a JSON value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(_json(value)).hexdigest()[:16]
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value, order="sorted")
 
 
 def recorded_plan(live: Object | None) -> PlanRecord | None:
-    """The plan that is in force; None when there is none, or one of another version."""
-    text = dig(live, "metadata", "annotations", PLAN_ANNOTATION)
+    """The plan that is in force; None when there is none, or one of another version or hand."""
+    data = parsed(str(dig(live, "metadata", "annotations", PLAN_ANNOTATION) or ""))
     try:
-        data = json.loads(text) if text else {}
+        if data.pop(SEAL) != digest_of(data):
+            return None
         values = {key: _frozen(value) for key, value in data["plan"].items()}
         known = PlanRecord(data["digest"], Plan(**values), data["rollout"], data["pods"])
         return known if _whole(values) else None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         return None
 
 
 def _whole(values: Mapping[str, Any]) -> bool:
-    return values.keys() == {field.name for field in fields(Plan)}
+    return values.keys() == set(PLAN_FIELDS)
 
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -31,8 +31,9 @@ from windlass_operator.cluster.stored import StoredCluster
 from windlass_operator.cluster.watch import Watch
 from windlass_operator.handlers import WATCHES, Router, watches
 from windlass_operator.health import WATCH_PATIENCE_S, Health, serve
+from windlass_operator.look import Key
 from windlass_operator.queue import WorkQueue
-from windlass_operator.reconcile import Key, Reconciler
+from windlass_operator.reconcile import Reconciler
 from windlass_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -91,8 +92,7 @@ class Parts:
         store = Store(row.name for row in WATCHES)
         router = Router(store, queue, lambda: reconciler.waiting_for_gpus)
         claims = Claims(freed=router.gpus_changed)
-        stored = StoredCluster(cluster, store, claims, router.written)
-        reconciler = Reconciler(stored, http, settings)
+        reconciler = Reconciler(StoredCluster(cluster, store, claims), http, settings)
         return cls(rest, queue, store, claims, reconciler, watches(rest, settings.watch_namespace, router, claims))
 
     @property

@@ -27,6 +27,7 @@ class Settings:
     license_addresses: tuple[str, ...] = ()
     download_env: tuple[tuple[str, str], ...] = ()  # of download Jobs: the cluster's way out
     watch_namespace: str | None = None  # None: all namespaces
+    group_network_policy: bool = True  # whether groups get a NetworkPolicy
     metrics_port: int = 9090  # 0: no metrics
     health_port: int = 8080  # 0: no /healthz and /readyz
     lease_name: str = ""  # empty: the only replica, always on duty
@@ -58,6 +59,9 @@ VARIABLES = (
     Variable("WINDLASS_NO_PROXY", "hosts that download Jobs reach without it, comma-separated"),
     Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
     Variable("WINDLASS_WATCH_NAMESPACE", "the one namespace to watch; empty: all"),
+    Variable(
+        "WINDLASS_GROUP_NETWORK_POLICY", "whether replicas over several nodes get a NetworkPolicy: true, false", "true"
+    ),
     Variable("WINDLASS_METRICS_PORT", "port of /metrics; 0 switches it off", "9090"),
     Variable("WINDLASS_HEALTH_PORT", "port of /healthz and /readyz; 0 switches them off", "8080"),
     Variable("WINDLASS_LEASE_NAME", "Lease by which one of several replicas is on duty; empty: there is only one"),
@@ -82,6 +86,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
         watch_namespace=values["WINDLASS_WATCH_NAMESPACE"] or None,
+        group_network_policy=_one_of("WINDLASS_GROUP_NETWORK_POLICY", values, ("true", "false")) == "true",
         metrics_port=_port("WINDLASS_METRICS_PORT", values),
         health_port=_port("WINDLASS_HEALTH_PORT", values),
         **_lease(values),

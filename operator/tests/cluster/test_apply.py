@@ -35,6 +35,9 @@ class Server:
         container["resources"]["requests"]["memory"] = "4Gi"
         return copy.deepcopy(self.live)
 
+    async def create(self, manifest):
+        return None if self.live else await self.apply(manifest)
+
 
 @pytest.fixture
 def server():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import httpx2
@@ -14,6 +15,16 @@ def a_pod(name, address="10.0.0.1", phase="Running"):
 
 
 GOOD = {"version": 1, "phase": "engine", "phases": [], "license": {"state": "granted"}}
+
+
+class Sent(httpx2.AsyncByteStream):
+    """Bytes as they come over the wire."""
+
+    def __init__(self, body):
+        self.body = body
+
+    async def __aiter__(self):
+        yield self.body
 
 
 async def ask(answer, *pods):
@@ -45,6 +56,24 @@ async def test_a_pod_is_asked_on_its_facts_port():
 )
 async def test_a_wrong_answer_is_none(answer):
     assert await ask(answer, a_pod("a")) == ()
+
+
+async def test_an_answer_without_end_is_left_after_its_bound():
+    sent = []
+
+    async def endless():
+        while True:
+            sent.append(1)
+            yield b" " * 16_384
+
+    assert await ask(lambda _: httpx2.Response(200, content=endless()), a_pod("a")) == ()
+    assert len(sent) == facts.ANSWER_MAX // 16_384 + 1
+
+
+async def test_a_packed_answer_is_not_unfolded():
+    packed = gzip.compress(b" " * 10**7 + json.dumps(GOOD).encode())
+    headers = {"Content-Encoding": "gzip"}
+    assert await ask(lambda _: httpx2.Response(200, headers=headers, stream=Sent(packed)), a_pod("a")) == ()
 
 
 async def test_a_pod_that_does_not_listen_is_none():

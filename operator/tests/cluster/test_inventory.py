@@ -41,6 +41,12 @@ def test_nodes_that_take_no_pods_are_left_out():
     assert [node.node for node in nodes] == ["n1"]
 
 
+def test_a_shared_card_counts_once():
+    """Time slicing hands out one card several times; a replica's ranks need cards of their own."""
+    seen = lambda count: inventory([a_node(**{"nvidia.com/gpu.count": count})], {}).nodes[0].allocatable  # noqa: E731
+    assert [seen(count) for count in ("1", "4", "8", "0", "", "two")] == [1, 4, 4, 4, 4, 4]
+
+
 def test_memory_without_a_label_is_unknown():
     (node,) = inventory([a_node(**{"nvidia.com/gpu.memory": ""})], {}).nodes
     assert node.memory_gib is None

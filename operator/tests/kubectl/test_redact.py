@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from windlass_operator.kubectl.redact import GONE, clean_object, cleaner, is_secret_name, secrets_in
 
@@ -28,6 +28,14 @@ TEXTS = {
     "private key cut off": ("-----BEGIN PRIVATE KEY-----\nMIIabc", "MIIabc"),
     "python's own form": ("{'api_key': 'abc', 'x': 1}", "'abc'"),
     "yaml": ("password: hunter2", "hunter2"),
+    "several keys, with commas": ("OPENAI_API_KEYS=first1,second2", "second2"),
+    "several keys behind a flag": ("run --api-keys first1,second2 --seed 1", "second2"),
+    "a list": ("non-default args: {'api_key': ['first1', 'second2'], 'seed': 1}", "second2"),
+    "a list that is cut off": ('"api_keys": ["first1", "second2', "second2"),
+    "json inside json": (r'{"line": "{\"api_key\": \"abcdefgh\", \"seed\": 1}"}', "abcdefgh"),
+    "a quote inside": (r'{"password": "hunter\"rest of it", "seed": 1}', "rest of it"),
+    "cookie": ("Set-Cookie: session=abcdef; Path=/", "abcdef"),
+    "signed address": ("GET https://hub.example/m?X-Amz-Date=1&X-Amz-Signature=abcdef0123 206", "abcdef0123"),
 }
 
 
@@ -48,6 +56,7 @@ def test_a_credential_in_text_is_taken_out(text, secret):
         "INFO 12:00:01 GPU KV cache size: 51,344 tokens",
         "key: value of the monkey",
         "https://hub.example/model?revision=main",
+        '{"tokenSecret": {"name": "hub", "key": "token"}}',
     ],
 )
 def test_what_is_no_secret_stays(text):
@@ -73,6 +82,21 @@ SECRET = st.text(st.characters(categories=("Ll", "Lu", "Nd"), max_codepoint=0x7E
 )
 
 
+def test_each_of_several_keys_is_gone_everywhere():
+    """Listed with commas, on lines, or as words behind one flag; the next flag stays."""
+    document = {
+        "env": [{"name": "OPENAI_API_KEYS", "value": "firstkey,secondkey"}],
+        "password": "thirdkey\nfourthkey",
+        "args": ["--api-key", "fifthkey", "sixthkey", "--seed", "17"],
+    }
+    clean = cleaner(secrets_in(document))
+    words = ("firstkey", "secondkey", "thirdkey", "fourthkey", "fifthkey", "sixthkey")
+    said = json.dumps(clean_object(document, clean)) + "".join(clean(f"who is {word}?") for word in words)
+    assert not [word for word in words if word in said]
+    assert clean_object(document, clean)["args"] == ["--api-key", GONE, GONE, "--seed", "17"]
+
+
+@settings(deadline=None)  # the machine may be busy
 @given(secret=SECRET, where=st.sampled_from(["env", "flag", "flag=", "field", "nested"]))
 def test_a_secret_met_once_is_gone_everywhere(secret, where):
     """Under its name, in the log line that repeats it, and in a message that quotes it."""
@@ -89,7 +113,24 @@ def test_a_secret_met_once_is_gone_everywhere(secret, where):
     assert secret not in clean(f"log: trying {secret}!")
 
 
-@pytest.mark.parametrize("piece", ["a-", "a.token", "eyJ-", "password", "ab+", "://", "x_KEY", '"', "bearer "])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a-",
+        "a.token",
+        "eyJ-",
+        "password",
+        "ab+",
+        "://",
+        "x_KEY",
+        '"',
+        "bearer ",
+        "key=[",
+        '\\"',
+        'password="\\',
+        "api_key:",
+    ],
+)
 def test_a_long_line_is_no_trap(piece):
     """A model's output may be one line, and hostile; processor time, as the machine may be busy."""
     began = time.process_time()

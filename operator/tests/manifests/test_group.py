@@ -23,7 +23,10 @@ STAGES = replace(ON_GPUS, args=("run", "--model", "/data/model", *"--tensor-para
 NATIVE = GroupShape(STAGES, 3, "Native")
 OWN_TEMPLATE = {
     "spec": {
-        "containers": [{"name": "server", "readinessProbe": {"periodSeconds": 30}}],
+        "containers": [
+            {"name": "server", "readinessProbe": {"periodSeconds": 30}},
+            {"name": "watcher", "image": "watcher:1", "ports": [{"containerPort": 9400, "protocol": "UDP"}]},
+        ],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
     }
 }
@@ -40,6 +43,7 @@ CASES = {
         a_service().with_spec(replicas=2, license={"required": False}, deployment={"drainSeconds": 5}), NATIVE
     ),
     "group-own-template": lambda: objects(a_service().with_spec(podTemplate=OWN_TEMPLATE), BY_RAY),
+    "group-open": lambda: objects(a_service(), replace(BY_RAY, closed=False)),
 }
 
 
@@ -105,12 +109,40 @@ def test_members_lie_on_different_nodes():
 
 def test_only_heads_are_called():
     """A follower has no API; all members are probed where they tell whether they serve."""
-    front, headless, one = CASES["group-ray"]()
+    front, headless, _, one = CASES["group-ray"]()
     assert front["spec"]["selector"]["apps.kubernetes.io/pod-index"] == "0"
     assert "apps.kubernetes.io/pod-index" not in headless["spec"]["selector"]
     container = one["spec"]["template"]["spec"]["containers"][0]
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"] == {"path": "/windlass/ready", "port": "facts"}
+
+
+def policies(found: tuple[dict, ...]) -> list[dict]:
+    return [one for one in found if one["kind"] == "NetworkPolicy"]
+
+
+def test_members_alone_reach_the_ports_that_trust_everyone():
+    """All of a member's ports for the members of its own replica; the API and the facts for everyone."""
+    found = CASES["group-native"]()
+    for policy, one in zip(policies(found), sets(found), strict=True):
+        assert policy["metadata"]["name"] == one["metadata"]["name"]
+        everyone, members = policy["spec"]["ingress"]
+        assert everyone == {"ports": [{"port": 8501, "protocol": "TCP"}, {"port": 8502, "protocol": "TCP"}]}
+        assert members == {"from": [{"podSelector": one["spec"]["selector"]}]}
+        assert policy["spec"]["podSelector"] == one["spec"]["selector"]
+        assert policy["spec"]["policyTypes"] == ["Ingress"]
+
+
+def test_a_port_that_the_users_template_names_stays_open():
+    """A side container is there to be reached."""
+    (policy,) = policies(CASES["group-own-template"]())
+    assert {"port": 9400, "protocol": "UDP"} in policy["spec"]["ingress"][0]["ports"]
+
+
+def test_an_installation_may_do_without_policies():
+    """The pods are the same."""
+    assert policies(CASES["group-open"]()) == []
+    assert sets(CASES["group-open"]()) == sets(CASES["group-ray"]())
 
 
 def test_a_change_of_the_pods_is_another_revision():

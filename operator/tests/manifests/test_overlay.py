@@ -82,3 +82,19 @@ def test_the_model_stays_read_only_wherever_it_is_mounted():
 
 def test_nothing_wished_is_nothing_changed():
     assert laid_over(POD, {})["volumes"] == POD["volumes"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"volumeMounts": "x"},
+        {"volumeMounts": [5]},
+        {"volumeMounts": [{"mountPath": []}]},
+        {"env": [{"name": {}}]},
+        {"ports": None},
+    ],
+    ids=repr,
+)
+def test_rows_of_the_wrong_kind_are_left_for_the_api_server_to_refuse(row):
+    merged = laid_over(POD, {"containers": [{"name": "server", **row}]})
+    assert {key: merged["containers"][0][key] for key in row} == row

@@ -42,6 +42,21 @@ def test_optional_flags_appear_when_they_say_something():
     assert flags[len(PLANNED) :] == ("--pipeline-parallel-size", "2", "--quantization", "fp8", "--enforce-eager")
 
 
+def test_a_long_context_is_read_in_the_steps_that_were_planned():
+    """Unless the user says how long a step is, or that no prompt is split, or the CPU serves."""
+    long, step = plan(max_model_len=32768), ("--max-num-batched-tokens", "8192")
+    assert server_args(a_spec(), long)[len(PLANNED) :] == step
+    assert server_args(a_spec(engine={"maxNumBatchedTokens": 16384}), long)[len(PLANNED) :] == (step[0], "16384")
+    for words in (
+        ["--no-enable-chunked-prefill"],
+        ["--enable-chunked-prefill", "false"],
+        ["--enable-chunked-prefill=0"],
+    ):
+        assert step[1] not in server_args(a_spec(args=words), long)
+    assert server_args(a_spec(args=["--enable-chunked-prefill", "--seed", "1"]), long)[len(PLANNED) :][:2] == step
+    assert step[0] not in server_args(a_spec(), plan(max_model_len=32768, gpus=0, tp=1))
+
+
 def test_the_engine_section_becomes_flags():
     """What was not asked for is left to the server."""
     flags = server_args(

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
+from windlass_operator.plan.cpu import engine_variables
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import REFUSAL_REASONS, Inventory, NodeGpus, Placement, Plan, Refusal
 from windlass_sizing.facts import ModelFacts
@@ -101,6 +102,48 @@ def test_zero_gpus_is_a_plan_for_the_cpu():
     assert (plan.cpu, plan.shm) == ("1", "1Gi")
     assert plan.summary().startswith("CPU, no GPU, context 8192: ")
     assert "gpuType" not in plan.to_status()
+    assert plan.dtype == "bfloat16"
+    assert planned(nodes=(), resources={"gpus": 0}, engine={"dtype": "float32"}).dtype == "float32"
+    assert planned(nodes=(), resources={"gpus": 0}, engine={"quantization": "ifq_nf4"}).dtype == "float16"
+
+
+def test_the_cpu_engine_is_told_its_kv_space():
+    """Four full contexts, at least 1 GiB, in the pod's memory; what the user's variable says is planned for."""
+    spec = a_spec(resources={"gpus": 0})
+    plan = planned(nodes=(), resources={"gpus": 0})
+    assert engine_variables(spec, plan) == (("VLLM_CPU_KVCACHE_SPACE", "2"),)
+    assert "2 GiB of KV cache" in plan.because
+    assert int(plan.memory.removesuffix("Gi")) > (plan.weights_gib + 2) * 1.1
+    own = {"env": [{"name": "VLLM_CPU_KVCACHE_SPACE", "value": "40"}], "resources": {"gpus": 0}}
+    larger = planned(nodes=(), **own)
+    assert engine_variables(a_spec(**own), larger) == (("VLLM_CPU_KVCACHE_SPACE", "40"),)
+    assert larger.required_gib == pytest.approx(plan.required_gib + 38)
+    two = planned(nodes=(), resources={"gpus": 0}, engine={"workers": 2})
+    assert engine_variables(a_spec(), two) == (("VLLM_CPU_KVCACHE_SPACE", "2"),)
+    assert two.required_gib == pytest.approx(2 * plan.required_gib)
+
+
+def test_a_card_or_another_program_is_told_no_kv_space():
+    """The variable is the CPU engine's, started by us."""
+    assert engine_variables(a_spec(), planned()) == ()
+    for parts in ({"command": ["sh"]}, {"image": {"family": "deepspeed"}}):
+        spec = a_spec(resources={"gpus": 0}, **parts)
+        assert engine_variables(spec, planned(nodes=(), resources={"gpus": 0})) == ()
+
+
+def test_what_the_engine_keeps_and_computes_at_a_time_is_planned_for():
+    """The format of the KV cache, the tokens of a step and its sequences, as fields or as flags."""
+    plain = planned(engine={"maxModelLen": 32768})
+    assert "prompts are read in steps of 8192 tokens" in plain.because
+    packed = planned(engine={"maxModelLen": 32768, "kvCacheDtype": "fp8"})
+    assert packed.kv_gib == plain.kv_gib / 2
+    assert planned(engine={"maxModelLen": 32768}, args=["--kv-cache-dtype", "fp8"]).kv_gib == packed.kv_gib
+    longer = planned(engine={"maxModelLen": 32768, "maxNumBatchedTokens": 32768})
+    assert longer.overhead_gib > plain.overhead_gib + 1
+    assert (
+        planned(engine={"maxModelLen": 32768}, args=["--no-enable-chunked-prefill"]).overhead_gib == longer.overhead_gib
+    )
+    assert planned(engine={"maxNumSeqs": 16}).overhead_gib < planned().overhead_gib
 
 
 def test_host_memory_is_larger_than_weights_and_video_memory():

@@ -49,6 +49,10 @@ class FakeCluster:
         self.put(kind, live)
         return copy.deepcopy(live)
 
+    async def create(self, manifest):
+        taken = self.one(manifest["kind"], manifest["metadata"]["name"]) is not None
+        return None if taken else await self.apply(manifest)
+
     async def overwrite(self, manifest):
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         self.writes.append(f"overwrite {kind}/{name}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .test_reconcile import a_node, world
 
 __all__ = ["world"]
@@ -23,7 +25,7 @@ def play_kubelets(world, revision):
 
 
 def kinds(world) -> set[str]:
-    found = ("Deployment", "StatefulSet", "Service")
+    found = ("Deployment", "StatefulSet", "NetworkPolicy", "Service")
     return {f"{kind}/{row['metadata']['name']}" for kind in found for row in world.cluster.all(kind)}
 
 
@@ -32,7 +34,7 @@ async def test_two_nodes_are_a_group_and_one_node_is_a_deployment(world):
     for name in ("n1", "n2"):
         world.cluster.put("Node", a_node(name))
     await world.planned(**TWO_NODES)
-    assert kinds(world) == {"StatefulSet/qwen-0", "Service/qwen", "Service/qwen-group"}
+    assert kinds(world) == {"StatefulSet/qwen-0", "NetworkPolicy/qwen-0", "Service/qwen", "Service/qwen-group"}
     heads = {"apps.kubernetes.io/pod-index": "0"}
     assert heads.items() <= world.cluster.one("Service", "qwen")["spec"]["selector"].items()
     world.put_service()
@@ -75,10 +77,22 @@ async def test_fewer_replicas_are_fewer_groups(world):
     for name in ("n1", "n2"):
         world.cluster.put("Node", a_node(name))
     await world.planned(**TWO_NODES, replicas=2)
-    assert {"StatefulSet/qwen-0", "StatefulSet/qwen-1"} <= kinds(world)
+    assert {"StatefulSet/qwen-0", "StatefulSet/qwen-1", "NetworkPolicy/qwen-1"} <= kinds(world)
     world.put_service(**TWO_NODES, replicas=1)
     await world.look()
-    assert "StatefulSet/qwen-1" not in kinds(world)
+    assert not {"StatefulSet/qwen-1", "NetworkPolicy/qwen-1"} & kinds(world)
     world.put_service(**TWO_NODES, suspend=True)
     await world.look()
     assert not any(name.startswith("StatefulSet") for name in kinds(world))
+
+
+async def test_an_installation_without_policies_takes_them_away(world):
+    """The operator's own setting; what serves goes on."""
+    for name in ("n1", "n2"):
+        world.cluster.put("Node", a_node(name))
+    await world.planned(**TWO_NODES)
+    world.reconciler._settings = replace(world.reconciler._settings, group_network_policy=False)
+    world.cluster.writes.clear()
+    await world.look()
+    assert world.cluster.writes == ["delete NetworkPolicy/qwen-0"]
+    assert "StatefulSet/qwen-0" in kinds(world)

@@ -114,9 +114,9 @@ async def test_a_node_path_needs_the_installations_leave(world):
     assert len(world.cluster.all("Job")) == 1
 
 
-@pytest.mark.parametrize("path", ["/modelsecrets/x", "/models/../etc", "/"])
+@pytest.mark.parametrize("path", ["/modelsecrets/x", "/models/../etc", "/", "/models", "/models/"])
 async def test_a_neighbour_of_an_allowed_path_is_not_allowed(world, path):
-    """Whole directories count, not beginnings of words."""
+    """Whole directories count, not beginnings of words; nor is the one above mounted, to see a model's neighbours."""
     world.reconciler._settings = replace(world.reconciler._settings, node_paths=("/models",))
     world.put_service(model={"id": "m", "source": {"hostPath": {"path": path}}})
     await world.look()
@@ -148,3 +148,13 @@ async def test_without_the_gateway_api_everything_else_is_served(world):
     await world.planned(expose={"gateway": {"parentRefs": [{"name": "public"}]}})
     assert world.cluster.one("Deployment", "qwen") is not None
     assert condition(world, "RouteReady")["reason"] == "GatewayApiMissing"
+
+
+async def test_a_plan_that_somebody_edited_is_made_anew(world):
+    """Whatever was written into it: the pods never follow it."""
+    await world.planned()
+    before, front = recorded(world), world.cluster.one("Service", "qwen")
+    edited = {**before, "plan": {**before["plan"], "gpus": "all"}}
+    front["metadata"]["annotations"][PLAN] = json.dumps(edited)
+    await world.look()
+    assert recorded(world) == before

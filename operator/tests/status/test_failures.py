@@ -204,6 +204,7 @@ def test_a_pod_that_no_scheduler_looks_at_is_told_after_a_while():
     pod = a_pod(phase="Pending")
     pod["spec"] = {"schedulerName": "gang"}
     assert diagnose([pod], [], "2026-01-01T00:00:05Z") is None
+    assert diagnose([pod], [], "2026-01-01T00:00:07Z").reason == "SchedulerMissing"
     failure = diagnose([pod], [], NOW)
     assert (failure.reason, '"gang"' in failure.message) == ("SchedulerMissing", True)
 
@@ -228,13 +229,26 @@ def test_a_server_that_stopped_answering_is_told():
     assert diagnose([pod], [], NOW) is None, "this run has not answered yet"
 
 
+UNWELL = {"involvedObject": {"uid": "uid-qwen-0"}, "reason": "Unhealthy", "message": "Liveness probe failed: EOF"}
+KILLING = {**UNWELL, "reason": "Killing", "message": "Container server failed liveness probe, will be restarted"}
+
+
 def test_a_probe_s_kill_is_no_crash():
-    pod = ended(137, restarts=1)
-    killing = {"involvedObject": {"uid": "uid-qwen-0"}, "reason": "Unhealthy", "message": "Liveness probe failed: EOF"}
-    told = {**killing, "reason": "Killing", "message": "Container server failed liveness probe, will be restarted"}
-    assert diagnose([pod], [killing]).reason == "ProbeFailed"
-    assert "EOF" in diagnose([pod], [killing, told]).message
-    assert diagnose([ended(1, "boom", restarts=1)], [killing]).reason == "EngineFailed"
+    failure = diagnose([ended(137, restarts=1)], [UNWELL, KILLING])
+    assert (failure.reason, "EOF" in failure.message) == ("ProbeFailed", True)
+    assert diagnose([ended(1, "boom", restarts=1)], [UNWELL, KILLING]).reason == "EngineFailed"
+
+
+def test_a_probe_that_fails_is_no_kill():
+    """One does in every start, and after every end."""
+    assert diagnose([ended(137, restarts=1)], [UNWELL]).reason == "EngineFailed"
+
+
+def test_a_kill_of_an_earlier_run_is_not_the_last_end_s_cause():
+    pod = ended(137, restarts=2)
+    pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["startedAt"] = NOW
+    assert diagnose([pod], [UNWELL, {**KILLING, "lastTimestamp": EARLIER}]).reason == "CrashLoop"
+    assert diagnose([pod], [UNWELL, {**KILLING, "lastTimestamp": NOW}]).reason == "ProbeFailed"
 
 
 def test_a_pod_that_stays_is_told_with_what_keeps_it():

@@ -141,6 +141,7 @@ def _because(facts: ModelFacts, choice: Choice, fits: bool) -> tuple[str, ...]:
         f"KV cache {need.kv_gib:.2f} GiB for one context of {serving.max_model_len} tokens",
         f"{need.overhead_gib:.2f} GiB a GPU for the engine itself",
         *_length(facts, serving),
+        *_steps(serving),
         f"{choice.sentence()}: {'fits' if choice.fits else 'does not fit'}",
         f"the quick formula asks for {choice.seed_gib:.2f} GiB of {have:.2f} GiB: "
         f"{'fits' if choice.fits_quick_formula else 'does not fit'}{overrule}",
@@ -153,3 +154,10 @@ def _length(facts: ModelFacts, serving: Serving) -> tuple[str, ...]:
     if serving.max_model_len >= facts.max_model_len:
         return ()
     return (f"context {serving.max_model_len} of the model's own {facts.max_model_len} tokens",)
+
+
+def _steps(serving: Serving) -> tuple[str, ...]:
+    """What must be said at the start for the figure to hold: left alone, a step is as long as the context."""
+    if serving.max_model_len <= serving.tokens_a_step:
+        return ()
+    return (f"prompts are read in steps of {serving.tokens_a_step}: --max-num-batched-tokens {serving.tokens_a_step}",)

@@ -28,6 +28,17 @@ NO_CONTEXT_SAID = 2048  # the engine's own, when a config.json names no length
 PLAIN_NEAR = 0.05  # a draft head or a stored copy of the embedding makes files this much larger than the model
 PACKED_NEAR = 0.4
 STATE_VALUE_BYTES = 4
+NUMBER_MAX, TEXT_MAX = 2**53, 256
+NEVER_ZERO = (
+    *("params", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
+    *("vocab_size", "max_model_len"),
+)
+KINDS: Mapping[str, tuple[Any, str]] = {
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": (str, f"a text of at most {TEXT_MAX} characters"),
+    "bool": (bool, "true or false"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +92,29 @@ class ModelFacts:
         known = {field.name: field.default for field in fields(cls)}
         optional = {"weights_bytes": None, "stored_dtype": None, "quantization": None}
         values = {**optional, **{key: value for key, value in data.items() if key in known}}
+        for name, value in values.items():
+            _must_be_possible(name, value)
         try:
             return cls(**values)
         except TypeError as error:
             raise FactsError(f"model facts are not complete: {error}") from error
+
+
+def _must_be_possible(name: str, value: object) -> None:
+    """Facts may have been written by anybody: FactsError names the one that no model can have."""
+    kind = str(next(field.type for field in fields(ModelFacts) if field.name == name))
+    if value is None and kind.endswith("| None"):
+        return
+    least = 1 if name in NEVER_ZERO else 0
+    types, words = KINDS[kind.removesuffix(" | None")]
+    right = isinstance(value, types) and (isinstance(value, bool) == (types is bool))
+    if isinstance(value, int | float) and types is not bool:
+        right = right and least <= value <= NUMBER_MAX
+        words = f"{words} from {least} to {NUMBER_MAX}"
+    if isinstance(value, str):
+        right = right and len(value) <= TEXT_MAX
+    if not right:
+        raise FactsError(f"model facts cannot be right: {name} is {repr(value)[:40]} and must be {words}")
 
 
 def from_config(

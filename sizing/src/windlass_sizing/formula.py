@@ -22,6 +22,7 @@ DEFAULT_UTILIZATION = 0.9
 RUNTIME_GIB = 0.6  # CUDA context, kernels, allocator slack
 COMMUNICATION_GIB = 0.4  # NCCL and custom all-reduce buffers, when TP > 1
 GRAPHS_GIB = 0.7  # CUDA graphs, unless eager
+STEP_TOKENS_MIN = 2048
 STEP_TOKENS_MAX = 8192  # longer prompts are prefilled in chunks of this many tokens
 SAMPLED_SEQUENCES = 256  # rows of logits in one step, in float32, copied once
 
@@ -81,6 +82,14 @@ class Serving:
     quantization: str | None = None
     utilization: float = DEFAULT_UTILIZATION
     enforce_eager: bool = False
+    kv_cache_dtype: str = "auto"  # of the KV cache; auto: as `dtype`
+    step_tokens: int | None = None  # the most tokens of one step; None: the context, in chunks of STEP_TOKENS_MAX
+    sequences: int = SAMPLED_SEQUENCES  # the most of one step
+
+    @property
+    def tokens_a_step(self) -> int:
+        """The most tokens that one step computes."""
+        return self.step_tokens or min(max(self.max_model_len, STEP_TOKENS_MIN), STEP_TOKENS_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +117,11 @@ def serving_dtype_bytes(facts: ModelFacts, dtype: str) -> float:
         return dtype_bytes(dtype)
     stored = facts.stored_dtype or "float16"
     return 2 if stored == "float32" else dtype_bytes(stored)
+
+
+def kv_value_bytes(facts: ModelFacts, serving: Serving) -> float:
+    """Bytes of a value of the KV cache."""
+    return 1 if serving.kv_cache_dtype.startswith("fp8") else serving_dtype_bytes(facts, serving.dtype)
 
 
 def weights_gib(facts: ModelFacts, serving: Serving) -> float:
@@ -144,12 +158,12 @@ def kv_gib(facts: ModelFacts, serving: Serving) -> float:
 
 def kv_gib_per_gpu(facts: ModelFacts, serving: Serving) -> float:
     """The share of one rank."""
-    value_bytes = serving_dtype_bytes(facts, serving.dtype)
+    value_bytes = kv_value_bytes(facts, serving)
     full = _kv_values(facts, facts.full_kv_heads, facts.full_kv_dim, serving.tp)
     windowed = _kv_values(facts, facts.window_kv_heads, facts.window_kv_dim, serving.tp)
     length = serving.max_model_len
     # A sliding layer keeps its window and the tokens of the step that is being computed.
-    slid = min(length, (facts.window or length) + min(length, STEP_TOKENS_MAX))
+    slid = min(length, (facts.window or length) + min(length, serving.tokens_a_step))
     values = facts.kv_layers * length * full + facts.window_layers * slid * windowed
     return (values * value_bytes + facts.state_bytes / serving.tp) / GIB
 
@@ -163,10 +177,9 @@ def _kv_values(facts: ModelFacts, heads: int | None, values: int | None, tp: int
 
 def activations_gib(facts: ModelFacts, serving: Serving) -> float:
     """The largest step's activations and logits, on one rank."""
-    tokens = min(max(serving.max_model_len, 2048), STEP_TOKENS_MAX)
     inner = 2 * (facts.intermediate_size or 4 * facts.hidden_size) / serving.tp
-    activations = tokens * (4 * facts.hidden_size + inner) * 2
-    logits = SAMPLED_SEQUENCES * facts.vocab_size * 4 * 2
+    activations = serving.tokens_a_step * (4 * facts.hidden_size + inner) * 2
+    logits = serving.sequences * facts.vocab_size * 4 * 2
     return (activations + logits) / GIB
 
 
@@ -202,7 +215,7 @@ def seed_need(facts: ModelFacts, serving: Serving) -> SeedNeed:
         num_attention_heads=facts.num_attention_heads,
         max_model_len=serving.max_model_len,
         weight_bytes=weight_bytes_of(facts, serving.quantization, serving.dtype),
-        kv_bytes=serving_dtype_bytes(facts, serving.dtype),
+        kv_bytes=kv_value_bytes(facts, serving),
         gpu_memory_utilization=serving.utilization,
     )
 

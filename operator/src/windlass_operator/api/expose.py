@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from windlass_operator.api.base import WHOLE_LIST, ApiModel, StringMap, schema_extra
-from windlass_operator.api.rules import GATEWAY_RULES, HOST_RULES
+from windlass_operator.api.rules import GATEWAY_RULES, HOST_RULES, INGRESS_ANNOTATION_RULES
 
 Host = Annotated[str, Field(min_length=1, max_length=253, json_schema_extra=schema_extra(*HOST_RULES))]
 
@@ -25,6 +25,7 @@ class IngressSpec(ApiModel):
     annotations: StringMap = Field(
         default_factory=dict,
         max_length=32,
+        json_schema_extra=schema_extra(*INGRESS_ANNOTATION_RULES),
         description="annotations are added to the Ingress; they win over Windlass's own.",
     )
 

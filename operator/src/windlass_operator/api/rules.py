@@ -126,6 +126,15 @@ HOST_RULES = (
     ),
 )
 
+# A controller that honours such an annotation puts its text into a configuration that all namespaces share.
+INGRESS_ANNOTATION_RULES = (
+    Rule(
+        "self.all(key, !key.endsWith('snippet'))",
+        "spec.expose.ingress.annotations must not hold an annotation that ends with snippet: it would change the "
+        "controller's own configuration; write an Ingress of your own for that",
+    ),
+)
+
 GATEWAY_RULES = (
     Rule(
         "self.all(a, self.exists_one(b, b == a))",
@@ -145,10 +154,12 @@ ENV_RULES = (
     ),
 )
 
+# Without a default inside it, spec.resources may be missing as a whole.
+_NO_GPUS_ASKED = "!has(self.resources) || !has(self.resources.gpus)"
 _ONLINE = "['fp8', 'ifq', 'ifq_nf4', 'smoothquant']"
 SPEC_RULES = (
     Rule(
-        "self.deployment.mode != 'Distributed' || !has(self.resources.gpus) || self.resources.gpus > 1",
+        _NO_GPUS_ASKED + " || self.deployment.mode != 'Distributed' || self.resources.gpus > 1",
         "spec.deployment.mode Distributed spreads a replica's GPUs over nodes: leave spec.resources.gpus out, or ask "
         "for at least 2",
     ),
@@ -158,14 +169,19 @@ SPEC_RULES = (
         "Distributed",
     ),
     Rule(
-        "!has(self.deployment.nodes) || !has(self.resources.gpus)"
+        _NO_GPUS_ASKED + " || !has(self.deployment.nodes)"
         " || (self.resources.gpus >= self.deployment.nodes && self.resources.gpus % self.deployment.nodes == 0)",
         "spec.resources.gpus is shared evenly by spec.deployment.nodes: make it a multiple of the number of nodes",
     ),
     Rule(
-        "!has(self.engine.tensorParallelSize) || !has(self.resources.gpus) || self.resources.gpus == 0"
+        _NO_GPUS_ASKED + " || !has(self.engine.tensorParallelSize) || self.resources.gpus == 0"
         " || self.resources.gpus % self.engine.tensorParallelSize == 0",
         "spec.resources.gpus must be a multiple of spec.engine.tensorParallelSize",
+    ),
+    Rule(
+        "!self.engine.lookahead.enabled || !has(self.args) || !self.args.exists(a, a == '--enable-chunked-prefill')",
+        "spec.engine.lookahead does not go with --enable-chunked-prefill: leave that out of spec.args, or switch "
+        "lookahead off",
     ),
     Rule(
         "self.deployment.mode != 'Distributed' || !has(self.command) || self.command.size() == 0"

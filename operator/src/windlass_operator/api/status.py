@@ -62,9 +62,6 @@ class Measured(ApiModel):
     kv_tokens: int | None = Field(
         None, ge=0, le=2**62, json_schema_extra=INT64, description="kvTokens is how many tokens the KV cache holds."
     )
-    peak_gib: str | None = Field(
-        None, alias="peakGiB", max_length=32, description="peakGiB is the most that the engine has taken on one GPU."
-    )
     pod: str | None = Field(None, max_length=253, description="pod is the pod that was asked.")
 
 
@@ -139,7 +136,11 @@ class PlanStatus(ApiModel):
 class StartupPhase(ApiModel):
     """How long one phase of the start took."""
 
-    phase: str = Field(min_length=1, max_length=64, description="phase is license, prefetch, engine or serving.")
+    phase: str = Field(
+        min_length=1,
+        max_length=64,
+        description="phase is license, prefetch, group, engine, a step of the engine's, or serving.",
+    )
     seconds: str = Field("", max_length=32, description="seconds is how long the phase took.")
 
 
@@ -148,7 +149,9 @@ class FailureStatus(ApiModel):
 
     reason: str = Field("", max_length=64, description="reason is one word out of Windlass's closed list.")
     container: str = Field("", max_length=253, description="container is the container that failed.")
-    exit_code: int | None = Field(None, ge=-1, le=255, description="exitCode is the container's exit code.")
+    exit_code: int | None = Field(
+        None, ge=-COUNT_MAX - 1, le=COUNT_MAX, description="exitCode is the container's exit code."
+    )
     excerpt: str = Field("", max_length=8192, description="excerpt is the end of what the container said.")
     remedy: str = Field("", max_length=2048, description="remedy is what to do.")
     count: int = Field(0, ge=0, le=COUNT_MAX, description="count is how often it failed in a row.")
@@ -175,7 +178,8 @@ class LLMServiceStatus(ApiModel):
         default_factory=list,
         max_length=16,
         json_schema_extra=list_map("type"),
-        description="conditions are Ready, its parts from Downloaded to RouteReady, Degraded and Progressing.",
+        description="conditions are Ready, its parts from ModelReady to RouteReady, Downloading, Degraded and "
+        "Progressing.",
     )
     plan: PlanStatus | None = Field(None, description="plan is what was decided before any GPU was taken, and why.")
     download: DownloadStatus | None = Field(None, description="download is how far the download is.")

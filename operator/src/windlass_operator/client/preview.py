@@ -18,18 +18,19 @@ from windlass_sizing.facts import ModelFacts, from_config
 
 from windlass_operator.api.status import PlanStatus
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.client import paths, watching
+from windlass_operator.client import in_force, paths, watching
 from windlass_operator.client.errors import ForbiddenError, NoFactsError, NotFoundError
+from windlass_operator.client.in_force import InForce
 from windlass_operator.client.rest import Api
 from windlass_operator.client.values import AnyService, meta_of, service_of, spec_of
 from windlass_operator.cluster.claims import FIELDS, Claims
 from windlass_operator.cluster.inventory import inventory
-from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, Refusal
 from windlass_operator.status.children import dig, newest_first
 from windlass_operator.status.inspection import RESULT_ANNOTATION
 
 CONFIG = "config.json"
+NOTHING = InForce()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class PlanPreview:
     reason: str  # Planned, or the refusal's word
     message: str
     remedy: str = ""
+    in_force: bool = False  # the service has this plan already, and keeps it
 
     @property
     def fits(self) -> bool:
@@ -53,6 +55,7 @@ class PlanPreview:
         plan = self.plan.model_dump(mode="json", by_alias=True, exclude_none=True) if self.plan else None
         return {
             "fits": self.fits,
+            "inForce": self.in_force,
             "reason": self.reason,
             "message": self.message,
             "remedy": self.remedy,
@@ -76,21 +79,22 @@ class Known:
 
 async def preview(api: Api, service: LLMServiceSpec | AnyService, known: Known) -> PlanPreview:
     """Plan the spec on the live cluster's nodes; InvalidError when the spec itself is wrong."""
-    spec = spec_of(service)
+    spec, name = spec_of(service), known.name or meta_of(service, "name")
     if known.model is None:
-        facts = await _facts_of_service(api, spec, known.namespace, known.name or meta_of(service, "name"))
+        facts = await _facts_of_service(api, spec, known.namespace, name)
     else:
         facts = facts_of(known.model)
-    return decided(spec, facts, await read_inventory(api, known.namespace, known.name or meta_of(service, "name")))
+    gpus = await read_inventory(api, known.namespace, name)
+    return decided(spec, facts, gpus, await in_force.read(api, known.namespace, name))
 
 
-def decided(spec: LLMServiceSpec, facts: ModelFacts, gpus: Inventory) -> PlanPreview:
-    """Pure: the operator's decision as a preview."""
-    answer = decide(spec, facts, gpus)
+def decided(spec: LLMServiceSpec, facts: ModelFacts, gpus: Inventory, now: InForce = NOTHING) -> PlanPreview:
+    """Pure: the operator's decision as a preview; `now` is what the service goes by already."""
+    answer, kept = in_force.decide_again(spec, facts, gpus, now)
     if isinstance(answer, Refusal):
         return PlanPreview(facts, gpus, None, answer.reason, answer.message, answer.remedy)
     plan = PlanStatus.model_validate(answer.to_status())
-    return PlanPreview(facts, gpus, plan, "Planned", answer.summary())
+    return PlanPreview(facts, gpus, plan, "Planned", answer.summary(), in_force=kept)
 
 
 def facts_of(model: Path | str | Mapping[str, Any] | ModelFacts) -> ModelFacts:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from windlass_operator.cluster.quantity import whole
 from windlass_operator.manifests.metadata import SERVICE_LABEL
 from windlass_operator.plan.model import GPU_RESOURCE
 from windlass_operator.status.children import Object, dig
@@ -27,7 +28,7 @@ class Claim:
 def claim_of(pod: Object) -> Claim | None:
     """What the pod holds; None when it holds nothing."""
     place = str(dig(pod, "spec", "nodeName") or "")
-    gpus = sum(int(dig(one, "resources", "limits", GPU_RESOURCE) or 0) for one in dig(pod, "spec", "containers") or ())
+    gpus = sum(whole(dig(one, "resources", "limits", GPU_RESOURCE)) for one in dig(pod, "spec", "containers") or ())
     if not (place and gpus) or dig(pod, "status", "phase") in ENDED:
         return None
     meta = pod.get("metadata") or {}

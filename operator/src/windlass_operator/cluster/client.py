@@ -22,8 +22,11 @@ NOT_FOUND = 404
 PATCHES = {"apply": "application/apply-patch+yaml", "merge": "application/merge-patch+json"}
 PAGE = "500"
 NOT_FOUND, CONFLICT, INVALID = 404, 409, 422
-REFUSED = (400, 403, 405)  # the same request will be refused again
+REFUSED = (400, 403, 405, 413)  # the same request will be refused again
+# So will these, which the API server calls errors of its own: a value of the wrong kind, an object too big to store.
+REFUSED_WORDS = ("failed to create typed patch object", "request is too large")
 RETRY_AFTER_S = 2.0
+NO_VERSION = "1"  # of an object; etcd counts from there
 
 
 class Cluster(Protocol):
@@ -50,7 +53,10 @@ class Cluster(Protocol):
     async def apply(self, manifest: Manifest) -> Manifest:
         """Server-side apply of an object of ours; returns what the API server made of it."""
 
-    async def overwrite(self, manifest: Manifest) -> None:
+    async def create(self, manifest: Manifest) -> Manifest | None:
+        """Server-side apply of an object that is not there yet; None, and nothing changed, when there is one."""
+
+    async def overwrite(self, manifest: Manifest) -> Manifest:
         """Merge patch of an object of ours: lists become ours as a whole."""
 
     async def apply_status(self, manifest: Manifest) -> Manifest | None:
@@ -70,7 +76,7 @@ class ApiServer:
     async def get(self, kind: Namespaced, namespace: str, name: str) -> Manifest | None:
         """One object, or None."""
         try:
-            return _decoded(await self.rest.call("GET", path_of(kind, namespace, name)))
+            return await self._read(path_of(kind, namespace, name))
         except StatusError as error:
             if error.code == NOT_FOUND:
                 return None
@@ -91,12 +97,18 @@ class ApiServer:
         """All nodes."""
         return await self._list(Nodes, path_of(Nodes), {})
 
+    async def _read(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
+        try:
+            return _decoded(await self.rest.call("GET", path, params))
+        except UNREACHABLE as error:
+            raise _unavailable(error) from error
+
     async def _list(self, kind: Kind, path: str, selectors: Mapping[str, str]) -> list[Manifest]:
         found: list[Manifest] = []
         params = {"limit": PAGE, **{name: text for name, text in selectors.items() if text}}
         what = resource_of(kind)
         while True:
-            page = _decoded(await self.rest.call("GET", path, params))
+            page = await self._read(path, params)
             # In a list the API server leaves out what the list's own kind says.
             found += [{"apiVersion": what.api_version, "kind": what.kind, **row} for row in page["items"]]
             if not page["metadata"].get("continue"):
@@ -114,18 +126,29 @@ class ApiServer:
         """Server-side apply of an object of ours; returns what the API server made of it."""
         return await self._patch(manifest, "apply")
 
-    async def overwrite(self, manifest: Manifest) -> None:
+    async def create(self, manifest: Manifest) -> Manifest | None:
+        """Server-side apply of an object that is not there yet; None, and nothing changed, when there is one.
+
+        It names a version that no object has: whatever is there is in conflict with it, so nothing is asked before.
+        """
+        kind, meta = str(manifest["kind"]), {**manifest["metadata"], "resourceVersion": NO_VERSION}
+        try:
+            return await self._write(APPLIED[kind], {**manifest, "metadata": meta}, "apply", "apply")
+        except StatusError as error:
+            if error.code == CONFLICT:
+                return None
+            raise _refusal(error, kind, meta["name"]) from error
+
+    async def overwrite(self, manifest: Manifest) -> Manifest:
         """Merge patch of an object of ours: lists become ours as a whole."""
-        await self._patch(manifest, "merge")
+        return await self._patch(manifest, "merge")
 
     async def _patch(self, manifest: Manifest, how: str) -> Manifest:
         kind, meta = str(manifest["kind"]), manifest["metadata"]
         try:
             return await self._write(APPLIED[kind], manifest, how, how)
         except StatusError as error:
-            if error.code == NOT_FOUND and kind == "HTTPRoute":  # not every cluster has its CRD
-                raise NotServedError("GatewayApiMissing", f"the cluster has no kind {kind}") from error
-            raise _told(error, f"{kind} {meta['name']}") from error
+            raise _refusal(error, kind, meta["name"]) from error
 
     async def apply_status(self, manifest: Manifest) -> Manifest | None:
         """Server-side apply of our resource's status; returns the resource, None when it is gone."""
@@ -144,7 +167,7 @@ class ApiServer:
         try:
             return _decoded(await self.rest.call("PATCH", path, params, manifest, PATCHES[how]))
         except UNREACHABLE as error:
-            raise Unavailable(f"the API server does not answer: {str(error) or type(error).__name__}") from error
+            raise _unavailable(error) from error
 
     async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
         """Delete an object and what it owns; nothing when it is gone already."""
@@ -154,6 +177,8 @@ class ApiServer:
         except StatusError as error:
             if error.code != NOT_FOUND:
                 raise
+        except UNREACHABLE as error:
+            raise _unavailable(error) from error
 
     def _allowed(self, kind: str, verb: str) -> None:
         """Count a write that is about to go out; refuse it when another replica may be the one on duty."""
@@ -181,11 +206,22 @@ def _decoded(text: bytes) -> Manifest:
     return msgspec.json.decode(text, type=Manifest)
 
 
+def _refusal(error: StatusError, kind: str, name: str) -> Exception:
+    """What a write of an object came to."""
+    if error.code == NOT_FOUND and kind == "HTTPRoute":  # not every cluster has its CRD
+        return NotServedError("GatewayApiMissing", f"the cluster has no kind {kind}")
+    return _told(error, f"{kind} {name}")
+
+
+def _unavailable(error: Exception) -> Unavailable:
+    return Unavailable(f"the API server does not answer: {str(error) or type(error).__name__}")
+
+
 def _told(error: StatusError, what: str) -> Exception:
     """The API server's refusal as our error: the user's to mend, or ours to try again."""
     if error.code == INVALID:
         return InvalidError("Rejected", f"the API server refuses {what}: {error.message}")
-    if error.code in REFUSED:
+    if error.code in REFUSED or any(words in error.message for words in REFUSED_WORDS):
         return UserError("Rejected", f"the API server refuses {what}: {error.message}")
     if error.code == CONFLICT:
         return Retry(f"{what} is being changed by another: {error.message}", RETRY_AFTER_S)

@@ -5,24 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.kinds import Events
 from windlass_operator.status import reasons
+from windlass_operator.status.notes import Note
 
 COMPONENT = "windlass-operator"
 MESSAGE_MAX = 1024  # the API server's own bound
 CHANGING = re.compile(r"[\w.:/+-]*\d[\w.:/+-]*")  # names of pods, times, addresses, process ids, counts
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What an Event says; its type is the reason's severity."""
-
-    reason: str
-    message: str
 
 
 def event_name(owner: Mapping[str, Any], note: Note) -> str:
@@ -63,5 +55,6 @@ def event(owner: Mapping[str, Any], note: Note, now: str, live: Mapping[str, Any
 
 async def record(cluster: Cluster, owner: Mapping[str, Any], note: Note, now: str) -> None:
     """Write the Event, or count it once more."""
-    live = await cluster.get(Events, owner["metadata"]["namespace"], event_name(owner, note))
-    await cluster.apply(event(owner, note, now, live))
+    if await cluster.create(event(owner, note, now, None)) is None:
+        live = await cluster.get(Events, owner["metadata"]["namespace"], event_name(owner, note))
+        await cluster.apply(event(owner, note, now, live))

@@ -9,10 +9,12 @@ import httpx2
 
 from windlass_operator.status.children import Object, dig, name_of
 from windlass_operator.status.facts import PodFacts, parse
+from windlass_operator.status.said import parsed
 
 PORT = 8502
 TIMEOUT_S = 2.0
 ANSWER_MAX = 64 * 1024
+PLAIN = {"Accept-Encoding": "identity"}  # a few packed bytes could unfold to any size
 PODS_MAX = 8  # of one service; more would only say the same
 
 
@@ -42,10 +44,17 @@ async def _fetch(http: httpx2.AsyncClient, pod: Object) -> object:
     address = str(dig(pod, "status", "podIP"))
     host = f"[{address}]" if ":" in address else address
     try:
-        async with asyncio.timeout(TIMEOUT_S):  # httpx2's own time-outs bound each step, not the whole
-            answer = await http.get(f"http://{host}:{PORT}/windlass/facts", timeout=TIMEOUT_S)
-            if answer.status_code != httpx2.codes.OK or len(answer.content) > ANSWER_MAX:
+        async with (
+            asyncio.timeout(TIMEOUT_S),  # httpx2's own time-outs bound each step, not the whole
+            http.stream("GET", f"http://{host}:{PORT}/windlass/facts", timeout=TIMEOUT_S, headers=PLAIN) as answer,
+        ):
+            if answer.status_code != httpx2.codes.OK or "content-encoding" in answer.headers:
                 return None
-            return answer.json()
-    except (httpx2.HTTPError, TimeoutError, ValueError):
+            body = bytearray()
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > ANSWER_MAX:  # a pod may run any image, and send without end
+                    return None
+            return parsed(bytes(body))
+    except (httpx2.HTTPError, TimeoutError):
         return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from windlass_operator.cluster.client import Cluster, Manifest
+from windlass_operator.cluster.quantity import whole
 from windlass_operator.plan.model import GPU_PRODUCT_LABEL, GPU_RESOURCE, Inventory, NodeGpus
 from windlass_operator.status.children import condition_of, dig, name_of
 
 GPU_MEMORY_LABEL = "nvidia.com/gpu.memory"  # MiB of one card
+GPU_COUNT_LABEL = "nvidia.com/gpu.count"  # cards that are there; where cards are shared, more are handed out
 MIB_A_GIB = 1024
 
 
@@ -36,19 +38,20 @@ def gpu_signature(node: Manifest) -> tuple[object, ...]:
 
 def _node(node: Manifest, taken: int) -> NodeGpus:
     labels = {str(key): str(value) for key, value in (dig(node, "metadata", "labels") or {}).items()}
-    memory = labels.get(GPU_MEMORY_LABEL, "")
+    memory, count = labels.get(GPU_MEMORY_LABEL, ""), labels.get(GPU_COUNT_LABEL, "")
+    cards = int(count) if count.isdecimal() and int(count) else _gpus(node)
     return NodeGpus(
         node=name_of(node),
         product=labels.get(GPU_PRODUCT_LABEL, ""),
         memory_gib=int(memory) / MIB_A_GIB if memory.isdecimal() else None,
-        allocatable=_gpus(node),
+        allocatable=min(cards, _gpus(node)),  # ranks on one card twice would wait for each other
         free=max(0, _gpus(node) - taken),
         labels=labels,
     )
 
 
 def _gpus(node: Manifest) -> int:
-    return int(dig(node, "status", "allocatable", GPU_RESOURCE) or 0)
+    return whole(dig(node, "status", "allocatable", GPU_RESOURCE))
 
 
 def _takes_pods(node: Manifest) -> bool:

@@ -59,6 +59,12 @@ class Ingresses(GenericNamespacedResource):
     _api_info = create_api_info("networking.k8s.io", "v1", "Ingress", "ingresses")
 
 
+class NetworkPolicies(GenericNamespacedResource):
+    """networking.k8s.io/v1 NetworkPolicy."""
+
+    _api_info = create_api_info("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+
+
 class HTTPRoutes(GenericNamespacedResource):
     """gateway.networking.k8s.io/v1 HTTPRoute; not every cluster serves it."""
 
@@ -108,6 +114,7 @@ APPLIED: dict[str, Namespaced] = {
     "Service": Services,
     "PodDisruptionBudget": Budgets,
     "Ingress": Ingresses,
+    "NetworkPolicy": NetworkPolicies,
     "HTTPRoute": HTTPRoutes,
     "Job": Jobs,
     "Event": Events,

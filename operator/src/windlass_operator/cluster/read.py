@@ -15,6 +15,7 @@ from windlass_operator.cluster.kinds import (
     HTTPRoutes,
     Ingresses,
     Jobs,
+    NetworkPolicies,
     Pods,
     Services,
     StatefulSets,
@@ -30,29 +31,31 @@ from windlass_operator.status.children import (
     owned_by,
     uid_of,
 )
-from windlass_operator.status.kubelet import containers
+from windlass_operator.status.kubelet import containers, start_is_over
 from windlass_operator.status.scheduling import claims
 
 EVENT_OBJECTS_MAX = 4  # pods of one service fail alike; a few tell it all
 
 
 async def read_children(
-    cluster: Cluster, namespace: str, name: str, uid: str, download: Download | None = None
+    cluster: Cluster, namespace: str, name: str, uid: str, download: Download | None = None, now: str = ""
 ) -> Children:
-    """What the service's name stands for, whoever made it; the rest by our label. `download` names a shared Job."""
+    """What the service's name stands for, whoever made it; the rest by our label. `download` names a shared Job.
+
+    `now` (RFC 3339) tells which start has taken longer than its probe allows; empty: none is known.
+    """
     ours = {SERVICE_LABEL: name}
     named = (Deployments, Services, Budgets, Ingresses, HTTPRoutes)
-    deployment, service, budget, ingress, route = await asyncio.gather(
-        *(cluster.get(kind, namespace, name) for kind in named)
-    )
-    sets, services, jobs, pods = await asyncio.gather(
-        *(cluster.find(kind, namespace, ours) for kind in (StatefulSets, Services, Jobs, Pods))
-    )
+    labelled = (StatefulSets, Services, NetworkPolicies, Jobs, Pods)
+    # One after the other: they come from memory, where tasks would cost more than they bring.
+    deployment, service, budget, ingress, route = [await cluster.get(kind, namespace, name) for kind in named]
+    sets, services, policies, jobs, pods = [await cluster.find(kind, namespace, ours) for kind in labelled]
     download_job, download_pods = await _download(cluster, namespace, download)
     return Children(
         deployment=deployment,
         service=service,
         stateful_sets=owned_by(sets, uid),
+        policies=owned_by(policies, uid),
         headless=owned_by((row for row in services if name_of(row) != name), uid),
         budget=budget,
         ingress=ingress,
@@ -62,7 +65,7 @@ async def read_children(
         jobs=owned_by(jobs, uid),
         pods=_component(pods, SERVER),
         inspect_pods=_component(pods, INSPECT),
-        events=tuple(await _warnings(cluster, namespace, (*pods, *download_pods), (*jobs, *sets))),
+        events=tuple(await _warnings(cluster, namespace, (*pods, *download_pods), (*jobs, *sets), now)),
     )
 
 
@@ -79,10 +82,8 @@ async def _download(
 ) -> tuple[Manifest | None, tuple[Manifest, ...]]:
     if download is None:
         return None, ()
-    job, pods = await asyncio.gather(
-        cluster.get(Jobs, namespace, download.job), cluster.find(Pods, namespace, download.pod_labels)
-    )
-    return job, tuple(pods)
+    pods = await cluster.find(Pods, namespace, download.pod_labels)
+    return await cluster.get(Jobs, namespace, download.job), tuple(pods)
 
 
 def _component(pods: Iterable[Manifest], component: str) -> tuple[Manifest, ...]:
@@ -90,12 +91,13 @@ def _component(pods: Iterable[Manifest], component: str) -> tuple[Manifest, ...]
 
 
 async def _warnings(
-    cluster: Cluster, namespace: str, pods: Sequence[Manifest], makers: Sequence[Manifest]
+    cluster: Cluster, namespace: str, pods: Sequence[Manifest], makers: Sequence[Manifest], now: str
 ) -> list[Manifest]:
     """Warning events of what does not get on: a mount that fails, a pod that is refused, is told nowhere else."""
     made = {controller_uid(pod) for pod in pods}
     barren = [row for row in makers if uid_of(row) not in made and not _is_over(row)]
-    uids = [uid_of(one) for one in (*filter(_hangs, pods), *barren)][:EVENT_OBJECTS_MAX]
+    hanging = [pod for pod in pods if _hangs(pod, now)]
+    uids = [uid_of(one) for one in (*hanging, *barren)][:EVENT_OBJECTS_MAX]
     unbound = sorted({claim for pod in pods if _waits_for_claims(pod) for claim in claims(pod)})[:EVENT_OBJECTS_MAX]
     about = [{"involvedObject.uid": uid} for uid in uids]
     about += [{"involvedObject.kind": "PersistentVolumeClaim", "involvedObject.name": claim} for claim in unbound]
@@ -114,16 +116,18 @@ def _is_over(maker: Manifest) -> bool:
     return any(condition_of(maker, word) is not None for word in ("Complete", "Failed", "SuccessCriteriaMet"))
 
 
-def _hangs(pod: Manifest) -> bool:
-    """Placed, and not ready: it does not start, was restarted, or stopped answering."""
+def _hangs(pod: Manifest, now: str) -> bool:
+    """Placed, and not ready: it does not start, not in time, was restarted, or stopped answering."""
     if is_ready(pod) or not dig(pod, "spec", "nodeName") or dig(pod, "metadata", "deletionTimestamp"):
         return False
     phase = dig(pod, "status", "phase")
-    return phase == "Pending" or (phase == "Running" and any(_stumbled(row) for row in containers(pod)))
+    rows = [row for _, row in containers(pod)]
+    return phase == "Pending" or (
+        phase == "Running" and any(_stumbled(row) or start_is_over(pod, row, now) for row in rows)
+    )
 
 
-def _stumbled(row: tuple[bool, Mapping[str, Any]]) -> bool:
-    container = row[1]
+def _stumbled(container: Mapping[str, Any]) -> bool:
     return bool(container.get("restartCount") or container.get("started")) or dig(container, "state", "running") is None
 
 

@@ -11,6 +11,8 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx2
@@ -165,10 +167,17 @@ def login(config: KubeConfig | None = None, timeout_s: float = TIMEOUT_S) -> Res
     if chosen is None:
         raise SettingsError("KUBECONFIG names no current context: choose one with `kubectl config use-context`")
     connector = aiohttp.TCPConnector(ssl=_tls(chosen), limit=CONNECTIONS)
+    server = chosen.cluster.server.rstrip("/") + "/"
     http = aiohttp.ClientSession(
-        base_url=chosen.cluster.server.rstrip("/") + "/", connector=connector, trust_env=True, read_bufsize=READ_BUFFER
+        base_url=server, connector=connector, proxy=proxy_for(server), read_bufsize=READ_BUFFER
     )
     return Rest(http, Bearer(user_auth(chosen.user)), timeout_s)
+
+
+def proxy_for(server: str) -> str | None:
+    """The environment's proxy on the way to a server; asked once, as aiohttp's `trust_env` reads files each time."""
+    url = urlsplit(server)
+    return None if proxy_bypass(url.netloc.rpartition("@")[2]) else getproxies().get(url.scheme)
 
 
 def _tls(config: SingleConfig) -> ssl.SSLContext | bool:

@@ -63,6 +63,7 @@ class Shelf:
     def __init__(self) -> None:
         self.rows: dict[Place, Row] = {}
         self.synced = False
+        self.changes = 0  # how often the rows have changed, for those who keep what they made of them
         self._seen = 0  # the newest version that the watch has delivered or passed
         self._by_mark: dict[tuple[int, str, str], set[str]] = {}  # label's number, namespace, value → names
 
@@ -82,6 +83,7 @@ class Shelf:
         if old is not None and old.version >= row.version:
             return None
         self._unmark(place, old)
+        self.changes += 1
         self.rows[place] = row
         for number, value in enumerate(row.marks):
             if value:
@@ -110,6 +112,7 @@ class Shelf:
 
     def _remove(self, place: Place) -> Row:
         row = self.rows.pop(place)
+        self.changes += 1
         self._unmark(place, row)
         return row
 

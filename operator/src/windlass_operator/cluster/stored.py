@@ -6,52 +6,30 @@ the watch has not told it yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from windlass_operator.api.v1alpha1 import KIND
 from windlass_operator.cluster.apply import must_be_ours
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.client import ALL_NAMESPACES, Cluster, Manifest
-from windlass_operator.cluster.kinds import APPLIED, Deployments, Namespaced
+from windlass_operator.cluster.kinds import APPLIED, Namespaced
 from windlass_operator.cluster.rest import resource_of
-from windlass_operator.cluster.store import Place, Row, Store
-
-Changed = Callable[[str, Place, Row], None]
-# Whether this is there decides what is planned: its absence is asked of the API server once, as the watch sees only
-# objects that bear our labels, and labels can be edited away. The plan in force is read from the Deployment.
-ASKED_ONCE = resource_of(Deployments).kind
+from windlass_operator.cluster.store import Shelf, Store
+from windlass_operator.errors import Retry
 
 
 class StoredCluster:
     """A `Cluster` over the store and the real API server."""
 
-    def __init__(self, api: Cluster, store: Store, claims: Claims, changed: Changed) -> None:
+    def __init__(self, api: Cluster, store: Store, claims: Claims) -> None:
         self._api = api
         self._store = store
         self._claims = claims
-        self._changed = changed
-        self._absent: set[Place] = set()  # Deployments that the API server has told us are not there
+        self._nodes: tuple[int, list[Manifest]] = (-1, [])
 
     async def get(self, kind: Namespaced, namespace: str, name: str) -> Manifest | None:
         """One object, or None."""
-        word, place = resource_of(kind).kind, (namespace, name)
-        shelf = self._store.shelves.get(word)
-        if shelf is None:
-            return await self._api.get(kind, namespace, name)
-        found = shelf.get(place)
-        if found is None and word == KIND:
-            self._absent.discard(place)  # the service is gone: keep nothing of it
-        if found is not None or word != ASKED_ONCE:
-            return found
-        return await self._ask(kind, place)
-
-    async def _ask(self, kind: Namespaced, place: Place) -> Manifest | None:
-        if place in self._absent:
-            return None
-        found = await self._api.get(kind, *place)
-        if found is None:
-            self._absent.add(place)
-        return found
+        shelf = self._store.shelves.get(resource_of(kind).kind)
+        return await self._api.get(kind, namespace, name) if shelf is None else shelf.get((namespace, name))
 
     async def find(
         self,
@@ -67,41 +45,63 @@ class StoredCluster:
         return shelf.find(None if namespace == ALL_NAMESPACES else namespace, labels or {})
 
     async def list_nodes(self) -> list[Manifest]:
-        """All nodes."""
-        return self._store.shelves["Node"].find(None, {})
+        """All nodes, decoded once for all readers: nobody changes them, and there may be a thousand."""
+        shelf = self._store.shelves["Node"]
+        if self._nodes[0] != shelf.changes:
+            self._nodes = (shelf.changes, shelf.find(None, {}))
+        return self._nodes[1]
 
     async def gpus_taken(self, namespace: str | None, besides: tuple[str, str] | None) -> Mapping[str, int]:
         """GPUs that pods hold, by node."""
         return self._claims.taken(besides)
 
     async def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply; a first apply looks whether someone else has an object of that name."""
-        kind, meta = str(manifest["kind"]), manifest["metadata"]
-        place = (str(meta["namespace"]), str(meta["name"]))
-        shelf = self._store.shelves.get(kind)
-        if shelf is not None and place not in shelf.rows:
-            live = await self._api.get(APPLIED[kind], *place)
-            if live is not None:
-                must_be_ours(manifest, live)
-        answer = await self._api.apply(manifest)
-        if kind == ASKED_ONCE:
-            self._absent.discard(place)
-        if shelf is not None and (row := shelf.answer(answer)):
-            self._changed(kind, place, row)
-        return answer
+        """Server-side apply."""
+        return self._kept(manifest, await self._api.apply(manifest))
 
-    async def overwrite(self, manifest: Manifest) -> None:
+    async def create(self, manifest: Manifest) -> Manifest | None:
+        """Server-side apply of what nothing is known of; None when there is one, and it is of no watched kind.
+
+        The watches see what bears our label. An object of ours that lost it gets it back and is looked at anew before
+        anything else is decided: it may hold the plan in force.
+        """
+        answer = await self._api.create(manifest)
+        if answer is not None:
+            return self._kept(manifest, answer)
+        return None if self._shelf(manifest) is None else await self._labelled(manifest)
+
+    async def _labelled(self, manifest: Manifest) -> Manifest:
+        kind, meta = str(manifest["kind"]), manifest["metadata"]
+        live = await self._api.get(APPLIED[kind], meta["namespace"], meta["name"])
+        if live is None:  # gone again
+            return await self.apply(manifest)
+        must_be_ours(manifest, live)
+        labels = {key: meta[key] for key in ("name", "namespace", "labels") if key in meta}
+        self._kept(manifest, await self._api.overwrite({**_head(manifest), "metadata": labels}))
+        raise Retry(f"{kind} {meta['name']} was not seen by its labels; they are as they were again", 0.0)
+
+    async def overwrite(self, manifest: Manifest) -> Manifest:
         """Merge patch."""
-        await self._api.overwrite(manifest)
+        return await self._api.overwrite(manifest)
 
     async def apply_status(self, manifest: Manifest) -> Manifest | None:
         """Server-side apply of our resource's status."""
         answer = await self._api.apply_status(manifest)
-        shelf = self._store.shelves.get(str(manifest["kind"]))
-        if answer is not None and shelf is not None:
-            shelf.answer(answer)
-        return answer
+        return None if answer is None else self._kept(manifest, answer)
 
     async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
         """Delete an object and what it owns."""
         await self._api.delete(kind, namespace, name)
+
+    def _shelf(self, manifest: Manifest) -> Shelf | None:
+        return self._store.shelves.get(str(manifest["kind"]))
+
+    def _kept(self, manifest: Manifest, answer: Manifest) -> Manifest:
+        shelf = self._shelf(manifest)
+        if shelf is not None:
+            shelf.answer(answer)
+        return answer
+
+
+def _head(manifest: Manifest) -> Manifest:
+    return {key: manifest[key] for key in ("apiVersion", "kind")}

@@ -116,7 +116,7 @@ def _plan(commands: Commands) -> None:
         (
             ("kubectl windlass plan -f service.yaml --model ./qwen2-7b", "a service that does not exist yet"),
             ("kubectl windlass plan -f service.yaml", "a change to one that does: its model is known"),
-            ("kubectl windlass plan demo -o json", "the running one, planned anew"),
+            ("kubectl windlass plan demo -o json", "the running one: what it goes by"),
         ),
     )
     what = one.add_mutually_exclusive_group(required=True)

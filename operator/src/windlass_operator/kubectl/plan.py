@@ -84,4 +84,5 @@ def branch_of(name: str, preview: PlanPreview, session: Session) -> Branch:
         remedies = tuple(Branch(part.strip()) for part in preview.remedy.split(";"))
         refused = Branch(f"{paint.mark('bad')} {preview.reason}: {preview.message}", "bad")
         return Branch(f"{name}: nothing fits", "bad", (model, offered, refused, Branch("what to do", "head", remedies)))
-    return Branch(f"{name}: fits", "good", (model, offered, plan_branch(preview.plan, paint)))
+    said = "fits; this plan is in force and stays" if preview.in_force else "fits"
+    return Branch(f"{name}: {said}", "good", (model, offered, plan_branch(preview.plan, paint)))

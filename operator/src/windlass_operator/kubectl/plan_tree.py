@@ -66,7 +66,6 @@ def _measured(seen: Measured) -> str:
         f"weights {seen.weights_gib} GiB" if seen.weights_gib else "",
         f"KV cache {seen.kv_gib} GiB" if seen.kv_gib else "",
         f"{seen.kv_tokens} tokens" if seen.kv_tokens else "",
-        f"peak {seen.peak_gib} GiB" if seen.peak_gib else "",
     ]
     return "measured on one GPU: " + ", ".join(part for part in parts if part)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
 from typing import Any
 
 GONE = "[redacted]"
@@ -25,7 +24,9 @@ HARMLESS = re.compile(
 DROPPED = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 SHORTEST_KNOWN = 6  # a shorter value would be found everywhere
 
-QUOTED = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s,;&"'}\])]+)"""
+# A list, a quoted text (its quotes may be escaped, as in JSON inside JSON), or words without blanks: keys may be a list
+# with commas.
+QUOTED = r"""(?:\[[^\]\n]*\]?|"(?:\\.|[^"\\\n])*"?|\\+"[^"\n]*"|'[^'\n]*'|[^\s;&"'{}\[\])(\\][^\s;&"'}\])\\]*)"""
 # Bounded, so that a line of a megabyte is read in one go.
 CREDENTIAL = (
     r"(?:[A-Za-z0-9_.-]{0,64}(?:passwo?r?d|passwd|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key"
@@ -36,7 +37,9 @@ PATTERNS = (
     re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     re.compile(r"(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{4,}"),
     re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,20}://)[^/\s@\"']+@"),
-    re.compile(rf"(?i)(\b{CREDENTIAL}[\"']?\s*[:=]\s*){QUOTED}"),
+    re.compile(r"(?i)(\b(?:set-)?cookie[\"']?\s*[:=]\s*)[^\n]+"),
+    re.compile(r"(?i)([?&](?:x-amz-|x-goog-|q-)?sig(?:nature)?=)[^&\s\"']+"),
+    re.compile(rf"(?i)(\b{CREDENTIAL}\\*[\"']?\s*[:=]\s*){QUOTED}"),
     re.compile(rf"(?i)(--{CREDENTIAL}\s+){QUOTED}"),
     re.compile(r"()\beyJ[A-Za-z0-9_-]{8,2048}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),
     re.compile(r"()\b(?:sk|hf|pk|ghp|gho|glpat|ms|xox[abp])[-_][A-Za-z0-9_-]{8,}"),
@@ -82,12 +85,18 @@ def _hides(mapping: Mapping[str, Any], key: str) -> bool:
 def secrets_in(value: object) -> set[str]:
     """The values that stand under secret names, in environment variables, fields, and flags."""
     if isinstance(value, Mapping):
-        found = {value[key] for key in value if _hides(value, key) and value[key]}
+        found = {part for key in value if _hides(value, key) for part in _parts(value[key])}
         return found.union(*(secrets_in(inner) for inner in value.values()))
     if isinstance(value, list):
-        flags = {after for flag, after in _pairs(value) if FLAG.match(flag)} | _assigned(value)
-        return flags.union(*(secrets_in(inner) for inner in value))
+        flags = {word for word, hidden in zip(value, _after_flags(value), strict=True) if hidden}
+        found = {part for word in (*flags, *_assigned(value)) for part in _parts(word)}
+        return found.union(*(secrets_in(inner) for inner in value))
     return set()
+
+
+def _parts(text: str) -> set[str]:
+    """The text, and each of the keys that it lists with commas or on lines: a log may repeat one alone."""
+    return {part.strip() for part in (text, *re.split(r"[,\n]", text))} - {""}
 
 
 def _assigned(words: list[Any]) -> set[str]:
@@ -96,9 +105,16 @@ def _assigned(words: list[Any]) -> set[str]:
     return {value for flag, _, value in halves if value and FLAG.match(flag)}
 
 
-def _pairs(words: list[Any]) -> list[tuple[str, str]]:
-    texts = [word if isinstance(word, str) else "" for word in words]
-    return [(flag, after) for flag, after in pairwise(texts) if after]
+def _after_flags(words: list[Any]) -> list[bool]:
+    """Which words are a secret flag's values: all up to the next flag, and the first whatever it begins with."""
+    hidden, before, inside = [], "", False
+    for word in words:
+        text = word if isinstance(word, str) else ""
+        first = bool(FLAG.match(before))
+        inside = bool(text) and (first or (inside and not text.startswith("-")))
+        hidden.append(inside)
+        before = text
+    return hidden
 
 
 def clean_object(value: Any, clean: Clean) -> Any:  # noqa: ANN401 - any JSON value
@@ -107,9 +123,6 @@ def clean_object(value: Any, clean: Clean) -> Any:  # noqa: ANN401 - any JSON va
         kept = [key for key in value if key not in DROPPED]
         return {key: GONE if _hides(value, key) else clean_object(value[key], clean) for key in kept}
     if isinstance(value, list):
-        after_flag = [False, *(isinstance(word, str) and bool(FLAG.match(word)) for word in value[:-1])]
-        return [
-            GONE if hidden and isinstance(one, str) else clean_object(one, clean)
-            for one, hidden in zip(value, after_flag, strict=False)
-        ]
+        rows = zip(value, _after_flags(value), strict=True)
+        return [GONE if hidden else clean_object(one, clean) for one, hidden in rows]
     return clean(value) if isinstance(value, str) else value

@@ -38,6 +38,7 @@ CHILDREN = (
     ("pods", "/api/v1/namespaces/{}/pods"),
     ("services", "/api/v1/namespaces/{}/services"),
     ("ingresses", "/apis/networking.k8s.io/v1/namespaces/{}/ingresses"),
+    ("networkpolicies", "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"),
     ("httproutes", "/apis/gateway.networking.k8s.io/v1/namespaces/{}/httproutes"),
     ("poddisruptionbudgets", "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"),
 )

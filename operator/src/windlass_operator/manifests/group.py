@@ -33,11 +33,12 @@ class GroupShape:
     pod: PodShape
     size: int
     engine: str  # Ray | Native, as in the plan
+    closed: bool = True  # whether only members reach the ports on which members trust each other
 
 
 def group_objects(service: LLMService, shape: GroupShape, replicas: int) -> tuple[Manifest, ...]:
-    """The Service by which members find each other, and a StatefulSet for each replica."""
-    return (_headless(service), *(_stateful_set(service, shape, replica) for replica in range(replicas)))
+    """The Service by which members find each other, and for each replica a policy and a StatefulSet."""
+    return (_headless(service), *(row for replica in range(replicas) for row in _replica(service, shape, replica)))
 
 
 def headless_name(name: str) -> str:
@@ -68,6 +69,35 @@ def _headless(service: LLMService) -> Manifest:
             "ports": [{"name": word, "port": port, "protocol": "TCP", "targetPort": port} for word, port in PORTS],
         },
     }
+
+
+def _replica(service: LLMService, shape: GroupShape, replica: int) -> tuple[Manifest, ...]:
+    one = _stateful_set(service, shape, replica)
+    # The policy first: no member is up without it.
+    return (_network_policy(service, one, replica), one) if shape.closed else (one,)
+
+
+def _network_policy(service: LLMService, one: Manifest, replica: int) -> Manifest:
+    """Ray and the engine ask nobody who they are, and take any port: all but the declared ones is for members alone."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _labelled(object_meta(service, replica_name(service.metadata.name, replica), SERVER), replica),
+        "spec": {
+            "podSelector": {"matchLabels": _of_replica(service, replica)},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {"ports": _declared(one["spec"]["template"]["spec"])},
+                {"from": [{"podSelector": {"matchLabels": _of_replica(service, replica)}}]},
+            ],
+        },
+    }
+
+
+def _declared(pod: Manifest) -> list[Manifest]:
+    """The ports that the pod's containers name: the API's, the facts', and those of `spec.podTemplate`."""
+    rows = [port for container in pod["containers"] for port in container.get("ports", ())]
+    return [{"port": row["containerPort"], "protocol": row.get("protocol", "TCP")} for row in rows]
 
 
 def _stateful_set(service: LLMService, shape: GroupShape, replica: int) -> Manifest:

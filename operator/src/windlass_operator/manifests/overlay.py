@@ -119,8 +119,8 @@ def _merged(field: str, ours: object, value: object) -> object:
 
 
 def _merge_rows(key: str, ours: list[Any], wished: list[Any]) -> list[Any]:
-    if not all(isinstance(row, Mapping) for row in (*ours, *wished)):
-        return wished
+    if not all(isinstance(row, Mapping) and isinstance(row.get(key), str | int | None) for row in (*ours, *wished)):
+        return wished  # the API server tells what is wrong with it
     by_key = {row.get(key): row for row in ours}
     for row in wished:
         by_key[row.get(key)] = _merge(by_key.get(row.get(key), {}), row)
@@ -138,8 +138,10 @@ def _secured(merged: Manifest, pod: Manifest) -> Manifest:
 
 def _container(row: Manifest) -> Manifest:
     """Under our security context, with the model for reading only, and telling the end of its log when it fails."""
+    wished = row.get("volumeMounts")
     mounts = [
-        {**one, "readOnly": True} if one.get("name") == VOLUME_NAME else one for one in row.get("volumeMounts", ())
+        {**one, "readOnly": True} if isinstance(one, Mapping) and one.get("name") == VOLUME_NAME else one
+        for one in (wished if isinstance(wished, list) else ())
     ]
     told = {**row, "terminationMessagePolicy": row.get("terminationMessagePolicy", "FallbackToLogsOnError")}
     return {**told, "securityContext": container_security(), **({"volumeMounts": mounts} if mounts else {})}

@@ -34,7 +34,7 @@ class ModelVolume:
     looked_at: Manifest  # the volume of the inspect Job: the root that can be listed
     path: str  # of the model inside the root
     label: str  # how messages name the source: pvc/models
-    node_path: str = ""  # the directory of the node that pods come to see; empty: none
+    node_path: str = ""  # the highest directory of the node that any pod comes to see; empty: none
 
 
 def model_volume(source: ModelSource) -> ModelVolume:
@@ -86,7 +86,7 @@ def _host_path(source: HostPathSource) -> ModelVolume:
         {"hostPath": {"path": str(path.parent), "type": "Directory"}},
         path.name,
         f"hostPath/{path.parent}",
-        str(path),
+        str(path.parent),
     )
 
 

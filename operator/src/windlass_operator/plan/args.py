@@ -5,9 +5,11 @@ Every argv made here must be accepted by the server's own parser; a contract tes
 
 from __future__ import annotations
 
+from windlass_sizing.formula import STEP_TOKENS_MAX
+
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_operator.plan.model import Plan
-from windlass_operator.plan.overrides import RUN, runs_windlass
+from windlass_operator.plan.overrides import RUN, runs_windlass, whole_prompts
 
 MODEL_DIRECTORY = "/data/model"
 VLLM, DEEPSPEED = "vllm", "deepspeed"
@@ -37,7 +39,15 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         flags += ["--quantization", plan.quantization]
     if plan.enforce_eager:
         flags.append("--enforce-eager")
-    return (*flags, *_tuning(spec.engine))
+    return (*flags, *_step(spec, plan), *_tuning(spec.engine))
+
+
+def _step(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
+    """A step as the plan has it: left alone, the server makes it as long as the context, however long that is."""
+    planned = spec.engine.max_num_batched_tokens is None and plan.gpus and not whole_prompts(spec)
+    if not planned or plan.max_model_len <= STEP_TOKENS_MAX:
+        return ()
+    return ("--max-num-batched-tokens", str(STEP_TOKENS_MAX))
 
 
 def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:

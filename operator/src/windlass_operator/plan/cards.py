@@ -52,6 +52,11 @@ def wanted_nodes(inventory: Inventory, gpu_type: str | None, group: str | None) 
     )
 
 
+def group_selector(group: str | None) -> tuple[tuple[str, str], ...]:
+    """The node label of a resource group; nothing without one."""
+    return ((RESOURCE_GROUP_LABEL, group),) if group else ()
+
+
 def largest_node(nodes: Iterable[NodeGpus]) -> NodeGpus:
     """The node with the most cards; the first by name when several have as many."""
     return min(nodes, key=lambda node: (-node.allocatable, node.node))

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_sizing import advice, formula
+from windlass_sizing import advice
 from windlass_sizing.facts import ModelFacts
+from windlass_sizing.formula import Serving
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.cards import Card
+from windlass_operator.plan.cards import Card, group_selector
+from windlass_operator.plan.cpu import cpu_plan
 from windlass_operator.plan.host import host_for
 from windlass_operator.plan.layout import Layout, parallelism
 from windlass_operator.plan.model import (
     GPU_PRODUCT_LABEL,
     RAY,
-    RESOURCE_GROUP_LABEL,
     Inventory,
     Placement,
     Plan,
@@ -50,7 +51,7 @@ def decide(
     if isinstance(wishes, Refusal):
         return wishes
     if wishes.layout.gpus == 0:
-        return parallelism(wishes.layout, facts, 0) or _cpu_plan(spec, facts, wishes)
+        return parallelism(wishes.layout, facts, 0) or cpu_plan(spec, facts, wishes)
     found = usable_cards(spec.resources, inventory, wishes)
     if isinstance(found, Refusal):
         return found
@@ -99,9 +100,9 @@ def _joined_by(spec: LLMServiceSpec, nodes: int) -> str | None:
     return RAY if spec.deployment.group == "Auto" else spec.deployment.group
 
 
-def _resource_group(spec: LLMServiceSpec) -> tuple[tuple[str, str], ...]:
-    group = spec.resources.resource_group
-    return ((RESOURCE_GROUP_LABEL, group),) if group else ()
+def _steps(serving: Serving) -> tuple[str, ...]:
+    long = serving.max_model_len > serving.tokens_a_step
+    return (f"prompts are read in steps of {serving.tokens_a_step} tokens",) if long else ()
 
 
 def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Told) -> Plan:
@@ -118,6 +119,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         f"quick formula: {chosen.seed_gib:.2f} GiB in all",
         f"{facts.num_attention_heads} heads % {serving.tp} == 0",
         *told.wishes.notes,
+        *_steps(serving),
         host.because + (" on each node" if chosen.nodes > 1 else ""),
     )
     product = ((GPU_PRODUCT_LABEL, card.product),) if card.product else ()
@@ -139,7 +141,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         cpu=host.cpu,
         memory=host.memory,
         shm=host.shm,
-        node_selector=(*product, *_resource_group(spec)),
+        node_selector=(*product, *group_selector(spec.resources.resource_group)),
         group=_joined_by(spec, chosen.nodes),
         workers=engines,
         overhead_gib=need.overhead_gib,
@@ -148,38 +150,4 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         alternatives=told.alternatives,
         advice=advice.advise(facts, serving, card.real_gib or 0, card.capability),
         because=because,
-    )
-
-
-def _cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
-    serving, engines = wishes.serving, wishes.layout.workers
-    need = formula.cpu_demand(facts, serving)
-    weights_gib, required_gib = need.weights_gib * engines, need.required_gib * engines
-    host = host_for(spec.resources, weights_gib, required_gib, engines)
-    return Plan(
-        gpus=0,
-        tp=1,
-        pp=1,
-        nodes=1,
-        gpu_type=None,
-        max_model_len=serving.max_model_len,
-        dtype=serving.dtype,
-        quantization=wishes.quantization,
-        gpu_memory_utilization_percent=round(serving.utilization * 100),
-        enforce_eager=serving.enforce_eager,
-        weights_gib=weights_gib,
-        kv_gib=need.kv_gib * engines,
-        required_gib=required_gib,
-        seed_required_gib=formula.seed_demand_gib(facts, serving) * engines,
-        cpu=host.cpu,
-        memory=host.memory,
-        shm=host.shm,
-        node_selector=_resource_group(spec),
-        workers=engines,
-        because=(
-            "spec.resources.gpus is 0: served on the CPU",
-            *figures(facts, need, serving.max_model_len)[:2],
-            *wishes.notes,
-            host.because,
-        ),
     )

@@ -21,7 +21,7 @@ class NodeGpus:
     node: str
     product: str  # the label nvidia.com/gpu.product as it stands, for example NVIDIA-L20
     memory_gib: float | None  # of one card, from the label nvidia.com/gpu.memory; None when the node has no such label
-    allocatable: int  # cards that the kubelet hands out at all
+    allocatable: int  # cards that the kubelet hands out at all; a card that is shared counts once
     free: int  # of these, not requested by any pod now
     labels: Mapping[str, str] = field(default_factory=dict)
 

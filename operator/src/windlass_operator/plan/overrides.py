@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
 
@@ -47,6 +48,9 @@ SETTINGS = (
     Setting("tensor_parallel_size", ("--tensor-parallel-size", "-tp", "--num-gpus"), "TP", _count),
     Setting("pipeline_parallel_size", ("--pipeline-parallel-size", "-pp"), "", _count),
     Setting("workers", ("--worker-num",), "WORKER_NUM", _count),
+    Setting("kv_cache_dtype", ("--kv-cache-dtype",), "", str),
+    Setting("max_num_batched_tokens", ("--max-num-batched-tokens",), "", _count),
+    Setting("max_num_seqs", ("--max-num-seqs",), "", _count),
 )
 BY_FLAG = {flag: setting for setting in SETTINGS for flag in setting.flags}
 BY_VARIABLE = {setting.variable: setting for setting in SETTINGS if setting.variable}
@@ -65,6 +69,14 @@ def engine_in_force(spec: LLMServiceSpec) -> EngineSpec:
     for flag, text in _flags([*spec.command[1:], *spec.args]):
         _lay(found, BY_FLAG[flag], text)
     return spec.engine.model_copy(update=found)
+
+
+def whole_prompts(spec: LLMServiceSpec) -> bool:
+    """Whether the user's flags forbid that a long prompt is read in several steps."""
+    words = [word.replace("_", "-") for word in (*spec.command[1:], *spec.args)]
+    said = {word.partition("=")[0]: word.partition("=")[2] or after for word, after in pairwise((*words, ""))}
+    asked = said.get("--enable-chunked-prefill")
+    return "--no-enable-chunked-prefill" in said or (asked or "").casefold() in ("false", "0", "no")
 
 
 def _lay(found: dict[str, object], setting: Setting, text: str) -> None:

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from windlass_sizing import advice
 from windlass_sizing.dtypes import NO_FLOAT16
 from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import DEFAULT_MAX_MODEL_LEN, Serving
+from windlass_sizing.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
 from windlass_sizing.methods import METHODS
 
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_operator.plan.layout import Layout, read_layout
 from windlass_operator.plan.model import Refusal
-from windlass_operator.plan.overrides import engine_in_force
+from windlass_operator.plan.overrides import engine_in_force, whole_prompts
 
 OWN_ONLINE = ("fp8", "ifq", "ifq_nf4", "smoothquant")
 DEFAULT_DTYPE = "float16"
+FLOAT16_ONLY = ("ifq_nf4",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,16 @@ def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
     if isinstance(layout, Refusal):
         return layout
     length, length_note = _length(engine, facts)
-    dtype, dtype_note = _dtype(engine, facts)
+    dtype, dtype_note = _dtype(engine, facts, on_cpu=layout.gpus == 0)
     serving = Serving(
         max_model_len=length,
         dtype=dtype,
         quantization=engine.quantization,
         utilization=engine.gpu_memory_utilization_percent / 100,
         enforce_eager=engine.enforce_eager,
+        kv_cache_dtype=engine.kv_cache_dtype,
+        step_tokens=engine.max_num_batched_tokens or _whole_prompts(spec, length, on_cpu=layout.gpus == 0),
+        sequences=engine.max_num_seqs or SAMPLED_SEQUENCES,
     )
     notes = tuple(note for note in (length_note, dtype_note) if note)
     return Wishes(layout, engine.quantization, serving, notes)
@@ -63,11 +67,18 @@ def _length(engine: EngineSpec, facts: ModelFacts) -> tuple[int, str]:
     return DEFAULT_MAX_MODEL_LEN, note
 
 
-def _dtype(engine: EngineSpec, facts: ModelFacts) -> tuple[str, str]:
+def _whole_prompts(spec: LLMServiceSpec, length: int, *, on_cpu: bool) -> int | None:
+    """The tokens of a step that takes a whole prompt: on CPUs, and where the user forbids to split it."""
+    return max(length, STEP_TOKENS_MIN) if on_cpu or whole_prompts(spec) else None
+
+
+def _dtype(engine: EngineSpec, facts: ModelFacts, *, on_cpu: bool) -> tuple[str, str]:
     if engine.dtype:
         return engine.dtype, ""
     if facts.model_type in NO_FLOAT16:
         return "bfloat16", f"bfloat16, because {facts.model_type} is not stable in float16"
+    if on_cpu and engine.quantization not in FLOAT16_ONLY:
+        return "bfloat16", "bfloat16 on the CPU; set spec.engine.dtype for another"
     return DEFAULT_DTYPE, ""
 
 

@@ -21,6 +21,7 @@ class Children:
     service: Object | None = None
     stateful_sets: tuple[Object, ...] = ()  # one a replica over several nodes
     headless: tuple[Object, ...] = ()  # Services by which the members of such a replica find each other
+    policies: tuple[Object, ...] = ()  # NetworkPolicies that keep others away from such members
     budget: Object | None = None
     ingress: Object | None = None
     http_route: Object | None = None
@@ -33,12 +34,12 @@ class Children:
 
     def live(self, kind: str, name: str) -> Object | None:
         """The object of that kind and name, whoever made it; None when it is not there."""
-        rows = (*self._single(), *self.stateful_sets, *self.headless, *self.jobs)
+        rows = (*self._single(), *self.stateful_sets, *self.headless, *self.policies, *self.jobs)
         return next((row for row in rows if row.get("kind") == kind and name_of(row) == name), None)
 
     def owned(self, uid: str) -> tuple[Object, ...]:
         """What serves and is the LLMService's own: candidates for deletion when it is no longer wanted."""
-        return owned_by((*self._single(), *self.stateful_sets, *self.headless), uid)
+        return owned_by((*self._single(), *self.stateful_sets, *self.headless, *self.policies), uid)
 
     def _single(self) -> tuple[Object, ...]:
         rows = (self.deployment, self.service, self.budget, self.ingress, self.http_route)
@@ -48,7 +49,7 @@ class Children:
 def dig(value: Object | None, *path: str) -> Any:  # noqa: ANN401 - a Kubernetes object holds any JSON
     """The value at the path inside nested mappings; None when a step is missing."""
     for step in path:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):  # asking for the abstract class is slow
             return None
         value = value.get(step)
     return value

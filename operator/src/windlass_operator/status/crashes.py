@@ -5,7 +5,6 @@ Pure. The server's last words are its termination message (one line of JSON); an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Object, dig, name_of
 from windlass_operator.status.failure import EXCERPT_MAX, SENTENCE_MAX, Failure, cut
+from windlass_operator.status.said import parsed
 from windlass_operator.status.signatures import of_text
 
 OWN_CONTAINERS = ("server", "inspect", "download")
@@ -46,10 +46,7 @@ class LastWords:
 
 def last_words(text: str) -> LastWords:
     """The server's own line of JSON, else the bare text."""
-    try:
-        data = json.loads(text)
-    except ValueError:
-        data = None
+    data = parsed(text)
     if not isinstance(data, Mapping):
         return LastWords(text.strip(), excerpt=text.strip()[-EXCERPT_MAX:])
     members = data.get("members")

@@ -6,7 +6,6 @@ the last message is copied into an annotation of the Job, so that it outlives th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +15,7 @@ from windlass_operator.status import reasons
 from windlass_operator.status.children import Object, dig, living, owned_by, seconds_between, uid_of
 from windlass_operator.status.failures import diagnose
 from windlass_operator.status.jobs import given_up, terminated
+from windlass_operator.status.said import instant, parsed
 
 RESULT_ANNOTATION = "serving.windlass.dev/download-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/download-finished"
@@ -56,7 +56,7 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
         return WAITING
     kept = dig(job, "metadata", "annotations", RESULT_ANNOTATION)
     if kept:
-        return parse(str(kept), str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION) or ""))
+        return parse(str(kept), instant(str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION))))
     mine, over = owned_by(pods, uid_of(job)), given_up(job)
     ended = [one for pod in living(mine) if (one := terminated(pod)) is not None]
     for one in ended:
@@ -75,10 +75,7 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
 
 def parse(text: str, finished_at: str) -> Download:
     """The end of a download by its last message; a text that is not ours is a failed download."""
-    try:
-        data = json.loads(text)
-    except ValueError:
-        data = None
+    data = parsed(text)
     if not isinstance(data, Mapping):
         words = text.strip()[-512:] or "it left no message"
         message = f"the download Job ended without an answer: {words}"

@@ -17,6 +17,7 @@ TEXT_MAX = 1024
 PHASES_MAX = 16
 TOKENS_MAX = 2**53
 GIB_MAX = 10**6
+SECONDS_MAX = 10**9
 EXPIRES_SOON = timedelta(days=30)
 PHASE_WORDS = {
     "license": "asks for its license",
@@ -77,7 +78,12 @@ def _text(value: object) -> str:
 
 def _gib(value: object) -> str:
     """A figure as the status writes it; empty for anything else."""
-    return f"{value:.2f}" if isinstance(value, int | float) and 0 < value < GIB_MAX else ""
+    return f"{value:.2f}" if _is_number(value, GIB_MAX) and value else ""
+
+
+def _is_number(value: object, most: float) -> bool:
+    """Neither a truth value nor NaN, and within what can be."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _instant(value: object) -> datetime | None:
@@ -93,7 +99,7 @@ def _phases(rows: object) -> Iterable[tuple[str, float]]:
     """Each phase once: it is the key of the status' list."""
     seen: dict[str, float] = {}
     for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, Mapping) and _text(row.get("phase")) and isinstance(row.get("seconds"), int | float):
+        if isinstance(row, Mapping) and _text(row.get("phase")) and _is_number(row.get("seconds"), SECONDS_MAX):
             seen[_text(row["phase"])[:64]] = float(row["seconds"])
     return list(seen.items())[:PHASES_MAX]
 

@@ -17,10 +17,12 @@ from windlass_operator.status.children import Children, Object, dig, is_ready, l
 from windlass_operator.status.failure import Failure
 from windlass_operator.status.failures import diagnose, diagnose_service
 from windlass_operator.status.replicas import Group, groups
+from windlass_operator.status.said import parsed
 
 HELD_ANNOTATION = "serving.windlass.dev/held"
 RETRY_ANNOTATION = "serving.windlass.dev/retry"
 RESTARTS_MAX = 2  # of a cause that is sure to come again
+COUNT_MAX = 2**31
 LOOP_RUN_S = 3600.0  # a server that ran for longer than this before it ended is in no loop
 TEMPLATE_LABEL, REVISION_LABEL = "pod-template-hash", "controller-revision-hash"
 NOT_A_CHANGE = ("replicas", "suspend")  # parts of the spec that mend nothing
@@ -57,12 +59,14 @@ def digest_of(raw: Mapping[str, Any]) -> str:
 
 def remembered(keeper: Object | None) -> Hold | None:
     """The hold in the annotation of the object that keeps it; None when there is none, or one of another version."""
-    text = dig(keeper, "metadata", "annotations", HELD_ANNOTATION)
+    said = parsed(str(dig(keeper, "metadata", "annotations", HELD_ANNOTATION) or ""))
     try:
-        hold = Hold(**json.loads(text)) if text else None
-    except (ValueError, TypeError):
+        hold = Hold(**said)
+    except TypeError:
         return None
-    return hold if hold is not None and hold.reason in reasons.TABLE else None
+    numbers, texts = (hold.count, hold.exit_code), (hold.reason, hold.message, hold.since, hold.container, hold.excerpt)
+    right = all(type(one) is int and abs(one) < COUNT_MAX for one in numbers) and all(type(one) is str for one in texts)
+    return hold if right and hold.count >= 0 and hold.reason in reasons.TABLE else None
 
 
 def decide(

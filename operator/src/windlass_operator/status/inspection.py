@@ -5,7 +5,6 @@ The message is copied into an annotation of the Job, so that the finding outlive
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +14,7 @@ from windlass_operator.status import reasons
 from windlass_operator.status.children import Object, dig, living, owned_by, seconds_between, uid_of
 from windlass_operator.status.failures import creation_refused, diagnose
 from windlass_operator.status.jobs import given_up, made_at, terminated
+from windlass_operator.status.said import instant, parsed
 
 RESULT_ANNOTATION = "serving.windlass.dev/inspect-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/inspect-finished"
@@ -52,7 +52,7 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
         return WAITING
     kept = dig(job, "metadata", "annotations", RESULT_ANNOTATION)
     if kept:
-        return parse(str(kept), str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION) or ""))
+        return parse(str(kept), instant(str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION))))
     mine = owned_by(pods, uid_of(job))
     for pod in living(mine):
         ended = terminated(pod)
@@ -67,10 +67,7 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
 
 def parse(text: str, finished_at: str) -> Inspection:
     """The finding in a termination message; a text that is not ours is a failed inspection."""
-    try:
-        data = json.loads(text)
-    except ValueError:
-        data = None
+    data = parsed(text)
     if not isinstance(data, Mapping):
         words = text.strip()[-512:] or "it left no message"
         message = f"the inspect Job ended without an answer: {words}"

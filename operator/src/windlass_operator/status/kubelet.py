@@ -84,6 +84,7 @@ DISRUPTIONS = {
 }
 PROBE_KILLED = re.compile(r"failed (?:startup|liveness) probe", re.IGNORECASE)
 TERMINATING_S, CREATING_S = 60.0, 180.0
+PERIOD_S, TRIES = 10, 3  # of a probe that does not say
 
 
 def pick(words: Words, text: str, otherwise: str) -> str:
@@ -99,8 +100,11 @@ def containers(pod: Object) -> list[tuple[bool, Mapping[str, Any]]]:
 
 def about(pod: Object, events: Iterable[Object], *kinds: str) -> list[str]:
     """The messages of the pod's own warnings of those kinds, oldest first."""
-    mine = (event for event in events if dig(event, "involvedObject", "uid") == uid_of(pod))
-    return [str(event.get("message") or "") for event in mine if event.get("reason") in kinds]
+    return [str(event.get("message") or "") for event in _own(pod, events) if event.get("reason") in kinds]
+
+
+def _own(pod: Object, events: Iterable[Object]) -> list[Object]:
+    return [event for event in events if dig(event, "involvedObject", "uid") == uid_of(pod)]
 
 
 def disrupted(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
@@ -139,13 +143,35 @@ def waiting(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | Non
 
 
 def probe_killed(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
-    """The kubelet restarted a container that did not answer its probe."""
-    unwell = [text for text in about(pod, events, "Unhealthy") if not text.startswith("Readiness")]
-    killed = [text for text in about(pod, events, "Killing") if PROBE_KILLED.search(text)]
-    restarted = any(int(row.get("restartCount") or 0) for _, row in containers(pod))
-    if not killed and not (unwell and restarted):
+    """The kubelet said that it ends a container that did not answer its probe, in the run that ended last.
+
+    Probes that fail are no proof: they do in every start, and again as soon as a container has ended by itself.
+    """
+    began = max((str(dig(row, "lastState", "terminated", "startedAt") or "") for _, row in containers(pod)), default="")
+    killed = [
+        str(event["message"])
+        for event in _own(pod, events)
+        if event.get("reason") == "Killing" and PROBE_KILLED.search(str(event.get("message"))) and _time(event) >= began
+    ]
+    if not killed:
         return None
+    unwell = [text for text in about(pod, events, "Unhealthy") if not text.startswith("Readiness")]
     return Failure("ProbeFailed", f"pod {name_of(pod)}: {cut((unwell or killed)[-1])}")
+
+
+def _time(event: Object) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def start_is_over(pod: Object, container: Mapping[str, Any], now: str) -> bool:
+    """The start-up probe has had all its tries: the kubelet ends the container, however long that may take."""
+    began = str(dig(container, "state", "running", "startedAt") or "")
+    rows = dig(pod, "spec", "containers") or ()
+    probe = next((dig(row, "startupProbe") for row in rows if row.get("name") == container.get("name")), None)
+    if not probe or not began or not now:
+        return False
+    tries_s = int(probe.get("periodSeconds") or PERIOD_S) * int(probe.get("failureThreshold") or TRIES)
+    return seconds_between(began, now) >= int(probe.get("initialDelaySeconds") or 0) + tries_s
 
 
 def not_answering(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:

@@ -47,7 +47,7 @@ CLAIM_WORDS = (
     _row("StorageClassMissing", r"storageclass\S* \S+ not found"),
     _row("ProvisioningFailed", r"failed to provision", r"error getting claim reference", r"waiting for a volume"),
 )
-SILENT_S = 10.0  # a scheduler says something about every pod within a second or two
+SILENT_S = 7.0  # a scheduler says something about every pod within a second or two
 
 
 CLAIM_EVENTS = ("ProvisioningFailed", "FailedBinding", "ExternalProvisioning")

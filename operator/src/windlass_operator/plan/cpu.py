@@ -1,0 +1,76 @@
+"""The plan of a service that runs on the CPU, and what its engine is told of memory. Pure.
+
+The CPU engine takes for its KV cache what it is told, whatever the pod asked of its node. So the plan says how much,
+and the pod's memory holds it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from windlass_sizing import formula
+from windlass_sizing.facts import ModelFacts
+
+from windlass_operator.api.v1alpha1 import LLMServiceSpec
+from windlass_operator.plan.cards import group_selector
+from windlass_operator.plan.host import host_for
+from windlass_operator.plan.model import Plan
+from windlass_operator.plan.overrides import runs_windlass
+from windlass_operator.plan.refuse import figures
+from windlass_operator.plan.wishes import Wishes
+
+KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # whole GiB, of each engine
+KV_CONTEXTS = 4  # full contexts that an engine holds at a time
+
+
+def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
+    """The plan for one replica; it asks for no card, and for memory that holds the KV space."""
+    serving, engines = wishes.serving, wishes.layout.workers
+    need = formula.cpu_demand(facts, serving)
+    space_gib = kv_space_gib(spec, need.kv_gib)
+    weights_gib = need.weights_gib * engines
+    required_gib = (need.required_gib - need.kv_gib + space_gib) * engines
+    host = host_for(spec.resources, weights_gib, required_gib, engines)
+    return Plan(
+        gpus=0,
+        tp=1,
+        pp=1,
+        nodes=1,
+        gpu_type=None,
+        max_model_len=serving.max_model_len,
+        dtype=serving.dtype,
+        quantization=wishes.quantization,
+        gpu_memory_utilization_percent=round(serving.utilization * 100),
+        enforce_eager=serving.enforce_eager,
+        weights_gib=weights_gib,
+        kv_gib=need.kv_gib * engines,
+        required_gib=required_gib,
+        seed_required_gib=formula.seed_demand_gib(facts, serving) * engines,
+        cpu=host.cpu,
+        memory=host.memory,
+        shm=host.shm,
+        node_selector=group_selector(spec.resources.resource_group),
+        workers=engines,
+        because=(
+            "spec.resources.gpus is 0: served on the CPU",
+            *figures(facts, need, serving.max_model_len)[:2],
+            f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
+            *wishes.notes,
+            host.because,
+        ),
+    )
+
+
+def kv_space_gib(spec: LLMServiceSpec, context_gib: float) -> int:
+    """The KV cache of one engine: what `spec.env` says, else room for some full contexts of `context_gib`."""
+    said = next((one.value for one in spec.env if one.name == KV_SPACE), "")
+    if said.isdecimal() and int(said) > 0:
+        return int(said)
+    return max(1, math.ceil(context_gib * KV_CONTEXTS))
+
+
+def engine_variables(spec: LLMServiceSpec, plan: Plan) -> tuple[tuple[str, str], ...]:
+    """What the engine is told by its environment; only where it is ours, and only on the CPU."""
+    if plan.gpus or spec.image.family != "vllm" or not runs_windlass(spec):
+        return ()
+    return ((KV_SPACE, str(kv_space_gib(spec, plan.kv_gib / plan.workers))),)

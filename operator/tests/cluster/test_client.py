@@ -1,0 +1,48 @@
+"""What a refusal of the API server means: the user's to mend, ours to try again, or a bug."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from windlass_operator.cluster.client import ApiServer
+from windlass_operator.cluster.kinds import Pods
+from windlass_operator.cluster.rest import StatusError
+from windlass_operator.errors import InvalidError, Retry, Unavailable, UserError
+
+MANIFEST = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "qwen", "namespace": "team-a"}}
+REFUSALS = {
+    "invalid": (422, "spec.replicas: Invalid value", InvalidError),
+    "forbidden": (403, "no rights", UserError),
+    "too large to send": (413, "limit is 3145728", UserError),
+    "too large to store": (500, "etcdserver: request is too large", UserError),
+    "a value of the wrong kind": (500, "failed to create typed patch object (a/b): .spec.x: expected list", UserError),
+    "changed by another": (409, "conflict", Retry),
+    "an error of its own": (500, "etcdserver: leader changed", StatusError),
+}
+
+
+@pytest.mark.parametrize("verb", ["get", "find", "apply"])
+async def test_silence_is_not_an_error_of_ours(verb):
+    """Reads and writes alike are tried again, later each time, without a traceback."""
+
+    async def call(*_: object) -> bytes:
+        raise TimeoutError
+
+    api = ApiServer(SimpleNamespace(call=call))
+    asked = {"get": (Pods, "a", "b"), "find": (Pods, "a"), "apply": (MANIFEST,)}[verb]
+    with pytest.raises(Unavailable, match="the API server does not answer: TimeoutError"):
+        await getattr(api, verb)(*asked)
+
+
+@pytest.mark.parametrize(("code", "words", "error"), REFUSALS.values(), ids=REFUSALS.keys())
+async def test_a_refusal_is_told_by_what_to_do(code, words, error):
+    """What will be refused again is a condition, not a retry."""
+
+    async def call(*_: object) -> bytes:
+        raise StatusError(code, json.dumps({"message": words}).encode())
+
+    with pytest.raises(error, match=words.split("(")[0]) as caught:
+        await ApiServer(SimpleNamespace(call=call)).apply(MANIFEST)
+    assert type(caught.value) is error
