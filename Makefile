@@ -4,8 +4,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 BED := $(BIN)/python -m windlass_testbed
 ENGINE_TESTS := $(BIN)/pytest -q --timeout 2400 -p no:randomly
-# A process for each of the two cores that the gate has; the word after it says what stays together.
-TWO := -n 2 --no-loadscope-reorder --durations 12 --dist
+# A process for each of the two cores that the gate has; tests/conftest.py says what stays together.
+TWO := -n 2 --dist loadfile --no-loadscope-reorder --durations 12
 LOOKAHEAD_FUZZ := $(BIN)/cmake -S server/lookahead -B .cache/lookahead-fuzz -DLOOKAHEAD_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug >/dev/null && $(BIN)/cmake --build .cache/lookahead-fuzz -j2 >/dev/null
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --custom-compile-command 'make lock'
 
@@ -53,9 +53,9 @@ images: sync ## build the project's images and print their tags
 .PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray
 test: check test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
-	@$(BIN)/pytest -q $(TWO) loadfile -m 'not apiserver and not kind'
+	@$(BIN)/pytest -q $(TWO) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(TWO) loadgroup tests/apiserver tests/faults -m 'not kind'
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(TWO) tests/apiserver tests/faults -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster
 	@$(ENGINE_TESTS) -m 'not long' tests/engine
 test-long: sync ## what the gate leaves out of the tests in the serving image
@@ -68,7 +68,7 @@ test-tiny: sync ## every tiny model in vLLM
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
-	@$(BED) during env WINDLASS_FUZZ_S=20 $(ENGINE_TESTS) $(TWO) loadgroup -m 'not long' tests/kind tests/engine
+	@$(BED) during env WINDLASS_FUZZ_S=20 $(ENGINE_TESTS) $(TWO) -m 'not long' tests/kind tests/engine
 
 ##@ Break
 .PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes

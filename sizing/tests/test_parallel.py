@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from windlass_sizing.facts import ModelFacts, from_config
-from windlass_sizing.parallel import Split, divides, group_splits
+from windlass_sizing.parallel import Split, divides, group_splits, splits
 
 
 def a_model(heads: int = 64, kv_heads: int = 8, layers: int = 80) -> ModelFacts:
@@ -53,3 +53,8 @@ def test_every_split_is_possible_and_the_order_holds(heads, groups, per_node, no
         assert split.gpus_per_node * split.nodes == split.tp * split.pp
         assert split.gpus_per_node <= per_node
         assert split.pp <= facts.num_hidden_layers
+
+
+def test_no_more_ranks_than_heads_are_tried():
+    """However many cards a node claims to have."""
+    assert splits(SIXTY_FOUR_HEADS, 10**9) == [1, 2, 4, 8, 16, 32, 64]

@@ -19,7 +19,7 @@ def divides(facts: ModelFacts, tp: int) -> bool:
 
 def splits(facts: ModelFacts, most: int) -> list[int]:
     """The possible splits up to `most` GPUs: powers of two first, as links and kernels like them, then the others."""
-    possible = [tp for tp in range(1, most + 1) if divides(facts, tp)]
+    possible = [tp for tp in range(1, min(most, facts.num_attention_heads) + 1) if divides(facts, tp)]
     return sorted(possible, key=lambda tp: (tp & (tp - 1) != 0, tp))
 
 

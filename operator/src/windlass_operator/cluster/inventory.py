@@ -12,6 +12,7 @@ from windlass_operator.status.children import condition_of, dig, name_of
 GPU_MEMORY_LABEL = "nvidia.com/gpu.memory"  # MiB of one card
 GPU_COUNT_LABEL = "nvidia.com/gpu.count"  # cards that are there; where cards are shared, more are handed out
 MIB_A_GIB = 1024
+CARDS_MAX = 256  # of a node; more is a lie, and every count of cards is tried
 
 
 async def read_inventory(
@@ -51,7 +52,7 @@ def _node(node: Manifest, taken: int) -> NodeGpus:
 
 
 def _gpus(node: Manifest) -> int:
-    return whole(dig(node, "status", "allocatable", GPU_RESOURCE))
+    return min(whole(dig(node, "status", "allocatable", GPU_RESOURCE)), CARDS_MAX)
 
 
 def _takes_pods(node: Manifest) -> bool:
