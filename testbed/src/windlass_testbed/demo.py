@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from windlass_testbed import cluster, daemon, deploy, machine
@@ -129,7 +130,9 @@ def delete(paths: Paths) -> None:
     """Delete the demo: service, charts, cluster, engine; caches stay for the next time."""
     if not daemon.answers(paths):
         return
-    if succeeds([paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s", "get", "ns"]):
-        kubectl(paths, "delete", "llm", "--all", "--all-namespaces", "--ignore-not-found", "--timeout=60s")
+    client = [paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s"]
+    if succeeds([*client, "get", "llm", "--all-namespaces"]):
+        with suppress(BedError):  # a broken cluster is deleted all the same: that is the way out of it
+            kubectl(paths, "delete", "llm", "--all", "--all-namespaces", "--ignore-not-found", "--timeout=60s")
     cluster.delete(paths)
     daemon.stop(paths)
