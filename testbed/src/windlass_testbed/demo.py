@@ -130,8 +130,8 @@ def delete(paths: Paths) -> None:
     """Delete the demo: service, charts, cluster, engine; caches stay for the next time."""
     if not daemon.answers(paths):
         return
-    client = [paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s"]
-    if succeeds([*client, "get", "llm", "--all-namespaces"]):
+    known = [paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s", "get", "llm", "-A"]
+    if succeeds(known):
         with suppress(BedError):  # a broken cluster is deleted all the same: that is the way out of it
             kubectl(paths, "delete", "llm", "--all", "--all-namespaces", "--ignore-not-found", "--timeout=60s")
     cluster.delete(paths)
