@@ -130,8 +130,7 @@ def delete(paths: Paths) -> None:
     """Delete the demo: service, charts, cluster, engine; caches stay for the next time."""
     if not daemon.answers(paths):
         return
-    known = [paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s", "get", "llm", "-A"]
-    if succeeds(known):
+    if succeeds([paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s", "get", "llm", "-A"]):
         with suppress(BedError):  # a broken cluster is deleted all the same: that is the way out of it
             kubectl(paths, "delete", "llm", "--all", "--all-namespaces", "--ignore-not-found", "--timeout=60s")
     cluster.delete(paths)
