@@ -168,7 +168,7 @@ def main(pipe: Connection, model: str, *, broken: bool) -> None:
             running = question.part
             found = answer(engine, question)
             pipe.send((found, time.process_time() - began_s))
-    except Exception:
+    except Exception:  # the outermost loop: whatever it was is told to the process that asks, which ends with 2
         pipe.send((traceback.format_exc(), 0.0))
         return
     if engine:
