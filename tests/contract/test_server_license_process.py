@@ -151,7 +151,7 @@ async def test_a_server_that_stays_away_ends_the_pod_after_the_grace(shop: Shop)
         shop.end()
         with pytest.raises(LicenseError, match=r"GPU-0.*no license server answers.*was not renewed for"):
             await asyncio.wait_for(work, DEADLINE_S)
-        assert TTL_S + 1 <= time.monotonic() - max(renewed_at, kept._renewed_at) < TTL_S + 4
+        assert TTL_S + 1 <= time.monotonic() - max(renewed_at, kept._renewed_at) < TTL_S + 15
 
 
 @pytest.mark.parametrize("stops", [False, True], ids=["serving goes on", "the license says stop"])
@@ -180,7 +180,7 @@ async def test_a_slow_server_is_given_up_in_time_and_found_again(shop: Shop) -> 
         shop.process.send_signal(signal.SIGCONT)
         assert isinstance(answer, Unreachable)
         assert "no answer in time" in answer.message
-        assert 0.4 < took_s < 2
+        assert 0.4 < took_s < 10
         again = LeaseClient([shop.url], total_timeout_s=10)
         async with again:
             assert isinstance(await again.lease(["GPU-0"], POD), Granted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -210,17 +209,11 @@ def test_this_machines_cards_are_taken(llama, monkeypatch):
     assert (answer["gpuType"], answer["gpus"]) == ("A10", 1)
 
 
-def test_it_is_quick_and_loads_no_engine(llama):
-    """Half a second of processor time (best of three), whatever else the machine does; neither torch nor vLLM."""
+def test_it_loads_no_engine(llama):
+    """Neither torch nor vLLM: they are what would make it slow; `make bench-cli` prints the seconds."""
     program = (
         "import sys; sys.argv = ['windlass', *sys.argv[1:]]\nfrom windlass.cli.main import main\n"
         "try: main()\nexcept SystemExit as end: assert not end.code, end.code\n"
         "heavy = {'torch', 'vllm', 'transformers'} & set(sys.modules); sys.exit(f'loaded {heavy}' if heavy else 0)"
     )
-    took_s = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-c", program, "plan", str(llama)], check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        took_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(took_s) < 0.8, "the budget is 0.5 s on an idle machine with compiled modules"
+    subprocess.run([sys.executable, "-c", program, "plan", str(llama)], check=True, capture_output=True)

