@@ -14,7 +14,7 @@ import sys
 import time
 
 AIM_S = 0.5
-COMMANDS = ("--help", "plan --help", "doctor --help", "chat --help", "version")
+COMMANDS = ("--help", "plan --help", "plan models/demo --gpu L20", "doctor --help", "chat --help", "version")
 
 
 def seconds(words: str) -> float:
@@ -32,7 +32,7 @@ def main() -> None:
     for words in COMMANDS:
         median = statistics.median(seconds(words) for _ in range(rounds))
         verdict = "ok" if median < AIM_S else f"misses the aim of {AIM_S} s"
-        print(f"windlass {words:14} {median:5.2f} s  {verdict}")
+        print(f"windlass {words:26} {median:5.2f} s  {verdict}")
 
 
 if __name__ == "__main__":
