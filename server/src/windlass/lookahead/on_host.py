@@ -1,7 +1,7 @@
 """vLLM's door for CPUs: a proposer class of the runner with token ids on the host, and the worker that lets it in.
 
 The engine hands a proposer rows without request ids, so the worker shows it the runner's batch. Read of the runner:
-`drafter`, `requests`, `input_batch.req_ids`, `.num_prompt_tokens`.
+`drafter`, `requests`, `input_batch.req_ids`, `.num_prompt_tokens`; of the step: `total_num_scheduled_tokens`.
 """
 
 from __future__ import annotations
@@ -60,6 +60,11 @@ class HostProposer:
             rows.append(Row(batch.req_ids[number], tokens, prompt, most))
         return guarded(lambda: followed.step(rows, self._runner.requests.keys()), len(rows))
 
+    def rest(self) -> None:
+        """Let go of what has ended, though no row comes with it: the last texts before a pause are for the next ones."""
+        if followed := self._rows:
+            guarded(lambda: followed.step([], self._runner.requests.keys()), 0)
+
     def load_model(self, *_: object, **__: object) -> None:
         """There is no model; the engine asks all the same."""
 
@@ -81,6 +86,13 @@ class HostWorker(CPUWorker):  # type: ignore[misc]  # the engine has no types he
         super().init_device()
         if drafter := self._proposer():
             drafter.attach(self.model_runner)
+
+    def execute_model(self, scheduler_output: Any) -> Any:  # noqa: ANN401 - the engine has no types here
+        """The engine's own; its last step before a pause has no rows, only the names of those that ended."""
+        done = super().execute_model(scheduler_output)
+        if not scheduler_output.total_num_scheduled_tokens and (drafter := self._proposer()):
+            drafter.rest()
+        return done
 
     def shutdown(self) -> None:
         """Keep the cache."""
