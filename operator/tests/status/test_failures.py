@@ -239,6 +239,14 @@ def test_a_probe_s_kill_is_no_crash():
     assert diagnose([ended(1, "boom", restarts=1)], [UNWELL, KILLING]).reason == "EngineFailed"
 
 
+@pytest.mark.parametrize(
+    ("code", "words"), [(137, "137 (SIGKILL, mostly for want of memory)"), (135, "(SIGBUS, as when")]
+)
+def test_a_signal_has_its_name(code, words):
+    """The node's runtime does not always know that the kernel killed for memory."""
+    assert words in diagnose([ended(code)], []).message
+
+
 def test_a_probe_that_fails_is_no_kill():
     """One does in every start, and after every end."""
     assert diagnose([ended(137, restarts=1)], [UNWELL]).reason == "EngineFailed"

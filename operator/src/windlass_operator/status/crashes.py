@@ -28,6 +28,13 @@ EXIT_REASONS = {
     126: "CommandNotFound",  # by a shell's custom
     127: "CommandNotFound",
 }
+SIGNALS = {
+    134: "SIGABRT, by itself",
+    135: "SIGBUS, as when /dev/shm is full",
+    137: "SIGKILL, mostly for want of memory",
+    139: "SIGSEGV",
+}
+"""128 and the signal; the node's runtime does not always know of the kernel's kill."""
 MEMBER_LOST_FIRST, MEMBER_LOST_MAX = 100, 125  # exit code 100 + the index of the member; a shell uses 126 and 127
 VAGUE = ("EngineFailed", "CrashLoop", "ModelMissing", "BadFlag", "CommandNotFound")
 """Words that an exact line of the log may replace."""
@@ -80,9 +87,10 @@ def crash(pod: Object, container: Object, last: Mapping[str, Any], init: bool) -
 
 
 def _why(last: Mapping[str, Any]) -> str:
-    """The kubelet's own word where it says more than the code."""
+    """The kubelet's own word where it says more than the code, else the signal's."""
     word = str(last.get("reason") or "")
-    return f" ({word})" if word not in ("", "Error", "Completed") else ""
+    word = word if word not in ("", "Error", "Completed") else SIGNALS.get(int(last.get("exitCode") or 0), "")
+    return f" ({word})" if word else ""
 
 
 def _told(words: LastWords, line: str) -> str:
