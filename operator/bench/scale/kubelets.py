@@ -13,7 +13,8 @@ from windlass_sizing.facts import from_config
 
 FACTS_PORT = 8502
 # Where this program answers for every serving pod; another loopback address lets two runs go side by side.
-POD_IP = os.environ.get("WINDLASS_BENCH_POD_IP", "127.0.0.1")
+POD_IP_VARIABLE = "WINDLASS_BENCH_POD_IP"
+POD_IP = os.environ.get(POD_IP_VARIABLE, "127.0.0.1")
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"],
     "model_type": "qwen2",
@@ -133,5 +134,9 @@ async def facts_port() -> AsyncIterator[None]:
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    async with await asyncio.start_server(answer, POD_IP, FACTS_PORT):
+    try:
+        server = await asyncio.start_server(answer, POD_IP, FACTS_PORT)
+    except OSError as error:
+        raise SystemExit(f"{POD_IP}:{FACTS_PORT} is taken, as by another such run: set {POD_IP_VARIABLE}") from error
+    async with server:
         yield

@@ -129,6 +129,13 @@ def test_memory_advice_names_a_way_out() -> None:
     assert "more or larger GPUs" in row.fix
 
 
+def test_a_whole_prompt_s_step_is_counted() -> None:
+    """The engine takes a long prompt in one step unless it is told otherwise, and that takes room beside the cache."""
+    whole, split = (planned("--max-model-len", "32768", *more) for more in ((), ("--max-num-batched-tokens", "4096")))
+    facts = HEALTHY.checkpoint.facts
+    assert (fits.serving(whole, facts).tokens_a_step, fits.serving(split, facts).tokens_a_step) == (32768, 4096)
+
+
 def test_free_share_is_advised() -> None:
     """The share that a used card still has is named, rounded down."""
     row = fits.memory(replace(HEALTHY, driver=Driver("5", None, (replace(L20, used_mib=20480),))))

@@ -55,6 +55,7 @@ def serving(plan: LaunchPlan, facts: ModelFacts) -> Serving:
     length = plan.value("max-model-len")
     said = str(plan.value("quantization") or "none").lower()
     utilization = plan.value("gpu-memory-utilization")
+    step_tokens = plan.value("max-num-batched-tokens")
     return Serving(
         max_model_len=length if isinstance(length, int) else facts.max_model_len,
         tp=int(str(plan.value("tensor-parallel-size") or 1)),
@@ -62,6 +63,7 @@ def serving(plan: LaunchPlan, facts: ModelFacts) -> Serving:
         quantization=None if said == "none" else said,
         utilization=utilization if isinstance(utilization, float) else 1.0,
         enforce_eager=bool(plan.value("enforce-eager")),
+        step_tokens=step_tokens if isinstance(step_tokens, int) else None,
     )
 
 

@@ -61,7 +61,7 @@ class HostProposer:
         return guarded(lambda: followed.step(rows, self._runner.requests.keys()), len(rows))
 
     def rest(self) -> None:
-        """Let go of what has ended, though no row comes with it: the last texts before a pause are for the next ones."""
+        """Let go of what has ended, though no row comes with it: the last texts before a pause serve the next."""
         if followed := self._rows:
             guarded(lambda: followed.step([], self._runner.requests.keys()), 0)
 
