@@ -74,6 +74,11 @@ def pointer(path: tuple[str, ...]) -> str:
     return "/" + "/".join(step.replace("~", "~0").replace("/", "~1") for step in path)
 
 
+def say(words: str) -> None:
+    """How far it is."""
+    print(f"▸ {words}", file=sys.stderr, flush=True)
+
+
 async def settled(bed: Bed, cluster: Cluster) -> None:
     """Wait until those that can run do, and nothing has been written for a while."""
     deadline = time.monotonic() + PATIENCE_S
@@ -130,13 +135,17 @@ async def soak(bed: Bed, seconds: float, seed: int) -> dict[str, Any]:
         with process(command, bed.folder / "operator.log", env) as alive:
             for name, spec in SORTS.items():
                 await cluster.post(f"{GROUP}/namespaces/{NAMESPACE}/llmservices", service(name, spec))
+            say(f"{len(SORTS)} services are made, waiting until they have come to rest")
             await settled(bed, cluster)
             start = len(bed.writes())
+            say(f"at rest for {seconds / 2:.0f} s")
             await asyncio.sleep(seconds / 2)
             first = bed.writes()[start:]
+            say(f"{len(first)} writes; one field of each owned object is edited")
             edits = await edit_all(cluster, random.Random(seed))  # noqa: S311 - which field, not a secret
             await asyncio.sleep(QUIET_S)
             again = len(bed.writes())
+            say(f"{len(edits)} edits are taken back or given up; at rest for {seconds / 2:.0f} s more")
             await asyncio.sleep(seconds / 2)
             rest = bed.writes()[again:]
             healing = bed.writes()[start + len(first) : again]
