@@ -83,6 +83,7 @@ void RoundTrip::serve() {
       steps_.pop_front();
     }
     change(step);
+    if (step.rows.empty()) continue;
     if (!await(step.number)) return;
     answer(step);
   }

@@ -59,7 +59,8 @@ class RoundTrip {
   RoundTrip(const RoundTrip&) = delete;
   RoundTrip& operator=(const RoundTrip&) = delete;
 
-  // Announces a step before the device rings for it; steps come in the order of their numbers, which may wrap.
+  // Announces a step before the device rings for it; steps come in the order of their numbers, which may wrap. One without
+  // rows is none of the device's: it is for requests that came or went, nobody rings for it, and its number is not looked at.
   void submit(Step step);
   TripCounts counts() const;
 

@@ -93,6 +93,15 @@ def test_an_ended_requests_row_drafts_for_the_next_one_only(device):
     assert not device.cache.knows("a")
 
 
+def test_the_last_text_before_a_pause_is_shared_at_once(device):
+    """A step without rows, as the engine has one when it comes to rest: nobody rings for it."""
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    device.trip.submit(1, ["a"], [], [])
+    wait_until(lambda: not device.cache.knows("a"))
+    [draft] = device.step(2, {"b": TEXT[5:8]}, begun=[("b", [7, 8, 9])])
+    assert draft == TEXT[8 : 8 + MOST]
+
+
 def test_a_preempted_request_begins_anew_with_all_its_text(device):
     device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
     [draft] = device.step(2, {"a": [TEXT[3]]}, begun=[("a", [*TEXT, *TEXT[:3]])])

@@ -69,6 +69,8 @@ class RoundTrip:
     ) -> None:
         """Announce a step before the device rings for it; numbers follow one another and wrap at 2**32.
 
+        Without rows it only tells of requests: nobody rings for it.
+
         Raises:
             InputError: a prompt holds what is no token id; nothing was announced.
         """

@@ -106,6 +106,11 @@ class Drafter:
         out[0].copy_(pinned.device_tokens[: batch.num_reqs])
         out[1].copy_(pinned.device_confidences[: batch.num_reqs])
 
+    def rest(self) -> None:
+        """Let go of what has ended though no step follows: the last texts before a pause serve the next."""
+        self._trip.submit(self._number, self._finished, self._begun, [])
+        self._finished, self._begun = [], []
+
     def close(self) -> None:
         """End the threads, and keep what is to be kept."""
         counts = self._trip.counts()
@@ -181,6 +186,11 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         if self._drafter:
             self._drafter.note(finished, begun)
 
+    def rest(self) -> None:
+        """No step follows for now."""
+        if self._drafter:
+            self._drafter.rest()
+
     def close(self) -> None:
         """Keep what is to be kept."""
         if self._drafter:
@@ -200,6 +210,8 @@ class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no t
         """A preempted request has not ended: it comes back with all its tokens."""
         super().finish_requests(scheduler_output)
         self.speculator.note(scheduler_output.finished_req_ids, [])
+        if not scheduler_output.total_num_scheduled_tokens:
+            self.speculator.rest()
 
     def add_requests(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
         """New ones, and preempted ones with what they had emitted."""
