@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from windlass_operator import __version__
+from windlass_operator import __version__, log
 from windlass_operator.download import command as download
 from windlass_operator.errors import SettingsError
 from windlass_operator.settings import VARIABLES, from_env
@@ -64,11 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _inspect(options: argparse.Namespace, env: Mapping[str, str]) -> int:
     from windlass_operator.inspection.job import TERMINATION_LOG, inspect
 
-    log = options.termination_log or Path(env.get("WINDLASS_TERMINATION_LOG") or TERMINATION_LOG)
+    answer = options.termination_log or Path(env.get("WINDLASS_TERMINATION_LOG") or TERMINATION_LOG)
     try:
-        print(inspect(options.root, options.path, options.source, log))
+        print(inspect(options.root, options.path, options.source, answer))
     except OSError as error:
-        print(f"windlass-operator inspect: {log} cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"windlass-operator inspect: {answer} cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     return 0
 
@@ -81,9 +80,7 @@ def _run(env: Mapping[str, str]) -> int:
     except SettingsError as error:
         print(f"windlass-operator: {error}", file=sys.stderr)
         return EXIT_USAGE
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("httpx2", "aiohttp.access"):  # a line for each request and each event tells nobody anything
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    log.start()
     asyncio.run(operate(settings))
     return 0
 

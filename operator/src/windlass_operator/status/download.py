@@ -13,6 +13,7 @@ from typing import Any
 
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Object, dig, living, owned_by, seconds_between, uid_of
+from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import diagnose
 from windlass_operator.status.jobs import given_up, terminated
 from windlass_operator.status.said import instant, parsed
@@ -77,7 +78,7 @@ def parse(text: str, finished_at: str) -> Download:
     """The end of a download by its last message; a text that is not ours is a failed download."""
     data = parsed(text)
     if not isinstance(data, Mapping):
-        words = text.strip()[-512:] or "it left no message"
+        words = cut(text, 512) or "it left no message"
         message = f"the download Job ended without an answer: {words}"
         return Download(State.FAILED, "DownloadFailed", message, text, finished_at)
     if data.get("ok") is True and isinstance(data.get("download"), Mapping):

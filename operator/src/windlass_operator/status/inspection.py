@@ -12,6 +12,7 @@ from typing import Any
 
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Object, dig, living, owned_by, seconds_between, uid_of
+from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import creation_refused, diagnose
 from windlass_operator.status.jobs import given_up, made_at, terminated
 from windlass_operator.status.said import instant, parsed
@@ -69,7 +70,7 @@ def parse(text: str, finished_at: str) -> Inspection:
     """The finding in a termination message; a text that is not ours is a failed inspection."""
     data = parsed(text)
     if not isinstance(data, Mapping):
-        words = text.strip()[-512:] or "it left no message"
+        words = cut(text, 512) or "it left no message"
         message = f"the inspect Job ended without an answer: {words}"
         return Inspection(State.FAILED, "InspectFailed", message, text=text, finished_at=finished_at)
     if data.get("ok") is True and isinstance(data.get("facts"), Mapping):
