@@ -86,7 +86,9 @@ class Reader:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._ended.is_set():
+        ended = False
+        while not ended:
+            ended = self._ended.is_set()  # asked first: what lies there at the end is looked at in any case
             self.looks += 1
             self._look()
             time.sleep(0.001)

@@ -39,7 +39,6 @@ def test_killed_at_random_bytes_and_resumed(bench, zygote, path):
                 break
             kills += 1
         assert zygote.run(words) == 0
-        time.sleep(0.05)
     assert content(bench.volume / path) == files
     assert kills >= KILLS[path] // 2
     # A part is lost for each connection, and what a socket still held.

@@ -70,8 +70,12 @@ class Member:
         return facts
 
     def kill_engine(self) -> None:
-        """End its engine, as the kernel does when memory is short."""
-        os.kill(int(self.pid_path.read_text()), signal.SIGKILL)
+        """End its engine, as the kernel does when memory is short; it may have to come up first."""
+        deadline = time.monotonic() + LIMIT_S
+        while not self.pid_path.exists() or not (number := self.pid_path.read_text()):
+            assert time.monotonic() < deadline, "no engine was started"
+            time.sleep(0.05)
+        os.kill(int(number), signal.SIGKILL)
 
     def end(self) -> tuple[int, str]:
         """Its exit code and what it said."""
