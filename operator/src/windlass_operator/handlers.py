@@ -26,7 +26,7 @@ from windlass_operator.cluster.kinds import (
     StatefulSets,
 )
 from windlass_operator.cluster.rest import Rest, resource_of
-from windlass_operator.cluster.store import Place, Row, Shelf, Store
+from windlass_operator.cluster.store import Place, Row, Shelf, Store, version_of
 from windlass_operator.cluster.watch import Watch, Watched
 from windlass_operator.look import Key
 from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
@@ -138,17 +138,20 @@ class ShelfSink:
 
 @dataclass
 class NodeSink(ShelfSink):
-    """Nodes, pruned to what planning reads; a heartbeat is no news."""
+    """Nodes, pruned to what planning reads; a heartbeat is no news, and of a thousand nodes there are some a second."""
 
     _seen: dict[str, object] = field(default_factory=dict)
 
     def put(self, item: Mapping[str, Any]) -> None:
         """It is there, or has changed."""
-        name, signature = str(item["metadata"]["name"]), gpu_signature(dict(item))
+        meta = item["metadata"]
+        name, signature = str(meta["name"]), gpu_signature(dict(item))
+        if self._seen.get(name) == signature:
+            self._shelf.passed(version_of(meta.get("resourceVersion")))
+            return
         self._shelf.put(_pruned(item))
-        if self._seen.get(name) != signature:
-            self._seen[name] = signature
-            self.router.gpus_changed()
+        self._seen[name] = signature
+        self.router.gpus_changed()
 
     def _gone(self, place: Place, row: Row) -> None:
         self._seen.pop(place[1], None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass_operator.cluster.claims import Claims
-from windlass_operator.cluster.inventory import gpu_signature, inventory
+from windlass_operator.cluster.inventory import gpu_signature, inventory, usable
 
 
 def a_node(name="n1", gpus="4", ready="True", **labels):
@@ -30,25 +30,25 @@ def taken(*pods):
 
 def test_free_is_what_no_pod_requests():
     pods = taken(a_pod(1), a_pod(2), a_pod(1, "n2"), a_pod(1, phase="Succeeded"))
-    (node,) = inventory([a_node()], pods).nodes
+    (node,) = inventory(usable([a_node()]), pods).nodes
     assert (node.node, node.product, node.allocatable, node.free) == ("n1", "NVIDIA-L20", 4, 1)
     assert round(node.memory_gib, 2) == 44.99
 
 
 def test_nodes_that_take_no_pods_are_left_out():
     cordoned = a_node("n3") | {"spec": {"unschedulable": True}}
-    nodes = inventory([a_node(), a_node("n2", ready="False"), cordoned, a_node("n4", gpus="0")], {}).nodes
+    nodes = usable([a_node(), a_node("n2", ready="False"), cordoned, a_node("n4", gpus="0")])
     assert [node.node for node in nodes] == ["n1"]
 
 
 def test_a_shared_card_counts_once():
     """Time slicing hands out one card several times; a replica's ranks need cards of their own."""
-    seen = lambda count: inventory([a_node(**{"nvidia.com/gpu.count": count})], {}).nodes[0].allocatable  # noqa: E731
+    seen = lambda count: usable([a_node(**{"nvidia.com/gpu.count": count})])[0].allocatable  # noqa: E731
     assert [seen(count) for count in ("1", "4", "8", "0", "", "two")] == [1, 4, 4, 4, 4, 4]
 
 
 def test_memory_without_a_label_is_unknown():
-    (node,) = inventory([a_node(**{"nvidia.com/gpu.memory": ""})], {}).nodes
+    (node,) = usable([a_node(**{"nvidia.com/gpu.memory": ""})])
     assert node.memory_gib is None
 
 

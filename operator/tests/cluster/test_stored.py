@@ -72,16 +72,19 @@ async def test_watched_kinds_are_read_from_memory(bed):
     assert api.asked == []
 
 
-async def test_nodes_are_decoded_again_only_when_one_has_changed(bed):
+async def test_nodes_are_read_again_only_when_one_has_changed(bed):
     _, store, cluster = bed
     shelf = store.shelves["Node"]
-    shelf.put(a_node := {"metadata": {"name": "n1", "resourceVersion": "1"}})
-    first = await cluster.list_nodes()
-    assert await cluster.list_nodes() is first
-    shelf.put({**a_node, "metadata": {"name": "n1", "resourceVersion": "2"}})
-    assert [node["metadata"]["resourceVersion"] for node in await cluster.list_nodes()] == ["2"]
+    status = {"allocatable": {"nvidia.com/gpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    shelf.put(a_node := {"metadata": {"name": "n1", "resourceVersion": "1"}, "status": status})
+    first = await cluster.gpu_nodes()
+    assert [(node.node, node.free) for node in first] == [("n1", 4)]
+    assert await cluster.gpu_nodes() is first
+    eight = {**status, "allocatable": {"nvidia.com/gpu": "8"}}
+    shelf.put({**a_node, "metadata": {"name": "n1", "resourceVersion": "2"}, "status": eight})
+    assert [node.free for node in await cluster.gpu_nodes()] == [8]
     shelf.drop({"metadata": {"name": "n1", "resourceVersion": "3"}})
-    assert await cluster.list_nodes() == []
+    assert await cluster.gpu_nodes() == ()
 
 
 async def test_other_kinds_and_field_selectors_go_to_the_api_server(bed):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 from windlass_operator.cluster.claims import Claims
+from windlass_operator.cluster.inventory import usable
 
 
 class FakeCluster:
@@ -31,8 +32,8 @@ class FakeCluster:
         has = lambda row: (labels or {}).items() <= row["metadata"].get("labels", {}).items()  # noqa: E731
         return [copy.deepcopy(row) for row in rows if has(row)]
 
-    async def list_nodes(self):
-        return copy.deepcopy(self.all("Node"))
+    async def gpu_nodes(self):
+        return usable(self.all("Node"))
 
     async def gpus_taken(self, namespace, besides):
         claims = Claims()

@@ -62,8 +62,10 @@ def a_node(version=1, gpus="8", beat="1"):
 def test_a_node_s_heartbeat_wakes_nobody(router):
     sink = NodeSink("Node", router)
     sink.put(a_node())
+    changes = router.store.shelves["Node"].changes
     sink.put(a_node(2, beat="2"))
     assert router.queue.events == [WAITING]
+    assert router.store.shelves["Node"].changes == changes, "all nodes would be read anew"
     sink.put(a_node(3, gpus="7"))
     sink.drop(a_node(4))
     assert router.queue.events == [WAITING] * 3

@@ -24,7 +24,7 @@ from windlass_operator.client.in_force import InForce
 from windlass_operator.client.rest import Api
 from windlass_operator.client.values import AnyService, meta_of, service_of, spec_of
 from windlass_operator.cluster.claims import FIELDS, Claims
-from windlass_operator.cluster.inventory import inventory
+from windlass_operator.cluster.inventory import inventory, usable
 from windlass_operator.plan.model import Inventory, Refusal
 from windlass_operator.status.children import dig, newest_first
 from windlass_operator.status.inspection import RESULT_ANNOTATION
@@ -169,4 +169,4 @@ async def read_inventory(api: Api, namespace: str, name: str) -> Inventory:
             await watching.listing(api, watching.Collection(paths.PODS_EVERYWHERE, "pods", {"fieldSelector": FIELDS}))
         ).rows:
             claims.put(pod)
-    return inventory(nodes.rows, claims.taken((namespace, name)))
+    return inventory(usable(nodes.rows), claims.taken((namespace, name)))

@@ -11,9 +11,11 @@ from lightkube import KubeConfig
 
 from windlass_operator import metrics
 from windlass_operator.cluster.claims import Claims
+from windlass_operator.cluster.inventory import usable
 from windlass_operator.cluster.kinds import APPLIED, LLMServiceStatus, Namespaced, Nodes, Pods
 from windlass_operator.cluster.rest import TIMEOUT_S, UNREACHABLE, Kind, Rest, StatusError, login, path_of, resource_of
 from windlass_operator.errors import InvalidError, NotServedError, Retry, Unavailable, UserError
+from windlass_operator.plan.model import NodeGpus
 
 FIELD_MANAGER = "windlass"
 ALL_NAMESPACES = "*"
@@ -44,8 +46,8 @@ class Cluster(Protocol):
     ) -> list[Manifest]:
         """The objects of a namespace that match."""
 
-    async def list_nodes(self) -> list[Manifest]:
-        """All nodes."""
+    async def gpu_nodes(self) -> tuple[NodeGpus, ...]:
+        """Nodes with GPUs that take new pods, by name, as if no pod was there."""
 
     async def gpus_taken(self, namespace: str | None, besides: tuple[str, str] | None) -> Mapping[str, int]:
         """GPUs that pods hold, by node, without those of the LLMService `besides` (namespace, name)."""
@@ -93,9 +95,9 @@ class ApiServer:
         path = path_of(kind, None if namespace == ALL_NAMESPACES else namespace)
         return await self._list(kind, path, {"labelSelector": _selector(labels), "fieldSelector": _selector(fields)})
 
-    async def list_nodes(self) -> list[Manifest]:
-        """All nodes."""
-        return await self._list(Nodes, path_of(Nodes), {})
+    async def gpu_nodes(self) -> tuple[NodeGpus, ...]:
+        """Nodes with GPUs that take new pods, by name, as if no pod was there."""
+        return usable(await self._list(Nodes, path_of(Nodes), {}))
 
     async def _read(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         try:

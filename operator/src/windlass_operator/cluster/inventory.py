@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.quantity import whole
 from windlass_operator.plan.model import GPU_PRODUCT_LABEL, GPU_RESOURCE, Inventory, NodeGpus
 from windlass_operator.status.children import condition_of, dig, name_of
+
+if TYPE_CHECKING:
+    from windlass_operator.cluster.client import Cluster, Manifest
 
 GPU_MEMORY_LABEL = "nvidia.com/gpu.memory"  # MiB of one card
 GPU_COUNT_LABEL = "nvidia.com/gpu.count"  # cards that are there; where cards are shared, more are handed out
@@ -19,16 +22,20 @@ async def read_inventory(
     cluster: Cluster, watch_namespace: str | None, namespace: str, name: str, *, own_is_free: bool = True
 ) -> Inventory:
     """GPUs as the service `namespace/name` sees them: what its own pods hold counts as free for it, or not."""
-    nodes = await cluster.list_nodes()
-    if not any(_gpus(node) for node in nodes):
+    nodes = await cluster.gpu_nodes()
+    if not nodes:
         return Inventory()
     return inventory(nodes, await cluster.gpus_taken(watch_namespace, (namespace, name) if own_is_free else None))
 
 
-def inventory(nodes: Iterable[Manifest], taken: Mapping[str, int]) -> Inventory:
-    """Pure: nodes that take new pods, less the GPUs that pods hold, by node."""
-    usable = sorted((node for node in nodes if _gpus(node) and _takes_pods(node)), key=name_of)
-    return Inventory(tuple(_node(node, taken.get(name_of(node), 0)) for node in usable))
+def usable(nodes: Iterable[Manifest]) -> tuple[NodeGpus, ...]:
+    """Pure: nodes with GPUs that take new pods, by name, as if no pod was there."""
+    return tuple(_node(node) for node in sorted(nodes, key=name_of) if _gpus(node) and _takes_pods(node))
+
+
+def inventory(nodes: Iterable[NodeGpus], taken: Mapping[str, int]) -> Inventory:
+    """Pure: the nodes, less the GPUs that pods hold, by node."""
+    return Inventory(tuple(_left(node, taken.get(node.node, 0)) for node in nodes))
 
 
 def gpu_signature(node: Manifest) -> tuple[object, ...]:
@@ -37,7 +44,14 @@ def gpu_signature(node: Manifest) -> tuple[object, ...]:
     return (_gpus(node), _takes_pods(node), *sorted(labels.items()))
 
 
-def _node(node: Manifest, taken: int) -> NodeGpus:
+def _left(node: NodeGpus, taken: int) -> NodeGpus:
+    if not taken:
+        return node
+    free = max(0, node.free - taken)
+    return NodeGpus(node.node, node.product, node.memory_gib, node.allocatable, free, node.labels)
+
+
+def _node(node: Manifest) -> NodeGpus:
     labels = {str(key): str(value) for key, value in (dig(node, "metadata", "labels") or {}).items()}
     memory, count = labels.get(GPU_MEMORY_LABEL, ""), labels.get(GPU_COUNT_LABEL, "")
     cards = int(count) if count.isdecimal() and int(count) else _gpus(node)
@@ -46,7 +60,7 @@ def _node(node: Manifest, taken: int) -> NodeGpus:
         product=labels.get(GPU_PRODUCT_LABEL, ""),
         memory_gib=int(memory) / MIB_A_GIB if memory.isdecimal() else None,
         allocatable=min(cards, _gpus(node)),  # ranks on one card twice would wait for each other
-        free=max(0, _gpus(node) - taken),
+        free=_gpus(node),
         labels=labels,
     )
 

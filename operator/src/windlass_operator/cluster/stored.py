@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from windlass_operator.cluster.apply import must_be_ours
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.client import ALL_NAMESPACES, Cluster, Manifest
+from windlass_operator.cluster.inventory import usable
 from windlass_operator.cluster.kinds import APPLIED, Namespaced
 from windlass_operator.cluster.rest import resource_of
 from windlass_operator.cluster.store import Shelf, Store
 from windlass_operator.errors import Retry
+from windlass_operator.plan.model import NodeGpus
 
 
 class StoredCluster:
@@ -24,7 +26,7 @@ class StoredCluster:
         self._api = api
         self._store = store
         self._claims = claims
-        self._nodes: tuple[int, list[Manifest]] = (-1, [])
+        self._nodes: tuple[int, tuple[NodeGpus, ...]] = (-1, ())
 
     async def get(self, kind: Namespaced, namespace: str, name: str) -> Manifest | None:
         """One object, or None."""
@@ -44,11 +46,11 @@ class StoredCluster:
             return await self._api.find(kind, namespace, labels, fields)
         return shelf.find(None if namespace == ALL_NAMESPACES else namespace, labels or {})
 
-    async def list_nodes(self) -> list[Manifest]:
-        """All nodes, decoded once for all readers: nobody changes them, and there may be a thousand."""
+    async def gpu_nodes(self) -> tuple[NodeGpus, ...]:
+        """Nodes with GPUs, read once for all plans until one changes: there may be a thousand."""
         shelf = self._store.shelves["Node"]
         if self._nodes[0] != shelf.changes:
-            self._nodes = (shelf.changes, shelf.find(None, {}))
+            self._nodes = (shelf.changes, usable(shelf.find(None, {})))
         return self._nodes[1]
 
     async def gpus_taken(self, namespace: str | None, besides: tuple[str, str] | None) -> Mapping[str, int]:
