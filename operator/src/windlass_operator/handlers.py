@@ -162,8 +162,8 @@ def _pruned(node: Mapping[str, Any]) -> dict[str, Any]:
     meta, status = node["metadata"], node.get("status") or {}
     return {
         "metadata": {key: meta.get(key) for key in ("name", "labels", "resourceVersion")},
-        "spec": {key: value for key, value in (node.get("spec") or {}).items() if key in ("unschedulable", "taints")},
-        "status": {key: status.get(key) for key in ("allocatable", "capacity", "conditions")},
+        "spec": {"unschedulable": (node.get("spec") or {}).get("unschedulable")},
+        "status": {key: status.get(key) for key in ("allocatable", "conditions")},
     }
 
 

@@ -74,7 +74,7 @@ def test_a_node_s_heartbeat_wakes_nobody(router):
 def test_a_node_keeps_only_what_planning_reads(router):
     NodeSink("Node", router).put(a_node())
     (node,) = router.store.shelves["Node"].find(None, {})
-    assert sorted(node["status"]) == ["allocatable", "capacity", "conditions"]
+    assert sorted(node["status"]) == ["allocatable", "conditions"]
 
 
 def test_services_are_counted_by_their_reason(router):
