@@ -68,7 +68,7 @@ test-tiny: sync ## every tiny model in vLLM
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
-	@$(BED) during env WINDLASS_FUZZ_S=20 $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
+	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
 
 ##@ Break
 .PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes

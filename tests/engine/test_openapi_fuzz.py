@@ -1,6 +1,6 @@
 """Requests that nobody should send: drawn from vLLM's own description of its routes, and a table of known traps.
 
-None of them may be answered with 5xx. `make fuzz-api` draws for ten minutes instead of one.
+None of them may be answered with 5xx. `make fuzz-api` draws for ten minutes.
 """
 
 import json
@@ -13,7 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-SECONDS = int(os.environ.get("WINDLASS_FUZZ_S", "60"))
+SECONDS = os.environ.get("WINDLASS_FUZZ_S")
+TRIES_S = (SECONDS,) if SECONDS else ("30", "90", "300")
+"""As long as it takes to reach every route, within these: a busy machine spends the first of them on a few routes."""
 OURS = ("/", "/chat", "/windlass/facts", "/windlass/metrics")
 ANOTHER_KIND = ("/v1/embeddings", "/v2/embed", "/pooling", "/classify", "/score", "/v1/rerank")
 """Routes of models that generate no text: vLLM does not describe them here, and our sentence answers."""
@@ -39,15 +41,22 @@ def test_drawn_requests(http, short, tmp_path):
     schema["paths"] |= {path: {"post": ANYTHING | ANSWERS} for path in ANOTHER_KIND}
     file = tmp_path / "openapi.json"
     file.write_text(json.dumps(schema))
-    words = ("run", file, "--url", short, "--checks", "not_a_server_error", "--phases", "coverage,fuzzing")
-    limits = ("--max-time", str(SECONDS), "--request-timeout", "60", "--continue-on-failure", "--warnings", "off")
+    operations = sum(len(methods) for methods in schema["paths"].values())
+    reports = (drawn(file, short, seconds) for seconds in TRIES_S)
+    report = next((one for one in reports if f"Tested: {operations}" in one), "")
+    assert report, f"not all of {operations} routes had their turn within {TRIES_S[-1]} s"
+    assert int(re.search(r"(\d+) generated", report)[1]) > operations
+
+
+def drawn(schema, url, seconds):
+    """What schemathesis says after so many seconds; no answer in them was a 5xx."""
+    words = ("run", schema, "--url", url, "--checks", "not_a_server_error", "--phases", "coverage,fuzzing")
+    limits = ("--max-time", seconds, "--request-timeout", "60", "--continue-on-failure", "--warnings", "off")
     tool = Path(sys.executable).with_name("st")
-    done = subprocess.run([tool, *words, *limits], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = subprocess.run([tool, *words, *limits], capture_output=True, text=True, cwd=schema.parent, check=False)
     report = done.stdout[-8000:]
     assert done.returncode == 0, report
-    operations = sum(len(methods) for methods in schema["paths"].values())
-    assert f"Tested: {operations}" in report
-    assert int(re.search(r"(\d+) generated", report)[1]) > operations
+    return report
 
 
 TRAPS = [

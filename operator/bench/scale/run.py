@@ -1,7 +1,7 @@
 """`make scale N=1000`: the operator with N LLMServices on a real API server, controllers, scheduler and kwok kubelets.
 
-Prints a table, or JSON with `-o json`, and on stderr how far it is; exits 1 when a service does not come up or a
-restart writes, with the figures so far. Aims are printed beside the figures; a missed one is a figure, not a failure:
+Prints a table, or JSON with `-o json`, and on stderr how far it is; exits 1 when a service does not come up, a restart
+writes or the run is interrupted, with the figures so far. Aims are printed beside the figures; a missed one is a figure, not a failure:
 this machine's processors serve all of the cluster.
 """
 
@@ -33,8 +33,7 @@ QUIET_S = 10.0
 LOOK_S = 0.5  # between two looks at how far it is; they cost what they look at
 TELL_S = 5.0
 ANSWER_S = 60.0  # the operator's metrics share its processor
-PATIENCE_S, PATIENCE_A_SERVICE_S = 480.0, 0.3  # of one phase
-STOPPED = 143
+PATIENCE_S, PATIENCE_A_SERVICE_S = 480.0, 0.5  # of one phase
 EDIT_S, EDIT_RATE = 20.0, 10.0
 
 
@@ -52,6 +51,7 @@ class Run:
     figures: dict[str, Any] = field(default_factory=dict)
     begun: float = field(default_factory=time.monotonic)
     told: float = 0.0
+    words: str = ""
 
     async def until(self, look: Callable[[], Awaitable[bool]], what: str) -> float:
         """Seconds until the look is true."""
@@ -65,8 +65,12 @@ class Run:
 
     def tell(self, words: str) -> None:
         """One line of progress."""
-        self.told = time.monotonic()
+        self.told, self.words = time.monotonic(), words
         print(f"{self.told - self.begun:6.1f} s  {words}", file=sys.stderr, flush=True)
+
+    def fail(self, why: str) -> None:
+        """Say in the figures why the run ended, after how long, and how far it was."""
+        self.figures["failed"] = f"{why}, after {time.monotonic() - self.begun:.0f} s: {self.words}"
 
     async def samples(self) -> Samples:
         """The operator's metrics now; now and then they are told, too."""
@@ -180,6 +184,7 @@ async def _restart(run: Run, alive: Process) -> None:
 
 
 async def _main(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
+    """All figures; those so far when a phase takes too long, the cluster does not answer or someone interrupts."""
     port, health_port = control_plane.free_ports(2)
     async with httpx2.AsyncClient(trust_env=False, timeout=ANSWER_S) as http, facts_port():
         cluster = Cluster.connect(bed.api)
@@ -188,8 +193,10 @@ async def _main(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
         run.figures |= {"services": options.services, "processors": os.cpu_count(), "load_before": os.getloadavg()[0]}
         try:
             await measure(run)
-        except TimeoutError as error:
-            run.figures["failed"] = str(error)
+        except (TimeoutError, httpx2.HTTPError) as error:
+            run.fail(str(error) or type(error).__name__)
+        except asyncio.CancelledError:
+            run.fail("interrupted")
         finally:
             await cluster.http.aclose()
     return run.figures
@@ -203,7 +210,7 @@ def main() -> int:
     words.add_argument("--patience", type=float, help="seconds that one phase may take (default: by the number)")
     words.add_argument("--folder", type=Path, help="keep data and logs here (default: a temporary folder)")
     options = words.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))  # what was started is stopped on the way out
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # which cancels what is awaited
     with ExitStack() as stack:
         folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-scale-")))
         folder.mkdir(parents=True, exist_ok=True)
