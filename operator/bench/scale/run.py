@@ -1,8 +1,8 @@
 """`make scale N=1000`: the operator with N LLMServices on a real API server, controllers, scheduler and kwok kubelets.
 
 Prints a table, or JSON with `-o json`, and on stderr how far it is; exits 1 when a service does not come up, a restart
-writes or the run is interrupted, with the figures so far. Aims are printed beside the figures; a missed one is a figure, not a failure:
-this machine's processors serve all of the cluster.
+writes or the run is interrupted, with the figures so far. Aims are printed beside the figures; a missed one is a
+figure, not a failure: this machine's processors serve all of the cluster.
 """
 
 from __future__ import annotations
