@@ -81,29 +81,40 @@ def measure(arms: tuple[Arm, Arm], name: str, rows: list[Exchange], batch: int) 
     }  # fmt: skip
 
 
-def arms_of(tokens: int) -> tuple[Arm, Arm]:
-    """The engine without and the one with lookahead, loaded beside one another."""
-    model, config = Path("/tmp/lookahead-shape"), Path("/tmp/lookahead-config")  # noqa: S108 - a benchmark's machine
-    ready = Path("/tmp/lookahead-none-ready")  # noqa: S108
-    for folder in (model, config):
-        folder.mkdir(exist_ok=True)
+def common() -> dict[str, Any]:
+    """What both engines are told."""
+    model = Path("/tmp/lookahead-shape")  # noqa: S108 - a benchmark's machine
+    model.mkdir(exist_ok=True)
     (model / "config.json").write_text(json.dumps(SHAPE))
-    (config / "lookahead_cache_config.json").write_text(json.dumps({"cache_size": 500_000, "copy_length": tokens}))
-    common: dict[str, Any] = {
+    return {
         "model": str(model), "load_format": "dummy", "dtype": "bfloat16", "quantization": "fp8_per_channel",
         "max_model_len": 2048, "max_num_seqs": 64, "max_num_batched_tokens": 8192, "gpu_memory_utilization": 0.4,
         "kv_cache_memory_bytes": 6 << 30, "logits_processors": ["forced:Forced"],
     }  # fmt: skip
+
+
+def ours(tokens: int, options: dict[str, Any], worker: str = "bench_worker.BenchWorker", after: str = "") -> Arm:
+    """The engine with lookahead; its kernels are timed when the file `after` is there."""
+    config = Path("/tmp/lookahead-config")  # noqa: S108
+    config.mkdir(exist_ok=True)
+    (config / "lookahead_cache_config.json").write_text(json.dumps({"cache_size": 500_000, "copy_length": tokens}))
     words, variables = lookahead(tokens, str(config))
-    variables |= {"LOOKAHEAD_AFTER": str(ready), "VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN": "512"}
-    plain = Arm("none", common, {"VLLM_CACHE_ROOT": "/tmp/vllm-none"})  # noqa: S108
-    ours = Arm("lookahead", {**common, **words}, {**variables, "VLLM_CACHE_ROOT": "/tmp/vllm-ours"})  # noqa: S108
+    variables |= {"LOOKAHEAD_AFTER": after, "VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN": "512"}
+    variables |= {"VLLM_CACHE_ROOT": "/tmp/vllm-ours"}  # noqa: S108
+    return Arm("lookahead", {**options, **words, "worker_cls": worker}, variables)
+
+
+def arms_of(tokens: int) -> tuple[Arm, Arm]:
+    """The engine without and the one with lookahead, loaded beside one another."""
+    ready = Path("/tmp/lookahead-none-ready")  # noqa: S108
+    plain = Arm("none", common(), {"VLLM_CACHE_ROOT": "/tmp/vllm-none"})  # noqa: S108
+    other = ours(tokens, common(), after=str(ready))
     plain.start()
-    ours.start()
+    other.start()
     plain.answer()
     ready.touch()
-    ours.answer()
-    return plain, ours
+    other.answer()
+    return plain, other
 
 
 def main() -> None:
