@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from types import SimpleNamespace
 
 import pytest
-from windlass_operator.cluster.client import ApiServer
+from windlass_operator.cluster.client import AT_ONCE, ApiServer
 from windlass_operator.cluster.kinds import Pods
 from windlass_operator.cluster.rest import StatusError
 from windlass_operator.errors import InvalidError, Retry, Unavailable, UserError
@@ -46,3 +47,25 @@ async def test_a_refusal_is_told_by_what_to_do(code, words, error):
     with pytest.raises(error, match=words.split("(")[0]) as caught:
         await ApiServer(SimpleNamespace(call=call)).apply(MANIFEST)
     assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "most"), [("Service", "v1", AT_ONCE["Service"]), ("Deployment", "apps/v1", 20)]
+)
+async def test_addresses_are_asked_for_a_few_at_once(kind, version, most):
+    """The API server finds them one by one; all other creates wait for nobody."""
+    under_way, seen = 0, []
+
+    async def call(*_: object) -> bytes:
+        nonlocal under_way
+        under_way += 1
+        seen.append(under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return b"{}"
+
+    api = ApiServer(SimpleNamespace(call=call))
+    manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "qwen", "namespace": "team-a"}}
+    await asyncio.gather(*(api.create(manifest) for _ in range(20)))
+    assert max(seen) == most
+    assert len(seen) == 20

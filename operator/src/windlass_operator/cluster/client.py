@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
@@ -29,6 +31,9 @@ REFUSED = (400, 403, 405, 413)  # the same request will be refused again
 REFUSED_WORDS = ("failed to create typed patch object", "request is too large")
 RETRY_AFTER_S = 2.0
 NO_VERSION = "1"  # of an object; etcd counts from there
+# Creates under way at once. The API server finds a Service's address under one lock: with more of them each waits there
+# for longer than a request may take, and is given up, its address with it.
+AT_ONCE = {"Service": 4}
 
 
 class Cluster(Protocol):
@@ -74,6 +79,9 @@ class ApiServer:
 
     rest: Rest
     may_write: Callable[[], bool] = lambda: True
+    turns: Mapping[str, asyncio.Semaphore] = field(
+        default_factory=lambda: {kind: asyncio.Semaphore(most) for kind, most in AT_ONCE.items()}
+    )
 
     async def get(self, kind: Namespaced, namespace: str, name: str) -> Manifest | None:
         """One object, or None."""
@@ -135,7 +143,8 @@ class ApiServer:
         """
         kind, meta = str(manifest["kind"]), {**manifest["metadata"], "resourceVersion": NO_VERSION}
         try:
-            return await self._write(APPLIED[kind], {**manifest, "metadata": meta}, "apply", "apply")
+            async with self.turns.get(kind) or nullcontext():
+                return await self._write(APPLIED[kind], {**manifest, "metadata": meta}, "apply", "apply")
         except StatusError as error:
             if error.code == CONFLICT:
                 return None
