@@ -308,6 +308,11 @@ def test_what_cannot_be_used_ends_the_start(engine):
     assert wrong == {}
 
 
+def test_sampling_parameters_reach_each_draft(engine):
+    """What takes the place of the engine's own expansion, which on CPUs writes into a copy."""
+    assert engine.result("/repo/tests/engine/spread_exactly.py", "200")["wrong"] == []
+
+
 @pytest.mark.long
 def test_a_warm_up_file_serves_the_first_request(engine, plain, config, kept, tmp_path):
     """By the engine's module; the cache file is cut short, so the server says so and begins with the warm-up file."""
