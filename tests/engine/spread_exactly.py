@@ -1,4 +1,4 @@
-"""Runs inside the serving image: compares `spread` with a plain loop, and looks that the engine's sampler calls it.
+"""Runs inside the serving image: compares `spread`, as the engine's sampler finds it, with a plain loop.
 
 Usage: spread_exactly.py CASES     Prints the cases that differ as a line of JSON.
 """
