@@ -46,7 +46,7 @@ class BenchWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no type
     def figures(self) -> dict[str, Any]:
         """The counts of the cache and of the round trips so far."""
         drafter = self.model_runner.speculator._drafter
-        return asdict(drafter._trip.counts()) | asdict(self._cache().metrics())
+        return asdict(drafter.trip.counts()) | asdict(self._cache().metrics())
 
     def _cache(self) -> Any:  # noqa: ANN401
         return self.model_runner.speculator._drafter._drafting.cache

@@ -1,6 +1,6 @@
 """On a GPU: ms a token with and without lookahead, every workload at 1, 10 and 64 requests at a time.
 
-    python on_device.py WORKLOADS.json.gz OUT.json [--seconds 430] [--tokens 6]
+    python on_device.py WORKLOADS.json.gz OUT.json [--seconds 430] [--tokens 6] [--only "chat,agent"] [--batches 10,64]
 
 A model of the shape of Qwen2-7B with dummy weights, in fp8, follows the recorded text (`forced`), so every step costs
 what it costs and drafts are accepted as the text has it. Two engines stand beside one another and are timed in turn.
@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=430)
     parser.add_argument("--tokens", type=int, default=6)
     parser.add_argument("--only", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=BATCHES)
     said = parser.parse_args()
     until = time.monotonic() + said.seconds
     found = workloads(said.workloads)
@@ -133,7 +134,7 @@ def main() -> None:
     for arm in arms:  # what compiles at its first use
         if arm.name != "none":
             arm.ask("call", "base", "warm-up", [])
-        for batch in BATCHES:
+        for batch in said.batches:
             arm.ask("run", found["gsm8k"][1][:batch], 24, True)
     results: list[dict[str, Any]] = []
     for name, (seen, rows) in found.items():
@@ -141,7 +142,7 @@ def main() -> None:
             continue
         arms[1].ask("run", LAST, 2, True)
         arms[1].ask("call", "base", name, seen)
-        for batch in BATCHES:
+        for batch in said.batches:
             if time.monotonic() > until:
                 break
             results.append(measure(arms, name, rows, batch))

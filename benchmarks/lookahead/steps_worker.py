@@ -1,32 +1,45 @@
-"""The GPU's door with a clock at each of its steps, on the host and on the device, and with policies to choose from."""
+"""Workers with a clock at each of their steps, on the host and on the device: the GPU's door, and the engine's own."""
 
 from __future__ import annotations
 
-import cProfile
-import io
 import itertools
-import pstats
 import statistics
 import time
 from collections import defaultdict
+from operator import attrgetter
 from typing import Any
 
 import torch
 from bench_worker import BenchWorker
+from vllm.v1.worker.gpu_worker import Worker
 from windlass.lookahead.promises import Promises
 
-CLOCKED = ("get_num_tokens", "reallocate_drafts", "compact_batch", "record_confidences")
+CLOCKED = (
+    "adaptive_verification.compact_batch",
+    "adaptive_verification.get_num_tokens",
+    "adaptive_verification.reallocate_drafts",
+    "adaptive_verification.record_confidences",
+    "cudagraph_manager.run_fullgraph",
+    "draft_tokens_handler.set_draft_tokens",
+    "gather_batch_req_state",
+    "model_state.prepare_attn",
+    "postprocess_sampled",
+    "prepare_attn",
+    "prepare_inputs",
+    "sample",
+    "speculator.propose",
+)
+"""Methods by their path from the runner. Some are within others."""
+VERIFIED = "adaptive_verification.get_num_tokens"
 PROMISED = Promises.of
 POLICIES = {"stock": lambda *_: True, "promises": PROMISED}
 """Whether a row is planned with drafts: always, as the engine does it, or where the drafter promises something."""
 
 
-class StepsWorker(BenchWorker):  # type: ignore[misc]  # the engine has no types here
-    """Named by `worker_cls`; its methods are called by `collective_rpc`."""
+class Clocked:
+    """What both have; its methods are called by `collective_rpc`."""
 
-    def policy_of(self, name: str) -> None:
-        """Which rows are planned with drafts from here on; the engine's scheduler is in this process."""
-        Promises.of = POLICIES[name]
+    model_runner: Any
 
     def clock(self) -> None:
         """Wrap what is to be timed, once."""
@@ -39,51 +52,50 @@ class StepsWorker(BenchWorker):  # type: ignore[misc]  # the engine has no types
             self.now |= {"tokens": output.total_num_scheduled_tokens, "start": start, "at": time.perf_counter()}
             start.record()
             found = execute(output, *words, **more)
-            self.now["execute_us"] = 1e6 * (time.perf_counter() - self.now["at"])
+            self.now["execute_model_us"] = 1e6 * (time.perf_counter() - self.now["at"])
             return found
 
         def sampled(*words: Any, **more: Any) -> Any:  # noqa: ANN401
             begun, row, end = time.perf_counter(), self.now, torch.cuda.Event(enable_timing=True)
             found = sample(*words, **more)
             end.record()
-            row |= {"sample_us": 1e6 * (time.perf_counter() - begun), "end": end}
+            row |= {"sample_tokens_us": 1e6 * (time.perf_counter() - begun), "end": end}
             self.rows.append(row)
             return found
 
         runner.execute_model, runner.sample_tokens = executed, sampled
-        manager = runner.adaptive_verification
-        for name in CLOCKED:
-            self._wrap(manager, name)
+        for path in CLOCKED:
+            self._wrap(path)
 
-    def _wrap(self, manager: Any, name: str) -> None:  # noqa: ANN401
-        def clocked(*words: Any) -> Any:  # noqa: ANN401
+    def _wrap(self, path: str) -> None:
+        owner, _, name = f"model_runner.{path}".rpartition(".")
+        try:
+            of = attrgetter(owner)(self)
+        except AttributeError:
+            return  # an engine without lookahead has not all of them
+        if of is None:
+            return
+        method = getattr(of, name)
+
+        def clocked(*words: Any, **more: Any) -> Any:  # noqa: ANN401
             begun = time.perf_counter()
-            found = getattr(type(manager), name)(manager, *words)
-            self.now[f"{name}_us"] = 1e6 * (time.perf_counter() - begun)
-            if name == "get_num_tokens":
+            found = method(*words, **more)
+            self.now[f"{path}_us"] = 1e6 * (time.perf_counter() - begun)
+            if path == VERIFIED:
                 self.now["verified"] = found - self.now["reqs"]
             return found
 
-        setattr(manager, name, clocked)
-
-    def profiled(self, on: bool) -> str:
-        """Start a profile of the engine's thread; or end it, and what it found."""
-        if on:
-            self.found = cProfile.Profile()
-            self.found.enable()
-            return ""
-        self.found.disable()
-        out = io.StringIO()
-        pstats.Stats(self.found, stream=out).sort_stats("tottime").print_stats(45)
-        return out.getvalue()
+        setattr(of, name, clocked)
 
     def steps(self) -> list[dict[str, Any]]:
         """Means of each kind of step since the last call, in milliseconds on the device, microseconds on the host."""
         torch.cuda.synchronize()
         rows, self.rows = self.rows, []
         kinds: dict[Any, list[dict[str, float]]] = defaultdict(list)
+        read: list[dict[str, float]] = []
         for before, row in itertools.pairwise(rows):
             if row["tokens"] > 8 * row["reqs"] or before["tokens"] > 8 * before["reqs"]:
+                read.append(_prompts(before, row))
                 continue
             times = {key: row[key] for key in row if key.endswith("_us")}
             times["busy_ms"] = row["start"].elapsed_time(row["end"])
@@ -91,10 +103,30 @@ class StepsWorker(BenchWorker):  # type: ignore[misc]  # the engine has no types
             times["host_ms"] = 1e3 * (row["at"] - before["at"])
             kinds[row["planned"] > 0, row.get("verified", 0) > 0, before.get("verified", 0) > 0].append(times)
         named = ("planned", "verifying", "verified_before")
-        return [dict(zip(named, kind, strict=True)) | _means(found) for kind, found in sorted(kinds.items())]
+        decoding = [dict(zip(named, kind, strict=True)) | _means(found) for kind, found in sorted(kinds.items())]
+        return [*decoding, {"prompts": read}]
+
+
+def _prompts(before: dict[str, Any], row: dict[str, Any]) -> dict[str, float]:
+    """A step in which prompts are read, or the one after it."""
+    found = {key: row[key] for key in ("planned", "reqs", "tokens")} | {"verified": row.get("verified", 0)}
+    busy_ms = row["start"].elapsed_time(row["end"])
+    return found | {"busy_ms": round(busy_ms, 2), "host_ms": round(1e3 * (row["at"] - before["at"]), 2)}
 
 
 def _means(found: list[dict[str, float]]) -> dict[str, float]:
     names = sorted({name for row in found for name in row})
     means = {name: round(statistics.median(row.get(name, 0.0) for row in found), 3) for name in names}
     return {"steps": len(found), **means}
+
+
+class StepsWorker(Clocked, BenchWorker):  # type: ignore[misc]  # the engine has no types here
+    """Named by `worker_cls`: with lookahead, and with policies to choose from."""
+
+    def policy_of(self, name: str) -> None:
+        """Which rows are planned with drafts from here on; the engine's scheduler is in this process."""
+        Promises.of = POLICIES[name]
+
+
+class PlainWorker(Clocked, Worker):  # type: ignore[misc]  # the engine has no types here
+    """Named by `worker_cls`: without lookahead."""

@@ -132,11 +132,14 @@ async def _burst(run: Run, alive: Process) -> None:
     before, cpu_before = await run.samples(), cpu_s_by_name(alive)
     creation = asyncio.create_task(make_services(run.cluster, run.services))
     creation.add_done_callback(lambda _: run.figures.update(created_s=time.monotonic() - begun))
-    await run.until(run.applied, "all planned and applied")
-    run.figures["applied_s"] = time.monotonic() - begun
-    await creation
-    await run.until(run.running, "all running")
-    run.figures["running_s"] = time.monotonic() - begun
+    try:
+        await run.until(run.applied, "all planned and applied")
+        run.figures["applied_s"] = time.monotonic() - begun
+        await creation
+        await run.until(run.running, "all running")
+        run.figures["running_s"] = time.monotonic() - begun
+    finally:
+        creation.cancel()
     after = await run.samples()
     run.figures |= latency("burst", before, after)
     spent = {name: seconds - cpu_before.get(name, 0.0) for name, seconds in cpu_s_by_name(alive).items()}

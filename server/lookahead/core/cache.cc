@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kPublishedAStep = 4;     // tokens of ended requests that one accept moves into the shared cache
 constexpr float kItersUntilKnown = 4000.0F;
 constexpr float kFirstShare = 0.55F;
-constexpr std::size_t kRowsForThreads = 16;    // fewer rows are done before a thread wakes up
+constexpr std::size_t kRowsForThreads = 8;     // fewer rows are done before a thread wakes up
 }  // namespace
 
 Cache::Cache(const Options& options)
@@ -21,6 +21,7 @@ Cache::Cache(const Options& options)
 void Cache::begin(const std::string& id, const std::vector<Token>& prompt) {
   check(prompt);
   const std::lock_guard lock(mutex_);
+  learn();
   publish(std::numeric_limits<std::size_t>::max());
   auto request = std::make_unique<Request>(options_, options_.ignore_prompt ? 0 : prompt.size());
   if (!options_.ignore_prompt) {
@@ -40,18 +41,22 @@ std::vector<Draft> Cache::propose(const std::vector<std::string>& ids, const std
     rows[row]->proposed = true;
     Drafter(options_, sources(*rows[row]), mixer_, calibration_, gain).draft(*rows[row], most[row]);
   };
-  if (options_.num_threads > 1 && rows.size() >= kRowsForThreads) {
-    if (threads_ == nullptr) threads_ = std::make_unique<Threads>(options_.num_threads);
-    threads_->each(rows.size(), work);
-  } else {
-    for (std::size_t row = 0; row < rows.size(); ++row) work(row);
-  }
+  each(rows.size(), work);
   std::vector<Draft> drafts;
   drafts.reserve(rows.size());
   for (const Request* row : rows) drafts.push_back(row->draft);
   trim(drafts);
   for (std::size_t row = 0; row < rows.size(); ++row) rows[row]->draft = drafts[row];
   return drafts;
+}
+
+void Cache::each(std::size_t rows, const std::function<void(std::size_t)>& work) {
+  if (options_.num_threads > 1 && rows >= kRowsForThreads) {
+    if (threads_ == nullptr) threads_ = std::make_unique<Threads>(options_.num_threads);
+    threads_->each(rows, work);
+  } else {
+    for (std::size_t row = 0; row < rows; ++row) work(row);
+  }
 }
 
 // The bar for a drafted token. What was never tried teaches nothing, so the first iterations ask for less.
@@ -81,15 +86,28 @@ void Cache::trim(std::vector<Draft>& drafts) const {
 
 void Cache::accept(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens,
                    const std::vector<int>& verified) {
+  append(ids, tokens, verified);
+  settle();
+}
+
+void Cache::append(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens,
+                   const std::vector<int>& verified) {
   for (const std::vector<Token>& row : tokens) check(row);
   const std::lock_guard lock(mutex_);
+  learn();
   ++batch_;
-  for (const std::string& id : ids) once(id);
+  for (const std::string& id : ids) unsettled_.push_back(&once(id));
   for (std::size_t row = 0; row < ids.size(); ++row) {
-    Request& request = find(ids[row]);
+    Request& request = *unsettled_[row];
     if (!verified.empty()) keep(request.draft, static_cast<std::size_t>(std::max(0, verified[row])));
-    emit(request, tokens[row]);
+    if (!tokens[row].empty()) count(request, tokens[row]);
   }
+  each(ids.size(), [&](std::size_t row) { read(*unsettled_[row], tokens[row]); });
+}
+
+void Cache::settle() {
+  const std::lock_guard lock(mutex_);
+  learn();
 }
 
 void Cache::withhold(const std::vector<std::string>& ids) {
@@ -104,6 +122,7 @@ void Cache::keep(Draft& draft, std::size_t tokens) {
 
 void Cache::finish(const std::string& id) {
   const std::lock_guard lock(mutex_);
+  learn();
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;
   queue(std::move(found->second->text));
@@ -115,6 +134,7 @@ void Cache::teach(const std::vector<Token>& prompt, const std::vector<Token>& ou
   check(prompt);
   check(output);
   const std::lock_guard lock(mutex_);
+  learn();
   std::vector<Token> text;
   if (!options_.ignore_prompt) text = prompt;
   text.insert(text.end(), output.begin(), output.end());
@@ -154,27 +174,35 @@ Request& Cache::once(const std::string& id) {
   return request;
 }
 
-void Cache::emit(Request& request, const std::vector<Token>& tokens) {
-  if (tokens.empty()) return;
-  count(request, tokens);
-  for (const Token token : tokens) learn(request, token);
-  publish(kPublishedAStep);
+// Touches nothing but the request, so that rows can be read side by side.
+void Cache::read(Request& request, const std::vector<Token>& tokens) const {
+  Predictor predictor(sources(request));
+  for (const Token token : tokens) {
+    Lesson& lesson = request.lessons.emplace_back();
+    lesson.token = token;
+    if (request.next_known) {
+      lesson.view = request.next;
+    } else {
+      predictor.look(request.text, request.track, lesson.view);
+    }
+    request.next_known = false;
+    predictor.advance(request.text, request.track, token);
+    request.append(token);
+  }
 }
 
-void Cache::learn(Request& request, Token token) {
-  Predictor predictor(sources(request));
-  const View* view = &request.next;
-  if (!request.next_known) {
-    predictor.look(request.text, request.track, view_);
-    view = &view_;
+void Cache::learn() {
+  for (Request* request : unsettled_) {
+    for (const Lesson& lesson : request->lessons) {
+      for (int i = 0; i < lesson.view.size; ++i) {
+        const Candidate& candidate = lesson.view.candidates[static_cast<std::size_t>(i)];
+        mixer_.learn(candidate.evidence, lesson.view.set, candidate.token == lesson.token);
+      }
+    }
+    if (!request->lessons.empty()) publish(kPublishedAStep);
+    request->lessons.clear();
   }
-  request.next_known = false;
-  for (int i = 0; i < view->size; ++i) {
-    const Candidate& candidate = view->candidates[i];
-    mixer_.learn(candidate.evidence, view->set, candidate.token == token);
-  }
-  predictor.advance(request.text, request.track, token);
-  request.append(token);
+  unsettled_.clear();
 }
 
 void Cache::count(Request& request, const std::vector<Token>& tokens) {

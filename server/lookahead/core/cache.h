@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,6 +30,10 @@ class Cache {
   // tokens of each row were looked at; empty: all of them. What was not looked at counts as not drafted.
   void accept(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens,
               const std::vector<int>& verified = {});
+  // The two halves of it: what the next drafts of these rows need, and what can be learned from them for all, which may be done
+  // when nobody waits any more. It is done before anything that depends on it.
+  void append(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens, const std::vector<int>& verified);
+  void settle();
   // Takes the last drafts of these rows back: they came too late to be verified.
   void withhold(const std::vector<std::string>& ids);
   // Ends a request, finished or cancelled; its text becomes known to later requests. An id that never began is no error.
@@ -64,8 +69,9 @@ class Cache {
   void check(const std::vector<Token>& tokens) const;
   Request& find(const std::string& id) const;
   Request& once(const std::string& id);
-  void emit(Request& request, const std::vector<Token>& tokens);
-  void learn(Request& request, Token token);
+  void each(std::size_t rows, const std::function<void(std::size_t)>& work);
+  void read(Request& request, const std::vector<Token>& tokens) const;
+  void learn();
   void count(Request& request, const std::vector<Token>& tokens);
   static void keep(Draft& draft, std::size_t tokens);
   void queue(std::vector<Token> text);
@@ -85,7 +91,7 @@ class Cache {
   Counts totals_;
   std::uint64_t ended_ = 0;
   std::uint64_t batch_ = 0;
-  View view_;
+  std::vector<Request*> unsettled_;
   std::unique_ptr<Threads> threads_;
 };
 

@@ -124,6 +124,13 @@ void submit(windlass::RoundTrip& trip, std::uint32_t number, std::vector<std::st
   trip.submit(std::move(step));
 }
 
+int choose(windlass::RoundTrip& trip, const std::vector<std::string>& ids, const std::vector<int>& planned,
+           const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>& costs) {
+  if (ids.size() != planned.size()) throw nb::value_error("choose needs one number of planned drafts for each request.");
+  const std::vector<double> ms(costs.data(), costs.data() + costs.shape(0));
+  return trip.choose(ids, planned, ms);
+}
+
 nb::tuple trip_counts(const windlass::RoundTrip& trip) {
   const windlass::TripCounts counts = trip.counts();
   return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.lost, counts.released, counts.wait_us);
@@ -172,5 +179,6 @@ NB_MODULE(_core, module) {
           },
           nb::keep_alive<1, 2>())
       .def("submit", &submit)
+      .def("choose", &choose)
       .def("counts", &trip_counts);
 }

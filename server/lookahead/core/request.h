@@ -23,6 +23,12 @@ struct Counts {
   std::uint64_t lookahead_len = 0;
 };
 
+// What was foretold for a place, and what stood there.
+struct Lesson {
+  View view;
+  Token token = 0;
+};
+
 class Request {
  public:
   Request(const Options& options, std::size_t tokens) : options_(options) { rebuild(tokens * 2 + 512); }
@@ -36,7 +42,9 @@ class Request {
   }
 
   const ContextTable& contexts() const { return *contexts_; }
-  std::uint64_t bytes() const { return contexts_->bytes() + text.capacity() * sizeof(Token); }
+  std::uint64_t bytes() const {
+    return contexts_->bytes() + text.capacity() * sizeof(Token) + lessons.capacity() * sizeof(Lesson);
+  }
 
   std::vector<Token> text;  // prompt, then output
   Track track;
@@ -44,6 +52,7 @@ class Request {
   bool proposed = false;   // since the last accept
   View next;               // of the text's end, as the last proposal saw it
   bool next_known = false;
+  std::vector<Lesson> lessons;  // of its newest tokens, until they are settled
   Counts counts;
   std::uint64_t batch = 0;  // the last batch that named it
 

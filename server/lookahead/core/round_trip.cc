@@ -4,19 +4,17 @@
 #include <chrono>
 #include <exception>
 
-#if defined(__x86_64__) || defined(__i386__)
-#include <immintrin.h>
-#endif
+#include "pause.h"
 
 namespace windlass {
 
 namespace {
-using Clock = std::chrono::steady_clock;
-// Microseconds that a drafted row costs the batch: ours, and the engine's for planning and checking it (measured: 17 to 50).
-constexpr double kRowUs = 40;
-constexpr float kFirst = 0.1F;   // tokens that a new request's drafts are expected to save
+using Clock = RoundTrip::Clock;
+// Microseconds that a drafted row costs the batch: 3 to 10 of ours. What verifying costs, Foresight weighs.
+constexpr double kRowUs = 10;
 constexpr float kFade = 0.9F;    // of an expectation, each step without a better one: a match may come back
 constexpr double kSlow = 0.05;   // weight of the newest figure in a running mean
+constexpr double kIdleUs = 200'000;  // between two rings there was no work, or a prompt
 constexpr auto kSpin = std::chrono::milliseconds(20);
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);
@@ -34,17 +32,10 @@ double us_since(Clock::time_point then) {
 }
 std::uint32_t load(const std::uint32_t* where) { return __atomic_load_n(where, __ATOMIC_ACQUIRE); }
 bool reached(std::uint32_t at, std::uint32_t number) { return static_cast<std::int32_t>(at - number) >= 0; }
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  _mm_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
 }  // namespace
 
 RoundTrip::RoundTrip(Cache& cache, const Shared& shared, int patience_ms)
-    : cache_(cache), shared_(shared), patience_ms_(patience_ms) {
+    : cache_(cache), shared_(shared), patience_ms_(patience_ms), foresight_(shared.most) {
   server_ = std::thread([this] { serve(); });
   watchdog_ = std::thread([this] { watch(); });
 }
@@ -100,7 +91,10 @@ bool RoundTrip::await(std::uint32_t number) {
       pause();
     }
   }
-  step_us_ += kSlow * (std::min(us_since(since), 50'000.0) - step_us_);
+  // From ring to ring, not from the announcement: a host that is slower than the device announces just before the ring.
+  const double period_us = us_since(rang_);
+  rang_ = Clock::now();
+  if (period_us < kIdleUs) step_us_ += kSlow * (period_us - step_us_);
   return true;
 }
 
@@ -109,12 +103,14 @@ void RoundTrip::change(Step& step) {
   for (const std::string& id : step.finished) {
     cache_.finish(id);
     known_.erase(id);
+    foresight_.forget(id);
   }
   for (auto& [id, prompt] : step.begun) {
     try {
       cache_.begin(id, prompt);
-      known_[id] = {static_cast<std::uint32_t>(prompt.size()), kFirst};
-      promise(id, kFirst);
+      const float expected = foresight_.of_new();
+      known_[id] = {static_cast<std::uint32_t>(prompt.size()), expected};
+      promise(id, expected);
     } catch (const std::exception&) {
       lose(id);
     }
@@ -125,17 +121,21 @@ void RoundTrip::answer(const Step& step) {
   const auto rung = Clock::now();
   Batch soon;
   Batch later;
+  std::vector<Draft> drafts;
   clear(static_cast<int>(step.rows.size()));
   try {
     sort(step, soon, later);
-    write(soon, follow(soon));
+    drafts = follow(soon);
+    write(soon, drafts);
   } catch (const std::exception&) {
     for (const std::string& id : soon.ids) lose(id);
   }
   if (!reached(load(shared_.answered), step.number)) __atomic_store_n(shared_.answered, step.number, __ATOMIC_RELEASE);
   const double waited_us = us_since(rung);
   try {
-    follow(later);
+    cache_.settle();
+    note(soon, drafts);
+    note(later, follow(later));
     cache_.withhold(later.ids);
   } catch (const std::exception&) {
     for (const std::string& id : later.ids) lose(id);
@@ -173,7 +173,7 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
 
 std::vector<Draft> RoundTrip::follow(const Batch& batch) {
   if (batch.ids.empty()) return {};
-  cache_.accept(batch.ids, batch.tokens, batch.verified);
+  cache_.append(batch.ids, batch.tokens, batch.verified);
   std::vector<Draft> drafts = cache_.propose(batch.ids, std::vector<int>(batch.ids.size(), shared_.most), -1.0F);
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     float expected = 0;
@@ -190,6 +190,13 @@ bool RoundTrip::worth(float expected) const { return expected * step_us_ >= kRow
 void RoundTrip::promise(const std::string& id, float expected) {
   if (shared_.promises == nullptr) return;
   __atomic_store_n(shared_.promises + crc32(id) % kPromises, worth(expected) ? 1 : 0, __ATOMIC_RELAXED);
+}
+
+void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    const bool in_time = worth(known_[batch.ids[i]].expected);
+    foresight_.note(batch.ids[i], drafts[i].probabilities, in_time);
+  }
 }
 
 void RoundTrip::write(const Batch& batch, const std::vector<Draft>& drafts) {
@@ -216,6 +223,7 @@ void RoundTrip::lose(const std::string& id) {
   const std::string lost = id;
   cache_.finish(lost);
   known_.erase(lost);
+  foresight_.note(lost, {}, false);
   const std::lock_guard lock(mutex_);
   counts_.lost += 1;
 }

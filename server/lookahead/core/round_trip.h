@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "cache.h"
+#include "foresight.h"
 
 namespace windlass {
 
@@ -54,6 +56,8 @@ struct TripCounts {
 
 class RoundTrip {
  public:
+  using Clock = std::chrono::steady_clock;
+
   RoundTrip(Cache& cache, const Shared& shared, int patience_ms);
   ~RoundTrip();
   RoundTrip(const RoundTrip&) = delete;
@@ -63,6 +67,10 @@ class RoundTrip {
   // rows is none of the device's: it is for requests that came or went, nobody rings for it, and its number is not looked at.
   void submit(Step step);
   TripCounts counts() const;
+  // Drafts that the step after the one under way should verify: see Foresight::choose. For any thread.
+  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs) {
+    return foresight_.choose(ids, planned, costs);
+  }
 
  private:
   struct Known {
@@ -83,6 +91,7 @@ class RoundTrip {
   void answer(const Step& step);
   void sort(const Step& step, Batch& soon, Batch& later);
   std::vector<Draft> follow(const Batch& batch);
+  void note(const Batch& batch, const std::vector<Draft>& drafts);
   void write(const Batch& batch, const std::vector<Draft>& drafts);
   void clear(int rows);
   void lose(const std::string& id);
@@ -93,12 +102,14 @@ class RoundTrip {
   Cache& cache_;
   Shared shared_;
   int patience_ms_;
+  Foresight foresight_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Step> steps_;
   std::unordered_map<std::string, Known> known_;
   TripCounts counts_;
   double step_us_ = 5000;
+  Clock::time_point rang_;
   double rows_ = 1;
   std::atomic<bool> stopping_{false};
   std::thread server_;

@@ -61,6 +61,7 @@ void Cache::visit(Visitor&& visitor) {
 // Copies under the lock and writes without it: a slow volume holds no request up.
 void Cache::save(const std::string& path, const std::string& tokenizer) {
   std::unique_lock lock(mutex_);
+  learn();
   publish(std::numeric_limits<std::size_t>::max());
   Header header{kMagic, {}, options_.voc_size, static_cast<std::uint64_t>(options_.turbo_match_length),
                 shared_.lines().size(), shared_.used(), 0, 0};
@@ -88,6 +89,7 @@ void Cache::save(const std::string& path, const std::string& tokenizer) {
 
 void Cache::load(const std::string& path, const std::string& tokenizer) {
   const std::lock_guard lock(mutex_);
+  learn();
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("cannot read the lookahead cache file " + path + ".");
   Header header{};

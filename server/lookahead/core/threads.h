@@ -2,12 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "pause.h"
 
 namespace windlass {
 
@@ -28,24 +31,36 @@ class Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  // Calls work(0) … work(rows - 1), each once, and returns when all are done. `work` must not throw.
+  // Calls work(0) … work(rows - 1), each once, and returns when all are done. `work` must not throw. A thread that wakes up too
+  // late to help is not waited for.
   void each(std::size_t rows, const std::function<void(std::size_t)>& work) {
     {
       const std::lock_guard lock(mutex_);
       work_ = &work;
       rows_ = rows;
       taken_.store(0);
-      busy_ = workers_.size();
+      open_ = true;
       ++round_;
     }
     wake_.notify_all();
     take();
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return busy_ == 0; });
+    {
+      const std::lock_guard lock(mutex_);
+      open_ = false;
+    }
+    for (int looks = 0; active_.load(std::memory_order_acquire) != 0; ++looks) {  // each has at most a few rows left
+      if (looks < kLooks) {
+        pause();
+      } else {
+        std::this_thread::yield();  // it may wait for this very processor
+      }
+    }
   }
 
  private:
-  static constexpr std::size_t kRowsAtOnce = 4;
+  static constexpr std::size_t kRowsAtOnce = 2;
+  static constexpr int kLooks = 1000;
+  static constexpr auto kSpin = std::chrono::microseconds(20);  // the next call often comes at once
 
   void take() {
     for (std::size_t first = taken_.fetch_add(kRowsAtOnce); first < rows_; first = taken_.fetch_add(kRowsAtOnce)) {
@@ -53,29 +68,30 @@ class Threads {
     }
   }
   void serve() {
-    std::size_t seen = 0;
-    for (;;) {
+    for (std::size_t seen = 0;;) {
+      const auto until = std::chrono::steady_clock::now() + kSpin;
+      while (round_.load(std::memory_order_relaxed) == seen && std::chrono::steady_clock::now() < until) pause();
       {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return stopping_ || round_ != seen; });
+        wake_.wait(lock, [&] { return stopping_ || (open_ && round_ != seen); });
         if (stopping_) return;
         seen = round_;
+        active_.fetch_add(1);
       }
       take();
-      const std::lock_guard lock(mutex_);
-      if (--busy_ == 0) done_.notify_one();
+      active_.fetch_sub(1, std::memory_order_release);
     }
   }
 
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::condition_variable done_;
   const std::function<void(std::size_t)>* work_ = nullptr;
   std::size_t rows_ = 0;
-  std::size_t busy_ = 0;
-  std::size_t round_ = 0;
+  bool open_ = false;
   bool stopping_ = false;
+  std::atomic<std::size_t> round_{0};
+  std::atomic<std::size_t> active_{0};
   std::atomic<std::size_t> taken_{0};
 };
 

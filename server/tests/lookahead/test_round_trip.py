@@ -182,6 +182,63 @@ def test_the_scheduler_hears_which_requests_are_worth_drafts_for(tmp_path):
         device.trip.close()
 
 
+STEEP = np.linspace(1.0, 1.0 + MOST, MOST + 1)
+"""Each draft costs as much as the step without any."""
+FLAT = np.full(MOST + 1, 1.0)
+
+
+def test_as_many_drafts_are_verified_as_are_worth_their_time(device):
+    """As they were drafted last; nothing when they cost more than they save, all when they cost nothing."""
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    for number in range(3, 30):  # until it is known that this text comes back
+        device.step(number - 1, {"a": [TEXT[number]]})
+    wait_until(lambda: device.trip.choose(["a"], [MOST], np.linspace(1.0, 1.2, MOST + 1)) == MOST)
+    assert device.trip.choose(["a"], [2], FLAT[:3]) == 2, "no more than are planned"
+    assert device.trip.choose(["a"], [MOST], FLAT[:4]) == 3, "no more than there is room for"
+    assert device.trip.choose(["a"], [0], FLAT[:1]) == 0
+    assert device.trip.choose(["a"], [MOST], STEEP) == 0
+
+
+def test_a_request_that_nobody_knows_is_expected_to_be_like_the_last_ones(device):
+    cheap = np.linspace(1.0, 1.3, MOST + 1)
+    assert device.trip.choose(["new"], [MOST], cheap) == 1, "a little may be there"
+    for name in range(60):  # none of them repeats anything
+        begun = [(f"r{name}", list(range(3 * name, 3 * name + 40)))]
+        device.step(2 * name, {f"r{name}": [500 + name]}, begun=begun, finished=[f"r{name - 1}"] if name else [])
+    wait_until(lambda: device.trip.choose(["newer"], [MOST], cheap) == 0)
+
+
+def test_in_a_small_batch_what_it_had_on_average_counts_too(device):
+    """Who looks at the last step alone misses drafts that come after a step without any."""
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    costs = np.linspace(1.0, 1.2, MOST + 1)
+    chosen = []
+    for number in range(2, 150):
+        token = (500 + number, 7, 8)[number % 3]  # 7 is always followed by 8, which is followed by something new
+        device.step(number, {"a": [token]})
+        chosen.append(device.trip.choose(["a"], [MOST], costs))
+    assert min(chosen[90:]) > 0
+
+
+def test_one_number_of_planned_drafts_for_each_request(device):
+    with pytest.raises(ValueError, match="one number of planned drafts"):
+        device.trip.choose(["a", "b"], [1], FLAT)
+
+
+def test_a_host_that_is_slower_than_its_device_is_drafted_for(device):
+    """It announces a step just before the device rings, so the time between the two says nothing of a step's."""
+    texts = {f"r{row}": [row * 200 + token for token in range(20)] for row in range(ROWS)}
+    device.step(1, {name: text[:1] for name, text in texts.items()}, begun=list(texts.items()))
+    for number in range(2, 80):
+        time.sleep(0.002)
+        device.step(number, {name: [text[(number - 1) % 20]] for name, text in texts.items()})
+    before = device.trip.counts().in_time
+    for number in range(80, 100):
+        time.sleep(0.002)
+        device.step(number, {name: [text[(number - 1) % 20]] for name, text in texts.items()})
+    assert device.trip.counts().in_time - before > 15 * ROWS
+
+
 def wait_until(holds, seconds=5.0):
     deadline = time.monotonic() + seconds
     while not holds():

@@ -1,4 +1,4 @@
-"""The one kernel of the GPU's door: tells the host, in pinned memory, what a step emitted."""
+"""The kernels of the GPU's door: tell the host what a step emitted, take its drafts, and place those to be verified."""
 
 from __future__ import annotations
 
@@ -31,3 +31,78 @@ def tell(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917 - a kernel h
     where = length - 1 - at
     newest = tl.load(tokens + place * stride + where, mask=(at < SPAN) & (where >= 0), other=0)
     tl.store(out + 4 + at, newest, mask=at < SPAN)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def take(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    tokens,  # noqa: ANN001 - int64 [rows, most], the host's
+    confidences,  # noqa: ANN001 - float32 [rows, most], the host's
+    places,  # noqa: ANN001 - int64 [rows]: a row's place among the requests
+    drafts,  # noqa: ANN001 - int64 [rows, most]
+    sure,  # noqa: ANN001 - float32 [rows, most]
+    sure_by_place,  # noqa: ANN001 - float32 [requests, most]
+    MOST: tl.constexpr,  # noqa: N803
+    WIDTH: tl.constexpr,  # noqa: N803
+) -> None:
+    """One program a row: its drafts and confidences, from memory that is read anew each time."""
+    row = tl.program_id(0)
+    place = tl.load(places + row).to(tl.int64)
+    at = tl.arange(0, WIDTH)
+    mine = at < MOST
+    from_ = row * MOST + at
+    token = tl.load(tokens + from_, mask=mine, other=0, cache_modifier=".cv")
+    confidence = tl.load(confidences + from_, mask=mine, other=0.0, cache_modifier=".cv")
+    tl.store(drafts + from_, token, mask=mine)
+    tl.store(sure + from_, confidence, mask=mine)
+    tl.store(sure_by_place + place * MOST + at, confidence, mask=mine)
+
+
+@triton.jit
+def _product(one, two):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return one * two
+
+
+@triton.jit(do_not_specialize=["rows", "budget", "bonus"])  # type: ignore[untyped-decorator]
+def allot(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    sure_by_place,  # noqa: ANN001 - float32 [requests, most]: that a draft is accepted if those before it are
+    places,  # noqa: ANN001 - int64 [rows]
+    planned,  # noqa: ANN001 - int32 [rows]: drafts that the engine planned
+    plain,  # noqa: ANN001 - int32 [rows]: its other tokens
+    logits_from,  # noqa: ANN001 - int32 [rows + 1], written: where each row's logits begin
+    tokens_from,  # noqa: ANN001 - int32 [rows + 1], written: where each row's tokens begin
+    rows,  # noqa: ANN001
+    budget,  # noqa: ANN001 - drafts to verify, at most all that are planned
+    bonus,  # noqa: ANN001 - logits of a row without drafts
+    MOST: tl.constexpr,  # noqa: N803
+    ROWS: tl.constexpr,  # noqa: N803
+    WIDTH: tl.constexpr,  # noqa: N803
+) -> None:
+    """One program: the drafts that most probably survive, as many as the budget, and the batch that they make.
+
+    Survival falls along a row, so the best drafts of all rows are the first ones of each.
+    """
+    row = tl.arange(0, ROWS)
+    at = tl.arange(0, WIDTH)
+    here = row < rows
+    place = tl.load(places + row, mask=here, other=0)
+    most = tl.load(planned + row, mask=here, other=0)
+    open_ = (at[None, :] < most[:, None]) & (at[None, :] < MOST)
+    sure = tl.load(sure_by_place + place[:, None] * MOST + at[None, :], mask=open_, other=0.0)
+    survival = tl.associative_scan(sure, 1, _product)
+    # 16 bits are fine enough, and the threshold is then found in 16 looks. 0 is no draft at all.
+    score = tl.where(open_, 1 + (tl.minimum(tl.maximum(survival, 0.0), 1.0) * 65534.0).to(tl.int32), 0)
+    threshold = 0
+    for bit in tl.static_range(16):
+        tried = threshold + (32768 >> bit)
+        threshold = tl.where(tl.sum((score >= tried).to(tl.int32)) >= budget, tried, threshold)
+    above = (score > threshold).to(tl.int32)
+    level = ((score == threshold) & open_).to(tl.int32)
+    in_row = tl.sum(level, 1)
+    before = tl.cumsum(in_row, 0) - in_row  # of those at the threshold, the first rows' come first
+    left = budget - tl.sum(above) - before
+    allotted = tl.sum(above, 1) + tl.minimum(in_row, tl.maximum(left, 0))
+    extra = tl.load(plain + row, mask=here, other=0)
+    tl.store(logits_from + 1 + row, tl.cumsum(tl.where(here, allotted + bonus, 0), 0), mask=here)
+    tl.store(tokens_from + 1 + row, tl.cumsum(allotted + extra, 0), mask=here)
+    tl.store(logits_from, 0)
+    tl.store(tokens_from, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,16 +22,18 @@ from vllm.v1.worker.gpu.attn_utils import (
     get_varlen_cudagraph_unsupported_backend,
 )
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
+from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerificationManager
 from vllm.v1.worker.gpu.spec_decode.speculator import BaseSpeculator
 from vllm.v1.worker.gpu_worker import Worker
 from windlass_lookahead.round_trip import TOLD, Places, RoundTrip
 
 from windlass.lookahead import settings
 from windlass.lookahead.drafting import Drafting
-from windlass.lookahead.kernels import tell
+from windlass.lookahead.kernels import take, tell
 from windlass.lookahead.promises import Promises
 from windlass.lookahead.stream import ring_and_wait
 from windlass.lookahead.truth import truth_of
+from windlass.lookahead.verification import Verification
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -70,6 +72,16 @@ def _address(promises: Promises) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(promises.memory))
 
 
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """A step's drafts and how sure they are, on the device: [rows, most] each, rows as many as requests at a time."""
+
+    tokens: Tensor
+    sure: Tensor
+    sure_by_place: Tensor
+    """By a request's place among the requests; each row of the others is its row in the step."""
+
+
 class Drafter:
     """The cache of the first rank and its threads."""
 
@@ -77,11 +89,12 @@ class Drafter:
         known = settings.read(os.environ) or settings.LookaheadSettings()
         truth = truth_of(config)
         self._drafting = Drafting(known, truth)
-        self._span = most + 1
+        self._most, self._span = most, most + 1
         self._pinned = Pinned(rows, most, self._span)
         self._promises = Promises(known.counts_dir, truth.engine) if known.counts_dir else None
+        self._flags = (self._pinned.places.rung, self._pinned.places.answered)
         places = replace(self._pinned.places, promises=_address(self._promises) if self._promises else 0)
-        self._trip = RoundTrip(self._drafting.cache, places, rows, most, self._span)
+        self.trip = RoundTrip(self._drafting.cache, places, rows, most, self._span)
         self._number = 0
         self._finished: list[str] = []
         self._begun: list[tuple[str, list[int]]] = []
@@ -91,31 +104,46 @@ class Drafter:
         self._finished += sorted(finished)
         self._begun += begun
 
-    def draft(self, batch: Any, states: Any, emitted: Tensor, rejected: Tensor, out: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401 - the engine has no types here
-        """Queue a step's drafts and confidences, [rows, most] each, on the current stream."""
+    def draft(self, batch: Any, states: Any, emitted: Tensor, rejected: Tensor, out: Drafts) -> None:  # noqa: ANN401 - the engine has no types here
+        """Queue a step's drafts on the current stream."""
         self._number = (self._number + 1) % WORDS
-        self._trip.submit(self._number, self._finished, self._begun, batch.req_ids)
+        self.trip.submit(self._number, self._finished, self._begun, batch.req_ids)
         self._finished, self._begun = [], []
-        pinned, tokens = self._pinned, states.all_token_ids.gpu
+        self._tell(states, batch.idx_mapping, emitted, rejected)
+        ring_and_wait(*self._flags, self._number)
+        self._take(batch.idx_mapping, out)
+
+    def _tell(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
+        tokens = states.all_token_ids.gpu
         signed = self._number - WORDS if self._number >= WORDS // 2 else self._number
-        tell[(batch.num_reqs,)](
-            tokens, tokens.stride(0), batch.idx_mapping, states.total_len.gpu, emitted, rejected,
-            pinned.device_told, signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
+        tell[(len(places),)](
+            tokens, tokens.stride(0), places, states.total_len.gpu, emitted, rejected,
+            self._pinned.device_told, signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
         )  # fmt: skip
-        ring_and_wait(pinned.places.rung, pinned.places.answered, self._number)
-        out[0].copy_(pinned.device_tokens[: batch.num_reqs])
-        out[1].copy_(pinned.device_confidences[: batch.num_reqs])
+
+    def _take(self, places: Tensor, out: Drafts) -> None:
+        take[(len(places),)](
+            self._pinned.device_tokens, self._pinned.device_confidences, places,
+            out.tokens, out.sure, out.sure_by_place, self._most, triton.next_power_of_2(self._most), num_warps=1,
+        )  # fmt: skip
+
+    def warm(self, states: Any, out: Drafts) -> None:  # noqa: ANN401
+        """Compile what the first request would wait for: a row of nothing is told and taken, and nobody rings."""
+        none = torch.zeros(1, dtype=torch.int32, device=out.sure.device)
+        place = torch.zeros(1, dtype=torch.int64, device=out.sure.device)
+        self._tell(states, place, none, none)
+        self._take(place, out)
 
     def rest(self) -> None:
         """Let go of what has ended though no step follows: the last texts before a pause serve the next."""
-        self._trip.submit(self._number, self._finished, self._begun, [])
+        self.trip.submit(self._number, self._finished, self._begun, [])
         self._finished, self._begun = [], []
 
     def close(self) -> None:
         """End the threads, and keep what is to be kept."""
-        counts = self._trip.counts()
+        counts = self.trip.counts()
         logger.info("steps: %s", counts)
-        self._trip.close()
+        self.trip.close()
         self._drafting.close()
 
 
@@ -131,16 +159,27 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         self._config, self._runner = config, runner
         self._wants_lengths = bool(config.speculative_config.enable_adaptive_verification)
         self._group = get_tp_group()
-        self._drafts = torch.zeros((rows, most), dtype=torch.int64, device=device)
-        self.draft_token_confidence_probs = torch.zeros((rows, most), dtype=torch.float32, device=device)
+        confidences = [torch.zeros((rows, most), dtype=torch.float32, device=device) for _ in range(2)]
+        self._drafts = Drafts(torch.zeros((rows, most), dtype=torch.int64, device=device), *confidences)
         self._drafter = Drafter(config, rows, most) if self._group.is_first_rank else None
+
+    @property
+    def draft_token_confidence_probs(self) -> Tensor:
+        """By row, as the engine asks for them."""
+        return self._drafts.sure
+
+    def verification(self, stock: AdaptiveVerificationManager) -> AdaptiveVerificationManager:
+        """Who chooses the drafts to verify: ours where one rank chooses for itself."""
+        if self._drafter is None or self._group.world_size > 1:
+            return stock
+        return Verification(stock, self._drafter.trip, self._drafts.sure_by_place)
 
     @property
     def enable_adaptive_verification(self) -> bool:
         """Whether each request's drafts may be of any length: asked once, when the attention of the model is known."""
         if not self._wants_lengths:
             return False
-        groups, longest = self._runner.attn_groups, self._drafts.shape[1] + 1
+        groups, longest = self._runner.attn_groups, self._drafts.tokens.shape[1] + 1
         refuses = get_query_lens_mismatch_unsupported_backend(groups)
         refuses = refuses or get_varlen_cudagraph_unsupported_backend(groups, self._config, longest)
         if refuses:
@@ -152,7 +191,11 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         """There is nothing to capture."""
 
     def capture(self) -> None:
-        """There is nothing to capture."""
+        """There is nothing to capture; but kernels are compiled before the first request."""
+        if self._drafter:
+            self._drafter.warm(self._runner.req_states, self._drafts)
+        if isinstance(self._runner.adaptive_verification, Verification):
+            self._runner.adaptive_verification.warm()
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]  # torch has no type for it
     def propose(  # noqa: PLR0913, PLR0917 - the engine's own signature
@@ -170,15 +213,15 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
     ) -> Tensor:
         """Drafts [requests, most] of this step, on the device."""
         rows = input_batch.num_reqs
-        drafts, confidences = self._drafts[:rows], self.draft_token_confidence_probs[:rows]
+        drafts = self._drafts.tokens[:rows]
         if dummy_run:
             return drafts
         if self._drafter:
             states = self._runner.req_states
-            self._drafter.draft(input_batch, states, num_sampled, num_rejected, (drafts, confidences))
+            self._drafter.draft(input_batch, states, num_sampled, num_rejected, self._drafts)
         if self._group.world_size > 1:
             self._group.broadcast(drafts, src=0)
-            self._group.broadcast(confidences, src=0)
+            self._group.broadcast(self._drafts.sure[:rows], src=0)
         return drafts
 
     def note(self, finished: set[str], begun: list[tuple[str, list[int]]]) -> None:
@@ -201,10 +244,18 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
 class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no types here
     """The engine's runner with our speculator, which hears who comes and goes."""
 
+    adaptive_verification: AdaptiveVerificationManager | None
+
     def __init__(self, vllm_config: VllmConfig, device: torch.device) -> None:
         """The engine's own signature."""
         super().__init__(vllm_config, device)
         self.speculator = DeviceSpeculator(vllm_config, device, self)
+
+    def initialize_kv_cache(self, *words: Any, **more: Any) -> None:  # noqa: ANN401 - the engine's own signature
+        """It makes who chooses the drafts to verify."""
+        super().initialize_kv_cache(*words, **more)
+        if self.adaptive_verification is not None:
+            self.adaptive_verification = self.speculator.verification(self.adaptive_verification)
 
     def finish_requests(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
         """A preempted request has not ended: it comes back with all its tokens."""

@@ -1,0 +1,143 @@
+"""On a GPU: the kernel that places drafts, against sorting, on drawn batches; and what it takes beside the engine's.
+
+    python placing.py [--batches 300]
+
+Exits 1 at the first batch that differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from vllm.triton_utils import triton
+from vllm.v1.worker.gpu.spec_decode.adaptive_verification import _assign_draft_token_budget_compiled as engines
+from windlass.lookahead.kernels import allot
+
+MOST = 6
+SURE = (0.0, 1.0, 0.5, 0.9)
+"""Confidences that rows share, so that there are ties."""
+
+
+def place(
+    sure: torch.Tensor, places: list[int], planned: list[int], plain: list[int], budget: int, rows: int
+) -> list[int]:
+    """Drafts allotted to each row by the kernel; fails when the batch that it lays out is another."""
+    device, bonus = sure.device, 1
+    count = len(places)
+    logits, tokens = (torch.full((rows + 1,), -1, dtype=torch.int32, device=device) for _ in range(2))
+    plans = torch.zeros((2, rows), dtype=torch.int32, device=device)
+    plans[0, :count], plans[1, :count] = torch.tensor(planned), torch.tensor(plain)
+    allot[(1,)](
+        sure, torch.tensor(places, device=device), plans[0], plans[1], logits, tokens, count, budget, bonus,
+        MOST, rows, triton.next_power_of_2(MOST), num_warps=4,
+    )  # fmt: skip
+    found = (logits.diff()[:count] - bonus).tolist()
+    of_tokens = (tokens.diff()[:count] - plans[1, :count]).tolist()
+    if found != of_tokens or int(logits[0]) or int(tokens[0]) or logits[count + 1 :].ne(-1).any():
+        raise AssertionError(f"the starts do not fit together: {logits.tolist()}, {tokens.tolist()}")
+    return found
+
+
+def best(survival: list[list[float]], counts: list[int]) -> list[int]:
+    """The first drafts of each row, the likeliest first: 16 bits of each one's survival, as the kernel has them."""
+    rows = zip(survival, counts, strict=True)
+    return sorted((int(value * 65534.0) for row, count in rows for value in row[:count]), reverse=True)
+
+
+def check(chance: random.Random, rows: int) -> None:
+    """One drawn batch."""
+    sure = torch.tensor([[chance.choice([*SURE, chance.random()]) for _ in range(MOST)] for _ in range(rows)])
+    count = chance.randint(1, rows)
+    places, planned = chance.sample(range(rows), count), [chance.choice((0, 1, 3, MOST, MOST)) for _ in range(count)]
+    plain = [chance.choice((1, 1, 1, 40)) for _ in range(count)]
+    budget = chance.randint(0, sum(planned))
+    found = place(sure.cuda(), places, planned, plain, budget, rows)
+    survival = sure[places].cumprod(dim=1).tolist()
+    taken, wanted = best(survival, found), best(survival, planned)[:budget]
+    if (
+        sum(found) != budget
+        or any(one > most for one, most in zip(found, planned, strict=True))
+        or _apart(taken, wanted)
+    ):
+        raise AssertionError(
+            f"{sure.tolist()}, {places}, {planned}, {budget}: {found} has {taken}, sorting has {wanted}"
+        )
+
+
+def _apart(taken: list[int], wanted: list[int]) -> bool:
+    return any(
+        abs(one - two) > 1 for one, two in zip(taken, wanted, strict=True)
+    )  # the device rounds products otherwise
+
+
+def host_us(work: Callable[[], object]) -> float:
+    """Median time of the host to queue it; the device has caught up before each."""
+    times = []
+    for _ in range(200):
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        work()
+        times.append(1e6 * (time.perf_counter() - begun))
+    return statistics.median(times)
+
+
+def device_us(work: Callable[[], object]) -> float:
+    """Median time on the device."""
+    times = []
+    for _ in range(200):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(200_000)  # so that all is queued before it begins
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(1e3 * start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def timed(rows: int) -> str:
+    """A line of figures for a batch with two drafts to verify for each row."""
+    sure, places = torch.rand((rows, MOST), device="cuda"), torch.arange(rows, device="cuda")
+    plans = torch.full((2, rows), MOST, dtype=torch.int32, device="cuda")
+    starts = torch.zeros((2, rows + 16), dtype=torch.int32, device="cuda")
+
+    def ours() -> None:
+        allot[(1,)](
+            sure, places, plans[0], plans[1], starts[0], starts[1], rows, 2 * rows, 1,
+            MOST, rows, triton.next_power_of_2(MOST), num_warps=4,
+        )  # fmt: skip
+
+    def stock() -> None:
+        engines(sure, places, plans[1], 2 * rows, MOST)
+        torch.cumsum(plans[1] + 1, dim=0, out=starts[0, 1 : rows + 1])
+        torch.cumsum(plans[1] + plans[0], dim=0, out=starts[1, 1 : rows + 1])
+
+    words = []
+    for name, work in (("ours", ours), ("the engine's", stock)):
+        work()
+        words.append(f"{name} {host_us(work):.0f}, {device_us(work):.1f}")
+    return f"{rows} rows, µs of host and device: {'; '.join(words)}"
+
+
+def main() -> int:
+    """Check, then time."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--batches", type=int, default=300)
+    said = parser.parse_args()
+    chance = random.Random(1)  # noqa: S311 - no secret
+    for number in range(said.batches):
+        check(chance, (16, 64, 256, 1024)[number % 4])
+    print(f"{said.batches} batches: as sorting has it")
+    for rows in (16, 64, 256):
+        print(timed(rows), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+// How many drafts the next step of a batch should verify, when its drafts are not known yet: an engine that schedules ahead
+// fixes the number a step before.
+//
+// A request is expected to be drafted for as it was last; one that is new as new ones were of late. In a small batch that
+// misses the drafts that come after a step without any, so what a batch of that size had on average counts, too: whichever
+// promises more. The number is then the one with the most tokens for the time.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace windlass {
+
+class Foresight {
+ public:
+  explicit Foresight(int most) : most_(static_cast<std::size_t>(most)), typical_(most_) {
+    for (std::size_t at = 0; at < most_; ++at) typical_[at] = std::ldexp(kFirst, -static_cast<int>(at));
+  }
+
+  // A request's latest draft: for each token the probability that it and all before it are accepted. None is to be expected of
+  // a request whose drafts come too late.
+  void note(const std::string& id, const std::vector<float>& survivals, bool in_time) {
+    const std::lock_guard lock(mutex_);
+    std::vector<float>& latest = latest_[id];
+    if (latest.empty()) learn(survivals);
+    latest.assign(most_, 0.0F);
+    if (in_time) std::copy_n(survivals.begin(), std::min(survivals.size(), most_), latest.begin());
+  }
+  // Tokens that a new request's first draft is expected to save.
+  float of_new() {
+    const std::lock_guard lock(mutex_);
+    return std::accumulate(typical_.begin(), typical_.end(), 0.0F);
+  }
+  void forget(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    latest_.erase(id);
+  }
+
+  // Drafts to verify in a step of these requests, of which each has so many planned; costs[n] is the time of the step with n
+  // drafts, and no more than costs.size() - 1 are verified.
+  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs) {
+    const std::lock_guard lock(mutex_);
+    scores_.clear();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const auto found = latest_.find(ids[i]);
+      const std::vector<float>& survivals = found == latest_.end() ? typical_ : found->second;
+      const std::size_t count = std::min(most_, static_cast<std::size_t>(std::max(0, planned[i])));
+      scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+    std::sort(scores_.begin(), scores_.end(), std::greater<>());
+    const double rows = static_cast<double>(ids.size());
+    std::vector<double>* mean = ids.size() <= kSmall ? &means_[{ids.size(), scores_.size()}] : nullptr;
+    if (mean != nullptr) mean->resize(scores_.size(), 0.0);
+    const double weight = std::min(1.0, rows / kMemoryRows);
+    int best = 0;
+    double best_rate = costs.empty() ? 0 : rows / costs[0];
+    double saved = 0;
+    for (std::size_t n = 0; n < scores_.size(); ++n) {
+      saved += scores_[n];
+      double gain = saved;
+      if (mean != nullptr) {
+        double& average = (*mean)[n];
+        average += weight * (saved / rows - average);
+        gain = std::max(gain, average * rows);
+      }
+      if (n + 1 >= costs.size()) continue;
+      const double rate = (rows + gain) / costs[n + 1];
+      if (rate > best_rate) {
+        best = static_cast<int>(n) + 1;
+        best_rate = rate;
+      }
+    }
+    return best;
+  }
+
+ private:
+  static constexpr float kFirst = 0.1F;       // of a new request's first draft, before any was seen; half of it for each one after
+  static constexpr float kSlow = 0.05F;       // weight of the newest of them
+  static constexpr std::size_t kSmall = 16;   // rows; with more, the average adds nothing (budgets.py)
+  static constexpr double kMemoryRows = 16;   // rows that the average looks back
+
+  void learn(const std::vector<float>& survivals) {
+    for (std::size_t at = 0; at < most_; ++at) {
+      const float seen = at < survivals.size() ? survivals[at] : 0.0F;
+      typical_[at] += kSlow * (seen - typical_[at]);
+    }
+  }
+
+  std::size_t most_;
+  std::mutex mutex_;
+  std::vector<float> typical_;
+  std::unordered_map<std::string, std::vector<float>> latest_;
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> means_;  // by rows and planned drafts
+  std::vector<float> scores_;
+};
+
+}  // namespace windlass

@@ -1,0 +1,115 @@
+"""How many drafts a step verifies, and which: chosen by the core's thread, placed by one kernel.
+
+The engine chooses by its copy of the last confidences and places with a dozen small operations, half a millisecond of
+its one thread in each step. Here the core chooses, which knows each request's drafts and what they are usually worth,
+and what the host knows beforehand is not asked of the device. Several tensor-parallel ranks have to choose the same
+without asking one another, so they keep the engine's way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from vllm.triton_utils import triton
+from vllm.utils.torch_utils import get_accelerator_view_from_cpu_tensor as device_view
+from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerificationManager
+
+from windlass.lookahead.kernels import allot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from windlass_lookahead.round_trip import RoundTrip
+
+UNDER_WAY = 8
+"""Steps whose plans are kept: more than the engine ever has on the device."""
+ALIGNED = 16
+
+
+class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the engine has no types here
+    """In the place of the engine's own manager, with its cost tables."""
+
+    def __init__(self, stock: AdaptiveVerificationManager, trip: RoundTrip, sure_by_place: Tensor) -> None:
+        """`sure_by_place` [requests, most] holds each request's latest confidences, on the device."""
+        most_logits = stock._max_total_logits
+        super().__init__(stock.req_states, stock.query_start_loc, stock.num_bonus_tokens, most_logits)
+        self._most_logits, self._trip, self._sure_by_place = most_logits, trip, sure_by_place
+        rows, most, device = self.req_states.max_num_reqs, self.num_speculative_steps, self.req_states.device
+        self._rows_padded = max(ALIGNED, triton.next_power_of_2(rows))
+        self._plans = torch.zeros((UNDER_WAY, 2, self._rows_padded), dtype=torch.int32).pin_memory()
+        self._device_plans, self._host_plans = device_view(self._plans), self._plans.numpy()
+        self._turn = 0
+        self._logits_from = torch.zeros(rows + 1, dtype=torch.int32, device=device)
+        bonus = self.num_bonus_tokens
+        self._no_drafts = torch.arange(rows + 1, dtype=torch.int32, device=device) * bonus
+        # Each row 16 bytes from the next: kernels are compiled for the alignment of what they are given.
+        one_row = [[0, bonus + number, 0, 0] for number in range(most + 1)]
+        self._one_row = torch.tensor(one_row, dtype=torch.int32, device=device)
+        self._budget = 0
+        self._planned = self._plain = np.zeros(0, dtype=np.int32)
+
+    def add_request(self, req_idx: int) -> None:
+        """Nothing is known of it, which the core knows."""
+
+    def record_confidences(self, confidence_probs: Tensor, input_batch: Any) -> None:  # noqa: ANN401 - the engine has no types here
+        """The drafter has put them in their places."""
+
+    def get_num_tokens(self, num_tokens_per_req: dict[str, int], draft_tokens: dict[str, list[int]]) -> int:
+        """Tokens of the step, with as many drafts as are worth their time."""
+        planned = [len(draft_tokens.get(request, ())) for request in num_tokens_per_req]
+        rows, drafts = len(planned), sum(planned)
+        plain = sum(num_tokens_per_req.values()) - drafts
+        limit = min(drafts, max(0, self._most_logits - rows * self.num_bonus_tokens))
+        drafting_ms, verifying_ms = self.cost_tables
+        costs = verifying_ms[plain : plain + limit + 1] + drafting_ms[rows]
+        self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs)
+        return plain + self._budget
+
+    def compact_batch(
+        self,
+        num_draft_tokens_per_req: NDArray[np.int32],
+        num_scheduled_tokens: NDArray[np.int32],
+        cu_num_logits_np: NDArray[np.int32],
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The batch of the host: drafts are spread evenly where only the device knows better."""
+        self._planned, rows = num_draft_tokens_per_req, len(num_scheduled_tokens)
+        plain = self._plain = num_scheduled_tokens - num_draft_tokens_per_req
+        budget = self._budget
+        if budget == 0:
+            return plain, np.arange(rows + 1, dtype=cu_num_logits_np.dtype) * self.num_bonus_tokens
+        if budget == int(num_draft_tokens_per_req.sum()):
+            return num_scheduled_tokens, cu_num_logits_np
+        verifying = int(np.count_nonzero(num_draft_tokens_per_req))  # the engine keeps these in front
+        each, more = divmod(budget, verifying)
+        spread = plain.copy()
+        spread[:verifying] += each
+        spread[:more] += 1
+        return spread, cu_num_logits_np
+
+    def reallocate_drafts(self, req_ids: list[str], idx_mapping: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Where each row's logits begin, where its tokens do, and how many drafts there are in all."""
+        rows, budget = len(req_ids), self._budget
+        if budget == 0:
+            return self._no_drafts[: rows + 1], self.query_start_loc, 0
+        if rows == 1:
+            return self._one_row[budget, :2], self.query_start_loc, budget
+        self._turn = (self._turn + 1) % UNDER_WAY
+        host, plans = self._host_plans[self._turn], self._device_plans[self._turn]
+        host[0, :rows], host[1, :rows] = self._planned, self._plain
+        self._allot(idx_mapping, plans, rows, budget)
+        return self._logits_from[: rows + 1], self.query_start_loc, budget
+
+    def _allot(self, places: Tensor, plans: Tensor, rows: int, budget: int) -> None:
+        most = self.num_speculative_steps
+        allot[(1,)](
+            self._sure_by_place, places, plans[0], plans[1], self._logits_from, self.query_start_loc,
+            rows, budget, self.num_bonus_tokens, most, self._rows_padded, triton.next_power_of_2(most), num_warps=4,
+        )  # fmt: skip
+
+    def warm(self) -> None:
+        """Compile what a request would wait for."""
+        places = torch.zeros(ALIGNED, dtype=torch.int64, device=self.req_states.device)
+        self._allot(places, self._device_plans[0], 2, 0)
+        self.query_start_loc.zero_()
