@@ -176,8 +176,8 @@ Request& Cache::once(const std::string& id) {
 
 // Touches nothing but the request, so that rows can be read side by side.
 void Cache::read(Request& request, const std::vector<Token>& tokens) const {
-  Predictor predictor(sources(request));
   for (const Token token : tokens) {
+    Predictor predictor(sources(request));  // anew: the request's index moves when it grows
     Lesson& lesson = request.lessons.emplace_back();
     lesson.token = token;
     if (request.next_known) {

@@ -104,9 +104,13 @@ void round(Source& source, const std::string& file) {
           const auto drafts = cache.propose(ids, most, source.below(3) == 0 ? 0.0F : -1.0F);
           check(drafts, most, options);
           for (const auto& draft : drafts) {
-            rows.push_back(source.below(2) == 0 ? draft.tokens : text(source, options, 8));
+            rows.push_back(source.below(2) == 0 ? draft.tokens : text(source, options, source.below(40) == 0 ? 700 : 8));
           }
-          cache.accept(ids, rows);
+          if (source.below(2) == 0) {
+            cache.accept(ids, rows);
+          } else {
+            cache.append(ids, rows, {});  // settled by what comes next
+          }
         }
       }
     } catch (const std::logic_error&) {
