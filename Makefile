@@ -51,7 +51,7 @@ images: sync ## build the project's images and print their tags
 
 ##@ Test
 .PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-gpu
-test: check test-fast test-apiserver test-e2e ## everything; sets up what it needs
+test: check sanitize-lookahead test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q $(TWO) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
