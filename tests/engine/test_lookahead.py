@@ -313,6 +313,11 @@ def test_sampling_parameters_reach_each_draft(engine):
     assert engine.result("/repo/tests/engine/spread_exactly.py", "200")["wrong"] == []
 
 
+def test_the_engine_is_told_the_batch_that_the_device_lays_out(engine):
+    """The host's side of placing; the kernel runs on a GPU alone (benchmarks/lookahead/placing.py)."""
+    assert engine.result("/repo/tests/engine/place_exactly.py", "300")["wrong"] == []
+
+
 @pytest.mark.long
 def test_a_warm_up_file_serves_the_first_request(engine, plain, config, kept, tmp_path):
     """By the engine's module; the cache file is cut short, so the server says so and begins with the warm-up file."""

@@ -19,7 +19,7 @@ QUEUE_OLDEST_SECONDS = Gauge(
 EVENT_TO_APPLY_SECONDS = Histogram(
     "windlass_event_to_apply_seconds",
     "Time from an event of the API server to the end of the reconcile that answered it.",
-    buckets=(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600, 3600),
 )
 LLMSERVICES = Gauge("windlass_llmservices", "LLMServices by the reason of their condition Ready.", ["reason"])
 WATCH_ALIVE = Gauge("windlass_watch_alive", "1 while the watch of a kind has its list and hears from it.", ["kind"])

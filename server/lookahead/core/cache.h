@@ -31,7 +31,7 @@ class Cache {
   void accept(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens,
               const std::vector<int>& verified = {});
   // The two halves of it: what the next drafts of these rows need, and what can be learned from them for all, which may be done
-  // when nobody waits any more. It is done before anything that depends on it.
+  // when nobody waits any more. It is done before anything else but a `propose` or `withhold`.
   void append(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens, const std::vector<int>& verified);
   void settle();
   // Takes the last drafts of these rows back: they came too late to be verified.

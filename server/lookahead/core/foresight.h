@@ -46,8 +46,8 @@ class Foresight {
   }
 
   // Drafts to verify in a step of these requests, of which each has so many planned; costs[n] is the time of the step with n
-  // drafts, and no more than costs.size() - 1 are verified.
-  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs) {
+  // drafts, and no more than costs.size() - 1 are verified. `emitting` requests get a token without any; others read prompts.
+  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting) {
     const std::lock_guard lock(mutex_);
     scores_.clear();
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -62,7 +62,7 @@ class Foresight {
     if (mean != nullptr) mean->resize(scores_.size(), 0.0);
     const double weight = std::min(1.0, rows / kMemoryRows);
     int best = 0;
-    double best_rate = costs.empty() ? 0 : rows / costs[0];
+    double best_rate = costs.empty() ? 0 : emitting / costs[0];
     double saved = 0;
     for (std::size_t n = 0; n < scores_.size(); ++n) {
       saved += scores_[n];
@@ -73,7 +73,7 @@ class Foresight {
         gain = std::max(gain, average * rows);
       }
       if (n + 1 >= costs.size()) continue;
-      const double rate = (rows + gain) / costs[n + 1];
+      const double rate = (emitting + gain) / costs[n + 1];
       if (rate > best_rate) {
         best = static_cast<int>(n) + 1;
         best_rate = rate;

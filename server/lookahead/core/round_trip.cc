@@ -14,7 +14,8 @@ using Clock = RoundTrip::Clock;
 constexpr double kRowUs = 10;
 constexpr float kFade = 0.9F;    // of an expectation, each step without a better one: a match may come back
 constexpr double kSlow = 0.05;   // weight of the newest figure in a running mean
-constexpr double kIdleUs = 200'000;  // between two rings there was no work, or a prompt
+constexpr double kLongUs = 50'000;   // no longer step is counted
+constexpr double kIdleUs = 200'000;  // between two rings there was no work, or prompts were read
 constexpr auto kSpin = std::chrono::milliseconds(20);
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);
@@ -94,7 +95,7 @@ bool RoundTrip::await(std::uint32_t number) {
   // From ring to ring, not from the announcement: a host that is slower than the device announces just before the ring.
   const double period_us = us_since(rang_);
   rang_ = Clock::now();
-  if (period_us < kIdleUs) step_us_ += kSlow * (period_us - step_us_);
+  if (period_us < kIdleUs) step_us_ += kSlow * (std::min(period_us, kLongUs) - step_us_);
   return true;
 }
 
@@ -137,6 +138,7 @@ void RoundTrip::answer(const Step& step) {
     note(soon, drafts);
     note(later, follow(later));
     cache_.withhold(later.ids);
+    cache_.settle();
   } catch (const std::exception&) {
     for (const std::string& id : later.ids) lose(id);
   }
@@ -145,6 +147,7 @@ void RoundTrip::answer(const Step& step) {
   counts_.in_time += soon.ids.size();
   counts_.later += later.ids.size();
   counts_.wait_us += waited_us;
+  counts_.step_us = step_us_;
 }
 
 void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
@@ -224,6 +227,7 @@ void RoundTrip::lose(const std::string& id) {
   cache_.finish(lost);
   known_.erase(lost);
   foresight_.note(lost, {}, false);
+  promise(lost, 0);
   const std::lock_guard lock(mutex_);
   counts_.lost += 1;
 }

@@ -52,6 +52,7 @@ struct TripCounts {
   std::uint64_t lost = 0;      // requests that are served without drafts from here on: their text had a hole
   std::uint64_t released = 0;  // answers that the watchdog gave
   double wait_us = 0;          // between ring and answer, all steps together
+  double step_us = 0;          // of a step, a running mean
 };
 
 class RoundTrip {
@@ -68,8 +69,8 @@ class RoundTrip {
   void submit(Step step);
   TripCounts counts() const;
   // Drafts that the step after the one under way should verify: see Foresight::choose. For any thread.
-  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs) {
-    return foresight_.choose(ids, planned, costs);
+  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting) {
+    return foresight_.choose(ids, planned, costs, emitting);
   }
 
  private:

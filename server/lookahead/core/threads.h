@@ -5,9 +5,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "pause.h"
@@ -18,7 +21,10 @@ class Threads {
  public:
   // The calling thread works too, so `count` - 1 are started.
   explicit Threads(int count) {
-    for (int i = 1; i < count; ++i) workers_.emplace_back([this] { serve(); });
+    try {
+      for (int i = 1; i < count; ++i) workers_.emplace_back([this] { serve(); });
+    } catch (const std::system_error&) {  // no more are to be had
+    }
   }
   ~Threads() {
     {
@@ -31,8 +37,8 @@ class Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  // Calls work(0) … work(rows - 1), each once, and returns when all are done. `work` must not throw. A thread that wakes up too
-  // late to help is not waited for.
+  // Calls work(0) … work(rows - 1), each once, and returns when all are done. Throws what the first of them threw. A thread that
+  // wakes up too late to help is not waited for.
   void each(std::size_t rows, const std::function<void(std::size_t)>& work) {
     {
       const std::lock_guard lock(mutex_);
@@ -55,6 +61,7 @@ class Threads {
         std::this_thread::yield();  // it may wait for this very processor
       }
     }
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
   }
 
  private:
@@ -64,7 +71,14 @@ class Threads {
 
   void take() {
     for (std::size_t first = taken_.fetch_add(kRowsAtOnce); first < rows_; first = taken_.fetch_add(kRowsAtOnce)) {
-      for (std::size_t row = first; row < rows_ && row < first + kRowsAtOnce; ++row) (*work_)(row);
+      for (std::size_t row = first; row < rows_ && row < first + kRowsAtOnce; ++row) {
+        try {
+          (*work_)(row);
+        } catch (...) {
+          const std::lock_guard lock(mutex_);
+          if (!thrown_) thrown_ = std::current_exception();
+        }
+      }
     }
   }
   void serve() {
@@ -88,6 +102,7 @@ class Threads {
   std::condition_variable wake_;
   const std::function<void(std::size_t)>* work_ = nullptr;
   std::size_t rows_ = 0;
+  std::exception_ptr thrown_;
   bool open_ = false;
   bool stopping_ = false;
   std::atomic<std::size_t> round_{0};

@@ -109,7 +109,10 @@ void round(Source& source, const std::string& file) {
           if (source.below(2) == 0) {
             cache.accept(ids, rows);
           } else {
-            cache.append(ids, rows, {});  // settled by what comes next
+            std::vector<int> verified;
+            for (std::size_t i = 0; i < ids.size(); ++i) verified.push_back(static_cast<int>(source.below(8)) - 1);
+            cache.append(ids, rows, verified);  // settled by what comes next
+            if (source.below(2) == 0) cache.withhold(ids);
           }
         }
       }

@@ -52,6 +52,8 @@ class TripCounts:
     """Answers that the watchdog gave."""
     wait_us: float
     """Between ring and answer, all steps together."""
+    step_us: float
+    """Of a step, a running mean from ring to ring."""
 
 
 class RoundTrip:
@@ -78,17 +80,18 @@ class RoundTrip:
             with sentences():
                 self._native.submit(number, list(finished), list(begun), list(rows))
 
-    def choose(self, rows: Sequence[str], planned: Sequence[int], costs: object) -> int:
+    def choose(self, rows: Sequence[str], planned: Sequence[int], costs: object, emitting: int) -> int:
         """How many drafts of a step to verify before they are known: those with the most tokens for the time.
 
         `costs` is a float64 array: the time of the step with 0, 1, … drafts; its end is the most that may be verified.
-        Rows are expected to be drafted for as they were last.
+        `emitting` rows get a token without any; the others read prompts. Rows are expected to be drafted for as they
+        were last.
         """
-        return self._native.choose(rows, planned, costs) if self._native is not None else 0
+        return self._native.choose(rows, planned, costs, emitting) if self._native is not None else 0
 
     def counts(self) -> TripCounts:
         """What was done since the start."""
-        return TripCounts(*self._native.counts()) if self._native else TripCounts(0, 0, 0, 0, 0, 0.0)
+        return TripCounts(*self._native.counts()) if self._native else TripCounts(0, 0, 0, 0, 0, 0.0, 0.0)
 
     def close(self) -> None:
         """End the threads; a device that still waits is not answered any more."""

@@ -185,6 +185,8 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         if refuses:
             logger.warning("all drafts are verified in each step: the attention of %s takes one length only", refuses)
             self._wants_lengths = False
+            # It was told otherwise when it was made, and would not verify a large batch in parts.
+            self._runner.rejection_sampler.enable_adaptive_verification = False
         return self._wants_lengths
 
     def init_cudagraph_manager(self, cudagraph_mode: object) -> None:

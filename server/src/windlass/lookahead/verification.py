@@ -51,7 +51,8 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         self._planned = self._plain = np.zeros(0, dtype=np.int32)
 
     def add_request(self, req_idx: int) -> None:
-        """Nothing is known of it, which the core knows."""
+        """No draft of the request that had this place before counts for it; what to expect of it, the core knows."""
+        self._sure_by_place[req_idx].zero_()
 
     def record_confidences(self, confidence_probs: Tensor, input_batch: Any) -> None:  # noqa: ANN401 - the engine has no types here
         """The drafter has put them in their places."""
@@ -64,8 +65,16 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         limit = min(drafts, max(0, self._most_logits - rows * self.num_bonus_tokens))
         drafting_ms, verifying_ms = self.cost_tables
         costs = verifying_ms[plain : plain + limit + 1] + drafting_ms[rows]
-        self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs)
+        emitting = rows if plain == rows else self._emitting(num_tokens_per_req, planned)
+        self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs, emitting)
         return plain + self._budget
+
+    def _emitting(self, num_tokens_per_req: dict[str, int], planned: list[int]) -> int:
+        """Requests whose prompts end in this step, or ended before."""
+        states = self.req_states
+        places = [states.req_id_to_index[request] for request in num_tokens_per_req]
+        plain = np.array([*num_tokens_per_req.values()]) - planned
+        return int(np.count_nonzero(states.num_computed_tokens_np[places] + plain >= states.prefill_len.np[places]))
 
     def compact_batch(
         self,
