@@ -121,7 +121,7 @@ def test_two_that_both_own_publish_one_whole_model(bench, zygote, path, damage):
 
 def test_sigterm_gives_the_claim_back(bench, zygote):
     """The next one begins at once, not when the claim is stale."""
-    bench.hub.pause_s = 0.2  # long enough to be under way still when it is told to go
+    bench.hub.pause_s = 5  # long enough to be under way still when it is told to go
     pid = zygote.start(bench.words("--stale-s", "60"))
     while not bench.hub.sent:
         time.sleep(0.01)
