@@ -49,14 +49,7 @@ class Foresight {
   // drafts, and no more than costs.size() - 1 are verified. `emitting` requests get a token without any; others read prompts.
   int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting) {
     const std::lock_guard lock(mutex_);
-    scores_.clear();
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const auto found = latest_.find(ids[i]);
-      const std::vector<float>& survivals = found == latest_.end() ? typical_ : found->second;
-      const std::size_t count = std::min(most_, static_cast<std::size_t>(std::max(0, planned[i])));
-      scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));
-    }
-    std::sort(scores_.begin(), scores_.end(), std::greater<>());
+    expect(ids, planned);
     const double rows = static_cast<double>(ids.size());
     std::vector<double>* mean = ids.size() <= kSmall ? &means_[{ids.size(), scores_.size()}] : nullptr;
     if (mean != nullptr) mean->resize(scores_.size(), 0.0);
@@ -83,6 +76,18 @@ class Foresight {
   }
 
  private:
+  // Fills scores_ with what may be verified, the likeliest first.
+  void expect(const std::vector<std::string>& ids, const std::vector<int>& planned) {
+    scores_.clear();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const auto found = latest_.find(ids[i]);
+      const std::vector<float>& survivals = found == latest_.end() ? typical_ : found->second;
+      const std::size_t count = std::min(most_, static_cast<std::size_t>(std::max(0, planned[i])));
+      scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+    std::sort(scores_.begin(), scores_.end(), std::greater<>());
+  }
+
   static constexpr float kFirst = 0.1F;       // of a new request's first draft, before any was seen; half of it for each one after
   static constexpr float kSlow = 0.05F;       // weight of the newest of them
   static constexpr std::size_t kSmall = 16;   // rows; with more, the average adds nothing (budgets.py)

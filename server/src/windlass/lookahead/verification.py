@@ -1,4 +1,4 @@
-"""How many drafts a step verifies, and which: chosen by the core's thread, placed by one kernel.
+"""How many drafts a step verifies, and which: chosen by the core, placed by one kernel.
 
 The engine chooses by its copy of the last confidences and places with a dozen small operations, half a millisecond of
 its one thread in each step. Here the core chooses, which knows each request's drafts and what they are usually worth,
