@@ -113,7 +113,10 @@ class _Engine:
             )
             for _, output in rows
         ]
-        outputs = self.llm.generate(prompts, params, use_tqdm=False)
+        self.llm.sleep(level=0)  # so that all requests of a run are there before its first step
+        self.llm.enqueue(prompts, params, use_tqdm=False)
+        self.llm.wake_up(tags=["scheduling"])
+        outputs = self.llm.wait_for_completion(use_tqdm=False)
         spent, made = 0.0, 0
         for output in outputs:
             times, count = output.metrics, len(output.outputs[0].token_ids)

@@ -1,8 +1,9 @@
 """On a GPU: where the time of a step goes, with lookahead and without, and what planning by promises is worth.
 
-    python steps.py WORKLOADS.json.gz OUT.json [--seconds 240] [--only "no repeats,chat"] [--batches 1,10,64]
+    python steps.py WORKLOADS.json.gz OUT.json [--seconds 240] [--only "no repeats,chat"] [--batches 1,10,64] [--traces FOLDER]
 
-Two engines as in `on_device.py`. Each policy meets the same requests with the same cache.
+Two engines as in `on_device.py`. Each policy meets the same requests with the same cache. `--traces` records one more run
+of each, kernel by kernel.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ def plain(arm: Arm, name: str, rows: list[Any], batch: int) -> dict[str, Any]:
 def picked(rows: list[Any], batch: int, at: int) -> list[Any]:
     """The requests of a round."""
     return [rows[(at * batch + number) % len(rows)] for number in range(batch)]
+
+
+def trace(arm: Arm, path: Path, rows: list[Any], batch: int) -> None:
+    """One run more, with its kernels written down."""
+    arm.ask("call", "trace", None)
+    arm.ask("run", picked(rows, batch, ROUNDS), OUTPUT_TOKENS, True)
+    arm.ask("call", "trace", str(path))
 
 
 def measure(arm: Arm, policy: str, name: str, rows: list[Any], batch: int) -> dict[str, Any]:
@@ -76,6 +84,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240)
     parser.add_argument("--only", type=lambda text: text.split(","), default=NAMES)
     parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=BATCHES)
+    parser.add_argument("--traces", type=Path)
     said = parser.parse_args()
     until = time.monotonic() + said.seconds
     found, results = workloads(said.workloads), []
@@ -91,6 +100,9 @@ def main() -> None:
                 rows = found[name][1]
                 one = plain(none, name, rows, batch) if policy == "none" else measure(arm, policy, name, rows, batch)
                 results.append(one)
+                if said.traces:
+                    path = said.traces / f"{name}-{batch}-{policy}.json.gz".replace(" ", "-")
+                    trace(none if policy == "none" else arm, path, rows, batch)
                 said.out.write_text(json.dumps(results))
                 print({key: value for key, value in one.items() if key not in {"steps", "runs"}}, flush=True)
                 for kind in one["steps"]:

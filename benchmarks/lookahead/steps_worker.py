@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from bench_worker import BenchWorker
 from vllm.v1.worker.gpu_worker import Worker
-from windlass.lookahead.promises import Promises
+from windlass.lookahead.promises import MANY, Promises
 
 CLOCKED = (
     "adaptive_verification.compact_batch",
@@ -32,7 +32,7 @@ CLOCKED = (
 """Methods by their path from the runner. Some are within others."""
 VERIFIED = "adaptive_verification.get_num_tokens"
 PROMISED = Promises.of
-POLICIES = {"stock": lambda *_: True, "promises": PROMISED}
+POLICIES = {"stock": lambda *_: MANY, "promises": PROMISED}
 """Whether a row is planned with drafts: always, as the engine does it, or where the drafter promises something."""
 
 
@@ -66,6 +66,15 @@ class Clocked:
         runner.execute_model, runner.sample_tokens = executed, sampled
         for path in CLOCKED:
             self._wrap(path)
+
+    def trace(self, path: str | None) -> None:
+        """Record the device's kernels from here on; with a path, end it and write them, as Chrome's tracing reads them."""
+        if path is None:
+            self.recorder = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+            self.recorder.start()
+        else:
+            self.recorder.stop()
+            self.recorder.export_chrome_trace(path)
 
     def _wrap(self, path: str) -> None:
         owner, _, name = f"model_runner.{path}".rpartition(".")

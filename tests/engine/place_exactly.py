@@ -40,6 +40,7 @@ def wrong(chance):
     rows, drafts = len(planned), sum(planned)
     ours = Verification.__new__(Verification)
     ours._trip, ours._most_logits, ours.num_bonus_tokens = Core(chance.choice((0, 0.3, 0.9, 1))), 10_000, 1
+    ours._judging_ms = np.arange(10_001) / 100
     ours.cost_tables = (np.full(rows + 1, 0.5), np.arange(sum(plain) + drafts + 1, dtype=np.float64))
     names = [str(row) for row in range(rows)]
     read = np.arange(rows) + 100
@@ -61,7 +62,7 @@ def wrong(chance):
     spread, starts = ours.compact_batch(*host, logits)
     found = {
         "rows": asked == shuffled and of == [planned[int(name)] for name in shuffled],
-        "costs": costs == [0.5 + sum(plain) + number for number in range(drafts + 1)],
+        "costs": np.allclose(costs, [0.5 + sum(plain) + one + bool(one) * (rows + one) / 100 for one in range(drafts + 1)]),
         # Rows of one token each are taken to emit: the rest of a prompt is seldom read one by one.
         "emitting": emitting == (rows if sum(plain) == rows else sum(a >= b for a, b in zip(plain, left, strict=True))),
         "tokens": int(spread.sum()) == tokens and bool((spread >= plain).all()),

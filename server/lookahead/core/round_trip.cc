@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 
 #include "pause.h"
@@ -12,6 +13,9 @@ namespace {
 using Clock = RoundTrip::Clock;
 // Microseconds that a drafted row costs the batch: 3 to 10 of ours. What verifying costs, Foresight weighs.
 constexpr double kRowUs = 10;
+constexpr double kWaitUs = 20;   // what waiting for drafts costs a step, whatever the rows
+// Drafts planned beyond those that are expected to save a token: each takes a place from the prompts that wait to be read.
+constexpr float kPlannedFor = 2;
 constexpr float kFade = 0.9F;    // of an expectation, each step without a better one: a match may come back
 constexpr double kSlow = 0.05;   // weight of the newest figure in a running mean
 constexpr double kLongUs = 50'000;   // no longer step is counted
@@ -123,7 +127,7 @@ void RoundTrip::answer(const Step& step) {
   Batch soon;
   Batch later;
   std::vector<Draft> drafts;
-  clear(static_cast<int>(step.rows.size()));
+  if (step.wanted) clear(step);
   try {
     sort(step, soon, later);
     drafts = follow(soon);
@@ -154,7 +158,7 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
   rows_ = static_cast<double>(step.rows.size());
   for (int row = 0; row < static_cast<int>(step.rows.size()); ++row) {
     const auto found = known_.find(step.rows[row]);
-    const std::int32_t* told = this->told(row);
+    const std::int32_t* told = this->told(step.number, row);
     const int emitted = told[1];
     if (found == known_.end() || emitted <= 0) continue;
     const bool whole = static_cast<std::uint32_t>(told[0]) == step.number && emitted <= shared_.span &&
@@ -163,10 +167,10 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
       lose(found->first);
       continue;
     }
-    Batch& batch = worth(found->second.expected) ? soon : later;
-    batch.ids.push_back(found->first);
     std::vector<Token> tokens(static_cast<std::size_t>(emitted));
     for (int i = 0; i < emitted; ++i) tokens[static_cast<std::size_t>(i)] = static_cast<Token>(told[kTold + emitted - 1 - i]);
+    Batch& batch = step.wanted && worth(found->second.expected) ? soon : later;
+    batch.ids.push_back(found->first);
     batch.tokens.push_back(std::move(tokens));
     batch.verified.push_back(emitted - 1 + told[2]);
     batch.places.push_back(row);
@@ -188,11 +192,12 @@ std::vector<Draft> RoundTrip::follow(const Batch& batch) {
   return drafts;
 }
 
-bool RoundTrip::worth(float expected) const { return expected * step_us_ >= kRowUs * rows_; }
+bool RoundTrip::worth(float expected) const { return expected * step_us_ >= kWaitUs + kRowUs * rows_; }
 
 void RoundTrip::promise(const std::string& id, float expected) {
   if (shared_.promises == nullptr) return;
-  __atomic_store_n(shared_.promises + crc32(id) % kPromises, worth(expected) ? 1 : 0, __ATOMIC_RELAXED);
+  const int some = std::min({1 + static_cast<int>(std::ceil(kPlannedFor * expected)), shared_.most, 255});
+  __atomic_store_n(shared_.promises + crc32(id) % kPromises, static_cast<std::uint8_t>(worth(expected) ? some : 0), __ATOMIC_RELAXED);
 }
 
 void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
@@ -215,9 +220,9 @@ void RoundTrip::write(const Batch& batch, const std::vector<Draft>& drafts) {
   }
 }
 
-void RoundTrip::clear(int rows) {
-  for (int row = 0; row < std::min(rows, shared_.rows); ++row) {
-    std::fill_n(shared_.tokens + row * shared_.most, shared_.most, std::max<std::int32_t>(0, told(row)[kTold]));
+void RoundTrip::clear(const Step& step) {
+  for (int row = 0; row < std::min(static_cast<int>(step.rows.size()), shared_.rows); ++row) {
+    std::fill_n(shared_.tokens + row * shared_.most, shared_.most, std::max<std::int32_t>(0, told(step.number, row)[kTold]));
     std::fill_n(shared_.confidences + row * shared_.most, shared_.most, 0.0F);
   }
 }

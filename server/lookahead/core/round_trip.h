@@ -3,7 +3,10 @@
 //
 // A row is answered in time when what its drafts are expected to save is worth what they cost the whole batch; all others are
 // followed after the answer, while the device computes the next step. Which rows these are stands in memory that the engine's
-// scheduler reads: it plans no drafts for them.
+// scheduler reads: it plans no drafts for them, and of the others no more than are promised where prompts wait for the room.
+//
+// The device does not wait for a step whose drafts nobody wants, since none are planned for the step after it. It may be steps
+// ahead then, so each of the last kTurns has room of its own.
 #pragma once
 
 #include <atomic>
@@ -25,17 +28,18 @@ namespace windlass {
 
 // Memory that the device sees; the caller owns it and keeps it until the RoundTrip is gone.
 struct Shared {
-  const std::int32_t* told;   // [rows, kTold + span]: step, tokens emitted, drafts rejected, length, the newest tokens first
+  const std::int32_t* told;   // [kTurns, rows, kTold + span], by the step's number: step, tokens emitted, drafts rejected, length, the newest tokens first
   std::int64_t* tokens;       // [rows, most]; a slot without a draft repeats the newest token
   float* confidences;         // [rows, most]: that a token is accepted when those before it are; 0 without a draft
   std::uint32_t* rung;        // the step that the device told of last
   std::uint32_t* answered;    // the step that was answered last
-  std::uint8_t* promises;     // [kPromises]: by the CRC-32 of a request's id, whether its drafts are worth their cost; or null
+  std::uint8_t* promises;     // [kPromises]: by the CRC-32 of a request's id, drafts to plan for it, 0 where they are not worth their cost; or null
   int rows;
   int most;
   int span;
 };
 constexpr int kTold = 4;
+constexpr std::uint32_t kTurns = 8;
 constexpr std::uint32_t kPromises = 4096;
 
 struct Step {
@@ -43,6 +47,7 @@ struct Step {
   std::vector<std::string> finished;
   std::vector<std::pair<std::string, std::vector<Token>>> begun;
   std::vector<std::string> rows;
+  bool wanted = true;  // whether the device waits for its drafts
 };
 
 struct TripCounts {
@@ -94,11 +99,13 @@ class RoundTrip {
   std::vector<Draft> follow(const Batch& batch);
   void note(const Batch& batch, const std::vector<Draft>& drafts);
   void write(const Batch& batch, const std::vector<Draft>& drafts);
-  void clear(int rows);
+  void clear(const Step& step);
   void lose(const std::string& id);
   bool worth(float expected) const;
   void promise(const std::string& id, float expected);
-  const std::int32_t* told(int row) const { return shared_.told + row * (kTold + shared_.span); }
+  const std::int32_t* told(std::uint32_t number, int row) const {
+    return shared_.told + (static_cast<int>(number % kTurns) * shared_.rows + row) * (kTold + shared_.span);
+  }
 
   Cache& cache_;
   Shared shared_;

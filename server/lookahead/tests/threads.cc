@@ -53,7 +53,7 @@ std::size_t trips() {
   constexpr int kMost = 6;
   constexpr int kSpan = kMost + 1;
   constexpr int kTrips = 400;
-  std::vector<std::int32_t> told(kRows * (windlass::kTold + kSpan));
+  std::vector<std::int32_t> told(windlass::kTurns * kRows * (windlass::kTold + kSpan));
   std::vector<std::int64_t> tokens(kRows * kMost);
   std::vector<float> confidences(kRows * kMost);
   std::uint32_t rung = 0;
@@ -74,7 +74,7 @@ std::size_t trips() {
     for (int row = 0; row < kRows && number == 1; ++row) step.begun.emplace_back(ids[static_cast<std::size_t>(row)], text(row, 0, 60));
     trip.submit(std::move(step));
     for (int row = 0; row < kRows; ++row) {
-      std::int32_t* line = told.data() + row * (windlass::kTold + kSpan);
+      std::int32_t* line = told.data() + (number % static_cast<int>(windlass::kTurns) * kRows + row) * (windlass::kTold + kSpan);
       line[0] = number, line[1] = 1, line[2] = 0, line[3] = 60 + number;
       line[windlass::kTold] = static_cast<std::int32_t>(text(row, 59 + number, 1)[0]);
     }

@@ -7,9 +7,9 @@ import time
 
 import numpy as np
 import pytest
-from windlass.lookahead.promises import Promises
+from windlass.lookahead.promises import MANY, Promises
 from windlass_lookahead import InputError, LookaheadCache, Options
-from windlass_lookahead.round_trip import TOLD, Places, RoundTrip
+from windlass_lookahead.round_trip import TOLD, TURNS, Places, RoundTrip
 
 MOST, ROWS = 6, 4
 TEXT = list(range(100, 140))
@@ -20,7 +20,7 @@ class Device:
 
     def __init__(self, patience_ms: int = 5000, promises: int = 0) -> None:
         self.cache = LookaheadCache(Options(voc_size=1000, eos_token_id=999, min_gain=0.001))
-        self.told = np.zeros((ROWS, TOLD + MOST + 1), dtype=np.int32)
+        self.told = np.zeros((TURNS, ROWS, TOLD + MOST + 1), dtype=np.int32)
         self.tokens = np.zeros((ROWS, MOST), dtype=np.int64)
         self.confidences = np.full((ROWS, MOST), 0.5, dtype=np.float32)
         self.rung, self.answered = ctypes.c_uint32(0), ctypes.c_uint32(0)
@@ -34,17 +34,19 @@ class Device:
         self.lengths: dict[str, int] = {}
         self.step_s = 0.0
 
-    def step(self, number, emitted, begun=(), finished=(), rejected=0):
-        """One step; returns what stands in each row: the drafted tokens."""
+    def step(self, number, emitted, begun=(), finished=(), rejected=0, wanted=True):
+        """One step; returns what stands in each row: the drafted tokens. Of one that is not wanted nothing is waited for."""
         self.lengths |= {request: len(prompt) for request, prompt in begun}
-        self.trip.submit(number, list(finished), list(begun), list(emitted))
+        self.trip.submit(number, list(finished), list(begun), list(emitted), wanted=wanted)
+        told = self.told[number % TURNS]
         for row, (request, tokens) in enumerate(emitted.items()):
             self.lengths[request] += len(tokens)
-            self.told[row, :TOLD] = (np.uint32(number).astype(np.int32), len(tokens), rejected, self.lengths[request])
-            self.told[row, TOLD : TOLD + len(tokens)] = tokens[::-1]
+            told[row, :TOLD] = (np.uint32(number).astype(np.int32), len(tokens), rejected, self.lengths[request])
+            told[row, TOLD : TOLD + len(tokens)] = tokens[::-1]
         time.sleep(self.step_s)
         self.rung.value = number
-        self.wait(number)
+        if wanted:
+            self.wait(number)
         return [self.drafted(row) for row in range(len(emitted))]
 
     def wait(self, number, seconds=5.0):
@@ -136,6 +138,19 @@ def test_no_token_at_all_is_told_to_the_caller(device):
         device.trip.submit(1, [], [("a", ["x"])], ["a"])
 
 
+def test_steps_that_nobody_waits_for_are_heard_all_the_same(device):
+    """The device may be several steps ahead; what it is not asked for it does not get."""
+    device.step(1, {"a": TEXT[:1]}, begun=[("a", TEXT)])
+    before = device.tokens.copy()
+    for number in range(2, TURNS):
+        device.step(number, {"a": [TEXT[number - 1]]}, wanted=False)
+    wait_until(lambda: device.trip.counts().steps == TURNS - 1)
+    assert (device.tokens == before).all()
+    [draft] = device.step(TURNS, {"a": [TEXT[TURNS - 1]]})
+    assert draft == TEXT[TURNS : TURNS + MOST]
+    assert device.trip.counts().lost == 0
+
+
 def test_numbers_wrap(device):
     device.rung.value = device.answered.value = 2**32 - 1
     [draft] = device.step(0, {"a": TEXT[:3]}, begun=[("a", TEXT)])
@@ -168,7 +183,7 @@ def test_the_scheduler_hears_which_requests_are_worth_drafts_for(tmp_path):
     device = Device(promises=ctypes.addressof(ctypes.c_char.from_buffer(promises.memory)))
     device.step_s = 0.001
     try:
-        assert promises.of("a"), "nobody knows better yet"
+        assert promises.of("a") == MANY, "nobody knows better yet"
         random = (300 + np.random.default_rng(1).permutation(600)).tolist()
         device.step(1, {"a": [random[0]]}, begun=[("a", TEXT)])
         for number, token in enumerate(random[1:300], 2):
@@ -176,8 +191,8 @@ def test_the_scheduler_hears_which_requests_are_worth_drafts_for(tmp_path):
         wait_until(lambda: not promises.of("a"))
         for number, token in enumerate(TEXT[:12], 301):
             device.step(number, {"a": [token]})
-        wait_until(lambda: promises.of("a"))
-        assert Promises(str(tmp_path), "0").of("a"), "the file is the same for every process"
+        wait_until(lambda: promises.of("a") == MOST)
+        assert Promises(str(tmp_path), "0").of("a") == MOST, "the file is the same for every process"
     finally:
         device.trip.close()
 

@@ -1,7 +1,8 @@
 """Drafts for a device whose stream waits for them, through memory that both see; the work is done in native threads.
 
 The device tells of each row: the step's number, tokens emitted, drafts rejected, length of the text, and the newest
-tokens, newest first. It then rings with the step's number and waits until the same number is answered.
+tokens, newest first. It then rings with the step's number and waits until the same number is answered, unless nobody
+wants the drafts of that step.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from windlass_lookahead.cache import LookaheadCache, TokenIds, sentences
 
 TOLD = 4
 """Numbers of a told row before its tokens."""
+TURNS = 8
+"""Steps that have room of their own: by its number, one that is not waited for is told in the next of them."""
 PROMISES = 4096
 PATIENCE_MS = 250
 """A stream that is not answered for so long goes on without drafts."""
@@ -24,7 +27,7 @@ class Places:
     """Addresses of pinned memory, which its owner keeps as long as the round trip lives."""
 
     told: int
-    """int32 [rows, TOLD + span]."""
+    """int32 [TURNS, rows, TOLD + span], by the number of the step."""
     tokens: int
     """int64 [rows, most]; a slot without a draft repeats the newest token."""
     confidences: int
@@ -34,7 +37,10 @@ class Places:
     answered: int
     """uint32, read by the device."""
     promises: int = 0
-    """uint8 [PROMISES], by the CRC-32 of a request's id: whether its drafts are worth their cost; 0 for nowhere."""
+    """uint8 [PROMISES], by the CRC-32 of a request's id: drafts to plan for it, 0 where they are not worth their cost.
+
+    0 as the address: nowhere.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +73,25 @@ class RoundTrip:
         self._native: NativeRoundTrip | None = NativeRoundTrip(cache.native, addresses, rows, most, span, patience_ms)
 
     def submit(
-        self, number: int, finished: Sequence[str], begun: Sequence[tuple[str, TokenIds]], rows: Sequence[str]
+        self,
+        number: int,
+        finished: Sequence[str],
+        begun: Sequence[tuple[str, TokenIds]],
+        rows: Sequence[str],
+        *,
+        wanted: bool = True,
     ) -> None:
         """Announce a step before the device rings for it; numbers follow one another and wrap at 2**32.
 
-        Without rows it only tells of requests: nobody rings for it.
+        Without rows it only tells of requests: nobody rings for it. Unless its drafts are `wanted` the device rings, but
+        does not wait for an answer, and reads none.
 
         Raises:
             InputError: a prompt holds what is no token id; nothing was announced.
         """
         if self._native is not None:
             with sentences():
-                self._native.submit(number, list(finished), list(begun), list(rows))
+                self._native.submit(number, list(finished), list(begun), list(rows), wanted)
 
     def choose(self, rows: Sequence[str], planned: Sequence[int], costs: object, emitting: int) -> int:
         """How many drafts of a step to verify before they are known: those with the most tokens for the time.

@@ -25,13 +25,13 @@ from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerificationManager
 from vllm.v1.worker.gpu.spec_decode.speculator import BaseSpeculator
 from vllm.v1.worker.gpu_worker import Worker
-from windlass_lookahead.round_trip import TOLD, Places, RoundTrip
+from windlass_lookahead.round_trip import TOLD, TURNS, Places, RoundTrip
 
 from windlass.lookahead import settings
 from windlass.lookahead.drafting import Drafting
 from windlass.lookahead.kernels import take, tell
 from windlass.lookahead.promises import Promises
-from windlass.lookahead.stream import ring_and_wait
+from windlass.lookahead.stream import ring, wait
 from windlass.lookahead.truth import truth_of
 from windlass.lookahead.verification import Verification
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("windlass.lookahead")
 WORDS = 2**32
+EVEN = 4
+"""Rows are a multiple of it, so that each turn begins at 16 bytes: kernels are compiled for what they are given."""
 ANSWERED_AT = 32
 """Words between the two flags, so that each has a cache line of its own."""
 
@@ -48,11 +50,12 @@ class Pinned:
     """Host memory that the device sees as its own."""
 
     def __init__(self, rows: int, most: int, span: int) -> None:
-        self.told = torch.zeros((rows, TOLD + span), dtype=torch.int32).pin_memory()
+        self.rows = rows = -(-rows // EVEN) * EVEN
+        self.told = torch.zeros((TURNS, rows, TOLD + span), dtype=torch.int32).pin_memory()
         self.tokens = torch.zeros((rows, most), dtype=torch.int64).pin_memory()
         self.confidences = torch.zeros((rows, most), dtype=torch.float32).pin_memory()
         self.flags = torch.zeros(2 * ANSWERED_AT, dtype=torch.int32).pin_memory()
-        self.device_told = device_view(self.told)
+        self.device_told = device_view(self.told).unbind()
         self.device_tokens, self.device_confidences = device_view(self.tokens), device_view(self.confidences)
 
     @property
@@ -92,9 +95,8 @@ class Drafter:
         self._most, self._span = most, most + 1
         self._pinned = Pinned(rows, most, self._span)
         self._promises = Promises(known.counts_dir, truth.engine) if known.counts_dir else None
-        self._flags = (self._pinned.places.rung, self._pinned.places.answered)
-        places = replace(self._pinned.places, promises=_address(self._promises) if self._promises else 0)
-        self.trip = RoundTrip(self._drafting.cache, places, rows, most, self._span)
+        self._places = places = replace(self._pinned.places, promises=_address(self._promises) if self._promises else 0)
+        self.trip = RoundTrip(self._drafting.cache, places, self._pinned.rows, most, self._span)
         self._number = 0
         self._finished: list[str] = []
         self._begun: list[tuple[str, list[int]]] = []
@@ -104,21 +106,23 @@ class Drafter:
         self._finished += sorted(finished)
         self._begun += begun
 
-    def draft(self, batch: Any, states: Any, emitted: Tensor, rejected: Tensor, out: Drafts) -> None:  # noqa: ANN401 - the engine has no types here
-        """Queue a step's drafts on the current stream."""
+    def draft(self, batch: Any, states: Any, emitted: Tensor, rejected: Tensor, out: Drafts | None) -> None:  # noqa: ANN401 - the engine has no types here
+        """Queue on the current stream what a step emitted, and its drafts, unless nobody wants them: `out` is None."""
         self._number = (self._number + 1) % WORDS
-        self.trip.submit(self._number, self._finished, self._begun, batch.req_ids)
+        self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=out is not None)
         self._finished, self._begun = [], []
         self._tell(states, batch.idx_mapping, emitted, rejected)
-        ring_and_wait(*self._flags, self._number)
-        self._take(batch.idx_mapping, out)
+        ring(self._places.rung, self._number)
+        if out:
+            wait(self._places.answered, self._number)
+            self._take(batch.idx_mapping, out)
 
     def _tell(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
         tokens = states.all_token_ids.gpu
         signed = self._number - WORDS if self._number >= WORDS // 2 else self._number
         tell[(len(places),)](
             tokens, tokens.stride(0), places, states.total_len.gpu, emitted, rejected,
-            self._pinned.device_told, signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
+            self._pinned.device_told[self._number % TURNS], signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
         )  # fmt: skip
 
     def _take(self, places: Tensor, out: Drafts) -> None:
@@ -210,18 +214,19 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         num_sampled: Tensor,
         num_rejected: Tensor,
         *_: object,
+        num_speculative_tokens: int | None = None,
         dummy_run: bool = False,
         **__: object,
     ) -> Tensor:
-        """Drafts [requests, most] of this step, on the device."""
-        rows = input_batch.num_reqs
+        """Drafts [requests, most] of this step, on the device; what lies there, when none are planned for the next."""
+        rows, wanted = input_batch.num_reqs, num_speculative_tokens != 0
         drafts = self._drafts.tokens[:rows]
         if dummy_run:
             return drafts
         if self._drafter:
-            states = self._runner.req_states
-            self._drafter.draft(input_batch, states, num_sampled, num_rejected, self._drafts)
-        if self._group.world_size > 1:
+            states, out = self._runner.req_states, self._drafts if wanted else None
+            self._drafter.draft(input_batch, states, num_sampled, num_rejected, out)
+        if wanted and self._group.world_size > 1:
             self._group.broadcast(drafts, src=0)
             self._group.broadcast(self._drafts.sure[:rows], src=0)
         return drafts

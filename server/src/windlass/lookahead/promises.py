@@ -1,6 +1,7 @@
-"""Which requests are worth drafting for, from the drafter to the engine's scheduler: a small file that both map.
+"""How many drafts to plan for a request, from the drafter to the engine's scheduler: a small file that both map.
 
-A row that is planned with drafts costs the engine time on the host, whether anything is drafted or not. Two requests
+A row that is planned with drafts costs the engine time on the host, whether anything is drafted or not, and each of them
+a place among the tokens of a step. Two requests
 may share a place; that costs time at worst, never a token.
 """
 
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from windlass_lookahead.round_trip import PROMISES
 
-WORTH, NOT = b"\1", b"\0"
+MANY = 255
 
 
 class Promises:
@@ -24,10 +25,10 @@ class Promises:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
             if missing := PROMISES - file.seek(0, 2):
-                file.write(WORTH * missing)
+                file.write(bytes([MANY]) * missing)
                 file.flush()
             self.memory = mmap.mmap(file.fileno(), PROMISES)
 
-    def of(self, request_id: str) -> bool:
-        """Whether drafts of this request are worth their cost."""
-        return self.memory[zlib.crc32(request_id.encode()) % PROMISES] != 0
+    def of(self, request_id: str) -> int:
+        """Drafts to plan for this request: 0 where they are not worth their cost, `MANY` where nobody knows better."""
+        return self.memory[zlib.crc32(request_id.encode()) % PROMISES]

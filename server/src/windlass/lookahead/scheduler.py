@@ -1,6 +1,7 @@
 """vLLM's scheduler that plans ahead, without drafts for requests whose drafts are not worth their cost.
 
-A row without planned drafts is decoded as if there were no speculation at all, on the host too.
+A row without planned drafts is decoded as if there were no speculation at all, on the host too. Planned drafts count as
+tokens of the step, verified or not: where prompts want the room, no more are planned than are promised.
 """
 
 from __future__ import annotations
@@ -23,11 +24,21 @@ class PromisingScheduler(AsyncScheduler):  # type: ignore[misc]  # the engine ha
         known = settings.read(os.environ)
         engine = str(self.parallel_config.data_parallel_rank)
         self._promises = Promises(known.counts_dir, engine) if known and known.counts_dir else None
+        speculation = self.vllm_config.speculative_config
+        self._takes_any_length = bool(speculation and speculation.enable_adaptive_verification)
 
     def _update_after_schedule(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
         super()._update_after_schedule(scheduler_output)
         if self._promises is None:
             return
-        for request_id in scheduler_output.num_scheduled_tokens:
-            if not self._promises.of(request_id):
-                self.requests[request_id].spec_token_ids = []
+        rows = scheduler_output.num_scheduled_tokens
+        wanted = scheduler_output.total_num_scheduled_tokens + len(rows) * self.num_spec_tokens
+        is_full = self._takes_any_length and wanted >= self.max_num_scheduled_tokens
+        are_planned = False
+        for request_id in rows:
+            promised, request = self._promises.of(request_id), self.requests[request_id]
+            if is_full or not promised:
+                request.spec_token_ids = request.spec_token_ids[:promised]
+            are_planned = are_planned or bool(request.spec_token_ids)
+        if not are_planned:  # the drafter need not draft, nor the device wait for it
+            scheduler_output.num_spec_tokens_to_schedule = 0

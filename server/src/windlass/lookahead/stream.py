@@ -22,15 +22,20 @@ def _driver() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 
 
-def ring_and_wait(rung: int, answered: int, number: int) -> None:
-    """Queue on the current stream: write `number` to the address `rung`, then wait until `answered` has reached it."""
-    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-    word = ctypes.c_uint32(number)
-    codes = (
-        _driver().cuStreamWriteValue32_v2(stream, ctypes.c_uint64(rung), word, ctypes.c_uint(PLAIN)),
-        _driver().cuStreamWaitValue32_v2(stream, ctypes.c_uint64(answered), word, ctypes.c_uint(AT_LEAST)),
-    )
-    if any(codes):
-        raise RuntimeError(
-            f"the CUDA driver refuses stream memory operations (codes {codes}); leave --use-lookahead out"
-        )
+def ring(rung: int, number: int) -> None:
+    """Queue on the current stream: write `number` to the address `rung`."""
+    _checked(_driver().cuStreamWriteValue32_v2(_stream(), ctypes.c_uint64(rung), ctypes.c_uint32(number), ctypes.c_uint(PLAIN)))
+
+
+def wait(answered: int, number: int) -> None:
+    """Queue on the current stream: wait until the address `answered` has reached `number`."""
+    _checked(_driver().cuStreamWaitValue32_v2(_stream(), ctypes.c_uint64(answered), ctypes.c_uint32(number), ctypes.c_uint(AT_LEAST)))
+
+
+def _stream() -> ctypes.c_void_p:
+    return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+
+def _checked(code: int) -> None:
+    if code:
+        raise RuntimeError(f"the CUDA driver refuses stream memory operations (code {code}); leave --use-lookahead out")

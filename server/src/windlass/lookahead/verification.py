@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 UNDER_WAY = 8
 """Steps whose plans are kept: more than the engine ever has on the device."""
 ALIGNED = 16
+FIRST_US, WORD_US = 25, 8e-6
+"""What judging drafts takes beside the model, which the engine's tables leave out: once, and for each word of each row of
+logits. Of an H200; steps are longer elsewhere, and this with them."""
 
 
 class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the engine has no types here
@@ -47,6 +50,8 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         # Each row 16 bytes from the next: kernels are compiled for the alignment of what they are given.
         one_row = [[0, bonus + number, 0, 0] for number in range(most + 1)]
         self._one_row = torch.tensor(one_row, dtype=torch.int32, device=device)
+        words = self.req_states.vocab_size * np.arange(most_logits + 1)
+        self._judging_ms = (FIRST_US + WORD_US * words) / 1000
         self._budget = 0
         self._planned = self._plain = np.zeros(0, dtype=np.int32)
 
@@ -65,6 +70,8 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         limit = min(drafts, max(0, self._most_logits - rows * self.num_bonus_tokens))
         drafting_ms, verifying_ms = self.cost_tables
         costs = verifying_ms[plain : plain + limit + 1] + drafting_ms[rows]
+        first = rows * self.num_bonus_tokens + 1
+        costs[1:] += self._judging_ms[first : first + limit]
         emitting = rows if plain == rows else self._emitting(num_tokens_per_req, planned)
         self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs, emitting)
         return plain + self._budget

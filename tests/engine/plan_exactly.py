@@ -1,0 +1,44 @@
+"""Runs inside the serving image: how many drafts our scheduler plans for the next step, and what it tells the drafter.
+
+Usage: plan_exactly.py     Prints the cases that differ as a line of JSON.
+"""
+
+import json
+from types import SimpleNamespace
+
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from windlass.lookahead.promises import MANY
+from windlass.lookahead.scheduler import PromisingScheduler
+
+MOST, ROOM = 6, 100
+# Promised drafts of each row, tokens of the step, whether drafts may be of any length: planned drafts, wanted of the drafter.
+CASES = [
+    ([0, 0], 2, True, [0, 0], 0),
+    ([MANY, 0], 2, True, [MOST, 0], MOST),
+    ([2, 6], 2, True, [MOST, MOST], MOST),
+    ([2, 6, 0, MANY], 90, True, [2, 6, 0, MOST], MOST),
+    ([2, 6, 0, MANY], 90, False, [MOST, MOST, 0, MOST], MOST),
+    ([0, 0], 100, True, [0, 0], 0),
+]
+
+
+def planned(promised, tokens, takes_any_length):
+    """Of each row, and what the drafter is told."""
+    ours = PromisingScheduler.__new__(PromisingScheduler)
+    ours._promises = SimpleNamespace(of=lambda name: promised[int(name)])
+    ours._takes_any_length, ours.num_spec_tokens, ours.max_num_scheduled_tokens = takes_any_length, MOST, ROOM
+    names = [str(row) for row in range(len(promised))]
+    ours.requests = {name: SimpleNamespace(spec_token_ids=[-1] * MOST) for name in names}
+    step = SimpleNamespace(
+        num_scheduled_tokens=dict.fromkeys(names, 1),
+        total_num_scheduled_tokens=tokens,
+        num_spec_tokens_to_schedule=MOST,
+    )
+    ours._update_after_schedule(step)
+    return [len(ours.requests[name].spec_token_ids) for name in names], step.num_spec_tokens_to_schedule
+
+
+if __name__ == "__main__":
+    AsyncScheduler._update_after_schedule = lambda *_: None  # the engine's own part has placed all drafts
+    wrong = [case for case in CASES if planned(*case[:3]) != (case[3], case[4])]
+    print("RESULT " + json.dumps({"wrong": wrong}))
