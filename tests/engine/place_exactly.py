@@ -18,9 +18,9 @@ class Core:
     def __init__(self, share):
         self.share, self.asked = share, None
 
-    def choose(self, rows, planned, costs, emitting):
+    def choose(self, rows, planned, costs, emitting, *, decoding):
         """A share of what may be verified."""
-        self.asked = (rows, planned, list(costs), emitting)
+        self.asked = (rows, planned, list(costs), emitting if emitting == len(rows) or not decoding else None)
         return int(self.share * (len(costs) - 1))
 
 

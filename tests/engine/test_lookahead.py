@@ -318,6 +318,10 @@ def test_the_engine_is_told_the_batch_that_the_device_lays_out(engine):
     assert engine.result("/repo/tests/engine/place_exactly.py", "300")["wrong"] == []
 
 
+def test_the_scheduler_plans_what_is_promised(engine):
+    assert engine.result("/repo/tests/engine/plan_exactly.py")["wrong"] == []
+
+
 @pytest.mark.long
 def test_a_warm_up_file_serves_the_first_request(engine, plain, config, kept, tmp_path):
     """By the engine's module; the cache file is cut short, so the server says so and begins with the warm-up file."""

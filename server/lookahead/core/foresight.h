@@ -3,7 +3,7 @@
 //
 // A request is expected to be drafted for as it was last; one that is new as new ones were of late. In a small batch that
 // misses the drafts that come after a step without any, so what a batch of that size had on average counts, too: whichever
-// promises more. The number is then the one with the most tokens for the time.
+// promises more. The number is then the one with the most tokens for the time, and the time what Pace has seen it to be.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,8 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "pace.h"
 
 namespace windlass {
 
@@ -45,17 +47,27 @@ class Foresight {
     latest_.erase(id);
   }
 
+  // A step in which every row got a token.
+  void took(std::size_t rows, std::size_t verified, double us) {
+    const std::lock_guard lock(mutex_);
+    pace_.took(rows, verified, us);
+  }
+
   // Drafts to verify in a step of these requests, of which each has so many planned; costs[n] is the time of the step with n
   // drafts, and no more than costs.size() - 1 are verified. `emitting` requests get a token without any; others read prompts.
-  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting) {
+  // In a `decoding` step each has one token beside its drafts.
+  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting,
+             bool decoding) {
     const std::lock_guard lock(mutex_);
     expect(ids, planned);
     const double rows = static_cast<double>(ids.size());
     std::vector<double>* mean = ids.size() <= kSmall ? &means_[{ids.size(), scores_.size()}] : nullptr;
     if (mean != nullptr) mean->resize(scores_.size(), 0.0);
     const double weight = std::min(1.0, rows / kMemoryRows);
+    if (decoding && !costs.empty()) pace_.priced(ids.size(), costs);
     int best = 0;
-    double best_rate = costs.empty() ? 0 : emitting / costs[0];
+    const double plain_rate = costs.empty() ? 0 : emitting / costs[0];
+    double best_rate = plain_rate;
     double saved = 0;
     for (std::size_t n = 0; n < scores_.size(); ++n) {
       saved += scores_[n];
@@ -66,13 +78,14 @@ class Foresight {
         gain = std::max(gain, average * rows);
       }
       if (n + 1 >= costs.size()) continue;
-      const double rate = (emitting + gain) / costs[n + 1];
+      const double rate = (emitting + gain) / (costs[n + 1] + pace_.extra_ms());
       if (rate > best_rate) {
         best = static_cast<int>(n) + 1;
         best_rate = rate;
       }
     }
-    return best;
+    const bool is_unknown = decoding && best_rate < kSure * plain_rate && !pace_.knows(ids.size());
+    return is_unknown ? 0 : best;
   }
 
  private:
@@ -92,6 +105,7 @@ class Foresight {
   static constexpr float kSlow = 0.05F;       // weight of the newest of them
   static constexpr std::size_t kSmall = 16;   // rows; with more, the average adds nothing (budgets.py)
   static constexpr double kMemoryRows = 16;   // rows that the average looks back
+  static constexpr double kSure = 1.5;        // a gain for which steps without drafts need not be seen first
 
   void learn(const std::vector<float>& survivals) {
     for (std::size_t at = 0; at < most_; ++at) {
@@ -106,6 +120,7 @@ class Foresight {
   std::unordered_map<std::string, std::vector<float>> latest_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> means_;  // by rows and planned drafts
   std::vector<float> scores_;
+  Pace pace_;
 };
 
 }  // namespace windlass

@@ -125,10 +125,10 @@ void submit(windlass::RoundTrip& trip, std::uint32_t number, std::vector<std::st
 }
 
 int choose(windlass::RoundTrip& trip, const std::vector<std::string>& ids, const std::vector<int>& planned,
-           const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>& costs, int emitting) {
+           const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>& costs, int emitting, bool decoding) {
   if (ids.size() != planned.size()) throw nb::value_error("choose needs one number of planned drafts for each request.");
   const std::vector<double> ms(costs.data(), costs.data() + costs.shape(0));
-  return trip.choose(ids, planned, ms, emitting);
+  return trip.choose(ids, planned, ms, emitting, decoding);
 }
 
 nb::tuple trip_counts(const windlass::RoundTrip& trip) {

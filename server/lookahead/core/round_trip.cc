@@ -97,9 +97,9 @@ bool RoundTrip::await(std::uint32_t number) {
     }
   }
   // From ring to ring, not from the announcement: a host that is slower than the device announces just before the ring.
-  const double period_us = us_since(rang_);
+  period_us_ = us_since(rang_);
   rang_ = Clock::now();
-  if (period_us < kIdleUs) step_us_ += kSlow * (std::min(period_us, kLongUs) - step_us_);
+  if (period_us_ < kIdleUs) step_us_ += kSlow * (std::min(period_us_, kLongUs) - step_us_);
   return true;
 }
 
@@ -137,6 +137,7 @@ void RoundTrip::answer(const Step& step) {
   }
   if (!reached(load(shared_.answered), step.number)) __atomic_store_n(shared_.answered, step.number, __ATOMIC_RELEASE);
   const double waited_us = us_since(rung);
+  time(step);
   try {
     cache_.settle();
     note(soon, drafts);
@@ -152,6 +153,19 @@ void RoundTrip::answer(const Step& step) {
   counts_.later += later.ids.size();
   counts_.wait_us += waited_us;
   counts_.step_us = step_us_;
+}
+
+// The step before counts, too: after a prompt the host is ahead, and its own time is hidden.
+void RoundTrip::time(const Step& step) {
+  std::size_t verified = 0;
+  bool is_decoding = step.begun.empty();
+  for (int row = 0; is_decoding && row < static_cast<int>(step.rows.size()); ++row) {
+    const std::int32_t* told = this->told(step.number, row);
+    is_decoding = static_cast<std::uint32_t>(told[0]) == step.number && told[1] > 0;
+    verified += static_cast<std::size_t>(std::max(0, told[1] - 1 + told[2]));
+  }
+  if (is_decoding && was_decoding_ && period_us_ < kLongUs) foresight_.took(step.rows.size(), verified, period_us_);
+  was_decoding_ = is_decoding;
 }
 
 void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {

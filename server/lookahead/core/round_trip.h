@@ -74,8 +74,9 @@ class RoundTrip {
   void submit(Step step);
   TripCounts counts() const;
   // Drafts that the step after the one under way should verify: see Foresight::choose. For any thread.
-  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting) {
-    return foresight_.choose(ids, planned, costs, emitting);
+  int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting,
+             bool decoding) {
+    return foresight_.choose(ids, planned, costs, emitting, decoding);
   }
 
  private:
@@ -98,6 +99,7 @@ class RoundTrip {
   void sort(const Step& step, Batch& soon, Batch& later);
   std::vector<Draft> follow(const Batch& batch);
   void note(const Batch& batch, const std::vector<Draft>& drafts);
+  void time(const Step& step);
   void write(const Batch& batch, const std::vector<Draft>& drafts);
   void clear(const Step& step);
   void lose(const std::string& id);
@@ -118,6 +120,8 @@ class RoundTrip {
   TripCounts counts_;
   double step_us_ = 5000;
   Clock::time_point rang_;
+  double period_us_ = 0;        // between the last two rings
+  bool was_decoding_ = false;   // every row of the step before got a token
   double rows_ = 1;
   std::atomic<bool> stopping_{false};
   std::thread server_;

@@ -67,7 +67,7 @@ std::size_t trips() {
   std::atomic<std::size_t> chosen{0};
   std::thread engine([&] {
     const std::vector<double> costs(static_cast<std::size_t>(kRows * kMost + 1), 1.0);
-    while (!ended) chosen += static_cast<std::size_t>(trip.choose(ids, std::vector<int>(kRows, kMost), costs, kRows));
+    while (!ended) chosen += static_cast<std::size_t>(trip.choose(ids, std::vector<int>(kRows, kMost), costs, kRows, true));
   });
   for (int number = 1; number <= kTrips; ++number) {
     windlass::Step step{static_cast<std::uint32_t>(number), {}, {}, ids};

@@ -93,14 +93,17 @@ class RoundTrip:
             with sentences():
                 self._native.submit(number, list(finished), list(begun), list(rows), wanted)
 
-    def choose(self, rows: Sequence[str], planned: Sequence[int], costs: object, emitting: int) -> int:
+    def choose(
+        self, rows: Sequence[str], planned: Sequence[int], costs: object, emitting: int, *, decoding: bool = True
+    ) -> int:
         """How many drafts of a step to verify before they are known: those with the most tokens for the time.
 
         `costs` is a float64 array: the time of the step with 0, 1, … drafts; its end is the most that may be verified.
-        `emitting` rows get a token without any; the others read prompts. Rows are expected to be drafted for as they
-        were last.
+        `emitting` rows get a token without any; the others read prompts. In a `decoding` step every row has one token
+        beside its drafts: with what such steps were seen to take the costs are set right. Rows are expected to be drafted
+        for as they were last.
         """
-        return self._native.choose(rows, planned, costs, emitting) if self._native is not None else 0
+        return self._native.choose(rows, planned, costs, emitting, decoding) if self._native is not None else 0
 
     def counts(self) -> TripCounts:
         """What was done since the start."""

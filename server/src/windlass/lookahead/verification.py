@@ -72,8 +72,9 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         costs = verifying_ms[plain : plain + limit + 1] + drafting_ms[rows]
         first = rows * self.num_bonus_tokens + 1
         costs[1:] += self._judging_ms[first : first + limit]
-        emitting = rows if plain == rows else self._emitting(num_tokens_per_req, planned)
-        self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs, emitting)
+        decoding = plain == rows
+        emitting = rows if decoding else self._emitting(num_tokens_per_req, planned)
+        self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs, emitting, decoding=decoding)
         return plain + self._budget
 
     def _emitting(self, num_tokens_per_req: dict[str, int], planned: list[int]) -> int:
