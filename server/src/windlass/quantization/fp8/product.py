@@ -16,7 +16,7 @@ from windlass.quantization.kernels.choice import choose_fp8
 
 
 @functools.cache
-def _card(device: int) -> tuple[int, int]:
+def card(device: int) -> tuple[int, int]:
     """Multiprocessors and the major capability."""
     properties = torch.cuda.get_device_properties(device)
     return properties.multi_processor_count, properties.major
@@ -42,7 +42,7 @@ def on_gpu(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: to
     """The same, outside torch.compile."""
     columns, rows = weight.shape
     flat = x.reshape(-1, columns).contiguous()
-    tiling = choose_fp8((len(flat), rows, columns), *_card(x.get_device()))
+    tiling = choose_fp8((len(flat), rows, columns), *card(x.get_device()))
     out = gemm.fused_fp8(flat, weight, scales, bias, tiling) if tiling else by_fp8(flat, weight, scales, bias)
     return out if x.dim() == 2 else out.view(*x.shape[:-1], rows)
 
