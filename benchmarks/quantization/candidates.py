@@ -12,7 +12,7 @@ from windlass.quantization.kernels.tiling import Few, Kind, Tiling, Wide
 def few(kind: Kind, *, ahead: bool) -> Iterator[Few]:
     """The tile sizes of the kernel for few rows that the sweep compiles, without the split."""
     for mt in (1, 2, 4) if kind not in (4, 8) else (1, 2, 4, 8):
-        for nt, wn, wk, u in itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4)):
+        for nt, wn, wk, u in itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8)):
             tiling = Few(mt, nt, wn, wk, u, ahead=ahead)
             words = 2 * u * nt * (5 if kind == 4 else 8)  # registers that hold weights, now and next
             registers = words + nt * mt * 4 + mt * 4 + 40

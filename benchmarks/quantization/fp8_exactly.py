@@ -79,7 +79,7 @@ def _captured(x: torch.Tensor, *rest: torch.Tensor | None) -> torch.Tensor:
         made = x.clone()
         for _ in range(3):
             out = on_gpu(made, *rest)
-            made = made + out.sum() * 0
+            made = made + out[:, :1] * 0
     graph.replay()
     torch.cuda.synchronize()
     return out

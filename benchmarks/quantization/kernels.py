@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from candidates import few, sensible, splits, wide
-from tables import table
+from tables import table, tilings
 from timing import copies, error, graph_us, issue_us
 from weights import quantized
 from windlass.quantization.fp8.product import by_fp8, card, on_gpu
@@ -235,6 +235,7 @@ def main() -> None:
             sweep.write()
             torch.cuda.empty_cache()
     table(sweep.found)
+    tilings(sweep.found)
     limit = max(map(worst, kinds))
     if wrong := [row for row in sweep.found["rows"] if row.get("error", 0) > limit]:
         sys.exit(f"{len(wrong)} products are further from float64 than {limit}: {wrong[:3]}")

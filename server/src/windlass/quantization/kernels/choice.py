@@ -27,6 +27,7 @@ class Row:
     narrow: Tiling
     broad: Tiling
     fill: float = 2.0
+    broad_from: float = BROAD
 
 
 _MMA = (
@@ -113,7 +114,7 @@ def _row(kind: Kind, m: int, major: int) -> Row | None:
 
 def _tiled(row: Row, shape: tuple[int, int, int], processors: int) -> Tiling:
     m, rows, columns = shape
-    if _blocks(row.broad, m, rows) >= BROAD * processors:
+    if _blocks(row.broad, m, rows) >= row.broad_from * processors:
         return row.broad
     wanted = int(row.fill * processors / _blocks(row.narrow, m, rows))
     return replace(row.narrow, splits=min(max(1, wanted), -(-columns // row.narrow.step)))
