@@ -75,9 +75,10 @@ def fused_fp8(
 def _tokens(device: int, kind: Kind, m: int, columns: int) -> Launch:
     count = columns // _VECTOR
     vectors = -(-count // 1024)
-    macros = (*weight_macros(kind), f"VECTORS={vectors}")
+    ahead = torch.cuda.get_device_capability(device) >= (9, 0)
+    macros = (*weight_macros(kind), f"VECTORS={vectors}", *(("AHEAD",) if ahead else ()))
     run = kernel(device, ("weights.cuh", "tokens.cu"), "quantize_tokens", 0, macros)
-    return Launch(run, (m, 1, 1), -(-count // (32 * vectors)) * 32, 3, count)
+    return Launch(run, (m, 1, 1), -(-count // (32 * vectors)) * 32, 3, count, ahead=ahead)
 
 
 def quantized_tokens(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,7 +1,8 @@
 // Activations as E4M3 with a float32 scale for each row (token): q[M, K], scales[M] of x[M, K].
 //
-// Compiled behind weights.cuh (BF16: x is bfloat16) with this macro:
+// Compiled behind weights.cuh (BF16: x is bfloat16) with these macros:
 //   VECTORS  of 8 numbers that a thread holds; a block is a row, and has threads enough for all of it
+//   AHEAD    set: launched before the kernel in front has ended, on Hopper
 //
 // The numbers are those of the engine's own kernel: the scale is the largest magnitude / 448, not less than
 // 1 / (448 * 512), and a number is divided by it and rounded to the nearest.
@@ -13,11 +14,15 @@ __device__ __forceinline__ u32 narrowed(u32 pair, float scale) {
     return two;
 }
 
-extern "C" __global__ void __launch_bounds__(1024) quantize_tokens(const uint4* __restrict__ x, uint2* __restrict__ q,
+// x is not __restrict__: it must not be read before the kernel that writes it is done.
+extern "C" __global__ void __launch_bounds__(1024) quantize_tokens(const uint4* x, uint2* __restrict__ q,
                                                                    float* __restrict__ scales, int count) {
     __shared__ u32 largest[32];
     uint4 held[VECTORS];
     const u64 at = (u64)blockIdx.x * count;
+#ifdef AHEAD
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
     u32 most = 0;  // magnitudes of two numbers: their bits ascend as they do
 #pragma unroll
     for (int i = 0; i < VECTORS; i++) {

@@ -24,9 +24,15 @@ __device__ __forceinline__ void copy_async(u32 to, const void* from, bool inside
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0));
 }
 
+#ifdef AHEAD
+#define READ_ONLY ""  // with .nc the compiler moves the first loads behind the wait for the kernel in front
+#else
+#define READ_ONLY ".nc"
+#endif
+
 __device__ __forceinline__ uint4 load_once(const uint4* p) {
     uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+    asm volatile("ld.global" READ_ONLY ".L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     return v;
 }
