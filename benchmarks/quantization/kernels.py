@@ -10,6 +10,7 @@ weights. FP8 with more rows than our kernel takes needs vLLM, and is skipped wit
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import multiprocessing
 import os
@@ -32,11 +33,6 @@ from windlass.quantization.kernels.choice import choose_fp8
 from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, Tiling
 from windlass.quantization.layout import Packed
 from windlass.quantization.product import by_float16, product
-
-try:
-    from vllm import _custom_ops as engine
-except ImportError:
-    engine = None
 
 SHAPES = {  # of Qwen2-7B, rows (outputs) and columns (inputs)
     "qkv": (4608, 3584),
@@ -108,6 +104,8 @@ class Sweep:
         dtype = torch.bfloat16 if kind == FP8_BF16 else torch.float16
         weight = (torch.randn(rows, columns, device="cuda") * 0.02).to(dtype)
         packed, exact = quantized(weight, kind)
+        if kind not in FP8_KINDS and (far := error(gemm.dequantized(*packed, int(kind)), exact)) > WORST_ERROR:
+            print("WRONG dequantize", name, kind, far)
         cold, whole = copies(packed), copies((weight,))
         for m in rounds:
             if self.over():
@@ -152,7 +150,7 @@ class Sweep:
                 late = replace(tiling, ahead=False)
                 us = graph_us([lambda p=p: gemm.fused_fp8(x, *p, None, late) for p in cold])
                 self.note(shape=name, m=m, method=f"late_{kind}", us=us)
-        if engine is not None:
+        if engine := _engine():
             ways |= {"tokens": lambda w, s: by_fp8(x, w, s, None), "vllm": lambda w, s: _as_vllm(x, w, s)}
             ways["cutlass"] = lambda w, s: engine.cutlass_scaled_mm(tokens, w, token_scales, s, x.dtype)
         for way, call in ways.items():
@@ -199,7 +197,18 @@ class Sweep:
                 self.note(shape=name, m=m, method=method, us=us, error=wrong, tiling=asdict(choice))
 
 
+@functools.cache
+def _engine() -> Any:  # noqa: ANN401  it has no types here
+    """vLLM's operators; None without it. Whoever only compiles kernels does not wait for that import."""
+    try:
+        from vllm import _custom_ops
+    except ImportError:
+        return None
+    return _custom_ops
+
+
 def _as_vllm(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    engine = _engine()
     tokens, token_scales = engine.scaled_fp8_quant(x, use_per_token_if_dynamic=True)
     return engine.cutlass_scaled_mm(tokens, weight, token_scales, scales, x.dtype)
 
