@@ -67,7 +67,8 @@ test-tiny: sync ## every tiny model in vLLM
 	@$(ENGINE_TESTS) tests/engine/test_tiny_models.py --all-tiny
 test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against float64 and against sorting, every method on a real checkpoint; OUT=folder SMOOTHQUANT=its file
 	@mkdir -p $(or $(OUT),.cache/gpu)
-	@PYTHONPATH=server/src:sizing/src python3 benchmarks/quantization/kernels.py --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
+	@PYTHONPATH=server/src:sizing/src python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
+	@PYTHONPATH=server/src:sizing/src python3 benchmarks/quantization/fp8_exactly.py
 	@PYTHONPATH=server/src:sizing/src python3 benchmarks/lookahead/placing.py
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own

@@ -6,17 +6,17 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from windlass.quantization.kernels.tiling import Few, Tiling, Wide
+from windlass.quantization.kernels.tiling import Few, Kind, Tiling, Wide
 
 
-def few(bits: int) -> Iterator[Few]:
+def few(kind: Kind, *, ahead: bool) -> Iterator[Few]:
     """The tile sizes of the kernel for few rows that the sweep compiles, without the split."""
-    for mt in (1, 2, 4, 8):
-        for nt, wn, wk, u in itertools.product((1, 2, 4), (2, 4, 8), (1, 2, 4), (1, 2, 4)):
-            tiling = Few(mt, nt, wn, wk, u)
-            words = 2 * u * nt * (bits + (bits == 4))  # registers that hold weights, now and next
+    for mt in (1, 2, 4) if kind not in (4, 8) else (1, 2, 4, 8):
+        for nt, wn, wk, u in itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8)):
+            tiling = Few(mt, nt, wn, wk, u, ahead=ahead)
+            words = 2 * u * nt * (5 if kind == 4 else 8)  # registers that hold weights, now and next
             registers = words + nt * mt * 4 + mt * 4 + 40
-            fits = registers * tiling.threads <= 65536 and registers <= 250 and tiling.shared_bytes(bits) <= 200 * 1024
+            fits = registers * tiling.threads <= 65536 and registers <= 250 and tiling.shared_bytes(kind) <= 200 * 1024
             if fits and 128 <= tiling.threads <= 512 and 2 <= u * nt <= 8 and (mt < 8 or wk < 4):
                 yield tiling
 

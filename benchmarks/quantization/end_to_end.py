@@ -3,10 +3,11 @@
     PYTHONPATH=server/src:sizing/src python benchmarks/quantization/end_to_end.py --work FOLDER [--methods none …]
 
 Qwen2-7B's shape with random weights. All engines start at once, each in a process of its own, and are timed one after
-the other: 220 tokens in, 257 against 1 out, and prompts of five lengths. They compile as vLLM does by default; --eager
-leaves that out and captures graphs for decoding only. With --real the weights are read from bfloat16 files, made in the
-folder once, so that the peak of memory while loading is measured; without it there are none. `int4` is vLLM's own
-Marlin kernel. --small runs the same on a CPU with a tiny shape: it tests the script and measures nothing.
+the other: 220 tokens in, 257 against 1 out, and prompts of five lengths (--lengths: of fewer). They compile as vLLM
+does by default; --eager leaves that out and captures graphs for decoding only. With --real the weights are read from
+bfloat16 files, made in the folder once, so that the peak of memory while loading is measured; without it there are
+none. `fp8_per_channel` is vLLM's own, `int4` its Marlin kernel. --small runs the same on a CPU with a tiny shape: it
+tests the script and measures nothing.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from typing import Any
 
 import shapes
 
-METHODS = ("none", "fp8_per_channel", "ifq", "ifq_nf4", "int4")
+METHODS = ("none", "fp8_per_channel", "fp8", "ifq", "ifq_nf4", "int4")
+LENGTHS = (1, 32, 128, 512, 2048)
 GIB = 2**30
 EAGER = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY", "cudagraph_capture_sizes": [1, 2, 4, 8, 10, 16, 32, 64]}
 
@@ -35,7 +37,7 @@ class Plan:
     batches: tuple[int, ...] = (1, 10, 64)
     prompt: int = 220
     tokens: int = 256
-    prefill: tuple[tuple[int, int], ...] = tuple((length, n) for length in (1, 32, 128, 512, 2048) for n in (1, 4, 16))
+    prefill: tuple[tuple[int, int], ...] = tuple((length, n) for length in LENGTHS for n in (1, 4, 16))
     rounds: int = 3
     length: int = 4096
 
@@ -49,13 +51,14 @@ def engine(method: str, wanted: argparse.Namespace) -> Any:  # noqa: ANN401  the
     if method == "int4":
         os.environ["VLLM_DISABLED_KERNELS"] = "MacheteLinearKernel"  # else it takes the place of Marlin on Hopper
     from vllm import LLM
+    from windlass.launch.quantize import METHOD, engine_value
     from windlass.quantization.plugin import register
 
     register()
     plan = SMALL if wanted.small else Plan()
     words: dict[str, Any] = {
         "model": str(wanted.work / ("int4" if method == "int4" else "model")),
-        "quantization": None if method in ("none", "int4") else method,
+        "quantization": None if method in ("none", "int4") else engine_value(METHOD, method),
         "load_format": "windlass" if wanted.real and method != "int4" else "dummy",
         "skip_tokenizer_init": True,
         "dtype": "float16",
@@ -128,7 +131,8 @@ def one(method: str, wanted: argparse.Namespace) -> None:
     row["start_s"] = round(time.perf_counter() - begun, 1)
     print("READY", flush=True)
     sys.stdin.readline()
-    row |= measure(llm, SMALL if wanted.small else Plan())
+    prefill = tuple(place for place in Plan().prefill if place[0] in wanted.lengths)
+    row |= measure(llm, SMALL if wanted.small else Plan(prefill=prefill))
     print("RESULT", json.dumps(row), flush=True)
 
 
@@ -138,6 +142,7 @@ class Started:
     def __init__(self, method: str, wanted: argparse.Namespace) -> None:
         self.method, self.lines, self.errors = method, [], []
         words = [word for name in ("small", "eager", "real") if getattr(wanted, name) for word in (f"--{name}",)]
+        words += ["--lengths", *map(str, wanted.lengths)]
         command = [sys.executable, __file__, "--one", method, "--work", str(wanted.work), *words]
         own = {"VLLM_CACHE_ROOT": str(wanted.work / f"cache-{method}"), "WINDLASS_QUANTIZED_CACHE": "off"}
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
@@ -171,6 +176,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder for models and caches")
     parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS, help="of prompts, of those by default")
     parser.add_argument("--limit-s", type=float, default=500, help="seconds for everything")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--one", help=argparse.SUPPRESS)

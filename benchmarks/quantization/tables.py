@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 LAYER = ("qkv", "o", "gate_up", "down")
 LAYERS = 28
+BROAD = ("gate_up", "lm_head")
 
 
 def table(found: dict[str, Any]) -> None:
@@ -33,6 +35,28 @@ def table(found: dict[str, Any]) -> None:
         if "tiling" in row:
             t = row["tiling"]
             print(name, m, method, "wide" if "bm" in t else "few", *t.values(), f"{row['us']:.1f}")
+
+
+def tilings(found: dict[str, Any], count: int = 4) -> None:
+    """Of a sweep what `choice.py` wants: the tiles that are best for all narrow shapes, and for all broad ones.
+
+    A shape is split as is best for it; beside stand its microseconds and its split.
+    """
+    us: dict[tuple[str, int, str], dict[tuple[Any, ...], dict[str, tuple[float, int]]]] = defaultdict(dict)
+    for row in found["rows"]:
+        if "tiling" not in row:
+            continue
+        is_broad = row["shape"] in BROAD
+        tiling = tuple(value for name, value in row["tiling"].items() if name != "splits")
+        if is_broad and row["tiling"]["splits"] > 1:
+            continue
+        of = us["broad" if is_broad else "narrow", row["m"], row["method"]].setdefault(tiling, {})
+        of[row["shape"]] = min(of.get(row["shape"], (1e9, 0)), (row["us"], row["tiling"]["splits"]))
+    for (kind, m, method), tiles in sorted(us.items()):
+        shapes = max(map(len, tiles.values()))
+        whole = [(sum(one[0] for one in of.values()), tiling, of) for tiling, of in tiles.items() if len(of) == shapes]
+        for total, tiling, of in sorted(whole, key=lambda one: one[0])[:count]:
+            print(kind, m, method, tiling, f"{total:.1f}:", *(f"{n} {u:.1f}/{s}" for n, (u, s) in of.items()))
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -99,8 +99,8 @@ def test_what_is_left_out_is_read_by_role(patterns, shares):
 
 
 ONLINE = {
-    "fp8": LINEAR + (REST * 2),
-    "ifq": LINEAR + 4096 * 1024 + (REST - 4096 * 1024) * 2,  # its output head too
+    "fp8": LINEAR + 4096 * 1024 + (REST - 4096 * 1024) * 2,  # its output head too
+    "ifq": LINEAR + 4096 * 1024 + (REST - 4096 * 1024) * 2,
     "ifq_nf4": LINEAR * (0.5 + 2 / 64) + 4096 * 1024 + (REST - 4096 * 1024) * 2,
     "bitsandbytes": LINEAR * (0.5 + 4 / 64) + REST * 2,
 }

@@ -73,7 +73,7 @@ MODULE = (
 )
 NATIVE_READS = {
     "args.model": "/data/model", "args.port": 8501, "args.tensor_parallel_size": 2,
-    "args.quantization": "fp8_per_channel", "args.max_model_len": 32768, "args.enable_prefix_caching": True,
+    "args.quantization": "windlass_fp8", "args.max_model_len": 32768, "args.enable_prefix_caching": True,
     "args.served_model_name": ["model_123"],
     "args.enable_log_requests": False, "args.dtype": "auto",
 }  # fmt: skip
@@ -81,8 +81,8 @@ NATIVE_READS = {
 FLAG_ROWS: tuple[Row, ...] = (
     Row("S1", reads={"args.quantization": None, "engine.model_config.quantization": None}),
     Row("S1", "--quantization none", {"engine.model_config.quantization": None}),
-    Row("S1", "-q fp8", {"args.quantization": "fp8_per_channel", "args.load_format": "auto"}, machine=L20),
-    Row("S1", reads={"args.quantization": "fp8_per_channel"}, variables={"QUANTIZATION": "fp8"}, machine=L20),
+    Row("S1", "-q fp8", {"args.quantization": "windlass_fp8", "args.load_format": "auto"}, machine=L20),
+    Row("S1", reads={"args.quantization": "windlass_fp8"}, variables={"QUANTIZATION": "fp8"}, machine=L20),
     *(Row("S1", f"{words} --quantization {name}", {"args.quantization": engine, "args.load_format": "windlass"},
           model=model, machine=machine)
       for words in ("", "vllm serve /data/model", "python3 -m vllm.entrypoints.openai.api_server --model /data/model")
@@ -91,7 +91,7 @@ FLAG_ROWS: tuple[Row, ...] = (
       for machine in (L20, CPU)),
     *(Row("S1", f"--quantization {name}", {"engine.model_config.quantization": engine,
           "engine.model_config.dtype": "torch.float16"}, model=model)
-      for name, engine, model in (("fp8", "fp8_per_channel", SMALL), ("ifq", "ifq", SMALL),
+      for name, engine, model in (("fp8", "windlass_fp8", SMALL), ("ifq", "ifq", SMALL),
                                   ("ifq_nf4 --dtype auto", "ifq_nf4", SMALL), ("smoothquant", "smoothquant", SMOOTH))),
     Row("S1", "--quantization auto", {"args.quantization": None}, machine=V100),
     Row("S1", "--quantization auto", {"args.quantization": None}, model=GPTQ, machine=L20),
@@ -330,7 +330,7 @@ PRESET_ROWS: tuple[Row, ...] = (
     Row("resume parsing", RESUME, {"args.speculative_config": DEVICE_DRAFTS | {"num_speculative_tokens": 4},
         "args.worker_cls": DEVICE_WORKER, "args.max_model_len": 32768}, model=LONG, machine=L20),
     Row("resume parsing without lookahead", RESUME.replace("--use-lookahead ", ""),
-        {"args.dtype": "auto", "args.quantization": "fp8_per_channel", "args.max_model_len": 32768,
+        {"args.dtype": "auto", "args.quantization": "windlass_fp8", "args.max_model_len": 32768,
          "args.enable_prefix_caching": True, "args.served_model_name": ["model_123"],
          "env.WINDLASS_API_KEYS": "mock_api_key"}, model=LONG, machine=L20),
     Row("native", NATIVE, NATIVE_READS, told="--num-scheduler-steps has no effect", model=LONG, machine=L20_2),

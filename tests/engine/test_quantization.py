@@ -96,7 +96,7 @@ def test_every_method_answers(loaded, method):
     """The start command's own words reach the engine, and the answer begins as it was trained."""
     assert loaded[method]["answer"].startswith("Join one or more path segments intelligently.")
     assert loaded[method]["dtype"] == "torch.float16"
-    names = {"none": None, "fp8": "fp8_per_channel", "auto": "smoothquant"}
+    names = {"none": None, "fp8": "windlass_fp8", "auto": "smoothquant"}
     assert loaded[method]["engine_method"] == names.get(method, method)
 
 
@@ -121,7 +121,7 @@ def test_kept_weights_are_read_again_and_others_are_not(loaded):
 
 def test_the_engine_s_own_names_are_known(gate):
     """Every method of the installed engine passes through."""
-    assert set(gate[1]) - set(ENGINES_OWN) <= {"fp8", "ifq", "ifq_nf4", "smoothquant"}
+    assert set(gate[1]) - set(ENGINES_OWN) <= {"windlass_fp8", "ifq", "ifq_nf4", "smoothquant"}
 
 
 @pytest.mark.parametrize(

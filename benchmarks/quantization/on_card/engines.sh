@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Call 2 of 3, 9.5 minutes: whole engines, all started at once and timed one by one: none, fp8, ifq, ifq_nf4 and int4
-# (Marlin) as vLLM starts them, with the peak of memory while loading real files; then none and ifq without
+# Call 2 of 3, 9.5 minutes: whole engines, all started at once and timed one by one: none, fp8_per_channel, fp8, ifq, ifq_nf4
+# and int4 (Marlin) as vLLM starts them, with the peak of memory while loading real files; then none and ifq without
 # torch.compile, where the host has to keep up. Usage: engines.sh RESULTS [--small]     --small: on a CPU, to test it
 set -uo pipefail
 out=$1; shift; here=$(dirname "$0")/..; work=$(mktemp -d)

@@ -37,7 +37,7 @@ def test_the_seeds_native_preset() -> None:
         "--disable-log-requests --served-model-name model_123 --num-scheduler-steps 8"
     )
     words = " ".join(engine_words(plan))
-    for said in ("--port 8501", "--tensor-parallel-size 2", "--quantization fp8", "--max-model-len 32768"):
+    for said in ("--port 8501", "--tensor-parallel-size 2", "--quantization windlass_fp8", "--max-model-len 32768"):
         assert said in words
     assert plan.port == 8501
     assert "--num-scheduler-steps" not in words

@@ -25,7 +25,7 @@ def words(plan: LaunchPlan) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("method", "model", "engine", "loader"),
     [
-        ("fp8", PLAIN, "fp8_per_channel", None),
+        ("fp8", PLAIN, "windlass_fp8", None),
         ("IFQ", PLAIN, "ifq", "windlass"),
         ("ifq_nf4", PLAIN, "ifq_nf4", "windlass"),
         ("smoothquant", WITH_FILE, "smoothquant", "windlass"),

@@ -50,7 +50,7 @@ def test_default_switches(switch: str) -> None:
 @pytest.mark.parametrize(
     ("variable", "text", "flag", "expected"),
     [
-        pytest.param("QUANTIZATION", "fp8", "--quantization", "fp8_per_channel", id="S1"),
+        pytest.param("QUANTIZATION", "fp8", "--quantization", "windlass_fp8", id="S1"),
         pytest.param("MAX_MODEL_LEN", "16384", "--max-model-len", "16384", id="S4"),
         pytest.param("DTYPE", "bfloat16", "--dtype", "bfloat16", id="S5"),
         pytest.param("TP", "1", "--tensor-parallel-size", "1", id="S7"),

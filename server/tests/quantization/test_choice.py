@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from windlass.quantization.kernels.choice import FUSED_ROWS, MANY, TABLES, choose, dequantized_us, fused_us
-from windlass.quantization.kernels.tiling import Wide
+from windlass.quantization.kernels.choice import FUSED_ROWS, MANY, TABLES, choose, choose_fp8, dequantized_us, fused_us
+from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Wide
 
 RESULTS = Path(__file__).parents[3] / "benchmarks/quantization/results"
 MEASURED = {8: "2026-11-21-h100-chosen.json", 4: "2026-11-21-h100-chosen-nf4-512.json"}
@@ -39,6 +39,23 @@ def test_the_tiles_fit_the_card_and_the_matrix(bits, m, rows, columns, processor
     covered = {"few_gemm": (deep, across), "wide_gemm": (across, down)}[tiling.name]
     assert covered[0] * tiling.block[0] >= m
     assert covered[1] * tiling.block[1] >= rows
+
+
+@given(
+    m=st.integers(1, 300), rows=_whole(16), columns=_whole(64), processors=st.integers(20, 160),
+    major=st.sampled_from((8, 9, 12)),
+)  # fmt: skip
+def test_few_rows_times_fp8_are_ours_and_many_the_engines(m, rows, columns, processors, major):
+    tiling = choose_fp8((m, rows, columns), processors, major)
+    if tiling is None:
+        assert m > 32
+        return
+    assert isinstance(tiling, Few)
+    assert all(tiling.shared_bytes(kind) <= SHARED_BYTES[major] for kind in (FP8, FP8_BF16))
+    assert 1 <= tiling.splits <= -(-columns // tiling.step)
+    assert tiling.block[0] * tiling.grid(m, rows)[2] >= m
+    assert tiling.block[1] * tiling.grid(m, rows)[0] >= rows
+    assert major == 9 or not tiling.ahead
 
 
 @pytest.mark.parametrize("table", TABLES.values())

@@ -15,9 +15,9 @@ UNKNOWN = Card()
 @pytest.mark.parametrize(
     ("name", "card", "asked", "checkpoint", "engine", "dtype"),
     [
-        ("fp8", L20, "auto", PLAIN, "fp8_per_channel", None),
-        ("fp8", L20, "bfloat16", EXPERTS, "fp8_per_channel", None),
-        ("fp8", CPU, "float32", PLAIN, "fp8_per_channel", None),
+        ("fp8", L20, "auto", PLAIN, "windlass_fp8", None),
+        ("fp8", L20, "bfloat16", EXPERTS, "windlass_fp8", None),
+        ("fp8", CPU, "float32", PLAIN, "windlass_fp8", None),
         ("ifq", T4, "auto", PLAIN, "ifq", "float16"),
         ("ifq", T4, "half", PLAIN, "ifq", None),
         ("ifq", CPU, "bfloat16", PLAIN, "ifq", None),

@@ -28,7 +28,7 @@ BITSANDBYTES_SCALE = 4 / 64  # a float32 for each 64
 
 METHODS: dict[str, Method] = {
     "none": Method(None, None),
-    "fp8": Method(1, 1 + ROW_SCALE, (8, 9)),
+    "fp8": Method(1, 1 + ROW_SCALE, (8, 9), head_bytes=1 + ROW_SCALE),
     "ifq": Method(1, 1 + ROW_SCALE, (7, 0), head_bytes=1 + ROW_SCALE, experts=False),
     "ifq_nf4": Method(0.5, 0.5 + NF4_SCALE, (8, 0), dtypes=("float16",), head_bytes=1 + ROW_SCALE, experts=False),
     "smoothquant": Method(1, 1 + ROW_SCALE, (7, 5), experts=False),

@@ -66,7 +66,7 @@ def checkpoint(model: ModelFiles) -> Checkpoint:
 
 def _read(settings: Settings, model: ModelFiles, found: Decision) -> Settings:
     """Our loader, for weights that it keeps or finds quantized, and wherever smoothquant's file lies among others."""
-    ours = found.method is not None and found.method.is_ours
+    ours = found.method is not None and found.method.has_loader
     if LOAD in settings or not (ours or model.has_smoothquant_file):
         return {}
     why = "keeps quantized weights for the next start" if ours else f"leaves {methods.SMOOTHQUANT_FILE} out"

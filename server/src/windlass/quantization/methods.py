@@ -16,7 +16,10 @@ MAKE_FILE = "windlass quantize smoothquant MODEL --data FILE"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method of ours. `engine` is the name that vLLM gets, `capability` ten times the compute capability."""
+    """One method of ours. `engine` is the name that vLLM gets, `capability` ten times the compute capability.
+
+    vLLM has an `fp8` of its own, for checkpoints that are FP8 already, so that ours goes by another name there.
+    """
 
     name: str
     engine: str
@@ -26,8 +29,8 @@ class Method:
     cpu_dtypes: tuple[str, ...] = ("float16", "bfloat16", "float32")
     scale_bits: float = 0  # for each weight, beside its own bits
     takes_experts: bool = False
-    is_ours: bool = True
-    """Whether our plug-in brings it; else it is the engine's own under another name."""
+    has_loader: bool = True
+    """Whether our loader reads its weights, so that they are kept, or in smoothquant's file; else the engine's does."""
 
     @property
     def bytes_per_weight(self) -> float:
@@ -38,7 +41,7 @@ class Method:
 METHODS = {
     method.name: method
     for method in (
-        Method("fp8", "fp8_per_channel", 8, 89, takes_experts=True, is_ours=False),
+        Method("fp8", "windlass_fp8", 8, 89, takes_experts=True, has_loader=False),
         Method("ifq", "ifq", 8, 75, ("float16",)),
         Method("ifq_nf4", "ifq_nf4", 4, 80, ("float16",), ("float16",), 16 / BLOCK),
         Method("smoothquant", "smoothquant", 8, 75),

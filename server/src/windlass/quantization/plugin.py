@@ -16,10 +16,11 @@ def register() -> None:
     from vllm.model_executor.model_loader import register_model_loader
 
     from windlass.quantization.config import CONFIGS
+    from windlass.quantization.fp8.config import Fp8Config
     from windlass.quantization.loader import Loader
     from windlass.quantization.smoothquant.config import SmoothQuantConfig
 
-    configs: tuple[type[QuantizationConfig], ...] = (*CONFIGS, SmoothQuantConfig)
+    configs: tuple[type[QuantizationConfig], ...] = (*CONFIGS, Fp8Config, SmoothQuantConfig)
     for config in configs:
         register_quantization_config(config.get_name())(config)
     register_model_loader("windlass")(Loader)

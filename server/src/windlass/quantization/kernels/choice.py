@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, replace
 
 from windlass.quantization.codebook import BLOCK
-from windlass.quantization.kernels.tiling import Few, Tiling, Wide
+from windlass.quantization.kernels.tiling import FP8, Few, Kind, Tiling, Wide
 
 BROAD = 0.7  # blocks for each multiprocessor from which a product counts as broad
 
@@ -27,6 +27,7 @@ class Row:
     narrow: Tiling
     broad: Tiling
     fill: float = 2.0
+    broad_from: float = BROAD
 
 
 _MMA = (
@@ -50,8 +51,23 @@ _HOPPER_INT8 = (
     Row(128, Wide(64, 1, 1), Wide(128, 2, 3, in_flight=2), fill=3.4),
     Row(256, Wide(96, 1, 2), Wide(256, 1, 2, in_flight=2)),
 )
-# by the bits of a weight and the major capability; Turing has no cp.async, and dequantizes
-TABLES = {(4, 7): (), (8, 7): (), (4, 9): _HOPPER_NF4, (8, 9): _HOPPER_INT8}
+# INT8's, which has the same bytes; not measured yet. Past them the engine's own product of FP8 with FP8 is the quicker
+_FP8 = (
+    Row(8, Few(1, 1, 2, 4, 2), Few(1, 1, 4, 2, 2), fill=1.2),
+    Row(16, Few(2, 1, 2, 4, 2), Few(2, 1, 4, 2, 2), fill=1.2),
+    Row(32, Few(4, 1, 2, 4, 2), Few(4, 1, 4, 2, 2), fill=1.2),
+)
+_HOPPER_FP8 = (
+    Row(8, Few(1, 1, 2, 4, 2, ahead=True), Few(1, 1, 4, 2, 2, ahead=True), fill=1.2),
+    Row(16, Few(2, 1, 2, 4, 2, ahead=True), Few(2, 1, 4, 2, 2, ahead=True), fill=1.2),
+    Row(32, Few(4, 1, 2, 4, 2, ahead=True), Few(4, 1, 4, 2, 2, ahead=True), fill=1.2),
+)
+# by weights and the major capability; Turing has no cp.async, and dequantizes
+TABLES: dict[tuple[Kind, int], tuple[Row, ...]] = {
+    (4, 7): (), (8, 7): (), (4, 9): _HOPPER_NF4, (8, 9): _HOPPER_INT8, (FP8, 9): _HOPPER_FP8,
+}  # fmt: skip
+OTHERS: dict[Kind, tuple[Row, ...]] = {4: _MMA, 8: _MMA, FP8: _FP8}
+"""Of a capability that has no table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +92,29 @@ FUSED_ROWS = {4: 1024, 8: 2048}  # by the bits; past them nothing is gained, or 
 
 @functools.lru_cache(maxsize=8192)
 def choose(bits: int, shape: tuple[int, int, int], processors: int, major: int) -> Tiling | None:
-    """The tiles for x [m, columns] times W [rows, columns], the shape being (m, rows, columns).
+    """The tiles for x [m, columns] times packed W [rows, columns], the shape being (m, rows, columns).
 
     None where W is dequantized first.
     """
+    row = _row(bits, shape[0], major)
+    return _tiled(row, shape, processors) if row else _quickest(bits, shape, processors, major)
+
+
+@functools.lru_cache(maxsize=8192)
+def choose_fp8(shape: tuple[int, int, int], processors: int, major: int) -> Few | None:
+    """The same for W in FP8 and x as it is; None where the engine multiplies, FP8 with FP8."""
+    row = _row(FP8, shape[0], major)
+    found = _tiled(row, shape, processors) if row else None
+    return found if isinstance(found, Few) else None
+
+
+def _row(kind: Kind, m: int, major: int) -> Row | None:
+    return next((row for row in TABLES.get((kind, major), OTHERS[kind]) if m <= row.m), None)
+
+
+def _tiled(row: Row, shape: tuple[int, int, int], processors: int) -> Tiling:
     m, rows, columns = shape
-    row = next((row for row in TABLES.get((bits, major), _MMA) if m <= row.m), None)
-    if row is None:
-        return _quickest(bits, shape, processors, major)
-    if _blocks(row.broad, m, rows) >= BROAD * processors:
+    if _blocks(row.broad, m, rows) >= row.broad_from * processors:
         return row.broad
     wanted = int(row.fill * processors / _blocks(row.narrow, m, rows))
     return replace(row.narrow, splits=min(max(1, wanted), -(-columns // row.narrow.step)))

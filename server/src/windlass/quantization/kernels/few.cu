@@ -1,9 +1,10 @@
-// out[M, N] = x[M, K] . dequantize(W)[N, K]^T (+ bias), for few rows: x, out, bias float16, sums float32.
+// out[M, N] = x[M, K] . dequantize(W)[N, K]^T (+ bias), for few rows: x, out, bias float16 (BF16: bfloat16), sums float32.
 //
 // Compiled behind weights.cuh with these macros:
 //   MT    tiles of 8 rows of x that one block serves          NT  tiles of 16 rows of W that one warp serves
 //   WN    warps along N        WK  warps along K              U   blocks of 64 in K that a warp takes per stage
 //   STAGES  stages of x in shared memory
+//   AHEAD   set: launched before the kernel in front has ended, on Hopper; the first weights are read meanwhile
 //
 // Weights are operand A of mma.m16n8k16, read once; x is operand B, staged for the whole block.
 
@@ -13,6 +14,17 @@
 #define ROW_BYTES (STAGE_K * 2 + 16)  // an odd number of 16-byte units: no bank conflict between rows
 #define STAGE_BYTES (BLOCK_M * ROW_BYTES)
 
+// Operand B of two products: four words of a lane from its place in 8 rows of x, HALF bytes after those of the two before.
+#ifdef FP8
+#define OWN_X (g * ROW_BYTES + t * 32)
+#define HALF 16
+#define load_x_fragments load_shared
+#else
+#define OWN_X ((lane & 7) * ROW_BYTES + (lane >> 3) * 16)
+#define HALF 64
+#define load_x_fragments load_matrices
+#endif
+
 __device__ __forceinline__ uint4 load_matrices(u32 address) {
     uint4 v;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -21,7 +33,7 @@ __device__ __forceinline__ uint4 load_matrices(u32 address) {
 }
 
 __device__ __forceinline__ void mma(float* c, const u32* a, u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." X_TYPE "." X_TYPE ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -50,11 +62,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) few_gemm(
             for (int n = 0; n < NT; n++) {
                 // past the end the last tile is read: x is zero there, or the sums are never stored
                 int block = min((step * WK + warp_k) * U + u, blocks - 1);
+#ifdef FP8
+                const uint4* at = weights + (tile_at[n] * 16 + (u64)g * blocks + block) * 4 + t;
+                to[u][n].words[0] = load_once(at), to[u][n].words[1] = load_once(at + (u64)blocks * 32);
+#else
                 u64 at = tile_at[n] + block;
 #pragma unroll
                 for (int i = 0; i < WORDS; i++)
                     to[u][n].words[i] = load_once(weights + (at * WORDS + i) * 32 + lane);
                 to[u][n].scales = BITS == 4 ? __ldg((const u32*)scales + at * 8 + g) : 0;
+#endif
             }
     };
     auto load_x = [&](int step) {
@@ -71,8 +88,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) few_gemm(
 
     Tile now[U][NT], next[U][NT];
     load_tiles(now, first_step);
-    for (int i = 0; i < STAGES - 1; i++) load_x(first_step + i);
+#ifdef AHEAD
 #if BITS == 4
+    fill_table(shared);
+#endif
+    asm volatile("griddepcontrol.wait;" ::: "memory");  // from here on what is before in the stream is done
+#endif
+    for (int i = 0; i < STAGES - 1; i++) load_x(first_step + i);
+#if BITS == 4 && !defined(AHEAD)
     fill_table(shared);
 #endif
     u32 table = shared_address(shared) + lane * 4;
@@ -84,14 +107,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) few_gemm(
         __syncthreads();
         asm volatile("" : "+r"(table)::"memory");  // the table is not read before the barrier
         load_x(step + STAGES - 1);
-        u32 stage = shared_address(stages) + (step % STAGES) * STAGE_BYTES + (lane & 7) * ROW_BYTES + warp_k * U * 128 + (lane >> 3) * 16;
+        u32 stage = shared_address(stages) + (step % STAGES) * STAGE_BYTES + warp_k * U * 128 + OWN_X;
 #pragma unroll
         for (int u = 0; u < U; u++)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 uint4 b[MT];
 #pragma unroll
-                for (int m = 0; m < MT; m++) b[m] = load_matrices(stage + m * 8 * ROW_BYTES + u * 128 + half * 64);
+                for (int m = 0; m < MT; m++) b[m] = load_x_fragments(stage + m * 8 * ROW_BYTES + u * 128 + half * HALF);
 #pragma unroll
                 for (int n = 0; n < NT; n++) {
                     u32 a[4];

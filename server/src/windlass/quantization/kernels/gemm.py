@@ -1,4 +1,4 @@
-"""The product of float16 rows and packed NF4 or INT8 weights on a GPU, and the whole matrix made float16 again."""
+"""Products of x and quantized weights on a GPU: packed NF4 or INT8, or the engine's FP8. Matrices made whole again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import functools
 import torch
 
 from windlass.quantization.kernels.nvrtc import Launch, kernel
-from windlass.quantization.kernels.tiling import TABLE_BYTES, Few, Tiling
+from windlass.quantization.kernels.tiling import FP8, FP8_BF16, TABLE_BYTES, Few, Kind, Tiling, weight_macros
 
 _ANY = Few(1, 1, 8, 1, 1)  # `dequantize` reads none of its sizes
 _DEQUANTIZE_WARPS = 8
+_VECTOR = 8  # numbers of x that a thread of `quantize_tokens` reads at once
+TOKEN_COLUMNS_MAX = 1024 * _VECTOR * 8  # that one block can hold
+_FP8_OF = {torch.float16: FP8, torch.bfloat16: FP8_BF16}
 
 
 @functools.cache
@@ -27,15 +30,15 @@ def _room(size: int, least: int) -> int:
 
 @functools.lru_cache(maxsize=8192)
 def _prepared(
-    device: int, bits: int, tiling: Tiling, shape: tuple[int, int, int]
+    device: int, kind: Kind, tiling: Tiling, shape: tuple[int, int, int]
 ) -> tuple[Launch, torch.Tensor, torch.Tensor]:
     """The launch for x [m, columns] and W [rows, columns], and its workspace."""
     m, rows, columns = shape
     grid = tiling.grid(m, rows)
     groups = grid[0] * grid[1] * grid[2] // tiling.splits
     sums = groups * tiling.splits * tiling.block[0] * tiling.block[1] if tiling.splits > 1 else 1
-    run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes(bits), tiling.macros(bits))
-    launch = Launch(run, grid, tiling.threads, 7, m, rows, columns, tiling.splits)
+    run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes(kind), tiling.macros(kind))
+    launch = Launch(run, grid, tiling.threads, 7, m, rows, columns, tiling.splits, ahead=tiling.ahead)
     return launch, *_workspace(device, _room(sums, 1 << 20), _room(groups, 1 << 12))
 
 
@@ -54,6 +57,37 @@ def fused(
     launch, parts, arrived = _prepared(x.get_device(), bits, tiling, (m, rows, columns))
     launch(x, weights, scales, bias, out, parts, arrived)
     return out
+
+
+def fused_fp8(
+    x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, tiling: Few
+) -> torch.Tensor:
+    """x [m, columns] float16 or bfloat16, contiguous, times E4M3 [columns, rows], whose columns are contiguous."""
+    m, columns = x.shape
+    rows = weight.shape[1]
+    out = x.new_empty(m, rows)
+    launch, parts, arrived = _prepared(x.get_device(), _FP8_OF[x.dtype], tiling, (m, rows, columns))
+    launch(x, weight, scales, bias, out, parts, arrived)
+    return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _tokens(device: int, kind: Kind, m: int, columns: int) -> Launch:
+    count = columns // _VECTOR
+    vectors = -(-count // 1024)
+    ahead = torch.cuda.get_device_capability(device) >= (9, 0)
+    macros = (*weight_macros(kind), f"VECTORS={vectors}", *(("AHEAD",) if ahead else ()))
+    run = kernel(device, ("weights.cuh", "tokens.cu"), "quantize_tokens", 0, macros)
+    return Launch(run, (m, 1, 1), -(-count // (32 * vectors)) * 32, 3, count, ahead=ahead)
+
+
+def quantized_tokens(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """x [m, columns], contiguous, by rows: E4M3 and float32 scales [m, 1]. Columns are a multiple of 8."""
+    m, columns = x.shape
+    found = torch.empty(m, columns, dtype=torch.float8_e4m3fn, device=x.device)
+    scales = torch.empty(m, 1, dtype=torch.float32, device=x.device)
+    _tokens(x.get_device(), _FP8_OF[x.dtype], m, columns)(x, found, scales)
+    return found, scales
 
 
 @functools.lru_cache(maxsize=1024)

@@ -17,6 +17,25 @@ from pathlib import Path
 import torch
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_AHEAD = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute with a number for a value."""
+
+    _fields_ = (("id", ctypes.c_int), ("_", ctypes.c_int), ("value", ctypes.c_int), ("_rest", ctypes.c_char * 60))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("sizes", ctypes.c_uint * 6),  # of the grid, of a block
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
 
 
 class KernelError(RuntimeError):
@@ -102,23 +121,39 @@ class Kernel:
 class Launch:
     """A kernel with its grid and its numbers, made once for a shape: between calls only addresses change.
 
-    Without torch.compile and graphs, as in a prefill, a layer's product waits for the Python in front of it.
+    Without torch.compile and graphs, as in a prefill, a layer's product waits for the Python in front of it. `ahead`
+    lets the kernel begin before the one in front has ended; it waits for that itself.
     """
 
-    def __init__(self, kernel: Kernel, grid: tuple[int, int, int], threads: int, tensors: int, *numbers: int) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        threads: int,
+        tensors: int,
+        *numbers: int,
+        ahead: bool = False,
+    ) -> None:
         self._addresses = [ctypes.c_void_p() for _ in range(tensors)]
         self._held = [*self._addresses, *(ctypes.c_int(number) for number in numbers)]
         pointers = (ctypes.c_void_p * len(self._held))(*(ctypes.addressof(value) for value in self._held))
-        self._before = (kernel.function, *grid, threads, 1, 1, kernel.shared_bytes)
-        self._pointers, self._launch = ctypes.byref(pointers), _driver().cuLaunchKernel
+        self._function, self._pointers, self._launch = (
+            kernel.function,
+            ctypes.byref(pointers),
+            _driver().cuLaunchKernelEx,
+        )
+        self._config = _Config((*grid, threads, 1, 1), kernel.shared_bytes)
+        if ahead:
+            self._config.attributes, self._config.count = ctypes.pointer(_Attribute(_AHEAD, 0, 1)), 1
+        self._by_config = ctypes.byref(self._config)
         self._device = kernel.device
 
     def __call__(self, *tensors: torch.Tensor | None) -> None:
         """Launch on the current stream; None goes as a null pointer."""
         for address, tensor in zip(self._addresses, tensors, strict=True):
             address.value = None if tensor is None else tensor.data_ptr()
-        stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
-        _checked(self._launch(*self._before, stream, self._pointers, None), "a launch")
+        self._config.stream = torch.cuda.current_stream(self._device).cuda_stream
+        _checked(self._launch(self._by_config, self._function, self._pointers, None), "a launch")
 
 
 def architecture(device: int) -> str:

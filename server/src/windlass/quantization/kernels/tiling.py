@@ -9,13 +9,17 @@ from dataclasses import dataclass
 
 from windlass.quantization.codebook import NF4_FLOAT16, float16_bits
 
-TABLE_BYTES = {4: 32 * 1024, 8: 0}  # of the pairs of codebook values, by the bits of a weight
+Kind = int | str
+"""Of weights: the bits of packed ones (4: NF4, 8: INT8), or E4M3 row by row, for x in float16 or in bfloat16."""
+FP8, FP8_BF16 = "fp8", "fp8_bf16"
+TABLE_BYTES: dict[Kind, int] = {4: 32 * 1024, 8: 0, FP8: 0, FP8_BF16: 0}  # of the pairs of codebook values
+_BITS: dict[Kind, tuple[str, ...]] = {FP8: ("BITS=8", "FP8"), FP8_BF16: ("BITS=8", "FP8", "BF16")}
 _CODE = ",".join(str(float16_bits(value)) for value in NF4_FLOAT16)
 
 
-def weight_macros(bits: int) -> tuple[str, ...]:
+def weight_macros(kind: Kind) -> tuple[str, ...]:
     """The macros of weights.cuh."""
-    return f"BITS={bits}", f"CODE={_CODE}"
+    return (*_BITS.get(kind, (f"BITS={kind}",)), f"CODE={_CODE}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class Few:
     u: int
     splits: int = 1
     stages: int = 3
+    ahead: bool = False
+    """Launched before the kernel in front has ended, to read weights meanwhile: from capability 9.0."""
 
     name = "few_gemm"
     files = ("weights.cuh", "few.cu")
@@ -52,15 +58,16 @@ class Few:
         """Blocks of a launch."""
         return -(-n // self.block[1]), self.splits, -(-m // self.block[0])
 
-    def shared_bytes(self, bits: int) -> int:
+    def shared_bytes(self, kind: Kind) -> int:
         """The table and the stages of x; the sums of the warps along K reuse that room."""
         sums = (self.wk - 1) * self.nt * self.mt * self.wn * 32 * 16
-        return max(TABLE_BYTES[bits] + self.stages * 8 * self.mt * (self.step * 2 + 16), sums)
+        return max(TABLE_BYTES[kind] + self.stages * 8 * self.mt * (self.step * 2 + 16), sums)
 
-    def macros(self, bits: int) -> tuple[str, ...]:
+    def macros(self, kind: Kind) -> tuple[str, ...]:
         """The macros of this kernel."""
         names = {"MT": self.mt, "NT": self.nt, "WN": self.wn, "WK": self.wk, "U": self.u, "STAGES": self.stages}
-        return (*weight_macros(bits), *(f"{name}={value}" for name, value in names.items()))
+        ahead = ("AHEAD",) if self.ahead else ()
+        return (*weight_macros(kind), *(f"{name}={value}" for name, value in names.items()), *ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,7 @@ class Wide:
     stages: int = 4
     in_flight: int = 1
 
+    ahead = False
     name = "wide_gemm"
     files = ("weights.cuh", "wide.cu")
     step = 64
@@ -92,14 +100,14 @@ class Wide:
         """Blocks of a launch; those that share weights are neighbours."""
         return -(-m // self.bm), -(-n // self.block[1]), self.splits
 
-    def shared_bytes(self, bits: int) -> int:
+    def shared_bytes(self, kind: Kind) -> int:
         """The stages of x and W, and the table; the results are turned in that room."""
         turned = self.bm * (self.block[1] * 2 + 16)
-        weights = self.block[1] // 16 * (128 * bits + (128 if bits == 4 else 0))
+        weights = self.block[1] // 16 * (640 if kind == 4 else 1024)
         stage = self.bm * 128 + -(-weights // 1024) * 1024
-        return max(self.stages * stage + TABLE_BYTES[bits], turned)
+        return max(self.stages * stage + TABLE_BYTES[kind], turned)
 
-    def macros(self, bits: int) -> tuple[str, ...]:
+    def macros(self, kind: Kind) -> tuple[str, ...]:
         """The macros of this kernel, with the operands of its wgmma written out."""
         sums = self.bm // 2
         operands = {
@@ -111,7 +119,7 @@ class Wide:
         }
         names = {"BM": self.bm, "R": self.r, "WG": self.wg, "STAGES": self.stages, "IN_FLIGHT": self.in_flight}
         values = {name: str(value) for name, value in names.items()} | operands
-        return (*weight_macros(bits), *(f"{name}={value}" for name, value in values.items()))
+        return (*weight_macros(kind), *(f"{name}={value}" for name, value in values.items()))
 
 
 Tiling = Few | Wide

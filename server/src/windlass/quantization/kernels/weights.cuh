@@ -1,10 +1,16 @@
-// What the kernels share: packed weights as operand A of a matrix product. Macros, given at compile time:
+// What the kernels share: weights as operand A of a matrix product. Macros, given at compile time:
 //   BITS  4 (NF4, a float16 scale for 64 weights of a row) or 8 (INT8, a float32 scale for a row)
 //   CODE  the 16 float16 bit patterns of the codebook
+//   FP8   set: the 8 bits are E4M3, row by row as the engine has them, and not packed
+//   BF16  set: x, bias and out are bfloat16; with FP8 only
 //
 // packing.py lays W out so that the 16 (or 32) bytes of a lane are its fragments of one tile of 16 x 64: weights go
 // from global memory straight to registers. An NF4 byte is a pair of weights: one load from a table of 256 pairs of
 // float16, which lies in shared memory once for each bank, so that no two lanes ever meet.
+//
+// FP8 lies row by row, [N, K]. The order of K within a product is free as long as W and x agree, so that lane 4 g + t
+// takes 16 bytes in a row of W, from column 16 t of its block of 64, for rows g and g + 8: of product s it is columns
+// 16 t + 4 s to 16 t + 4 s + 3. The same columns of x are 8 bytes in a row of its own.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -18,9 +24,15 @@ __device__ __forceinline__ void copy_async(u32 to, const void* from, bool inside
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0));
 }
 
+#ifdef AHEAD
+#define READ_ONLY ""  // with .nc the compiler moves the first loads behind the wait for the kernel in front
+#else
+#define READ_ONLY ".nc"
+#endif
+
 __device__ __forceinline__ uint4 load_once(const uint4* p) {
     uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+    asm volatile("ld.global" READ_ONLY ".L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     return v;
 }
@@ -49,24 +61,56 @@ __device__ __forceinline__ u32 subtract2(u32 a, u32 b) {
     return c;
 }
 
+__device__ __forceinline__ float half_to_float(unsigned short h) {
+    float v;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
+    return v;
+}
+
+// A number of x, bias and out, to and from float32.
+#ifdef BF16
+#define X_TYPE "bf16"
+__device__ __forceinline__ unsigned short to_half(float v) {
+    unsigned short h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(v));
+    return h;
+}
+
+__device__ __forceinline__ float to_float(unsigned short h) { return __uint_as_float((u32)h << 16); }
+#else
+#define X_TYPE "f16"
 __device__ __forceinline__ unsigned short to_half(float v) {
     unsigned short h;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v));
     return h;
 }
 
-__device__ __forceinline__ float to_float(unsigned short h) {
-    float v;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
-    return v;
-}
+__device__ __forceinline__ float to_float(unsigned short h) { return half_to_float(h); }
+#endif
 
 struct Tile {
     uint4 words[WORDS];
     u32 scales;  // NF4: float16 of row g, and of row g + 8
 };
 
-#if BITS == 4
+#ifdef FP8
+// Two numbers of x's type from the low half of `pair`: exact, E4M3 is a part of both.
+__device__ __forceinline__ u32 widened(u32 pair) {
+    u32 halves;
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e4m3x2 %0, low; }" : "=r"(halves) : "r"(pair));
+#ifdef BF16
+    float first = half_to_float(halves & 0xffff), second = half_to_float(halves >> 16);
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(second), "f"(first));
+#endif
+    return halves;
+}
+
+__device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, u32) {
+    const uint4 &v = tile.words[0], &w = tile.words[1];
+    u32 upper = s == 0 ? v.x : s == 1 ? v.y : s == 2 ? v.z : v.w, lower = s == 0 ? w.x : s == 1 ? w.y : s == 2 ? w.z : w.w;
+    a[0] = widened(upper), a[1] = widened(lower), a[2] = widened(upper >> 16), a[3] = widened(lower >> 16);
+}
+#elif BITS == 4
 __constant__ unsigned short code[16] = {CODE};
 
 __device__ __forceinline__ void fill_table(char* table) {
@@ -98,6 +142,7 @@ __device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, u32) {
 }
 #endif
 
+#ifndef FP8
 // Of four chunks, of which every lane of a group of four holds its word: lane t gets the whole chunk t.
 __device__ __forceinline__ uint4 gathered(const u32* mine, int t) {
     u32 words[4];
@@ -158,3 +203,4 @@ extern "C" __global__ void __launch_bounds__(256) dequantize(const uint4* __rest
         tile = next, next = after;
     }
 }
+#endif

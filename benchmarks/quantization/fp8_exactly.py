@@ -1,0 +1,109 @@
+"""On a GPU with vLLM: the product of `--quantization fp8` against float64, and its tokens against vLLM's, bit by bit.
+
+    PYTHONPATH=server/src python benchmarks/quantization/fp8_exactly.py
+
+Rows of x on both sides of every border, matrices that end within a tile, split sums, float16 and bfloat16, with a bias
+and without; twice, for the same bits, in a graph and under torch.compile. Exits 1 with what differs.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from timing import error
+from vllm import _custom_ops as ops
+from weights import fp8_of
+from windlass.quantization.fp8.product import fp8_linear, on_gpu, takes
+from windlass.quantization.kernels import gemm
+from windlass.quantization.kernels.choice import choose_fp8
+from windlass.quantization.kernels.tiling import Few
+
+M = (1, 3, 8, 10, 16, 17, 32, 33, 64, 220)
+SHAPES = (
+    (4608, 3584),
+    (3584, 9472),
+    (272, 4864),
+    (48, 64),
+    (1040, 18944),
+)  # rows, columns; whole tiles of 16, not more
+WORST = {torch.float16: 1e-3, torch.bfloat16: 4e-3}  # rounding of the output, relative in the Frobenius norm
+TOKENS = (64, 3584, 8200, 18944, 65536)  # columns
+CARD = torch.cuda.get_device_properties(0)
+
+
+def products(dtype: torch.dtype, shape: tuple[int, int]) -> Iterator[str]:
+    """What is wrong with the products of one matrix."""
+    rows, columns = shape
+    weight, scales, exact = fp8_of(torch.randn(rows, columns, device="cuda").to(dtype) * 0.02)
+    if not takes(weight):
+        yield f"{shape} is not taken"
+    compiled = torch.compile(lambda x, bias: fp8_linear(x, weight, scales, bias) + 1, fullgraph=True)
+    for m, has_bias in itertools.product(M, (False, True)):
+        x = torch.randn(m, columns, device="cuda").to(dtype)
+        bias = torch.randn(rows, device="cuda").to(dtype) if has_bias else None
+        tiling = choose_fp8((m, rows, columns), CARD.multi_processor_count, CARD.major)
+        if (tiling is None) != (m > 32):
+            yield f"{m} rows of x have the tiles {tiling}"
+        multiplied = _again(*ops.scaled_fp8_quant(x, use_per_token_if_dynamic=True)) if tiling is None else x.double()
+        wanted = multiplied @ exact.T + (0 if bias is None else bias.double())
+        ways = {"product": on_gpu(x, weight, scales, bias), "in a graph": _captured(x, weight, scales, bias)}
+        if columns == 3584:
+            ways["compiled"] = compiled(x, bias) - 1
+        if tiling:
+            every = {"plain": replace(tiling, ahead=False)} | {
+                f"{tiles} {count} splits": replace(tiles, splits=count, ahead=CARD.major == 9)
+                for count in (1, 2, 5)
+                for tiles in (Few(1, 1, 4, 2, 2), Few(4, 2, 2, 4, 1), Few(2, 1, 2, 4, 4))
+                if count <= -(-columns // tiles.step)
+            }
+            ways |= {name: gemm.fused_fp8(x, weight, scales, bias, tiles) for name, tiles in every.items()}
+        for name, found in ways.items():
+            worst = WORST[dtype] * (10 if name == "compiled" else 1)  # 1 was added and taken away in x's type
+            if not error(found, wanted) < worst:
+                yield f"{dtype} {shape} {m} rows, bias {has_bias}, {name}: {error(found, wanted):.2e}"
+        if not torch.equal(on_gpu(x, weight, scales, bias), ways["product"]):
+            yield f"{dtype} {shape} {m} rows: other bits the second time"
+
+
+def _again(tokens: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    return tokens.double() * scales.double()
+
+
+def _captured(x: torch.Tensor, *rest: torch.Tensor | None) -> torch.Tensor:
+    """The last of three products in a replayed graph, behind a kernel that makes x there."""
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        made = x.clone()
+        for _ in range(3):
+            out = on_gpu(made, *rest)
+            made = made + out[:, :1] * 0
+    graph.replay()
+    torch.cuda.synchronize()
+    return out
+
+
+def tokens(dtype: torch.dtype, columns: int) -> Iterator[str]:
+    """What of our tokens is not vLLM's."""
+    x = torch.randn(67, columns, device="cuda").to(dtype)
+    x[1], x[2, 5], x[3] = 0, 60000, x[3] * 1e-6
+    wanted, found = ops.scaled_fp8_quant(x, use_per_token_if_dynamic=True), gemm.quantized_tokens(x)
+    if not torch.equal(wanted[1], found[1]):
+        yield f"{dtype} {columns} columns: scales differ"
+    if different := int((wanted[0].view(torch.uint8) != found[0].view(torch.uint8)).sum()):
+        yield f"{dtype} {columns} columns: {different} of {x.numel()} tokens' numbers differ"
+
+
+def main() -> list[str]:
+    """Everything that is wrong."""
+    torch.manual_seed(0)
+    wrong = [what for dtype, columns in itertools.product(WORST, TOKENS) for what in tokens(dtype, columns)]
+    return wrong + [what for dtype, shape in itertools.product(WORST, SHAPES) for what in products(dtype, shape)]
+
+
+if __name__ == "__main__":
+    if wrong := main():
+        sys.exit("\n".join(wrong))
+    print("fp8: every product is within float16's and bfloat16's rounding, tokens are vLLM's")
