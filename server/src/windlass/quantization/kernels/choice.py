@@ -52,15 +52,9 @@ _HOPPER_INT8 = (
     Row(256, Wide(96, 1, 2), Wide(256, 1, 2, in_flight=2)),
 )
 # INT8's, which has the same bytes; not measured yet. Past them the engine's own product of FP8 with FP8 is the quicker
-_FP8 = (
-    Row(8, Few(1, 1, 2, 4, 2), Few(1, 1, 4, 2, 2), fill=1.2),
-    Row(16, Few(2, 1, 2, 4, 2), Few(2, 1, 4, 2, 2), fill=1.2),
-    Row(32, Few(4, 1, 2, 4, 2), Few(4, 1, 4, 2, 2), fill=1.2),
-)
-_HOPPER_FP8 = (
-    Row(8, Few(1, 1, 2, 4, 2, ahead=True), Few(1, 1, 4, 2, 2, ahead=True), fill=1.2),
-    Row(16, Few(2, 1, 2, 4, 2, ahead=True), Few(2, 1, 4, 2, 2, ahead=True), fill=1.2),
-    Row(32, Few(4, 1, 2, 4, 2, ahead=True), Few(4, 1, 4, 2, 2, ahead=True), fill=1.2),
+_FP8 = (Row(8, Few(1, 1, 1, 8, 2), Few(1, 1, 2, 2, 4), fill=1.2, broad_from=2.0),)
+_HOPPER_FP8 = tuple(
+    replace(row, narrow=replace(row.narrow, ahead=True), broad=replace(row.broad, ahead=True)) for row in _FP8
 )
 # by weights and the major capability; Turing has no cp.async, and dequantizes
 TABLES: dict[tuple[Kind, int], tuple[Row, ...]] = {
