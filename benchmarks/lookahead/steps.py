@@ -1,9 +1,9 @@
 """On a GPU: where the time of a step goes, with lookahead and without, and what planning by promises is worth.
 
-    python steps.py WORKLOADS.json.gz OUT.json [--seconds 240] [--only "no repeats,chat"] [--batches 1,10,64] [--traces FOLDER]
+    python steps.py WORKLOADS.json.gz OUT.json [--seconds 240] [--only "no repeats"] [--batches 1,10] [--traces FOLDER]
 
-Two engines as in `on_device.py`. Each policy meets the same requests with the same cache. `--traces` records one more run
-of each, kernel by kernel.
+Two engines as in `on_device.py`. Each policy meets the same requests with the same cache. `--traces` records one more
+run of each, kernel by kernel; recording slows the host for the rest of the run.
 """
 
 from __future__ import annotations

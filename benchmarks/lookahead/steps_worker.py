@@ -68,7 +68,7 @@ class Clocked:
             self._wrap(path)
 
     def trace(self, path: str | None) -> None:
-        """Record the device's kernels from here on; with a path, end it and write them, as Chrome's tracing reads them."""
+        """Record the device's kernels from here on; with a path, end it and write what Chrome's tracing reads."""
         if path is None:
             self.recorder = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
             self.recorder.start()

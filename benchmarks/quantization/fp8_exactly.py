@@ -28,7 +28,11 @@ SHAPES = (
     (48, 64),
     (1040, 18944),
 )  # rows, columns; whole tiles of 16, not more
+OURS = 8  # rows that our kernel takes
 WORST = {torch.float16: 1e-3, torch.bfloat16: 4e-3}  # rounding of the output, relative in the Frobenius norm
+WORST_OF_CUTLASS = (
+    6e-3  # Hopper's tensor cores add FP8 products with fewer bits than float32: 3.4e-3 with 18944 columns
+)
 TOKENS = (64, 3584, 8200, 18944, 65536)  # columns
 CARD = torch.cuda.get_device_properties(0)
 
@@ -44,7 +48,7 @@ def products(dtype: torch.dtype, shape: tuple[int, int]) -> Iterator[str]:
         x = torch.randn(m, columns, device="cuda").to(dtype)
         bias = torch.randn(rows, device="cuda").to(dtype) if has_bias else None
         tiling = choose_fp8((m, rows, columns), CARD.multi_processor_count, CARD.major)
-        if (tiling is None) != (m > 32):
+        if (tiling is None) != (m > OURS):
             yield f"{m} rows of x have the tiles {tiling}"
         multiplied = _again(*ops.scaled_fp8_quant(x, use_per_token_if_dynamic=True)) if tiling is None else x.double()
         wanted = multiplied @ exact.T + (0 if bias is None else bias.double())
@@ -60,7 +64,9 @@ def products(dtype: torch.dtype, shape: tuple[int, int]) -> Iterator[str]:
             }
             ways |= {name: gemm.fused_fp8(x, weight, scales, bias, tiles) for name, tiles in every.items()}
         for name, found in ways.items():
-            worst = WORST[dtype] * (10 if name == "compiled" else 1)  # 1 was added and taken away in x's type
+            worst = (WORST[dtype] if tiling else WORST_OF_CUTLASS) * (
+                10 if name == "compiled" else 1
+            )  # 1 was added and taken away in x's type
             if not error(found, wanted) < worst:
                 yield f"{dtype} {shape} {m} rows, bias {has_bias}, {name}: {error(found, wanted):.2e}"
         if not torch.equal(on_gpu(x, weight, scales, bias), ways["product"]):
@@ -106,4 +112,4 @@ def main() -> list[str]:
 if __name__ == "__main__":
     if wrong := main():
         sys.exit("\n".join(wrong))
-    print("fp8: every product is within float16's and bfloat16's rounding, tokens are vLLM's")
+    print("fp8: our products are within float16's and bfloat16's rounding, CUTLASS's within its own, tokens are vLLM's")

@@ -62,7 +62,9 @@ def wrong(chance):
     spread, starts = ours.compact_batch(*host, logits)
     found = {
         "rows": asked == shuffled and of == [planned[int(name)] for name in shuffled],
-        "costs": np.allclose(costs, [0.5 + sum(plain) + one + bool(one) * (rows + one) / 100 for one in range(drafts + 1)]),
+        "costs": np.allclose(
+            costs, [0.5 + sum(plain) + one + bool(one) * (rows + one) / 100 for one in range(drafts + 1)]
+        ),
         # Rows of one token each are taken to emit: the rest of a prompt is seldom read one by one.
         "emitting": emitting == (rows if sum(plain) == rows else sum(a >= b for a, b in zip(plain, left, strict=True))),
         "tokens": int(spread.sum()) == tokens and bool((spread >= plain).all()),

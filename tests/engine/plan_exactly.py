@@ -11,7 +11,7 @@ from windlass.lookahead.promises import MANY
 from windlass.lookahead.scheduler import PromisingScheduler
 
 MOST, ROOM = 6, 100
-# Promised drafts of each row, tokens of the step, whether drafts may be of any length: planned drafts, wanted of the drafter.
+# Promised drafts of each row, tokens of the step, whether drafts may be of any length: planned drafts, and wanted ones.
 CASES = [
     ([0, 0], 2, True, [0, 0], 0),
     ([MANY, 0], 2, True, [MOST, 0], MOST),

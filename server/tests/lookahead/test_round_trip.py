@@ -35,7 +35,7 @@ class Device:
         self.step_s = 0.0
 
     def step(self, number, emitted, begun=(), finished=(), rejected=0, wanted=True):
-        """One step; returns what stands in each row: the drafted tokens. Of one that is not wanted nothing is waited for."""
+        """One step; returns what stands in each row: the drafted tokens. One that is not wanted is not waited for."""
         self.lengths |= {request: len(prompt) for request, prompt in begun}
         self.trip.submit(number, list(finished), list(begun), list(emitted), wanted=wanted)
         told = self.told[number % TURNS]

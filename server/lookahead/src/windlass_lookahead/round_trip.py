@@ -83,8 +83,8 @@ class RoundTrip:
     ) -> None:
         """Announce a step before the device rings for it; numbers follow one another and wrap at 2**32.
 
-        Without rows it only tells of requests: nobody rings for it. Unless its drafts are `wanted` the device rings, but
-        does not wait for an answer, and reads none.
+        Without rows it only tells of requests: nobody rings for it. Unless its drafts are `wanted` the device rings,
+        but does not wait for an answer, and reads none.
 
         Raises:
             InputError: a prompt holds what is no token id; nothing was announced.
@@ -100,8 +100,8 @@ class RoundTrip:
 
         `costs` is a float64 array: the time of the step with 0, 1, … drafts; its end is the most that may be verified.
         `emitting` rows get a token without any; the others read prompts. In a `decoding` step every row has one token
-        beside its drafts: with what such steps were seen to take the costs are set right. Rows are expected to be drafted
-        for as they were last.
+        beside its drafts: the costs are set right by what such steps were seen to take. Rows are expected to be
+        drafted for as they were last.
         """
         return self._native.choose(rows, planned, costs, emitting, decoding) if self._native is not None else 0
 

@@ -106,7 +106,14 @@ class Drafter:
         self._finished += sorted(finished)
         self._begun += begun
 
-    def draft(self, batch: Any, states: Any, emitted: Tensor, rejected: Tensor, out: Drafts | None) -> None:  # noqa: ANN401 - the engine has no types here
+    def draft(
+        self,
+        batch: Any,  # noqa: ANN401 - the engine has no types here
+        states: Any,  # noqa: ANN401
+        emitted: Tensor,
+        rejected: Tensor,
+        out: Drafts | None,
+    ) -> None:
         """Queue on the current stream what a step emitted, and its drafts, unless nobody wants them: `out` is None."""
         self._number = (self._number + 1) % WORDS
         self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=out is not None)
@@ -120,9 +127,10 @@ class Drafter:
     def _tell(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
         tokens = states.all_token_ids.gpu
         signed = self._number - WORDS if self._number >= WORDS // 2 else self._number
+        told = self._pinned.device_told[self._number % TURNS]
         tell[(len(places),)](
             tokens, tokens.stride(0), places, states.total_len.gpu, emitted, rejected,
-            self._pinned.device_told[self._number % TURNS], signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
+            told, signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
         )  # fmt: skip
 
     def _take(self, places: Tensor, out: Drafts) -> None:

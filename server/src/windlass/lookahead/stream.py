@@ -24,12 +24,20 @@ def _driver() -> ctypes.CDLL:
 
 def ring(rung: int, number: int) -> None:
     """Queue on the current stream: write `number` to the address `rung`."""
-    _checked(_driver().cuStreamWriteValue32_v2(_stream(), ctypes.c_uint64(rung), ctypes.c_uint32(number), ctypes.c_uint(PLAIN)))
+    _checked(
+        _driver().cuStreamWriteValue32_v2(
+            _stream(), ctypes.c_uint64(rung), ctypes.c_uint32(number), ctypes.c_uint(PLAIN)
+        )
+    )
 
 
 def wait(answered: int, number: int) -> None:
     """Queue on the current stream: wait until the address `answered` has reached `number`."""
-    _checked(_driver().cuStreamWaitValue32_v2(_stream(), ctypes.c_uint64(answered), ctypes.c_uint32(number), ctypes.c_uint(AT_LEAST)))
+    _checked(
+        _driver().cuStreamWaitValue32_v2(
+            _stream(), ctypes.c_uint64(answered), ctypes.c_uint32(number), ctypes.c_uint(AT_LEAST)
+        )
+    )
 
 
 def _stream() -> ctypes.c_void_p:

