@@ -15,9 +15,10 @@ MOST, ROOM = 6, 100
 CASES = [
     ([0, 0], 2, True, [0, 0], 0),
     ([MANY, 0], 2, True, [MOST, 0], MOST),
-    ([2, 6], 2, True, [MOST, MOST], MOST),
-    ([2, 6, 0, MANY], 90, True, [2, 6, 0, MOST], MOST),
-    ([2, 6, 0, MANY], 90, False, [MOST, MOST, 0, MOST], MOST),
+    ([1, 7], 2, True, [MOST, MOST], MOST),
+    ([1, 3, 7, 0, MANY], 90, True, [0, 2, 6, 0, MOST], MOST),
+    ([1, 3, 7, 0, MANY], 90, False, [MOST, MOST, MOST, 0, MOST], MOST),
+    ([1, 0], 100, True, [0, 0], 0),
     ([0, 0], 100, True, [0, 0], 0),
 ]
 

@@ -14,8 +14,10 @@ using Clock = RoundTrip::Clock;
 // Microseconds that a drafted row costs the batch: 3 to 10 of ours. What verifying costs, Foresight weighs.
 constexpr double kRowUs = 10;
 constexpr double kWaitUs = 20;   // what waiting for drafts costs a step, whatever the rows
-// Drafts planned beyond those that are expected to save a token: each takes a place from the prompts that wait to be read.
+// Drafts planned in a full step for each token that they are expected to save, and what does not count: each takes a place from
+// the prompts that wait, which is as long as a fifth of what a token takes a batch of 64.
 constexpr float kPlannedFor = 2;
+constexpr float kTooLittle = 0.4F;
 constexpr float kFade = 0.9F;    // of an expectation, each step without a better one: a match may come back
 constexpr double kSlow = 0.05;   // weight of the newest figure in a running mean
 constexpr double kLongUs = 50'000;   // no longer step is counted
@@ -210,8 +212,9 @@ bool RoundTrip::worth(float expected) const { return expected * step_us_ >= kWai
 
 void RoundTrip::promise(const std::string& id, float expected) {
   if (shared_.promises == nullptr) return;
-  const int some = std::min({1 + static_cast<int>(std::ceil(kPlannedFor * expected)), shared_.most, 255});
-  __atomic_store_n(shared_.promises + crc32(id) % kPromises, static_cast<std::uint8_t>(worth(expected) ? some : 0), __ATOMIC_RELAXED);
+  const int some = std::clamp(static_cast<int>(std::ceil(kPlannedFor * expected - kTooLittle)), 0, std::min(shared_.most, 254));
+  const int promised = worth(expected) ? 1 + some : 0;
+  __atomic_store_n(shared_.promises + crc32(id) % kPromises, static_cast<std::uint8_t>(promised), __ATOMIC_RELAXED);
 }
 
 void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {

@@ -3,7 +3,7 @@
 //
 // A row is answered in time when what its drafts are expected to save is worth what they cost the whole batch; all others are
 // followed after the answer, while the device computes the next step. Which rows these are stands in memory that the engine's
-// scheduler reads: it plans no drafts for them, and of the others no more than are promised where prompts wait for the room.
+// scheduler reads: it plans no drafts for them, and for the others, where prompts wait for the room, as many as are worth it.
 //
 // The device does not wait for a step whose drafts nobody wants, since none are planned for the step after it. It may be steps
 // ahead then, so each of the last kTurns has room of its own.
@@ -33,7 +33,7 @@ struct Shared {
   float* confidences;         // [rows, most]: that a token is accepted when those before it are; 0 without a draft
   std::uint32_t* rung;        // the step that the device told of last
   std::uint32_t* answered;    // the step that was answered last
-  std::uint8_t* promises;     // [kPromises]: by the CRC-32 of a request's id, drafts to plan for it, 0 where they are not worth their cost; or null
+  std::uint8_t* promises;     // [kPromises]: by the CRC-32 of a request's id, 0 where drafts are not worth their cost, else 1 + those worth it in a full step; or null
   int rows;
   int most;
   int span;

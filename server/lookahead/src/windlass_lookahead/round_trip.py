@@ -37,9 +37,9 @@ class Places:
     answered: int
     """uint32, read by the device."""
     promises: int = 0
-    """uint8 [PROMISES], by the CRC-32 of a request's id: drafts to plan for it, 0 where they are not worth their cost.
+    """uint8 [PROMISES], by the CRC-32 of a request's id; 0 for nowhere.
 
-    0 as the address: nowhere.
+    0 where its drafts are not worth their cost, else 1 + those that are worth a place in a full step.
     """
 
 

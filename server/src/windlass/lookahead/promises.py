@@ -30,5 +30,8 @@ class Promises:
             self.memory = mmap.mmap(file.fileno(), PROMISES)
 
     def of(self, request_id: str) -> int:
-        """Drafts to plan for this request: 0 where they are not worth their cost, `MANY` where nobody knows better."""
+        """0 where its drafts are not worth their cost, else 1 + those that are worth a place in a full step.
+
+        `MANY` where nobody knows better.
+        """
         return self.memory[zlib.crc32(request_id.encode()) % PROMISES]

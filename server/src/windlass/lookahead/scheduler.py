@@ -1,7 +1,7 @@
 """vLLM's scheduler that plans ahead, without drafts for requests whose drafts are not worth their cost.
 
 A row without planned drafts is decoded as if there were no speculation at all, on the host too. Planned drafts count as
-tokens of the step, verified or not: where prompts want the room, no more are planned than are promised.
+tokens of the step, verified or not: where prompts want the room, no more are planned than are worth it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PromisingScheduler(AsyncScheduler):  # type: ignore[misc]  # the engine ha
         for request_id in rows:
             promised, request = self._promises.of(request_id), self.requests[request_id]
             if is_full or not promised:
-                request.spec_token_ids = request.spec_token_ids[:promised]
+                request.spec_token_ids = request.spec_token_ids[: max(0, promised - 1)]
             are_planned = are_planned or bool(request.spec_token_ids)
         if not are_planned:  # the drafter need not draft, nor the device wait for it
             scheduler_output.num_spec_tokens_to_schedule = 0
