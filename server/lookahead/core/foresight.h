@@ -65,6 +65,7 @@ class Foresight {
     if (mean != nullptr) mean->resize(scores_.size(), 0.0);
     const double weight = std::min(1.0, rows / kMemoryRows);
     if (decoding && !costs.empty()) pace_.priced(ids.size(), costs);
+    const double extra_ms = decoding ? pace_.extra_ms(ids.size()) : 0;
     int best = 0;
     const double plain_rate = costs.empty() ? 0 : emitting / costs[0];
     double best_rate = plain_rate;
@@ -78,14 +79,14 @@ class Foresight {
         gain = std::max(gain, average * rows);
       }
       if (n + 1 >= costs.size()) continue;
-      const double rate = (emitting + gain) / (costs[n + 1] + pace_.extra_ms());
+      const double rate = (emitting + gain) / (costs[n + 1] + extra_ms);
       if (rate > best_rate) {
         best = static_cast<int>(n) + 1;
         best_rate = rate;
       }
     }
-    const bool is_unknown = decoding && best_rate < kSure * plain_rate && !pace_.knows(ids.size());
-    return is_unknown ? 0 : best;
+    const bool is_small = best > 0 && best_rate < kSure * plain_rate;
+    return decoding && is_small && pace_.misses(ids.size()) ? 0 : best;
   }
 
  private:

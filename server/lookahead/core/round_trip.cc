@@ -177,14 +177,14 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
     const std::int32_t* told = this->told(step.number, row);
     const int emitted = told[1];
     if (found == known_.end() || emitted <= 0) continue;
+    std::vector<Token> tokens(static_cast<std::size_t>(std::min(emitted, shared_.span)));
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[tokens.size() - 1 - i] = static_cast<Token>(told[kTold + i]);
     const bool whole = static_cast<std::uint32_t>(told[0]) == step.number && emitted <= shared_.span &&
                        static_cast<std::uint32_t>(told[3]) == found->second.length + static_cast<std::uint32_t>(emitted);
     if (!whole) {
       lose(found->first);
       continue;
     }
-    std::vector<Token> tokens(static_cast<std::size_t>(emitted));
-    for (int i = 0; i < emitted; ++i) tokens[static_cast<std::size_t>(i)] = static_cast<Token>(told[kTold + emitted - 1 - i]);
     Batch& batch = step.wanted && worth(found->second.expected) ? soon : later;
     batch.ids.push_back(found->first);
     batch.tokens.push_back(std::move(tokens));
@@ -261,14 +261,15 @@ void RoundTrip::watch() {
   while (!stopping_) {
     std::this_thread::sleep_for(kWatchEvery);
     const std::uint32_t rung = load(shared_.rung);
-    const std::uint32_t answered = load(shared_.answered);
+    std::uint32_t answered = load(shared_.answered);
     const bool waits = !reached(answered, rung);
     waited_ms = waits && answered == last ? waited_ms + static_cast<int>(kWatchEvery.count()) : 0;
     last = answered;
     if (waited_ms < patience_ms_) continue;
     waited_ms = 0;
     std::fill_n(shared_.confidences, shared_.rows * shared_.most, 0.0F);
-    __atomic_store_n(shared_.answered, rung, __ATOMIC_RELEASE);
+    // Not where the answer has come at last: it may be a later one by now.
+    if (!__atomic_compare_exchange_n(shared_.answered, &answered, rung, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) continue;
     const std::lock_guard lock(mutex_);
     counts_.released += 1;
   }

@@ -6,7 +6,7 @@
 // scheduler reads: it plans no drafts for them, and for the others, where prompts wait for the room, as many as are worth it.
 //
 // The device does not wait for a step whose drafts nobody wants, since none are planned for the step after it. It may be steps
-// ahead then, so each of the last kTurns has room of its own.
+// ahead then, so each of the last kTurns has room of its own; before it takes the room of one that is not answered it waits.
 #pragma once
 
 #include <atomic>

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from windlass.quantization.kernels.choice import FUSED_ROWS, MANY, TABLES, choose, choose_fp8, dequantized_us, fused_us
+from windlass.quantization.kernels.choice import (
+    FUSED_ROWS,
+    MANY,
+    TABLES,
+    choose,
+    choose_fp8,
+    dequantized_us,
+    fits_fp8,
+    fused_us,
+)
 from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Wide
 
 RESULTS = Path(__file__).parents[3] / "benchmarks/quantization/results"
@@ -103,6 +112,14 @@ def test_what_is_reckoned_is_near_what_was_measured(bits):
 @pytest.mark.parametrize("bits", FUSED_ROWS)
 def test_a_long_prompt_has_the_matrix_made_float16(bits):
     assert choose(bits, (FUSED_ROWS[bits] + 1, 37888, 3584), *H100) is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "fits"),
+    [(3584, 4608, True), (3420, 1280, False), (1280, 6840, False), (9472, 48, True), (65600, 64, False)],
+)
+def test_fp8_is_ours_where_a_matrix_ends_with_whole_tiles(columns, rows, fits):
+    assert fits_fp8(columns, rows) == fits
 
 
 @given(m=st.integers(257, 8192), shape=st.sampled_from([*SHAPES.values()]), bits=st.sampled_from((4, 8)))

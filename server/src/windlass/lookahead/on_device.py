@@ -97,6 +97,7 @@ class Drafter:
         self._promises = Promises(known.counts_dir, truth.engine) if known.counts_dir else None
         self._places = places = replace(self._pinned.places, promises=_address(self._promises) if self._promises else 0)
         self.trip = RoundTrip(self._drafting.cache, places, self._pinned.rows, most, self._span)
+        self._answered = self._pinned.flags.numpy()[ANSWERED_AT:]
         self._number = 0
         self._finished: list[str] = []
         self._begun: list[tuple[str, list[int]]] = []
@@ -118,11 +119,18 @@ class Drafter:
         self._number = (self._number + 1) % WORDS
         self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=out is not None)
         self._finished, self._begun = [], []
+        if (behind := self._turn_taken()) is not None:
+            wait(self._places.answered, behind)
         self._tell(states, batch.idx_mapping, emitted, rejected)
         ring(self._places.rung, self._number)
         if out:
             wait(self._places.answered, self._number)
             self._take(batch.idx_mapping, out)
+
+    def _turn_taken(self) -> int | None:
+        """The step whose turn this one takes, where the host has not read it yet."""
+        earlier, answered = self._number - TURNS, int(self._answered[0])
+        return None if 0 <= (answered - earlier) % WORDS < WORDS // 2 else earlier % WORDS
 
     def _tell(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
         tokens = states.all_token_ids.gpu
@@ -234,6 +242,8 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         if self._drafter:
             states, out = self._runner.req_states, self._drafts if wanted else None
             self._drafter.draft(input_batch, states, num_sampled, num_rejected, out)
+        if not wanted and self._group.world_size > 1:
+            self._drafts.sure[:rows].zero_()  # the engine's own manager keeps them, and these are of an earlier batch
         if wanted and self._group.world_size > 1:
             self._group.broadcast(drafts, src=0)
             self._group.broadcast(self._drafts.sure[:rows], src=0)

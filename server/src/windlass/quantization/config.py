@@ -69,9 +69,13 @@ class OnlineConfig(QuantizationConfig):  # type: ignore[misc]  # the engine has 
 
 
 def head_is_quantized(model_config: ModelConfig) -> bool:
-    """An output head that shares the embedding's matrix stays as it is: the embedding needs its rows."""
+    """An output head that shares the embedding's matrix stays as it is: the embedding needs its rows.
+
+    So does one of another dtype than the model's, which vLLM has unquantized heads for alone.
+    """
     tied = getattr(model_config.hf_text_config, "tie_word_embeddings", False)
-    return not tied and os.environ.get("VLLM_ALLOW_QUANT_LM_HEAD", "1") != "0"
+    is_other = model_config.head_dtype != model_config.dtype
+    return not tied and not is_other and os.environ.get("VLLM_ALLOW_QUANT_LM_HEAD", "1") != "0"
 
 
 def _config(method: Method) -> type[OnlineConfig]:

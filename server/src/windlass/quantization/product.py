@@ -36,6 +36,8 @@ def on_gpu(
     x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, bits: int, rows: int
 ) -> torch.Tensor:
     """x [..., columns] float16 times the quantized matrix: [..., rows]."""
+    if not x.numel():
+        return x.new_empty(*x.shape[:-1], rows)
     down, columns, given = qweight.shape[0] * 16, qweight.shape[1] * 64, x.shape[-1]
     flat = x.reshape(-1, given).contiguous()
     if columns != given:

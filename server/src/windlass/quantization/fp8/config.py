@@ -12,6 +12,7 @@ import vllm.envs
 from vllm.config import get_current_vllm_config
 from vllm.config.quantization import resolve_quantization_config
 from vllm.model_executor.kernels.linear.scaled_mm.cutlass import CutlassFP8ScaledMMLinearKernel
+from vllm.model_executor.layers.fused_moe.router.gate_linear import GateLinear
 from vllm.model_executor.layers.quantization.base_config import QuantizeMethodBase
 from vllm.model_executor.layers.quantization.online.base import OnlineQuantizationConfig
 from vllm.model_executor.layers.quantization.online.fp8 import Fp8PtpcOnlineLinearMethod
@@ -64,15 +65,19 @@ class Fp8Linear(Fp8PtpcOnlineLinearMethod):  # type: ignore[misc]
     def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
         """As vLLM, and see whether our product takes what it left."""
         super().process_weights_after_loading(layer)
+        given = layer.input_size_per_partition, layer.output_size_per_partition
         self.is_own = (
             isinstance(self.fp8_linear, CutlassFP8ScaledMMLinearKernel)
             and self.input_dtype in _X_TYPES
             and not vllm.envs.VLLM_BATCH_INVARIANT  # our choice of a kernel depends on the batch
+            and not isinstance(layer, GateLinear)  # it runs beside shared experts, and our workspace is one for all
+            and tuple(layer.weight.shape) == given  # vLLM has not padded it
             and takes(layer.weight)
         )
 
     def apply(self, layer: torch.nn.Module, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """x [..., inputs] to [..., outputs]."""
-        if not self.is_own:
+        other_types = x.dtype != self.input_dtype or (bias is not None and bias.dtype != x.dtype)
+        if not self.is_own or other_types:
             return super().apply(layer, x, bias)
         return product(x, layer.weight, layer.weight_scale, bias)

@@ -12,7 +12,7 @@ import functools
 import torch
 
 from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.choice import choose_fp8
+from windlass.quantization.kernels.choice import choose_fp8, fits_fp8
 
 
 @functools.cache
@@ -25,9 +25,8 @@ def card(device: int) -> tuple[int, int]:
 def takes(weight: torch.Tensor) -> bool:
     """Whether a matrix [columns, rows] is one that the kernels here read: E4M3, its columns contiguous."""
     columns, rows = weight.shape
-    fits: bool = columns % 64 == 0 and rows % 16 == 0 and columns <= gemm.TOKEN_COLUMNS_MAX
     is_laid_so: bool = weight.dtype == torch.float8_e4m3fn and weight.is_cuda and weight.stride() == (1, columns)
-    return fits and is_laid_so
+    return fits_fp8(columns, rows) and is_laid_so
 
 
 def product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
@@ -41,6 +40,8 @@ def product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: t
 def on_gpu(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """The same, outside torch.compile."""
     columns, rows = weight.shape
+    if not x.numel():
+        return x.new_empty(*x.shape[:-1], rows)
     flat = x.reshape(-1, columns).contiguous()
     tiling = choose_fp8((len(flat), rows, columns), *card(x.get_device()))
     out = gemm.fused_fp8(flat, weight, scales, bias, tiling) if tiling else by_fp8(flat, weight, scales, bias)

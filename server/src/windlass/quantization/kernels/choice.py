@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from windlass.quantization.codebook import BLOCK
 from windlass.quantization.kernels.tiling import FP8, Few, Kind, Tiling, Wide
 
+TOKEN_COLUMNS_MAX = 65536  # of x: 1,024 threads of the kernel that quantizes it hold 64 each
 BROAD = 0.7  # blocks for each multiprocessor from which a product counts as broad
 
 
@@ -91,6 +92,11 @@ def choose(bits: int, shape: tuple[int, int, int], processors: int, major: int) 
     """
     row = _row(bits, shape[0], major)
     return _tiled(row, shape, processors) if row else _quickest(bits, shape, processors, major)
+
+
+def fits_fp8(columns: int, rows: int) -> bool:
+    """Whether a matrix of FP8 ends with whole tiles, and its rows of x fit into one block that quantizes them."""
+    return columns % BLOCK == 0 and rows % 16 == 0 and columns <= TOKEN_COLUMNS_MAX
 
 
 @functools.lru_cache(maxsize=8192)

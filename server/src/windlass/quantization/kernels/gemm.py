@@ -12,7 +12,6 @@ from windlass.quantization.kernels.tiling import FP8, FP8_BF16, TABLE_BYTES, Few
 _ANY = Few(1, 1, 8, 1, 1)  # `dequantize` reads none of its sizes
 _DEQUANTIZE_WARPS = 8
 _VECTOR = 8  # numbers of x that a thread of `quantize_tokens` reads at once
-TOKEN_COLUMNS_MAX = 1024 * _VECTOR * 8  # that one block can hold
 _FP8_OF = {torch.float16: FP8, torch.bfloat16: FP8_BF16}
 
 
