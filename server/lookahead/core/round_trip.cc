@@ -139,7 +139,7 @@ void RoundTrip::answer(const Step& step) {
   }
   if (!reached(load(shared_.answered), step.number)) __atomic_store_n(shared_.answered, step.number, __ATOMIC_RELEASE);
   const double waited_us = us_since(rung);
-  time(step);
+  time(step.rows.size());
   try {
     cache_.settle();
     note(soon, drafts);
@@ -158,24 +158,22 @@ void RoundTrip::answer(const Step& step) {
 }
 
 // The step before counts, too: after a prompt the host is ahead, and its own time is hidden.
-void RoundTrip::time(const Step& step) {
-  std::size_t verified = 0;
-  bool is_decoding = step.begun.empty();
-  for (int row = 0; is_decoding && row < static_cast<int>(step.rows.size()); ++row) {
-    const std::int32_t* told = this->told(step.number, row);
-    is_decoding = static_cast<std::uint32_t>(told[0]) == step.number && told[1] > 0;
-    verified += static_cast<std::size_t>(std::max(0, told[1] - 1 + told[2]));
-  }
-  if (is_decoding && was_decoding_ && period_us_ < kLongUs) foresight_.took(step.rows.size(), verified, period_us_);
-  was_decoding_ = is_decoding;
+void RoundTrip::time(std::size_t rows) {
+  if (is_decoding_ && was_decoding_ && period_us_ < kLongUs) foresight_.took(rows, verified_, period_us_);
+  was_decoding_ = is_decoding_;
 }
 
+// The last look at what the device told of the step: once it is answered, its room may be taken.
 void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
   rows_ = static_cast<double>(step.rows.size());
+  verified_ = 0;
+  is_decoding_ = step.begun.empty();
   for (int row = 0; row < static_cast<int>(step.rows.size()); ++row) {
     const auto found = known_.find(step.rows[row]);
     const std::int32_t* told = this->told(step.number, row);
     const int emitted = told[1];
+    verified_ += static_cast<std::size_t>(std::max(0, emitted - 1 + told[2]));
+    is_decoding_ = is_decoding_ && emitted > 0;
     if (found == known_.end() || emitted <= 0) continue;
     std::vector<Token> tokens(static_cast<std::size_t>(std::min(emitted, shared_.span)));
     for (std::size_t i = 0; i < tokens.size(); ++i) tokens[tokens.size() - 1 - i] = static_cast<Token>(told[kTold + i]);

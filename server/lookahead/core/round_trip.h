@@ -99,7 +99,7 @@ class RoundTrip {
   void sort(const Step& step, Batch& soon, Batch& later);
   std::vector<Draft> follow(const Batch& batch);
   void note(const Batch& batch, const std::vector<Draft>& drafts);
-  void time(const Step& step);
+  void time(std::size_t rows);
   void write(const Batch& batch, const std::vector<Draft>& drafts);
   void clear(const Step& step);
   void lose(const std::string& id);
@@ -121,7 +121,9 @@ class RoundTrip {
   double step_us_ = 5000;
   Clock::time_point rang_;
   double period_us_ = 0;        // between the last two rings
-  bool was_decoding_ = false;   // every row of the step before got a token
+  std::size_t verified_ = 0;    // drafts, in the step under way
+  bool is_decoding_ = false;    // every row of it got a token
+  bool was_decoding_ = false;   // the same of the step before
   double rows_ = 1;
   std::atomic<bool> stopping_{false};
   std::thread server_;

@@ -264,10 +264,10 @@ def seen(device, plain_s, verifying_s, steps=60):
 CHEAP = np.linspace(10.0, 10.5, MOST + 1)
 
 
-@pytest.mark.parametrize(("verifying_s", "some"), [(0.010, True), (0.030, False)])
-def test_what_steps_with_drafts_were_seen_to_take_is_believed(device, verifying_s, some):
-    """The engine's table says that a draft costs a hundredth; a slow host takes three times as long for such a step."""
-    seen(device, 0.010, verifying_s)
+@pytest.mark.parametrize(("plain_s", "verifying_s", "some"), [(0.020, 0.004, True), (0.004, 0.030, False)])
+def test_what_steps_with_drafts_were_seen_to_take_is_believed(device, plain_s, verifying_s, some):
+    """The engine's table says that a draft costs a hundredth; on a slow host it may be another step's time."""
+    seen(device, plain_s, verifying_s)
     assert (device.trip.choose(["new"], [MOST], CHEAP, 1) > 0) == some
 
 
