@@ -27,7 +27,7 @@ from candidates import few, sensible, splits, wide
 from tables import table, tilings
 from timing import copies, error, graph_us, issue_us
 from weights import quantized
-from windlass.quantization.fp8.product import by_fp8, card, on_gpu
+from windlass.quantization.fp8.product import by_fp8, on_gpu
 from windlass.quantization.kernels import gemm, nvrtc
 from windlass.quantization.kernels.choice import choose_fp8
 from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, Tiling
@@ -145,7 +145,7 @@ class Sweep:
             calls = [lambda p=p: on_gpu(x, *p, None) for p in cold]
             self.note(shape=name, m=m, method=f"chosen_{kind}", us=graph_us(calls), error=error(calls[0](), wanted))
             self.note(shape=name, m=m, method=f"host_{kind}", us=issue_us(calls[0]))
-            tiling = choose_fp8((m, *SHAPES[name]), *card(0))
+            tiling = choose_fp8((m, *SHAPES[name]), *gemm.card(0))
             if tiling and tiling.ahead:  # what beginning early is worth
                 late = replace(tiling, ahead=False)
                 us = graph_us([lambda p=p: gemm.fused_fp8(x, *p, None, late) for p in cold])

@@ -86,7 +86,7 @@ class Foresight {
       }
     }
     const bool is_small = best > 0 && best_rate < kSure * plain_rate;
-    return decoding && is_small && pace_.misses(ids.size()) ? 0 : best;
+    return decoding && is_small && pace_.needs_plain(ids.size()) ? 0 : best;
   }
 
  private:

@@ -28,7 +28,7 @@ class Pace {
   }
 
   // Whether a step of so many rows should do without drafts, so that those with drafts can be compared with it.
-  bool misses(std::size_t rows) {
+  bool needs_plain(std::size_t rows) {
     Kind& kind = kinds_[rows];
     return !known(kind) && kind.asked++ < kPatience;
   }
@@ -49,7 +49,7 @@ class Pace {
   };
 
   static constexpr double kEnough = 8;
-  static constexpr int kPatience = 64;  // where every other step reads a prompt, none is ever seen
+  static constexpr int kPatience = 64;     // where every other step reads a prompt, none is ever seen
   static constexpr double kMemory = 20;   // steps that a mean looks back
   static constexpr double kFade = 0.998;  // of the extra, each step without drafts: a host may become faster again
 

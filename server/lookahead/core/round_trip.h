@@ -28,12 +28,15 @@ namespace windlass {
 
 // Memory that the device sees; the caller owns it and keeps it until the RoundTrip is gone.
 struct Shared {
-  const std::int32_t* told;   // [kTurns, rows, kTold + span], by the step's number: step, tokens emitted, drafts rejected, length, the newest tokens first
+  // [kTurns, rows, kTold + span], by the step's number: step, tokens emitted, drafts rejected, length, the newest tokens first
+  const std::int32_t* told;
   std::int64_t* tokens;       // [rows, most]; a slot without a draft repeats the newest token
   float* confidences;         // [rows, most]: that a token is accepted when those before it are; 0 without a draft
   std::uint32_t* rung;        // the step that the device told of last
   std::uint32_t* answered;    // the step that was answered last
-  std::uint8_t* promises;     // [kPromises]: by the CRC-32 of a request's id, 0 where drafts are not worth their cost, else 1 + those worth it in a full step; or null
+  // [kPromises] or null: by the CRC-32 of a request's id, 0 where drafts are not worth their cost, else 1 + those worth a place in
+  // a step that prompts fill.
+  std::uint8_t* promises;
   int rows;
   int most;
   int span;

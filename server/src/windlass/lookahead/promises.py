@@ -1,8 +1,7 @@
 """How many drafts to plan for a request, from the drafter to the engine's scheduler: a small file that both map.
 
 A row that is planned with drafts costs the engine time on the host, whether anything is drafted or not, and each of
-them a place among the tokens of a step. Two requests
-may share a place; that costs time at worst, never a token.
+them a place among the tokens of a step. Two requests may share a byte; that costs time at worst, never a token.
 """
 
 from __future__ import annotations

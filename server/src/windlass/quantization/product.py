@@ -5,21 +5,12 @@ For torch.compile it is the operator `windlass::quantized_linear`, one opaque no
 
 from __future__ import annotations
 
-import functools
-
 import torch
 from torch.nn.functional import linear, pad
 
 from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import SLICE_BYTES, choose
 from windlass.quantization.layout import Packed, unpack
-
-
-@functools.cache
-def _card(device: int) -> tuple[int, int]:
-    """Multiprocessors and the major capability."""
-    properties = torch.cuda.get_device_properties(device)
-    return properties.multi_processor_count, properties.major
 
 
 def product(
@@ -43,7 +34,7 @@ def on_gpu(
     if columns != given:
         flat = pad(flat, (0, columns - given))
     added = bias if bias is None or down == rows else pad(bias, (0, down - rows))
-    tiling = choose(bits, (len(flat), down, columns), *_card(x.get_device()))
+    tiling = choose(bits, (len(flat), down, columns), *gemm.card(x.get_device()))
     if tiling is None:
         out = by_float16(flat, Packed(qweight, scales), added, bits, SLICE_BYTES)
     else:

@@ -7,19 +7,10 @@ quantized by token and multiplied by vLLM's CUTLASS kernel. For torch.compile bo
 
 from __future__ import annotations
 
-import functools
-
 import torch
 
 from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import choose_fp8, fits_fp8
-
-
-@functools.cache
-def card(device: int) -> tuple[int, int]:
-    """Multiprocessors and the major capability."""
-    properties = torch.cuda.get_device_properties(device)
-    return properties.multi_processor_count, properties.major
 
 
 def takes(weight: torch.Tensor) -> bool:
@@ -43,7 +34,7 @@ def on_gpu(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: to
     if not x.numel():
         return x.new_empty(*x.shape[:-1], rows)
     flat = x.reshape(-1, columns).contiguous()
-    tiling = choose_fp8((len(flat), rows, columns), *card(x.get_device()))
+    tiling = choose_fp8((len(flat), rows, columns), *gemm.card(x.get_device()))
     out = gemm.fused_fp8(flat, weight, scales, bias, tiling) if tiling else by_fp8(flat, weight, scales, bias)
     return out if x.dim() == 2 else out.view(*x.shape[:-1], rows)
 

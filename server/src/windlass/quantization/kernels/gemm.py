@@ -16,6 +16,13 @@ _FP8_OF = {torch.float16: FP8, torch.bfloat16: FP8_BF16}
 
 
 @functools.cache
+def card(device: int) -> tuple[int, int]:
+    """Multiprocessors and the major capability."""
+    properties = torch.cuda.get_device_properties(device)
+    return properties.multi_processor_count, properties.major
+
+
+@functools.cache
 def _workspace(device: int, sums: int, groups: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Room for the parts of a split along K, and the counters, which every launch leaves at zero."""
     place = torch.device("cuda", device)
