@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from windlass.quantization.kernels.tiling import Few, Kind, Tiling, Wide
+from windlass.quantization.kernels.tiling import Few, Kind, Stream, Tiling, Wide
 
 
 def few(kind: Kind, *, ahead: bool) -> Iterator[Few]:
@@ -30,16 +30,30 @@ def wide() -> Iterator[Wide]:
                 yield tiling
 
 
-def sensible(tiling: Tiling, m: int) -> bool:
+def streams() -> Iterator[Stream]:
+    """The tile sizes that stream FP8."""
+    ways = ((1, 1), (2, 1), (1, 2), (2, 2))
+    for bm, (r, wg), stages in itertools.product((16, 32, 64, 128), ways, (5, 6, 8, 10, 12)):
+        tiling = Stream(bm, r, wg, stages)
+        if tiling.shared_bytes <= 227 * 1024 and r * bm <= 128 and stages * tiling.block[1] >= 512:
+            yield tiling
+
+
+def sensible(tiling: Tiling | Stream, m: int) -> bool:
     """Whether a tile has about the rows of x that there are."""
     rows = tiling.block[0]
+    if isinstance(tiling, Stream):
+        return 8 < m <= rows and (rows < 2 * m or rows == 16)
     if isinstance(tiling, Few):
         return rows == 8 * min(8, 1 << max(0, math.ceil(math.log2(m / 8)))) and m <= 128
     return rows // 2 < m <= rows or (m > rows >= 64) if m <= 256 else rows >= 128
 
 
-def splits(tiling: Tiling, rows: int, columns: int, m: int) -> list[int]:
-    """Splits along K worth trying: from one wave of blocks to a few."""
+def splits(tiling: Tiling | Stream, rows: int, columns: int, m: int) -> list[int]:
+    """Splits along K worth trying: from one wave of blocks to a few. Of a stream also 0, an even share."""
+    if isinstance(tiling, Stream):
+        tiles = -(-rows // tiling.block[1])
+        return [0, *(count for count in (1, 2, 4) if tiles * count <= 132)]
     blocks = -(-rows // tiling.block[1]) * -(-m // tiling.block[0])
     steps = -(-columns // tiling.step)
     wanted = {1, *(round(132 * waves / blocks) for waves in (1, 2, 3, 4))} if blocks < 400 else {1}

@@ -17,8 +17,8 @@ from vllm import _custom_ops as ops
 from weights import fp8_of
 from windlass.quantization.fp8.product import fp8_linear, on_gpu, takes
 from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.choice import choose_fp8
-from windlass.quantization.kernels.tiling import Few
+from windlass.quantization.kernels.choice import choose_fp8, choose_stream
+from windlass.quantization.kernels.tiling import Few, Stream
 
 M = (1, 3, 8, 10, 16, 17, 32, 33, 64, 220)
 SHAPES = (
@@ -28,11 +28,9 @@ SHAPES = (
     (48, 64),
     (1040, 18944),
 )  # rows, columns; whole tiles of 16, not more
-OURS = 8  # rows that our kernel takes
+OURS, STREAMED = 8, 64  # rows that our kernels take: as they are, and as FP8
 WORST = {torch.float16: 1e-3, torch.bfloat16: 4e-3}  # rounding of the output, relative in the Frobenius norm
-WORST_OF_CUTLASS = (
-    6e-3  # Hopper's tensor cores add FP8 products with fewer bits than float32: 3.4e-3 with 18944 columns
-)
+WORST_WITH_FP8 = 6e-3  # Hopper's tensor cores add FP8 products with fewer bits than float32: 3.4e-3 with 18944 columns
 TOKENS = (64, 3584, 8200, 18944, 65536)  # columns
 CARD = torch.cuda.get_device_properties(0)
 
@@ -48,8 +46,9 @@ def products(dtype: torch.dtype, shape: tuple[int, int]) -> Iterator[str]:
         x = torch.randn(m, columns, device="cuda").to(dtype)
         bias = torch.randn(rows, device="cuda").to(dtype) if has_bias else None
         tiling = choose_fp8((m, rows, columns), CARD.multi_processor_count, CARD.major)
-        if (tiling is None) != (m > OURS):
-            yield f"{m} rows of x have the tiles {tiling}"
+        stream = choose_stream((m, rows, columns), CARD.multi_processor_count, CARD.major)
+        if (tiling is None) != (m > OURS) or (stream is None) != (m > STREAMED or columns % 128 > 0):
+            yield f"{m} rows of x have the tiles {tiling} and {stream}"
         multiplied = _again(*ops.scaled_fp8_quant(x, use_per_token_if_dynamic=True)) if tiling is None else x.double()
         wanted = multiplied @ exact.T + (0 if bias is None else bias.double())
         ways = {"product": on_gpu(x, weight, scales, bias), "in a graph": _captured(x, weight, scales, bias)}
@@ -63,8 +62,17 @@ def products(dtype: torch.dtype, shape: tuple[int, int]) -> Iterator[str]:
                 if count <= -(-columns // tiles.step)
             }
             ways |= {name: gemm.fused_fp8(x, weight, scales, bias, tiles) for name, tiles in every.items()}
+        elif stream:
+            ways |= {
+                f"{tiles}": gemm.streamed(x, weight, scales, bias, tiles)
+                for tiles in (
+                    *(replace(stream, per_tile=count) for count in (0, 1, 2, 3)),
+                    *(Stream(stream.bm, r, wg, 5) for r, wg in ((2, 1), (1, 2))),
+                )
+                if tiles.per_tile <= columns // tiles.step
+            }
         for name, found in ways.items():
-            worst = (WORST[dtype] if tiling else WORST_OF_CUTLASS) * (
+            worst = (WORST[dtype] if tiling else WORST_WITH_FP8) * (
                 10 if name == "compiled" else 1
             )  # 1 was added and taken away in x's type
             if not error(found, wanted) < worst:
@@ -112,4 +120,4 @@ def main() -> list[str]:
 if __name__ == "__main__":
     if wrong := main():
         sys.exit("\n".join(wrong))
-    print("fp8: our products are within float16's and bfloat16's rounding, CUTLASS's within its own, tokens are vLLM's")
+    print("fp8: few rows are within float16's and bfloat16's rounding, FP8 times FP8 within its own, tokens are vLLM's")

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from candidates import few, sensible, splits, wide
+from candidates import few, sensible, splits, streams, wide
 from tables import table, tilings
 from timing import copies, error, graph_us, issue_us
 from weights import quantized
-from windlass.quantization.fp8.product import by_fp8, on_gpu
+from windlass.quantization.fp8.product import by_cutlass, on_gpu
 from windlass.quantization.kernels import gemm, nvrtc
 from windlass.quantization.kernels.choice import choose_fp8
-from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, Tiling
+from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, Stream, Tiling
 from windlass.quantization.layout import Packed
 from windlass.quantization.product import by_float16, product
 
@@ -45,7 +45,8 @@ FEW = [1, 2, 4, 8, 10, 16, 24, 32, 48, 64, 96, 128]
 MANY = [192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192]
 WORST_ERROR = 1e-3  # of the product, relative in the Frobenius norm: float16 rounding of the output is 2e-4
 WORST_BF16 = 4e-3
-FP8_ROWS = 8  # of x that our kernel takes
+WORST_TOKENS = 5e-2  # of x rounded to E4M3, which is 2.6e-2 away; fp8_exactly.py knows better
+FP8_ROWS = 8  # of x that our kernel takes as they are
 FP8_KINDS = (FP8, FP8_BF16)
 KINDS: dict[str, Kind] = {"4": 4, "8": 8, FP8: FP8, FP8_BF16: FP8_BF16}
 
@@ -67,8 +68,8 @@ class Sweep:
         self.found: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": []}
         self.slices = slices
         self.architecture = nvrtc.architecture(0)
-        self.candidates: list[Tiling] = []
-        self.broken: set[tuple[Kind, Tiling]] = set()
+        self.candidates: list[Tiling | Stream] = []
+        self.broken: set[tuple[Kind, Tiling | Stream]] = set()
         self.first: Kind | None = None  # with which float16 is timed
         self.ahead = False  # whether packed weights are read before the kernel in front has ended
 
@@ -84,11 +85,12 @@ class Sweep:
         """Write what was found so far."""
         self.out.write_text(json.dumps(self.found, indent=0))
 
-    def compile(self, kind: Kind) -> list[Tiling]:
+    def compile(self, kind: Kind) -> list[Tiling | Stream]:
         """Compile every tiling on all cores; return those that compiled."""
         is_hopper = self.architecture == "sm_90a"
-        wanted: list[Tiling] = [*few(kind, ahead=is_hopper and (self.ahead or kind in FP8_KINDS))]
-        wanted += wide() if is_hopper and kind not in FP8_KINDS else []
+        wanted: list[Tiling | Stream] = [*few(kind, ahead=is_hopper and (self.ahead or kind in FP8_KINDS))]
+        if is_hopper:
+            wanted += streams() if kind in FP8_KINDS else wide()
         with ProcessPoolExecutor(min(14, os.cpu_count() or 1), multiprocessing.get_context("spawn")) as pool:
             made = list(
                 pool.map(compiled, [(tiling.files, self.architecture, tiling.macros(kind)) for tiling in wanted])
@@ -119,7 +121,7 @@ class Sweep:
                 self.fp8(name, kind, (x, wanted), cold)
             else:
                 self.packed(name, int(kind), (x, wanted), cold)
-            if self.sweeping and (kind not in FP8_KINDS or m <= FP8_ROWS):
+            if self.sweeping:
                 self.tilings(name, kind, (x, wanted), cold)
         del exact, cold, whole
 
@@ -141,17 +143,17 @@ class Sweep:
         x, wanted = product_
         m, (tokens, token_scales) = len(x), gemm.quantized_tokens(x)
         ways: dict[str, Callable[..., torch.Tensor]] = {}
-        if m <= FP8_ROWS:
-            calls = [lambda p=p: on_gpu(x, *p, None) for p in cold]
-            self.note(shape=name, m=m, method=f"chosen_{kind}", us=graph_us(calls), error=error(calls[0](), wanted))
-            self.note(shape=name, m=m, method=f"host_{kind}", us=issue_us(calls[0]))
-            tiling = choose_fp8((m, *SHAPES[name]), *gemm.card(0))
-            if tiling and tiling.ahead:  # what beginning early is worth
-                late = replace(tiling, ahead=False)
-                us = graph_us([lambda p=p: gemm.fused_fp8(x, *p, None, late) for p in cold])
-                self.note(shape=name, m=m, method=f"late_{kind}", us=us)
+        calls = [lambda p=p: on_gpu(x, *p, None) for p in cold]
+        worth = {"error": error(calls[0](), wanted)} if m <= FP8_ROWS else {}  # else of x rounded to E4M3
+        self.note(shape=name, m=m, method=f"chosen_{kind}", us=graph_us(calls), **worth)
+        self.note(shape=name, m=m, method=f"host_{kind}", us=issue_us(calls[0]))
+        tiling = choose_fp8((m, *SHAPES[name]), *gemm.card(0))
+        if tiling and tiling.ahead:  # what beginning early is worth
+            late = replace(tiling, ahead=False)
+            us = graph_us([lambda p=p: gemm.fused_fp8(x, *p, None, late) for p in cold])
+            self.note(shape=name, m=m, method=f"late_{kind}", us=us)
         if engine := _engine():
-            ways |= {"tokens": lambda w, s: by_fp8(x, w, s, None), "vllm": lambda w, s: _as_vllm(x, w, s)}
+            ways |= {"tokens": lambda w, s: by_cutlass(x, w, s, None), "vllm": lambda w, s: _as_vllm(x, w, s)}
             ways["cutlass"] = lambda w, s: engine.cutlass_scaled_mm(tokens, w, token_scales, s, x.dtype)
         for way, call in ways.items():
             calls = [lambda p=p, call=call: call(*p) for p in cold]
@@ -174,17 +176,21 @@ class Sweep:
         m = len(x)
 
         def run(weights: tuple[torch.Tensor, ...], tiling: Any) -> torch.Tensor:  # noqa: ANN401  of either kind
+            if isinstance(tiling, Stream):
+                return gemm.streamed(x, *weights, None, tiling)
             fp8 = kind in FP8_KINDS
             return gemm.fused_fp8(x, *weights, None, tiling) if fp8 else gemm.fused(x, *weights, None, kind, tiling)
 
         for tiling in self.candidates:
             if self.over() or not sensible(tiling, m) or (kind, tiling) in self.broken:
                 continue
+            is_stream = isinstance(tiling, Stream)
+            limit = WORST_TOKENS if is_stream else worst(kind)
             for split in splits(tiling, rows, columns, m):
-                choice = replace(tiling, splits=split)
+                choice = replace(tiling, **{"per_tile" if is_stream else "splits": split})
                 try:
                     wrong = error(run(cold[0], choice), wanted)
-                    if not wrong < worst(kind):
+                    if not wrong < limit:
                         print("WRONG", name, m, kind, choice, wrong)
                         self.broken.add((kind, tiling))
                         break
@@ -193,8 +199,9 @@ class Sweep:
                     print("FAIL", name, m, kind, choice, repr(problem)[:200])
                     self.broken.add((kind, tiling))
                     break
-                method = f"{'few' if isinstance(choice, Few) else 'wide'}{kind}"
-                self.note(shape=name, m=m, method=method, us=us, error=wrong, tiling=asdict(choice))
+                method = f"{'few' if isinstance(choice, Few) else 'stream' if is_stream else 'wide'}{kind}"
+                known = {"error_with_tokens" if is_stream else "error": wrong}
+                self.note(shape=name, m=m, method=method, us=us, **known, tiling=asdict(choice))
 
 
 @functools.cache

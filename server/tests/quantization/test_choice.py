@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from windlass.quantization.kernels.choice import (
     FUSED_ROWS,
     MANY,
+    STREAMS,
     TABLES,
     choose,
     choose_fp8,
+    choose_stream,
     dequantized_us,
     fits_fp8,
     fused_us,
 )
-from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Wide
+from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Stream, Wide
 
 RESULTS = Path(__file__).parents[3] / "benchmarks/quantization/results"
 MEASURED = {8: "2026-11-21-h100-chosen.json", 4: "2026-11-21-h100-chosen-nf4-512.json"}
@@ -65,6 +67,37 @@ def test_few_rows_times_fp8_are_ours_and_many_the_engines(m, rows, columns, proc
     assert tiling.block[0] * tiling.grid(m, rows)[2] >= m
     assert tiling.block[1] * tiling.grid(m, rows)[0] >= rows
     assert major == 9 or not tiling.ahead
+
+
+@given(
+    m=st.integers(1, 300), rows=_whole(16), columns=_whole(64), processors=st.integers(20, 160),
+    major=st.sampled_from((8, 9, 12)),
+)  # fmt: skip
+def test_some_rows_are_streamed_on_hopper(m, rows, columns, processors, major):
+    tiling = choose_stream((m, rows, columns), processors, major)
+    assert (tiling is not None) == (major == 9 and columns % 128 == 0 and m <= 64)
+    if tiling is None:
+        return
+    assert tiling.shared_bytes <= SHARED_BYTES[9]
+    assert tiling.bm >= m
+    steps = columns // Stream.step * -(-rows // tiling.block[1])
+    blocks = tiling.blocks(rows, columns, processors)
+    assert 1 <= blocks <= steps  # so that each has some
+    assert steps * (blocks + 1) < 2**32  # as the kernel reckons
+    if tiling.per_tile:
+        assert blocks == tiling.per_tile * -(-rows // tiling.block[1]) <= max(processors, blocks // tiling.per_tile)
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("qkv", 72), ("o", 56), ("down", 112), ("gate_up", 132)])
+def test_a_stream_is_shared_as_was_fastest(name, blocks):
+    """One block for each tile of a short product, two of a long one, an even share of a broad one (H200)."""
+    tiling = choose_stream((10, *SHAPES[name]), *H100)
+    assert tiling.blocks(*SHAPES[name], H100[0]) == blocks
+
+
+def test_streams_ascend():
+    assert [rows for rows, *_ in STREAMS] == sorted(tiles.bm for _, *both in STREAMS for tiles in both[:1])
+    assert all(tiles.bm == rows for rows, *both in STREAMS for tiles in both)
 
 
 @pytest.mark.parametrize("table", TABLES.values())

@@ -1,8 +1,9 @@
 """The product of activations and FP8 weights on a GPU, as vLLM lays them: which kernel depends on the rows alone.
 
-Few rows, as in decoding, are multiplied as they are by our kernel, which is more exact and quantizes nothing. Many are
-quantized by token and multiplied by vLLM's CUTLASS kernel. For torch.compile both are the operator
-`windlass::fp8_linear`, one opaque node; a plain call goes past dispatching.
+Few rows, as in decoding, are multiplied as they are by our kernel, which is more exact and quantizes nothing. More are
+quantized by token and multiplied, FP8 with FP8, by ours too while the weights' way from memory is what takes the time,
+then by vLLM's CUTLASS kernel. For torch.compile all are the operator `windlass::fp8_linear`, one opaque node; a plain
+call goes past dispatching.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.choice import choose_fp8, fits_fp8
+from windlass.quantization.kernels.choice import choose_fp8, choose_stream, fits_fp8
 
 
 def takes(weight: torch.Tensor) -> bool:
@@ -40,7 +41,14 @@ def on_gpu(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: to
 
 
 def by_fp8(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """x [m, columns], contiguous, quantized by token, times the matrix by vLLM's kernel: [m, rows]."""
+    """x [m, columns], contiguous, quantized by token, times the matrix, by our kernel or by vLLM's: [m, rows]."""
+    m, columns = x.shape
+    tiling = choose_stream((m, weight.shape[1], columns), *gemm.card(x.get_device()))
+    return gemm.streamed(x, weight, scales, bias, tiling) if tiling else by_cutlass(x, weight, scales, bias)
+
+
+def by_cutlass(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The same by vLLM's kernel."""
     tokens, token_scales = gemm.quantized_tokens(x)
     out = x.new_empty(len(x), weight.shape[1])
     torch.ops._C.cutlass_scaled_mm(out, tokens, weight, token_scales, scales, bias)

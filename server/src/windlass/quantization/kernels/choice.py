@@ -14,9 +14,10 @@ import math
 from dataclasses import dataclass, replace
 
 from windlass.quantization.codebook import BLOCK
-from windlass.quantization.kernels.tiling import FP8, Few, Kind, Tiling, Wide
+from windlass.quantization.kernels.tiling import FP8, Few, Kind, Stream, Tiling, Wide
 
 TOKEN_COLUMNS_MAX = 65536  # of x: 1,024 threads of the kernel that quantizes it hold 64 each
+HOPPER = 9  # the major capability
 BROAD = 0.7  # blocks for each multiprocessor from which a product counts as broad
 
 
@@ -56,6 +57,14 @@ _HOPPER_INT8 = (
 # With 16 rows it is 2.7 and 2.4
 _FP8 = (Row(8, Few(1, 1, 1, 8, 2), Few(1, 1, 2, 2, 4), fill=1.2, broad_from=2.0),)
 _HOPPER_FP8 = (Row(8, Few(1, 1, 1, 8, 2, ahead=True), Few(1, 1, 2, 2, 4, ahead=True), fill=1.2, broad_from=2.0),)
+STREAMS = (
+    (16, Stream(16, 1, 1, stages=10), Stream(16, 1, 2, stages=8)),
+    (32, Stream(32, 1, 1, stages=8), Stream(32, 1, 2, stages=8)),
+    (64, Stream(64, 1, 1, stages=8), Stream(64, 1, 1, stages=10)),
+)
+"""FP8 with FP8 on Hopper: rows of x at most, tiles where there are fewer of them than multiprocessors, and else."""
+MEMORY_BYTES_PER_US, BLOCK_BYTES_PER_US = 4.0e6, 6.0e4  # that all blocks of a launch stream of W, and one
+SPLIT_US = 2.5  # to add up the parts of tiles
 # by weights and the major capability; Turing has no cp.async, and dequantizes
 TABLES: dict[tuple[Kind, int], tuple[Row, ...]] = {
     (4, 7): (), (8, 7): (), (4, 9): _HOPPER_NF4, (8, 9): _HOPPER_INT8, (FP8, 9): _HOPPER_FP8,
@@ -101,10 +110,31 @@ def fits_fp8(columns: int, rows: int) -> bool:
 
 @functools.lru_cache(maxsize=8192)
 def choose_fp8(shape: tuple[int, int, int], processors: int, major: int) -> Few | None:
-    """The same for W in FP8 and x as it is; None where the engine multiplies, FP8 with FP8."""
+    """The same for W in FP8: few rows of x as they are, some as FP8; None where the engine multiplies."""
     row = _row(FP8, shape[0], major)
     found = _tiled(row, shape, processors) if row else None
     return found if isinstance(found, Few) else None
+
+
+@functools.lru_cache(maxsize=8192)
+def choose_stream(shape: tuple[int, int, int], processors: int, major: int) -> Stream | None:
+    """The same for x and W both in FP8; None where the engine multiplies them."""
+    m, rows, columns = shape
+    found = next((tiles for tiles in STREAMS if m <= tiles[0]), None)
+    if major != HOPPER or columns % Stream.step or not found:
+        return None
+    _, narrow, broad = found
+    tiles = -(-rows // narrow.block[1])
+    if tiles > processors:
+        return broad
+    splits = range(1, min(processors // tiles, columns // Stream.step) + 1)
+    return replace(narrow, per_tile=min(splits, key=lambda count: streamed_us(count, rows * columns, tiles)))
+
+
+def streamed_us(splits: int, weight_bytes: int, tiles: int) -> float:
+    """Microseconds in which `splits` blocks for each tile read a matrix and add up."""
+    reading = max(weight_bytes / MEMORY_BYTES_PER_US, weight_bytes / (tiles * splits) / BLOCK_BYTES_PER_US)
+    return reading + (SPLIT_US if splits > 1 else 0)
 
 
 def _row(kind: Kind, m: int, major: int) -> Row | None:

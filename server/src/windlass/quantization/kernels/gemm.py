@@ -6,8 +6,8 @@ import functools
 
 import torch
 
-from windlass.quantization.kernels.nvrtc import Launch, kernel
-from windlass.quantization.kernels.tiling import FP8, FP8_BF16, TABLE_BYTES, Few, Kind, Tiling, weight_macros
+from windlass.quantization.kernels.nvrtc import Launch, Matrix, kernel
+from windlass.quantization.kernels.tiling import FP8, FP8_BF16, TABLE_BYTES, Few, Kind, Stream, Tiling, weight_macros
 
 _ANY = Few(1, 1, 8, 1, 1)  # `dequantize` reads none of its sizes
 _DEQUANTIZE_WARPS = 8
@@ -77,22 +77,58 @@ def fused_fp8(
     return out
 
 
+@functools.lru_cache(maxsize=4096)
+def _matrix(start: int, rows: int, columns: int, box_rows: int) -> Matrix:
+    return Matrix(start, rows, columns, box_rows)
+
+
+@functools.lru_cache(maxsize=8192)
+def _streamed(
+    device: int, kind: Kind, tiling: Stream, shape: tuple[int, int, int]
+) -> tuple[Launch, torch.Tensor, torch.Tensor]:
+    """As `_prepared`."""
+    m, rows, columns = shape
+    blocks = tiling.blocks(rows, columns, card(device)[0])
+    run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes, tiling.macros(kind))
+    launch = Launch(run, (blocks, 1, 1), tiling.threads, 8, m, rows, columns, ahead=True)
+    tiles = -(-rows // tiling.block[1])
+    return launch, *_workspace(device, _room(blocks * tiling.sums, 1 << 20), _room(tiles, 1 << 12))
+
+
+def streamed(
+    x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, tiling: Stream
+) -> torch.Tensor:
+    """As `fused_fp8`, for at most `tiling.bm` rows; x is quantized by token. Columns are a multiple of 128."""
+    m, columns = x.shape
+    rows = weight.shape[1]
+    tokens, token_scales = quantized_tokens(x, tiling.bm)
+    out = x.new_empty(m, rows)
+    launch, parts, arrived = _streamed(x.get_device(), _FP8_OF[x.dtype], tiling, (m, rows, columns))
+    matrix = _matrix(weight.data_ptr(), rows, columns, tiling.block[1])
+    launch.over(matrix, tokens, token_scales, scales, bias, out, parts, arrived)
+    return out
+
+
 @functools.lru_cache(maxsize=1024)
-def _tokens(device: int, kind: Kind, m: int, columns: int) -> Launch:
+def _tokens(device: int, kind: Kind, m: int, columns: int, tiled: int) -> Launch:
     count = columns // _VECTOR
     vectors = -(-count // 1024)
-    ahead = torch.cuda.get_device_capability(device) >= (9, 0)
-    macros = (*weight_macros(kind), f"VECTORS={vectors}", *(("AHEAD",) if ahead else ()))
+    is_ahead = torch.cuda.get_device_capability(device) >= (9, 0)
+    flags = [*(["AHEAD"] if is_ahead else []), *([f"TILED={tiled}"] if tiled else [])]
+    macros = (*weight_macros(kind), f"VECTORS={vectors}", *flags)
     run = kernel(device, ("weights.cuh", "tokens.cu"), "quantize_tokens", 0, macros)
-    return Launch(run, (m, 1, 1), -(-count // (32 * vectors)) * 32, 3, count, ahead=ahead)
+    return Launch(run, (m, 1, 1), -(-count // (32 * vectors)) * 32, 3, count, ahead=is_ahead)
 
 
-def quantized_tokens(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [m, columns], contiguous, by rows: E4M3 and float32 scales [m, 1]. Columns are a multiple of 8."""
+def quantized_tokens(x: torch.Tensor, tiled: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """x [m, columns], contiguous, by rows: E4M3 and float32 scales [m, 1]. Columns are a multiple of 8.
+
+    With `tiled`, not less than m, E4M3 is [columns / 128, tiled, 128], swizzled (tokens.cu), rows past m undefined.
+    """
     m, columns = x.shape
-    found = torch.empty(m, columns, dtype=torch.float8_e4m3fn, device=x.device)
+    found = torch.empty(tiled or m, columns, dtype=torch.float8_e4m3fn, device=x.device)
     scales = torch.empty(m, 1, dtype=torch.float32, device=x.device)
-    _tokens(x.get_device(), _FP8_OF[x.dtype], m, columns)(x, found, scales)
+    _tokens(x.get_device(), _FP8_OF[x.dtype], m, columns, tiled)(x, found, scales)
     return found, scales
 
 

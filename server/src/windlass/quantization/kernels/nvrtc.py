@@ -17,6 +17,8 @@ from pathlib import Path
 import torch
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_UINT8, _SWIZZLE_128B, _PROMOTION_256B = 0, 3, 3  # of CUtensorMapDataType, …Swizzle, …L2promotion
+_SWIZZLED_BYTES = 128
 _AHEAD = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
@@ -104,6 +106,24 @@ def _text(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
     return buffer.raw
 
 
+class Matrix:
+    """A matrix of bytes as the tensor memory accelerator reads it, a box of whole rows of 128 bytes at a time.
+
+    `address` is where the driver's description of it lies (CUtensorMap, which wants 64-byte steps). Hopper and later.
+    """
+
+    def __init__(self, start: int, rows: int, columns: int, box_rows: int) -> None:
+        self._room = ctypes.create_string_buffer(192)
+        self.address = -(-ctypes.addressof(self._room) // 64) * 64
+        sizes, strides = (ctypes.c_uint64 * 2)(columns, rows), (ctypes.c_uint64 * 1)(columns)
+        box, steps = (ctypes.c_uint32 * 2)(_SWIZZLED_BYTES, box_rows), (ctypes.c_uint32 * 2)(1, 1)
+        place, from_ = ctypes.c_void_p(self.address), ctypes.c_void_p(start)
+        code = _driver().cuTensorMapEncodeTiled(
+            place, _UINT8, 2, from_, sizes, strides, box, steps, 0, _SWIZZLE_128B, _PROMOTION_256B, 0
+        )
+        _checked(code, f"describing a matrix of {rows} by {columns} bytes")
+
+
 class Kernel:
     """One function of a compiled source on one device."""
 
@@ -136,17 +156,18 @@ class Launch:
     ) -> None:
         self._addresses = [ctypes.c_void_p() for _ in range(tensors)]
         self._held = [*self._addresses, *(ctypes.c_int(number) for number in numbers)]
-        pointers = (ctypes.c_void_p * len(self._held))(*(ctypes.addressof(value) for value in self._held))
-        self._function, self._pointers, self._launch = (
-            kernel.function,
-            ctypes.byref(pointers),
-            _driver().cuLaunchKernelEx,
-        )
+        self._pointers = (ctypes.c_void_p * len(self._held))(*(ctypes.addressof(value) for value in self._held))
+        self._function, self._launch = kernel.function, _driver().cuLaunchKernelEx
         self._config = _Config((*grid, threads, 1, 1), kernel.shared_bytes)
         if ahead:
             self._config.attributes, self._config.count = ctypes.pointer(_Attribute(_AHEAD, 0, 1)), 1
         self._by_config = ctypes.byref(self._config)
         self._device = kernel.device
+
+    def over(self, matrix: Matrix, *tensors: torch.Tensor | None) -> None:
+        """The same, where the first argument is such a matrix."""
+        self._pointers[0] = matrix.address
+        self(None, *tensors)
 
     def __call__(self, *tensors: torch.Tensor | None) -> None:
         """Launch on the current stream; None goes as a null pointer."""

@@ -1,6 +1,6 @@
-"""How a launch of a fused kernel splits its work: two kinds, for few rows of x and, on Hopper, for many.
+"""How a launch of a fused kernel splits its work: for few rows of x and, on Hopper, for many; for some rows in FP8.
 
-The short names are the macros of `few.cu` and `wide.cu`, which explain them.
+The short names are the macros of `few.cu`, `wide.cu` and `stream.cu`, which explain them.
 """
 
 from __future__ import annotations
@@ -120,6 +120,58 @@ class Wide:
         names = {"BM": self.bm, "R": self.r, "WG": self.wg, "STAGES": self.stages, "IN_FLIGHT": self.in_flight}
         values = {name: str(value) for name, value in names.items()} | operands
         return (*weight_macros(kind), *(f"{name}={value}" for name, value in values.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Up to `bm` rows of x in E4M3, as W is: wgmma, Hopper only. Blocks that stand side by side stream W."""
+
+    bm: int
+    r: int
+    wg: int
+    stages: int
+    per_tile: int = 0
+    """Blocks for each tile of W; 0: one for each multiprocessor, with an even share of all tiles."""
+
+    ahead = True
+    name = "stream_gemm"
+    files = ("weights.cuh", "stream.cu")
+    step = 128
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.wg * 128 + 32
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Rows of x and of W that one block serves."""
+        return self.bm, self.wg * self.r * 64
+
+    def blocks(self, n: int, k: int, processors: int) -> int:
+        """Of a launch: none without a step."""
+        tiles = -(-n // self.block[1])
+        return min(self.per_tile * tiles or processors, tiles * (k // self.step))
+
+    @property
+    def shared_bytes(self) -> int:
+        """Stages with two barriers each, the room where results are turned, a word."""
+        return self.stages * ((self.bm + self.block[1]) * self.step + 16) + self.bm * (self.block[1] * 2 + 16) + 4
+
+    @property
+    def sums(self) -> int:
+        """Numbers in the two parts of tiles that a block may share with others."""
+        return 2 * self.block[0] * self.block[1]
+
+    def macros(self, kind: Kind) -> tuple[str, ...]:
+        """The macros of this kernel, with the operands of its wgmma written out."""
+        sums = self.bm // 2
+        names = {"A_AT": f"%{sums}", "B_AT": f"%{sums + 1}", "ADDS": f"%{sums + 2}", "COLUMNS": str(self.bm)}
+        texts = {"SUMS": ",".join(f"%{i}" for i in range(sums)), **names}
+        inout = ",".join(f'"+f"(d[{i}])' for i in range(sums))
+        values = {"BM": self.bm, "R": self.r, "WG": self.wg, "STAGES": self.stages, "INOUT": inout}
+        quoted = (f'{name}="{text}"' for name, text in texts.items())
+        return (*weight_macros(kind), *(f"{name}={value}" for name, value in values.items()), *quoted)
 
 
 Tiling = Few | Wide
