@@ -10,15 +10,17 @@ import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from timing import error
 from vllm import _custom_ops as ops
 from weights import fp8_of
-from windlass.quantization.fp8.product import fp8_linear, on_gpu, takes
+from windlass.quantization.fp8.product import after_add_norm, after_norm, after_silu, fp8_linear, on_gpu, takes
 from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import choose_fp8, choose_stream
 from windlass.quantization.kernels.tiling import Few, Stream
+from windlass.quantization.kernels.tokens import Tokens
 
 M = (1, 3, 8, 10, 16, 17, 32, 33, 64, 220)
 SHAPES = (
@@ -31,6 +33,9 @@ SHAPES = (
 OURS, STREAMED = 8, 64  # rows that our kernels take: as they are, and as FP8
 WORST = {torch.float16: 1e-3, torch.bfloat16: 4e-3}  # rounding of the output, relative in the Frobenius norm
 WORST_WITH_FP8 = 6e-3  # Hopper's tensor cores add FP8 products with fewer bits than float32: 3.4e-3 with 18944 columns
+WORST_FRONT = 4e-3  # a number on the border of two may be rounded to the other one
+EPSILON = 1e-6
+FRONTS = (256, 3584, 8320, 18944)  # columns
 TOKENS = (64, 3584, 8200, 18944, 65536)  # columns
 CARD = torch.cuda.get_device_properties(0)
 
@@ -49,36 +54,44 @@ def products(dtype: torch.dtype, shape: tuple[int, int]) -> Iterator[str]:
         stream = choose_stream((m, rows, columns), CARD.multi_processor_count, CARD.major)
         if (tiling is None) != (m > OURS) or (stream is None) != (m > STREAMED or columns % 128 > 0):
             yield f"{m} rows of x have the tiles {tiling} and {stream}"
-        multiplied = _again(*ops.scaled_fp8_quant(x, use_per_token_if_dynamic=True)) if tiling is None else x.double()
-        wanted = multiplied @ exact.T + (0 if bias is None else bias.double())
+        more = 0 if bias is None else bias.double()
+        rounded = _again(*ops.scaled_fp8_quant(x, use_per_token_if_dynamic=True)) @ exact.T + more
+        as_it_is = x.double() @ exact.T + more
         ways = {"product": on_gpu(x, weight, scales, bias), "in a graph": _captured(x, weight, scales, bias)}
         if columns == 3584:
             ways["compiled"] = compiled(x, bias) - 1
-        if tiling:
-            every = {"plain": replace(tiling, ahead=False)} | {
-                f"{tiles} {count} splits": replace(tiles, splits=count, ahead=CARD.major == 9)
-                for count in (1, 2, 5)
-                for tiles in (Few(1, 1, 4, 2, 2), Few(4, 2, 2, 4, 1), Few(2, 1, 2, 4, 4))
-                if count <= -(-columns // tiles.step)
-            }
-            ways |= {name: gemm.fused_fp8(x, weight, scales, bias, tiles) for name, tiles in every.items()}
-        elif stream:
-            ways |= {
-                f"{tiles}": gemm.streamed(x, weight, scales, bias, tiles)
-                for tiles in (
-                    *(replace(stream, per_tile=count) for count in (0, 1, 2, 3)),
-                    *(Stream(stream.bm, r, wg, 5) for r, wg in ((2, 1), (1, 2))),
-                )
-                if tiles.per_tile <= columns // tiles.step
-            }
-        for name, found in ways.items():
-            worst = (WORST[dtype] if tiling else WORST_WITH_FP8) * (
-                10 if name == "compiled" else 1
-            )  # 1 was added and taken away in x's type
-            if not error(found, wanted) < worst:
+        is_few = stream is None and tiling is not None
+        checks = [(name, found, as_it_is if is_few else rounded, is_few) for name, found in ways.items()]
+        checks += [(name, found, as_it_is, True) for name, found in _few(x, weight, scales, bias, tiling)]
+        checks += [(name, found, rounded, False) for name, found in _streamed(x, weight, scales, bias, stream)]
+        for name, found, wanted, is_whole in checks:
+            worst = WORST[dtype] if is_whole else WORST_WITH_FP8
+            if not error(found, wanted) < worst * (10 if name == "compiled" else 1):  # 1 was added and taken away
                 yield f"{dtype} {shape} {m} rows, bias {has_bias}, {name}: {error(found, wanted):.2e}"
         if not torch.equal(on_gpu(x, weight, scales, bias), ways["product"]):
             yield f"{dtype} {shape} {m} rows: other bits the second time"
+
+
+def _few(x: torch.Tensor, *rest: Any) -> Iterator[tuple[str, torch.Tensor]]:  # noqa: ANN401 - its last is tiles
+    """x as it is, by every kind of tiles, where it has some."""
+    *weights, tiling = rest
+    if tiling is None:
+        return
+    yield "plain", gemm.fused_fp8(x, *weights, replace(tiling, ahead=False))
+    for count, tiles in itertools.product((1, 2, 5), (Few(1, 1, 4, 2, 2), Few(4, 2, 2, 4, 1), Few(2, 1, 2, 4, 4))):
+        if count <= -(-x.shape[1] // tiles.step):
+            choice = replace(tiles, splits=count, ahead=CARD.major == 9)
+            yield f"{choice}", gemm.fused_fp8(x, *weights, choice)
+
+
+def _streamed(x: torch.Tensor, *rest: Any) -> Iterator[tuple[str, torch.Tensor]]:  # noqa: ANN401 - its last is tiles
+    """x as FP8, by every kind of tiles, where it has some."""
+    *weights, stream = rest
+    if stream is None:
+        return
+    shares = [replace(stream, per_tile=count) for count in (0, 1, 2, 3) if count <= x.shape[1] // stream.step]
+    for tiles in (*shares, Stream(stream.bm, 2, 1, 5), Stream(stream.bm, 1, 2, 5)):
+        yield f"{tiles}", gemm.streamed(Tokens(x).quantized(tiles.bm), *weights, tiles, x.dtype)
 
 
 def _again(tokens: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
@@ -99,11 +112,41 @@ def _captured(x: torch.Tensor, *rest: torch.Tensor | None) -> torch.Tensor:
     return out
 
 
+def fronts(dtype: torch.dtype, columns: int) -> Iterator[str]:
+    """What is wrong with norms and gated SiLUs that go with a product, beside the product of what they give."""
+    weight, scales, _ = fp8_of(torch.randn(272, columns, device="cuda").to(dtype) * 0.02)
+    gain = (torch.rand(columns, device="cuda") + 0.5).to(dtype)
+    for m in M:
+        x, residual = (torch.randn(m, columns, device="cuda").to(dtype) for _ in range(2))
+        gated = torch.randn(m, 2 * columns, device="cuda").to(dtype) * 2
+        total = x + residual
+        out, sums = after_add_norm(x, residual, gain, EPSILON, weight, scales, None)
+        if not torch.equal(sums, total):
+            yield f"{dtype} {columns} columns, {m} rows: the sum differs"
+        ways = {
+            "add and norm": (out, _normed(x.float() + residual.float(), gain, dtype)),
+            "norm": (after_norm(x, gain, EPSILON, weight, scales, None), _normed(x.float(), gain, dtype)),
+            "silu": (after_silu(gated, weight, scales, None), _gated(gated, dtype)),
+        }
+        for name, (found, made) in ways.items():
+            if not (far := error(found, on_gpu(made, weight, scales, None).double())) < WORST_FRONT:
+                yield f"{dtype} {columns} columns, {m} rows, {name}: {far:.1e}"
+
+
+def _normed(wide: torch.Tensor, gain: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + EPSILON) * gain.float()).to(dtype)
+
+
+def _gated(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    first, second = x.float().chunk(2, -1)
+    return (torch.nn.functional.silu(first) * second).to(dtype)
+
+
 def tokens(dtype: torch.dtype, columns: int) -> Iterator[str]:
     """What of our tokens is not vLLM's."""
     x = torch.randn(67, columns, device="cuda").to(dtype)
     x[1], x[2, 5], x[3] = 0, 60000, x[3] * 1e-6
-    wanted, found = ops.scaled_fp8_quant(x, use_per_token_if_dynamic=True), gemm.quantized_tokens(x)
+    wanted, found = ops.scaled_fp8_quant(x, use_per_token_if_dynamic=True), Tokens(x).quantized()
     if not torch.equal(wanted[1], found[1]):
         yield f"{dtype} {columns} columns: scales differ"
     if different := int((wanted[0].view(torch.uint8) != found[0].view(torch.uint8)).sum()):
@@ -114,6 +157,7 @@ def main() -> list[str]:
     """Everything that is wrong."""
     torch.manual_seed(0)
     wrong = [what for dtype, columns in itertools.product(WORST, TOKENS) for what in tokens(dtype, columns)]
+    wrong += [what for dtype, columns in itertools.product(WORST, FRONTS) for what in fronts(dtype, columns)]
     return wrong + [what for dtype, shape in itertools.product(WORST, SHAPES) for what in products(dtype, shape)]
 
 

@@ -29,8 +29,9 @@ from timing import copies, error, graph_us, issue_us
 from weights import quantized
 from windlass.quantization.fp8.product import by_cutlass, on_gpu
 from windlass.quantization.kernels import gemm, nvrtc
-from windlass.quantization.kernels.choice import choose_fp8
+from windlass.quantization.kernels.choice import choose_fp8, choose_stream
 from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, Stream, Tiling
+from windlass.quantization.kernels.tokens import Tokens
 from windlass.quantization.layout import Packed
 from windlass.quantization.product import by_float16, product
 
@@ -141,10 +142,14 @@ class Sweep:
     def fp8(self, name: str, kind: Kind, product_: tuple[torch.Tensor, torch.Tensor], cold: list[Any]) -> None:
         """Time FP8: what is chosen, and vLLM's product behind our tokens and behind its own."""
         x, wanted = product_
-        m, (tokens, token_scales) = len(x), gemm.quantized_tokens(x)
+        m, (tokens, token_scales) = len(x), Tokens(x).quantized()
         ways: dict[str, Callable[..., torch.Tensor]] = {}
         calls = [lambda p=p: on_gpu(x, *p, None) for p in cold]
-        worth = {"error": error(calls[0](), wanted)} if m <= FP8_ROWS else {}  # else of x rounded to E4M3
+        far = error(calls[0](), wanted)
+        is_exact = (
+            m <= FP8_ROWS and choose_stream((m, *SHAPES[name]), *gemm.card(0)) is None
+        )  # else x is rounded to E4M3
+        worth = {"error" if is_exact else "error_with_tokens": far}
         self.note(shape=name, m=m, method=f"chosen_{kind}", us=graph_us(calls), **worth)
         self.note(shape=name, m=m, method=f"host_{kind}", us=issue_us(calls[0]))
         tiling = choose_fp8((m, *SHAPES[name]), *gemm.card(0))
@@ -153,7 +158,7 @@ class Sweep:
             us = graph_us([lambda p=p: gemm.fused_fp8(x, *p, None, late) for p in cold])
             self.note(shape=name, m=m, method=f"late_{kind}", us=us)
         if engine := _engine():
-            ways |= {"tokens": lambda w, s: by_cutlass(x, w, s, None), "vllm": lambda w, s: _as_vllm(x, w, s)}
+            ways |= {"tokens": lambda w, s: by_cutlass(Tokens(x), w, s, None), "vllm": lambda w, s: _as_vllm(x, w, s)}
             ways["cutlass"] = lambda w, s: engine.cutlass_scaled_mm(tokens, w, token_scales, s, x.dtype)
         for way, call in ways.items():
             calls = [lambda p=p, call=call: call(*p) for p in cold]
@@ -177,7 +182,7 @@ class Sweep:
 
         def run(weights: tuple[torch.Tensor, ...], tiling: Any) -> torch.Tensor:  # noqa: ANN401  of either kind
             if isinstance(tiling, Stream):
-                return gemm.streamed(x, *weights, None, tiling)
+                return gemm.streamed(Tokens(x).quantized(tiling.bm), *weights, None, tiling, x.dtype)
             fp8 = kind in FP8_KINDS
             return gemm.fused_fp8(x, *weights, None, tiling) if fp8 else gemm.fused(x, *weights, None, kind, tiling)
 

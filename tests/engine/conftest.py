@@ -1,11 +1,12 @@
-"""Tests inside the CPU serving image, without a cluster: real torch, transformers and vLLM."""
+"""Tests inside the CPU serving image, without a cluster: real torch, transformers and vLLM.
 
-import contextlib
+Where `--here` is said, and a test's file asks for nothing but `ServingEngine` has, this machine's own engine is taken.
+"""
+
 import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,28 +14,42 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from windlass_testbed import daemon, demo, serving
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths, paths
 
-MARK = "RESULT "
-START_TIMEOUT_S = 300
+from .serving_engine import ServingEngine, answers
+
 NETWORK = "windlass-engine-tests"
+OTHERS = {"cpu": "on_card", "cuda": "on_cpu"}
+"""The marker of what a device leaves out."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-tiny", action="store_true", help="load every tiny model in vLLM, not just a sample")
+    parser.addoption("--here", action="store_true", help="vLLM beside this Python, on a GPU or a CPU, not the image")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [item for item in items if item.get_closest_marker(OTHERS[device(config)])]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
     for item in items:
         item.add_marker(pytest.mark.engine)
 
 
+def device(config: pytest.Config) -> str:
+    """What the engine computes on: `cpu` or `cuda`."""
+    if not config.getoption("--here"):
+        return "cpu"
+    from windlass.launch import probe
+
+    return probe.engine_kind(os.environ)
+
+
 @dataclass(frozen=True)
-class Engine:
+class Engine(ServingEngine):
     """The CPU serving image: runs Python in it, with the repository at /repo and chosen folders."""
 
     paths: Paths
@@ -50,11 +65,6 @@ class Engine:
                 f"{' '.join(words)[:200]} exited with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}"
             )
         return done.stdout
-
-    def result(self, *words: str, **options: Any) -> Any:
-        """Run Python and return the JSON of its last line that begins with RESULT."""
-        lines = [line for line in self.python(*words, **options).splitlines() if line.startswith(MARK)]
-        return json.loads(lines[-1].removeprefix(MARK))
 
     @contextmanager
     def serving(self, *words: str, mounts: dict[Path, str] | None = None, **variables: str) -> Iterator[str]:
@@ -73,22 +83,14 @@ class Engine:
             ports = docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", name)
             (port,) = json.loads(ports).get("8501/tcp") or pytest.fail(f"it ended at once:\n{self.log(name)}")
             address = f"http://127.0.0.1:{port['HostPort']}"
-            self._wait(name, address)
+            if not answers(address, lambda: self._is_running(name)):
+                pytest.fail(f"the server did not answer:\n{self.log(name)}")
             yield address
         finally:
             docker("rm", "--force", name)
 
-    def _wait(self, name: str, address: str) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{address}/health", timeout=5).is_success:
-                    return
-            running = daemon.docker(self.paths, "inspect", "--format", "{{.State.Running}}", name).strip() == "true"
-            if not running:
-                break
-            time.sleep(1)
-        pytest.fail(f"the server did not answer:\n{self.log(name)}")
+    def _is_running(self, name: str) -> bool:
+        return daemon.docker(self.paths, "inspect", "--format", "{{.State.Running}}", name).strip() == "true"
 
     def container(self, url: str) -> str:
         """The container behind an address that `serving` gave."""
@@ -104,16 +106,31 @@ class Engine:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return json.loads(done.stdout) if done.stdout else pytest.fail(done.stderr[-4000:])
 
-    def log(self, name: str) -> str:
+    def output(self, url: str) -> str:
+        """Everything that the server behind such an address said."""
+        return self.log(self.container(url), "all")
+
+    def log(self, name: str, lines: str = "60") -> str:
         """The last lines of a container, of both streams."""
-        command = ["/usr/bin/docker", "logs", "--tail", "60", name]
+        command = ["/usr/bin/docker", "logs", "--tail", lines, name]
         env = os.environ | daemon.docker_env(self.paths)
-        done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
-        return done.stdout + done.stderr
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, check=False
+        )
+        return done.stdout
+
+    def seen(self, folder: Path, target: str) -> str:
+        """As the container calls it."""
+        return target
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingEngine]:
+    if request.config.getoption("--here"):
+        from .local_engine import LocalEngine
+
+        yield LocalEngine(tmp_path_factory.mktemp("here"), device(request.config))
+        return
     where = paths()
     ours = not daemon.answers(where)
     try:

@@ -70,6 +70,6 @@ def wrong(model: str, case: Case, port: int) -> str:
 
 
 if __name__ == "__main__":
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(wrong, [sys.argv[1]] * len(CASES), CASES, range(9000, 9000 + len(CASES)))
         print("RESULT " + json.dumps({case.says: why for case, why in zip(CASES, found, strict=True) if why}))

@@ -1,84 +1,67 @@
-"""Lookahead in the CPU image: the same answers as without it, its counts, its file, and what it refuses.
+"""Lookahead in an engine: the same answers as without it, its counts, its file, and what it refuses.
 
-`make identity` is the whole of the first test: every workload, row, mode and batch size.
+In the CPU image; and on a card, where the engine's door is another, with `make test-gpu-lookahead`. On CPUs
+`make identity` is the whole of `test_output_is_unchanged`: every workload, row, mode and batch size.
 """
 
-import contextlib
 import json
-import os
 import re
-import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from windlass.lookahead.store import tokenizer_of
-from windlass_lookahead import CacheFileError, LookaheadCache, Options
-from windlass_testbed import daemon
 from windlass_testbed.paths import REPOSITORY
+
+from .lookahead_answers import (
+    BEGINNINGS,
+    CONTEXT,
+    DRAWN_TOKENS,
+    DRAWS,
+    ENTRIES,
+    LEAST_P,
+    QUESTIONS,
+    asked,
+    cache_file,
+    choices,
+    counts,
+    draws,
+    empty_cache,
+    entries,
+    lead,
+    post,
+    token_ids,
+    vocabulary,
+)
+from .side_by_side import Servers, Start
+
+sys.path.insert(0, str(REPOSITORY / "benchmarks/lookahead"))
+
+from chi_square import p_value
 
 IDENTITY = "/repo/benchmarks/lookahead/identity.py"
 MODEL = "/repo/models/demo"
 SAMPLE = ("--workloads", "repeat-50", "--rows", "12", "--batches", "4", "--modes", "2", "--draws", "2000")
-ENTRIES, CONTEXT = 200_000, 7
 CONFIG = {"cache_size": ENTRIES, "turbo_match_length": CONTEXT, "is_debug": True, "log_interval": 20}
 FLAGS = "--dtype float32 --max-model-len 256 --served-model-name demo".split()
 LORA = "--enable-lora --max-lora-rank 8 --lora-modules adapter=/lora/lora".split()
+ADAPTED_ON_CARD = (*LORA, "--dtype", "float16")
+"""The engine's kernels for adapters take no float32, and drafts of any length no adapters: a card has two pairs."""
+TIE = {"cpu": 0, "cuda": 0.05}
+"""How near two tokens are that may change places where an adapter's pair computes in its own type."""
 DRAFT = "--use-lookahead --num-speculative-tokens 8 --lookahead-cache-config-dir /lookahead".split()
-QUESTIONS = (
-    "What does os.path.join do?",
-    "And math.sqrt?",
-    "Write a JSON object with name Anna and age 30.",
-    "What is the weather in Paris in celsius?",
-)
 PERSON = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-GREEDY = {"temperature": 0, "max_tokens": 60, "return_token_ids": True}
 COUNTS = (
     *("num_iters_total", "hit_iters_total", "hit_len_total", "invalid_len_total", "requests_total"),
     *("hit_rate", "hit_valid_rate", "global_average_hit_len", "valid_average_hit_len", "entries", "memory_bytes"),
 )
 WRITE_TIMEOUT_S = 100
-
-
-def asked(question):
-    return {"messages": [{"role": "user", "content": question}]}
-
-
-def post(url, fields, path="/v1/chat/completions"):
-    return httpx.post(f"{url}{path}", json={"model": "demo", **GREEDY, **fields}, timeout=120)
-
-
-def choices(url, fields, path="/v1/chat/completions"):
-    answer = post(url, fields, path)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["choices"]
-
-
-def token_ids(url, fields, path="/v1/chat/completions"):
-    return choices(url, fields, path)[0]["token_ids"]
-
-
-def output(engine, url):
-    """Everything that the server said."""
-    command = ["/usr/bin/docker", "logs", engine.container(url)]
-    env = os.environ | daemon.docker_env(engine.paths)
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, check=True)
-    return done.stdout
-
-
-def counts(url):
-    """The lookahead metrics by name; a count file is renewed each second."""
-    time.sleep(2.5)
-    text = httpx.get(f"{url}/metrics").text
-    return {
-        name: float(value) for name, value in re.findall(r'^windlass_lookahead_(\w+){engine="0"} (\S+)$', text, re.M)
-    }
 
 
 @pytest.fixture(scope="module")
@@ -113,42 +96,53 @@ def opened(folder):
     return folder
 
 
-def vocabulary():
-    return json.loads((REPOSITORY / "models/demo/config.json").read_text())["vocab_size"]
-
-
-def tokenizer():
-    return tokenizer_of(REPOSITORY / "models/demo")
-
-
-def cache_file():
-    return f"{tokenizer()[:16]}-{ENTRIES}-{CONTEXT}-0.cache"
-
-
-def empty_cache():
-    return LookaheadCache(Options(cache_size=ENTRIES, turbo_match_length=CONTEXT, voc_size=vocabulary()))
-
-
-def entries(file):
-    """What a server would read of the file."""
-    cache = empty_cache()
-    with contextlib.suppress(CacheFileError):
-        cache.load(file, tokenizer())
-    return cache.entries
+@pytest.fixture(scope="module")
+def servers(request, engine, adapter, config, kept):
+    """By name; on a card all that the chosen tests need are started at once."""
+    run, with_adapter, configured = ("windlass", "run", *FLAGS), {adapter: "/lora:ro"}, {config: "/lookahead:ro"}
+    cached = ("--lookahead-cache-config-dir", "/lookahead")
+    eight = {"USE_LOOKAHEAD": "1", "NUM_SPECULATIVE_TOKENS": "8"}
+    on_card = engine.device == "cuda"
+    both = (*run, *(ADAPTED_ON_CARD if on_card else LORA))
+    starts = {
+        "adapted": Start(both, with_adapter),
+        "adapting": Start((*both, *cached), with_adapter | configured | ({} if on_card else {kept: "/cache"}), eight),
+        "plain": Start(run, {}),
+        "drafting": Start((*run, *cached), configured | {kept: "/cache"}, eight),
+        "ranks": Start((*run, *DRAFT, "--tensor-parallel-size", "2"), configured),
+    }
+    with Servers(engine, starts) as found:
+        if engine.is_many_at_once:
+            for name in starts.keys() & {name for item in request.session.items for name in item.fixturenames}:
+                found.begin(name)
+        yield found
 
 
 @pytest.fixture(scope="module")
-def plain(engine, adapter):
-    with engine.serving("windlass", "run", *FLAGS, *LORA, mounts={adapter: "/lora:ro"}) as url:
-        yield url
+def plain(servers, engine):
+    return servers.address("plain" if engine.device == "cuda" else "adapted")
 
 
 @pytest.fixture(scope="module")
-def drafting(engine, adapter, config, kept):
-    mounts = {adapter: "/lora:ro", config: "/lookahead:ro", kept: "/cache"}
-    words = ("windlass", "run", *FLAGS, *LORA, "--lookahead-cache-config-dir", "/lookahead")
-    with engine.serving(*words, mounts=mounts, USE_LOOKAHEAD="1", NUM_SPECULATIVE_TOKENS="8") as url:
-        yield url
+def drafting(servers, engine):
+    return servers.address("drafting" if engine.device == "cuda" else "adapting")
+
+
+@pytest.fixture(scope="module")
+def adapted(servers):
+    """`plain` with the adapter; on CPUs it is the same server."""
+    return servers.address("adapted")
+
+
+@pytest.fixture(scope="module")
+def adapting(servers):
+    """`drafting` with the adapter; on CPUs it is the same server."""
+    return servers.address("adapting")
+
+
+@pytest.fixture(scope="module")
+def ranks(servers):
+    return servers.address("ranks")
 
 
 class TestServed:
@@ -215,12 +209,14 @@ class TestServed:
         assert [len(one["logprobs"]["token_logprobs"]) for one in found] == [20] * 4
         assert len({one["text"] for one in found}) == 4
 
-    def test_an_adapter(self, plain, drafting):
+    def test_an_adapter(self, engine, adapted, adapting):
         """Beside the base, whose text is of no use to it."""
-        fields = {"prompt": QUESTIONS[0], "max_tokens": 40}
+        fields = {"prompt": QUESTIONS[0], "max_tokens": 40, "logprobs": 3}
         for model in ("adapter", "demo", "adapter"):
-            wanted = token_ids(plain, fields | {"model": model}, "/v1/completions")
-            assert token_ids(drafting, fields | {"model": model}, "/v1/completions") == wanted
+            wanted, found = (
+                choices(url, fields | {"model": model}, "/v1/completions")[0] for url in (adapted, adapting)
+            )
+            assert lead(wanted, found) <= TIE[engine.device], model
 
     def test_penalties_and_bad_words(self, plain, drafting):
         """What depends on the tokens before is computed for drafts as well."""
@@ -257,13 +253,42 @@ class TestServed:
         [
             ({"min_p": 0.1, "temperature": 1}, "speculative decoding"),
             ({"logit_bias": {"5": 1}}, "speculative decoding"),
-            ({"no_repeat_ngram_size": 3}, "the engine speculates"),
+            pytest.param({"no_repeat_ngram_size": 3}, "the engine speculates", marks=pytest.mark.on_cpu),
         ],
     )
     def test_what_the_engine_has_only_without_is_refused(self, drafting, fields, words):
         answer = post(drafting, asked(QUESTIONS[0]) | fields)
         assert answer.status_code == 400
         assert words in answer.text
+
+    @pytest.mark.on_card
+    def test_no_text_repeats(self, plain, drafting):
+        """Here the engine takes our rule of sampling beside drafts."""
+        free = asked(QUESTIONS[0]) | {"ignore_eos": True}
+        fields = free | {"no_repeat_ngram_size": 3}
+        wanted = token_ids(plain, fields)
+        assert wanted != token_ids(plain, free)
+        assert [token_ids(drafting, fields) for _ in range(2)] == [wanted] * 2
+
+    @pytest.mark.on_card
+    def test_drafts_are_of_any_length(self, engine, drafting):
+        """Or these tests would be of the other way to verify."""
+        assert "are verified in each step" not in engine.output(drafting)
+
+    @pytest.mark.on_card
+    def test_drawn_tokens_are_of_one_distribution(self, plain, drafting):
+        """At each place and as a whole, at beginnings that are drawn from again and again; identity.py is the CPU's."""
+        before = counts(drafting)
+        drawn = {url: [draws(url, first, start) for start in BEGINNINGS] for first, url in enumerate((plain, drafting))}
+        after = counts(drafting)
+        for name in ("hit_len_total", "invalid_len_total"):
+            assert after[name] - before[name] > DRAWS / 20, name
+        chances = [
+            p_value([row[place] for row in one], [row[place] for row in two])
+            for one, two in zip(drawn[plain], drawn[drafting], strict=True)
+            for place in (slice(1, 2), slice(2, 3), slice(3, 4), slice(DRAWN_TOKENS))
+        ]
+        assert min(chances) * len(chances) > LEAST_P, chances
 
     def test_hostile_token_ids(self, plain, drafting):
         """Refused, and the next request is served as ever."""
@@ -275,12 +300,12 @@ class TestServed:
 
     def test_a_cache_file_of_another_tokenizer_is_not_read(self, engine, drafting):
         """The server says so and starts with an empty cache; its own file takes the place at rest."""
-        assert "windlass: lookahead: the lookahead cache starts empty: " in output(engine, drafting)
+        assert "windlass: lookahead: the lookahead cache starts empty: " in engine.output(drafting)
 
     def test_the_log_has_the_metrics(self, engine, drafting):
         """Each log_interval with is_debug."""
         token_ids(drafting, {"prompt": "import os", "ignore_eos": True, "max_tokens": 100}, "/v1/completions")
-        assert re.search(r"windlass: lookahead: num_iters: \d+\.\d{4}, hit_iters: ", output(engine, drafting))
+        assert re.search(r"windlass: lookahead: num_iters: \d+\.\d{4}, hit_iters: ", engine.output(drafting))
 
 
 def test_the_next_server_goes_on_with_the_file(engine, plain, drafting, config, kept):
@@ -293,9 +318,8 @@ def test_the_next_server_goes_on_with_the_file(engine, plain, drafting, config, 
         time.sleep(0.5)
     words = ("vllm", "serve", "/data/model", "--port", "8501", *FLAGS, *DRAFT)
     with engine.serving(*words, mounts={config: "/lookahead:ro", kept: "/cache"}) as url:
-        assert re.search(
-            r"the lookahead cache has [1-9]\d* entries from /cache/windlass/lookahead/", output(engine, url)
-        )
+        said = engine.output(url)
+        assert re.search(r"the lookahead cache has [1-9]\d* entries from /cache/windlass/lookahead/", said)
         assert token_ids(url, asked(QUESTIONS[0])) == wanted
         found = counts(url)
         assert found["requests_total"] == 1
@@ -308,16 +332,19 @@ def test_what_cannot_be_used_ends_the_start(engine):
     assert wrong == {}
 
 
+@pytest.mark.on_cpu
 def test_sampling_parameters_reach_each_draft(engine):
     """What takes the place of the engine's own expansion, which on CPUs writes into a copy."""
     assert engine.result("/repo/tests/engine/spread_exactly.py", "200")["wrong"] == []
 
 
+@pytest.mark.on_cpu
 def test_the_engine_is_told_the_batch_that_the_device_lays_out(engine):
     """The host's side of placing; the kernel runs on a GPU alone (benchmarks/lookahead/placing.py)."""
     assert engine.result("/repo/tests/engine/place_exactly.py", "300")["wrong"] == []
 
 
+@pytest.mark.on_cpu
 def test_the_scheduler_plans_what_is_promised(engine):
     assert engine.result("/repo/tests/engine/plan_exactly.py")["wrong"] == []
 
@@ -326,7 +353,7 @@ def test_the_scheduler_plans_what_is_promised(engine):
 def test_a_warm_up_file_serves_the_first_request(engine, plain, config, kept, tmp_path):
     """By the engine's module; the cache file is cut short, so the server says so and begins with the warm-up file."""
     wanted = token_ids(plain, asked(QUESTIONS[0]))
-    warm = {**CONFIG, "warmup_file": "/lookahead/warm.json"}
+    warm = {**CONFIG, "warmup_file": f"{engine.seen(tmp_path, '/lookahead')}/warm.json"}
     (tmp_path / "lookahead_cache_config.json").write_text(json.dumps(warm))
     (tmp_path / "warm.json").write_text(json.dumps([{"prompt": [], "output": wanted}]))
     file = tmp_path / "cache/windlass/lookahead" / cache_file()
@@ -335,21 +362,20 @@ def test_a_warm_up_file_serves_the_first_request(engine, plain, config, kept, tm
     module = ("python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "/data/model", "--port", "8501")
     mounts = {opened(tmp_path): "/lookahead:ro", tmp_path / "cache": "/cache"}
     with engine.serving(*module, *FLAGS, *DRAFT, mounts=mounts) as url:
-        assert "windlass: lookahead: the lookahead cache starts empty: " in output(engine, url)
+        assert "windlass: lookahead: the lookahead cache starts empty: " in engine.output(url)
         assert token_ids(url, asked(QUESTIONS[0])) == wanted
         assert counts(url)["hit_len_total"] >= len(wanted) / 2
 
 
 @pytest.mark.long
-def test_two_ranks(engine, plain, config, tmp_path):
+def test_two_ranks(plain, ranks):
     """With tensor parallel the first rank drafts for all."""
     wanted = [token_ids(plain, asked(question)) for question in QUESTIONS]
-    words = ("windlass", "run", *FLAGS, *DRAFT, "--tensor-parallel-size", "2")
-    with engine.serving(*words, mounts={config: "/lookahead:ro"}) as url:
-        assert [token_ids(url, asked(question)) for question in QUESTIONS * 2] == wanted * 2
-        assert counts(url)["hit_len_total"] >= 20
+    assert [token_ids(ranks, asked(question)) for question in QUESTIONS * 2] == wanted * 2
+    assert counts(ranks)["hit_len_total"] >= 20
 
 
+@pytest.mark.on_cpu
 def test_output_is_unchanged(engine):
     """Repeats, a batch that is preempted, and 2,000 draws; at least 30 % of the tokens are accepted drafts."""
     found = engine.result(IDENTITY, MODEL, *SAMPLE)
@@ -361,6 +387,7 @@ def test_output_is_unchanged(engine):
     assert found["chances"]["drafted"] > found["chances"]["accepted"] > 0
 
 
+@pytest.mark.on_cpu
 @pytest.mark.long
 def test_a_broken_token_is_found(engine):
     """One accepted token changed in the engine turns the same comparison red."""

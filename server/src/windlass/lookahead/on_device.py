@@ -182,6 +182,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         confidences = [torch.zeros((rows, most), dtype=torch.float32, device=device) for _ in range(2)]
         self._drafts = Drafts(torch.zeros((rows, most), dtype=torch.int64, device=device), *confidences)
         self._drafter = Drafter(config, rows, most) if self._group.is_first_rank else None
+        self.is_serving = False  # before it is, what comes is the engine's own warm-up, whose text is nobody's
 
     @property
     def draft_token_confidence_probs(self) -> Tensor:
@@ -212,6 +213,11 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
     def init_cudagraph_manager(self, cudagraph_mode: object) -> None:
         """There is nothing to capture."""
 
+    def serve(self) -> None:
+        """The engine's warm-up is over; without graphs nothing was captured before."""
+        self.capture()
+        self.is_serving = True
+
     def capture(self) -> None:
         """There is nothing to capture; but kernels are compiled before the first request."""
         if self._drafter:
@@ -237,7 +243,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         """Drafts [requests, most] of this step, on the device; what lies there, when none are planned for the next."""
         rows, wanted = input_batch.num_reqs, num_speculative_tokens != 0
         drafts = self._drafts.tokens[:rows]
-        if dummy_run:
+        if dummy_run or not self.is_serving:
             return drafts
         if self._drafter:
             states, out = self._runner.req_states, self._drafts if wanted else None
@@ -251,7 +257,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
 
     def note(self, finished: set[str], begun: list[tuple[str, list[int]]]) -> None:
         """Requests that ended or came, before the step that knows it."""
-        if self._drafter:
+        if self._drafter and self.is_serving:
             self._drafter.note(finished, begun)
 
     def rest(self) -> None:
@@ -303,6 +309,12 @@ class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types her
         if not self.use_v2_model_runner:
             raise RuntimeError("the engine took its runner without drafts on the device; leave --use-lookahead out")
         return DeviceRunner(self.vllm_config, self.device)
+
+    def compile_or_warm_up_model(self) -> Any:  # noqa: ANN401 - the engine's own
+        """Its warm-up runs requests of its own through the runner."""
+        done = super().compile_or_warm_up_model()
+        self.model_runner.speculator.serve()
+        return done
 
     def shutdown(self) -> None:
         """Keep the cache."""

@@ -19,6 +19,7 @@ from vllm.model_executor.layers.quantization.online.fp8 import Fp8PtpcOnlineLine
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 
 from windlass.quantization.config import head_is_quantized
+from windlass.quantization.fp8 import fuse
 from windlass.quantization.fp8.product import product, takes
 from windlass.quantization.methods import METHODS
 
@@ -49,6 +50,7 @@ class Fp8Config(OnlineQuantizationConfig):  # type: ignore[misc]  # the engine h
 
     def get_quant_method(self, layer: torch.nn.Module, prefix: str) -> QuantizeMethodBase | None:
         """Ours for a linear layer and for an output head of its own; vLLM's for the rest."""
+        fuse.enable(get_current_vllm_config())
         if isinstance(layer, ParallelLMHead):
             return Fp8Linear() if head_is_quantized(get_current_vllm_config().model_config) else None
         found = super().get_quant_method(layer, prefix)

@@ -1,9 +1,10 @@
 """The product of activations and FP8 weights on a GPU, as vLLM lays them: which kernel depends on the rows alone.
 
-Few rows, as in decoding, are multiplied as they are by our kernel, which is more exact and quantizes nothing. More are
-quantized by token and multiplied, FP8 with FP8, by ours too while the weights' way from memory is what takes the time,
-then by vLLM's CUTLASS kernel. For torch.compile all are the operator `windlass::fp8_linear`, one opaque node; a plain
-call goes past dispatching.
+Rows are quantized by token and multiplied, FP8 with FP8: on Hopper by our kernel while the weights' way from memory is
+what takes the time, as in decoding, then by vLLM's CUTLASS kernel. On other cards few rows are multiplied as they are,
+by a kernel that quantizes nothing. For torch.compile a product is an operator, `windlass::fp8_linear`, one opaque node;
+a plain call goes past dispatching. What is in front of a product in a model, a norm or a gated SiLU, can go with it:
+`fuse` puts the operators for that into the graph.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 
 from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import choose_fp8, choose_stream, fits_fp8
+from windlass.quantization.kernels.tokens import Tokens
 
 
 def takes(weight: torch.Tensor) -> bool:
@@ -32,26 +34,61 @@ def product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: t
 def on_gpu(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """The same, outside torch.compile."""
     columns, rows = weight.shape
-    if not x.numel():
-        return x.new_empty(*x.shape[:-1], rows)
-    flat = x.reshape(-1, columns).contiguous()
-    tiling = choose_fp8((len(flat), rows, columns), *gemm.card(x.get_device()))
-    out = gemm.fused_fp8(flat, weight, scales, bias, tiling) if tiling else by_fp8(flat, weight, scales, bias)
+    out = multiplied(Tokens(x.reshape(-1, columns).contiguous()), weight, scales, bias)
     return out if x.dim() == 2 else out.view(*x.shape[:-1], rows)
 
 
-def by_fp8(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """x [m, columns], contiguous, quantized by token, times the matrix, by our kernel or by vLLM's: [m, rows]."""
-    m, columns = x.shape
-    tiling = choose_stream((m, weight.shape[1], columns), *gemm.card(x.get_device()))
-    return gemm.streamed(x, weight, scales, bias, tiling) if tiling else by_cutlass(x, weight, scales, bias)
+def after_silu(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The product of what SiLU of the first half of x [m, 2 columns] times its second half is."""
+    return multiplied(Tokens(x.contiguous(), is_gated=True), weight, scales, bias)
 
 
-def by_cutlass(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """The same by vLLM's kernel."""
-    tokens, token_scales = gemm.quantized_tokens(x)
-    out = x.new_empty(len(x), weight.shape[1])
-    torch.ops._C.cutlass_scaled_mm(out, tokens, weight, token_scales, scales, bias)
+def after_norm(
+    x: torch.Tensor,
+    gain: torch.Tensor,
+    epsilon: float,
+    weight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    """The product of x [m, columns] divided by its root mean square and multiplied by gain [columns], of x's type."""
+    return multiplied(Tokens(x.contiguous(), gain=gain, epsilon=epsilon), weight, scales, bias)
+
+
+def after_add_norm(  # noqa: PLR0913, PLR0917 - an operator: no structures
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    gain: torch.Tensor,
+    epsilon: float,
+    weight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same of x + residual; and that sum."""
+    tokens = Tokens(x.contiguous(), gain=gain, epsilon=epsilon, residual=residual.contiguous())
+    out = multiplied(tokens, weight, scales, bias)
+    return out, torch.empty_like(residual) if tokens.total is None else tokens.total
+
+
+def multiplied(tokens: Tokens, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """[m, columns] times the matrix, by the kernel for so many rows: [m, rows]."""
+    columns, rows = weight.shape
+    x = tokens.x
+    if not x.numel():
+        return x.new_empty(len(x), rows)
+    shape, card = (len(x), rows, columns), gemm.card(x.get_device())
+    if stream := choose_stream(shape, *card):
+        return gemm.streamed(tokens.quantized(stream.bm), weight, scales, bias, stream, x.dtype)
+    if few := choose_fp8(shape, *card):
+        return gemm.fused_fp8(tokens.whole(), weight, scales, bias, few)
+    return by_cutlass(tokens, weight, scales, bias)
+
+
+def by_cutlass(tokens: Tokens, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The same by vLLM's kernel, FP8 with FP8."""
+    values, token_scales = tokens.quantized()
+    out = tokens.x.new_empty(len(values), weight.shape[1])
+    torch.ops._C.cutlass_scaled_mm(out, values, weight, token_scales, scales, bias)
     return out
 
 
@@ -59,8 +96,37 @@ def _fake(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: tor
     return x.new_empty(*x.shape[:-1], weight.shape[1])
 
 
+def _fake_norm(
+    x: torch.Tensor,
+    gain: torch.Tensor,
+    epsilon: float,
+    weight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    return x.new_empty(len(x), weight.shape[1])
+
+
+def _fake_add_norm(  # noqa: PLR0913, PLR0917
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    gain: torch.Tensor,
+    epsilon: float,
+    weight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.new_empty(len(x), weight.shape[1]), torch.empty_like(residual)
+
+
 _library = torch.library.Library("windlass", "FRAGMENT")
-_library.define(f"fp8_linear{torch.library.infer_schema(on_gpu, mutates_args=())}")
-_library.impl("fp8_linear", on_gpu, "CUDA")
-torch.library.register_fake("windlass::fp8_linear", _fake, lib=_library)
+for _name, _run, _shape in (
+    ("fp8_linear", on_gpu, _fake),
+    ("fp8_linear_after_silu", after_silu, _fake),
+    ("fp8_linear_after_norm", after_norm, _fake_norm),
+    ("fp8_linear_after_add_norm", after_add_norm, _fake_add_norm),
+):
+    _library.define(f"{_name}{torch.library.infer_schema(_run, mutates_args=())}")
+    _library.impl(_name, _run, "CUDA")
+    torch.library.register_fake(f"windlass::{_name}", _shape, lib=_library)
 fp8_linear = torch.ops.windlass.fp8_linear.default

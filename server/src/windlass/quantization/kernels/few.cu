@@ -86,6 +86,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) few_gemm(
         asm volatile("cp.async.commit_group;");
     };
 
+#ifdef AHEAD
+    asm volatile("griddepcontrol.launch_dependents;");  // what is behind waits for the end of this by itself
+#endif
     Tile now[U][NT], next[U][NT];
     load_tiles(now, first_step);
 #ifdef AHEAD

@@ -7,12 +7,12 @@ import functools
 import torch
 
 from windlass.quantization.kernels.nvrtc import Launch, Matrix, kernel
-from windlass.quantization.kernels.tiling import FP8, FP8_BF16, TABLE_BYTES, Few, Kind, Stream, Tiling, weight_macros
+from windlass.quantization.kernels.tiling import FP8, FP8_BF16, TABLE_BYTES, Few, Kind, Stream, Tiling
 
 _ANY = Few(1, 1, 8, 1, 1)  # `dequantize` reads none of its sizes
 _DEQUANTIZE_WARPS = 8
-_VECTOR = 8  # numbers of x that a thread of `quantize_tokens` reads at once
-_FP8_OF = {torch.float16: FP8, torch.bfloat16: FP8_BF16}
+FP8_OF = {torch.float16: FP8, torch.bfloat16: FP8_BF16}
+"""By the type of x."""
 
 
 @functools.cache
@@ -72,7 +72,7 @@ def fused_fp8(
     m, columns = x.shape
     rows = weight.shape[1]
     out = x.new_empty(m, rows)
-    launch, parts, arrived = _prepared(x.get_device(), _FP8_OF[x.dtype], tiling, (m, rows, columns))
+    launch, parts, arrived = _prepared(x.get_device(), FP8_OF[x.dtype], tiling, (m, rows, columns))
     launch(x, weight, scales, bias, out, parts, arrived)
     return out
 
@@ -96,40 +96,21 @@ def _streamed(
 
 
 def streamed(
-    x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, tiling: Stream
+    tokens: tuple[torch.Tensor, torch.Tensor],
+    weight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+    tiling: Stream,
+    dtype: torch.dtype,
 ) -> torch.Tensor:
-    """As `fused_fp8`, for at most `tiling.bm` rows; x is quantized by token. Columns are a multiple of 128."""
-    m, columns = x.shape
-    rows = weight.shape[1]
-    tokens, token_scales = quantized_tokens(x, tiling.bm)
-    out = x.new_empty(m, rows)
-    launch, parts, arrived = _streamed(x.get_device(), _FP8_OF[x.dtype], tiling, (m, rows, columns))
+    """As `fused_fp8`, of what `Tokens.quantized(tiling.bm)` made of m rows: [m, rows] of a type, which `bias` has."""
+    values, token_scales = tokens
+    m, columns, rows = len(token_scales), values.shape[1], weight.shape[1]
+    out = torch.empty(m, rows, dtype=dtype, device=weight.device)
+    launch, parts, arrived = _streamed(weight.get_device(), FP8_OF[dtype], tiling, (m, rows, columns))
     matrix = _matrix(weight.data_ptr(), rows, columns, tiling.block[1])
-    launch.over(matrix, tokens, token_scales, scales, bias, out, parts, arrived)
+    launch.over(matrix, values, token_scales, scales, bias, out, parts, arrived)
     return out
-
-
-@functools.lru_cache(maxsize=1024)
-def _tokens(device: int, kind: Kind, m: int, columns: int, tiled: int) -> Launch:
-    count = columns // _VECTOR
-    vectors = -(-count // 1024)
-    is_ahead = torch.cuda.get_device_capability(device) >= (9, 0)
-    flags = [*(["AHEAD"] if is_ahead else []), *([f"TILED={tiled}"] if tiled else [])]
-    macros = (*weight_macros(kind), f"VECTORS={vectors}", *flags)
-    run = kernel(device, ("weights.cuh", "tokens.cu"), "quantize_tokens", 0, macros)
-    return Launch(run, (m, 1, 1), -(-count // (32 * vectors)) * 32, 3, count, ahead=is_ahead)
-
-
-def quantized_tokens(x: torch.Tensor, tiled: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """x [m, columns], contiguous, by rows: E4M3 and float32 scales [m, 1]. Columns are a multiple of 8.
-
-    With `tiled`, not less than m, E4M3 is [columns / 128, tiled, 128], swizzled (tokens.cu), rows past m undefined.
-    """
-    m, columns = x.shape
-    found = torch.empty(tiled or m, columns, dtype=torch.float8_e4m3fn, device=x.device)
-    scales = torch.empty(m, 1, dtype=torch.float32, device=x.device)
-    _tokens(x.get_device(), _FP8_OF[x.dtype], m, columns, tiled)(x, found, scales)
-    return found, scales
 
 
 @functools.lru_cache(maxsize=1024)

@@ -138,6 +138,10 @@ class Kernel:
             _checked(code, f"{name} with {shared_bytes} bytes of shared memory")
 
 
+def _number(value: float) -> ctypes.c_int | ctypes.c_float:
+    return ctypes.c_int(value) if isinstance(value, int) else ctypes.c_float(value)
+
+
 class Launch:
     """A kernel with its grid and its numbers, made once for a shape: between calls only addresses change.
 
@@ -151,11 +155,11 @@ class Launch:
         grid: tuple[int, int, int],
         threads: int,
         tensors: int,
-        *numbers: int,
+        *numbers: float,
         ahead: bool = False,
     ) -> None:
         self._addresses = [ctypes.c_void_p() for _ in range(tensors)]
-        self._held = [*self._addresses, *(ctypes.c_int(number) for number in numbers)]
+        self._held = [*self._addresses, *map(_number, numbers)]
         self._pointers = (ctypes.c_void_p * len(self._held))(*(ctypes.addressof(value) for value in self._held))
         self._function, self._launch = kernel.function, _driver().cuLaunchKernelEx
         self._config = _Config((*grid, threads, 1, 1), kernel.shared_bytes)

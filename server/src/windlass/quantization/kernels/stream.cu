@@ -77,6 +77,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_gemm(
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
+    asm volatile("griddepcontrol.launch_dependents;");  // what is behind waits for the end of this by itself
     __syncthreads();
 
     if (warp == WG * 4) {  // asks for bytes

@@ -1,0 +1,33 @@
+"""A pass over the engine's graph: what is in front of an FP8 product, a norm or a gated SiLU, goes into its operator.
+
+vLLM runs it as Inductor's `post_grad_custom_post_pass`, before its own operators of norms are lowered. Then all kernels
+from an attention's output to the next attention are ours, and each begins while the one in front ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from torch import fx
+from vllm.compilation.passes.inductor_pass import InductorPass
+from vllm.config import VllmConfig
+from vllm.platforms import current_platform
+
+from windlass.quantization.fp8 import fuse_nodes, product
+
+
+def enable(config: VllmConfig) -> None:
+    """For the graphs that are compiled from now on; a pass that somebody else has put there stays."""
+    config.compilation_config.inductor_compile_config.setdefault(current_platform.pass_key, FusePass())
+
+
+class FusePass(InductorPass):  # type: ignore[misc]  # the engine has no types here
+    """Idempotent, and without a state."""
+
+    def __call__(self, graph: fx.Graph) -> None:
+        """Rewrite the graph in place."""
+        fuse_nodes.fuse(graph)
+
+    def uuid(self) -> str:
+        """Of the compile cache: another rewriting or another operator is another graph."""
+        return str(InductorPass.hash_source(*map(inspect.getsource, (fuse_nodes, product))))

@@ -1,0 +1,151 @@
+"""Runs inside the serving image: the graphs in which norms and gated SiLUs go into FP8 products, and what they compute.
+
+The operators get a product for the CPU here; graphs are those that torch.compile hands to Inductor.
+"""
+
+import json
+import sys
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+import vllm.ir.ops as ir
+from torch._dynamo.backends.common import aot_autograd
+from torch._inductor.decomposition import select_decomp_table
+from vllm.config import CompilationConfig, VllmConfig
+from vllm.platforms import current_platform
+from windlass.quantization.fp8 import fuse, fuse_nodes
+from windlass.quantization.fp8.product import fp8_linear
+
+COLUMNS, ROWS, EPSILON = 64, 48, 1e-6
+WORST = 0.02  # of bfloat16, relative: what is fused is rounded less often
+Tensors = tuple[torch.Tensor, ...]
+
+
+def multiplied(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: Any) -> torch.Tensor:
+    """The product in float32."""
+    out = x.float() @ weight.float() * scales.t()
+    return (out if bias is None else out + bias.float()).to(x.dtype)
+
+
+def normed(x: torch.Tensor, gain: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """As the kernel: rounded once."""
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon) * gain.float()).to(x.dtype)
+
+
+def after_silu(x: torch.Tensor, *weights: Any) -> torch.Tensor:
+    """As the kernel."""
+    half = x.shape[1] // 2
+    return multiplied((F.silu(x[:, :half].float()) * x[:, half:].float()).to(x.dtype), *weights)
+
+
+def after_norm(x: torch.Tensor, gain: torch.Tensor, epsilon: float, *weights: Any) -> torch.Tensor:
+    """As the kernel."""
+    return multiplied(normed(x, gain, epsilon), *weights)
+
+
+def after_add_norm(
+    x: torch.Tensor, residual: torch.Tensor, gain: torch.Tensor, epsilon: float, *weights: Any
+) -> Tensors:
+    """As the kernel."""
+    total = x.float() + residual.float()
+    return multiplied(normed(total, gain, epsilon).to(x.dtype), *weights), total.to(x.dtype)
+
+
+LIBRARY = torch.library.Library("windlass", "FRAGMENT")
+LIBRARY.impl("fp8_linear", multiplied, "CPU")
+LIBRARY.impl("fp8_linear_after_silu", after_silu, "CPU")
+LIBRARY.impl("fp8_linear_after_norm", after_norm, "CPU")
+LIBRARY.impl("fp8_linear_after_add_norm", after_add_norm, "CPU")
+
+
+class Layer(torch.nn.Module):
+    """A gated layer between two norms, as in most models."""
+
+    def __init__(self, dtype: torch.dtype, *, has_bias: bool) -> None:
+        super().__init__()
+        self.gains = [(torch.rand(COLUMNS) + 0.5).to(dtype) for _ in range(3)]
+        shapes = ((COLUMNS, 2 * ROWS), (ROWS, COLUMNS), (COLUMNS, ROWS))
+        self.weights = [torch.randn(rows, columns).to(torch.float8_e4m3fn).t() for columns, rows in shapes]
+        self.scales = [torch.rand(rows, 1) * 0.1 for _, rows in shapes]
+        self.bias = [torch.randn(rows).to(dtype) if has_bias else None for _, rows in shapes]
+
+    def linear(self, x: torch.Tensor, at: int) -> torch.Tensor:
+        """One of three."""
+        return fp8_linear(x, self.weights[at], self.scales[at], self.bias[at])
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        """Two norms, one of them with a sum, and a gated SiLU."""
+        x = self.linear(self.gated(self.linear(ir.rms_norm(x, self.gains[0], EPSILON), 0)), 1) + x * 0
+        y, total = ir.fused_add_rms_norm(x, x * 2, self.gains[1], EPSILON)
+        return self.linear(y, 2), total
+
+    def gated(self, x: torch.Tensor) -> torch.Tensor:
+        """As the engine's SiluAndMul for every device."""
+        half = x.shape[-1] // 2
+        return F.silu(x[..., :half]) * x[..., half:]
+
+
+class Others(Layer):
+    """What must stay: x that somebody else reads too, halves the wrong way round, another activation, a plain norm."""
+
+    def forward(self, x: torch.Tensor) -> Tensors:
+        """None of these is one of ours."""
+        shared = ir.rms_norm(x, self.gains[0], EPSILON)
+        wide = self.linear(shared, 0)
+        half = wide.shape[-1] // 2
+        swapped = self.linear(F.silu(wide[..., half:]) * wide[..., :half], 1)
+        other = self.linear(F.gelu(wide[..., :half]) * wide[..., half:], 1)
+        plain = self.linear(ir.rms_norm(x, None, EPSILON), 2)
+        partly = self.linear(ir.rms_norm(x, self.gains[0], EPSILON, 32), 2)
+        return shared, swapped, other, plain, partly
+
+
+def compiled(module: Layer, x: torch.Tensor, *, fused: bool) -> tuple[Tensors, int]:
+    """What it computes, and how many nodes were put into operators."""
+    counts = []
+
+    def compiler(graph: torch.fx.GraphModule, _: Any) -> Any:
+        counts.append(fuse_nodes.fuse(graph.graph) if fused else 0)
+        graph.recompile()
+        return graph
+
+    torch._dynamo.reset()
+    torch._dynamo.mark_dynamic(x, 0)
+    backend = aot_autograd(fw_compiler=compiler, decompositions=select_decomp_table())
+    with torch.no_grad():
+        found = torch.compile(module, backend=backend, fullgraph=True)(x)
+    return found, sum(counts)
+
+
+def wrong() -> list[str]:
+    """Everything that is not as it should be."""
+    found = []
+    for dtype in (torch.bfloat16, torch.float16):
+        for has_bias, (kind, wanted) in ((b, k) for b in (False, True) for k in ((Layer, 3), (Others, 0))):
+            torch.manual_seed(0)
+            module, x = kind(dtype, has_bias=has_bias), torch.randn(5, COLUMNS).to(dtype)
+            plain, _ = compiled(module, x, fused=False)
+            ours, count = compiled(module, x, fused=True)
+            if count != wanted:
+                found.append(f"{kind.__name__} {dtype} {has_bias}: {count} of {wanted} nodes were fused")
+            for at, (one, two) in enumerate(zip(plain, ours, strict=True)):
+                far = float((one.float() - two.float()).norm() / one.float().norm())
+                if not far < WORST:
+                    found.append(f"{kind.__name__} {dtype} {has_bias} output {at}: {far:.1e}")
+    config = VllmConfig(compilation_config=CompilationConfig())
+    before = config.compute_hash()
+    fuse.enable(config)
+    first = config.compilation_config.inductor_compile_config[current_platform.pass_key]
+    fuse.enable(config)
+    if config.compilation_config.inductor_compile_config[current_platform.pass_key] is not first:
+        found.append("a second call puts another pass there")
+    if config.compute_hash() == before:
+        found.append("the compile cache does not know of the pass")
+    return found
+
+
+if __name__ == "__main__":
+    print("RESULT", json.dumps({"wrong": wrong()}))
+    sys.stdout.flush()
