@@ -2,8 +2,9 @@
 
 Usage: load_quantized.py RUN [and RUN …]     RUN is MODEL METHOD [DTYPE [NAME=VALUE …]]; METHOD `none` loads it
 unquantized. `as` float16 stores the checkpoint so first, `adapter` is a LoRA adapter to answer with, `tp` the number of
-processes, `spoil` what becomes of the kept weights before (`damage`, `foreign`); other names are variables. What is
-refused is printed as such. The engine is imported once, and every run is a fork of that.
+processes, `compiled` anything where torch.compile and graphs are to be used, `share` of the card's memory, `spoil` what
+becomes of the kept weights before (`damage`, `foreign`); other names are variables. What is refused is printed as such.
+The engine is imported once, and every run is a fork of that.
 """
 
 import itertools
@@ -63,8 +64,11 @@ def spoil(kept: Path, how: str) -> None:
 def one(model: str, method: str, dtype: str = "float16", *said: str) -> dict[str, object]:
     """Greedy tokens, the prompts' log probabilities, an answer, and what each layer of the first rank holds."""
     words = dict(word.split("=", 1) for word in said)
-    stored, adapter, tp, spoiled = (words.pop(name, "") for name in ("as", "adapter", "tp", "spoil"))
+    known = ("as", "adapter", "tp", "spoil", "compiled", "share")
+    stored, adapter, tp, spoiled, compiled, share = (words.pop(name, "") for name in known)
     os.environ |= words
+    if compiled:
+        del os.environ["TORCHDYNAMO_DISABLE"]
     if spoiled:
         spoil(Path(words["WINDLASS_QUANTIZED_CACHE"]), spoiled)
     model = stored_as(model, stored) if stored else model
@@ -76,8 +80,9 @@ def one(model: str, method: str, dtype: str = "float16", *said: str) -> dict[str
     settings = {"dtype": dtype, "max_model_len": 256, "quantization": method, "enable_lora": bool(adapter)}
     try:
         options = engine_options(model, settings, os.environ)
-        options |= {"gpu_memory_utilization": 0.2, "max_lora_rank": 16, "tensor_parallel_size": int(tp or 1)}
-        options |= {"distributed_executor_backend": "mp" if tp else "uni", "enforce_eager": True}
+        options |= {"gpu_memory_utilization": float(share or 0.2), "max_lora_rank": 16}
+        options |= {"tensor_parallel_size": int(tp or 1)}
+        options |= {"distributed_executor_backend": "mp" if tp else "uni", "enforce_eager": not compiled}
         engine = LLM(**options)
     except (ValueError, UsageError) as refusal:
         return {"refused": str(refusal)}
