@@ -1,6 +1,6 @@
 """The demo model with each method in a real engine, out of what load_quantized.py printed.
 
-Usage: demo_table.py FOLDER METHOD …     with demo-METHOD.log for each. A method may end with `+` and how it was run:
+Usage: demo_table.py FOLDER METHOD …     with demo-METHOD.log for each. A method may end with a dot and how it was run:
 then it is compared with `none` run so. Ends with 1 when one did not answer as the model was trained to, or, with an
 adapter, which changes answers, is far from `none` with it.
 """
@@ -28,7 +28,7 @@ def read(folder: Path, method: str) -> dict[str, Any]:
 def is_well(cells: tuple[str, ...]) -> bool:
     """Whether a row is as it must be."""
     method, *_, far, _, answer = cells
-    return answer == ANSWER or (method.endswith("+adapter") and far != "-" and float(far) < FAR)
+    return answer == ANSWER or (method.endswith(".adapter") and far != "-" and float(far) < FAR)
 
 
 def row(method: str, found: dict[str, Any], plain: dict[str, Any]) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def row(method: str, found: dict[str, Any], plain: dict[str, Any]) -> tuple[str,
 def main(folder: Path, *methods: str) -> bool:
     """Print the table; whether all is well."""
     found = {method: read(folder, method) for method in methods}
-    rows = [row(method, found[method], found["".join(("none", *method.partition("+")[1:]))]) for method in methods]
+    rows = [row(method, found[method], found["".join(("none", *method.partition(".")[1:]))]) for method in methods]
     print(markdown(HEADINGS, rows))
     return all(map(is_well, rows))
 

@@ -135,6 +135,11 @@ def test_what_cannot_be_is_refused(loaded, run, words):
     assert words in loaded[run]["refused"]
 
 
+def test_norms_and_gated_silus_go_into_fp8_products(engine):
+    """In graphs as torch.compile makes them, with the same results; what others read too, or another order, stays."""
+    assert engine.result("/repo/tests/engine/fuse_exactly.py")["wrong"] == []
+
+
 def test_the_quantizers_are_exact(engine):
     """Against a search in float64 over random shapes and values, with its own seed; and packing is undone exactly."""
     assert engine.result("/repo/tests/engine/quantize_exactly.py", "40")["wrong"] == []

@@ -10,19 +10,19 @@ export PYTHONPATH=server/src:sizing/src${PYTHONPATH:+:$PYTHONPATH}
 methods=(none fp8 ifq ifq_nf4 ${smooth:+smoothquant})
 cp -r models/demo "$work/demo"; [ -z "$smooth" ] || cp "$smooth" "$work/demo/"
 if [ $engine = cuda ]; then  # as they are served, with an adapter on top, and over two cards
-  methods+=(none+compiled fp8+compiled ifq+compiled ifq_nf4+compiled none+adapter fp8+adapter ifq+adapter ifq_nf4+adapter)
-  [ "$(nvidia-smi --list-gpus | wc -l)" -lt 2 ] || methods+=(none+tp fp8+tp ifq+tp ifq_nf4+tp)
+  for way in compiled adapter; do methods+=("none.$way" "fp8.$way" "ifq.$way" "ifq_nf4.$way"); done
+  [ "$(nvidia-smi --list-gpus | wc -l)" -lt 2 ] || methods+=(none.tp fp8.tp ifq.tp ifq_nf4.tp)
   python3 models/tiny/make.py "$work" lora --base models/demo > /dev/null
 fi
 for run in "${methods[@]}"; do  # on a card all at once: they are small
   more=()
   case $run in
-    *+compiled) more=(compiled=1) ;;
-    *+adapter) more=("adapter=$work/lora") ;;
-    *+tp) more=(compiled=1 tp=2) ;;
+    *.compiled) more=(compiled=1) ;;
+    *.adapter) more=("adapter=$work/lora") ;;
+    *.tp) more=(compiled=1 tp=2) ;;
   esac
   [ $engine = cpu ] || more+=(share=0.05 "VLLM_CACHE_ROOT=$work/cache-$run")
-  timeout "${LIMIT_S:-240}" python3 tests/engine/load_quantized.py "$work/demo" "${run%+*}" float16 "WINDLASS_ENGINE=$engine" \
+  timeout "${LIMIT_S:-240}" python3 tests/engine/load_quantized.py "$work/demo" "${run%.*}" float16 "WINDLASS_ENGINE=$engine" \
     "${more[@]}" > "$out/demo-$run.log" 2>&1 & [ $engine = cuda ] || wait
 done
 wait

@@ -104,7 +104,7 @@ def _fake_norm(
     scales: torch.Tensor,
     bias: torch.Tensor | None,
 ) -> torch.Tensor:
-    return x.new_empty(len(x), weight.shape[1])
+    return x.new_empty(x.shape[0], weight.shape[1])
 
 
 def _fake_add_norm(  # noqa: PLR0913, PLR0917
@@ -116,7 +116,7 @@ def _fake_add_norm(  # noqa: PLR0913, PLR0917
     scales: torch.Tensor,
     bias: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return x.new_empty(len(x), weight.shape[1]), torch.empty_like(residual)
+    return x.new_empty(x.shape[0], weight.shape[1]), torch.empty_like(residual)
 
 
 _library = torch.library.Library("windlass", "FRAGMENT")
