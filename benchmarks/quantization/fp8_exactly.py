@@ -28,6 +28,7 @@ SHAPES = (
     (3584, 9472),
     (272, 4864),
     (48, 64),
+    (48, 128),
     (1040, 18944),
 )  # rows, columns; whole tiles of 16, not more
 OURS, STREAMED = 8, 64  # rows that our kernels take: as they are, and as FP8
@@ -35,7 +36,7 @@ WORST = {torch.float16: 1e-3, torch.bfloat16: 4e-3}  # rounding of the output, r
 WORST_WITH_FP8 = 6e-3  # Hopper's tensor cores add FP8 products with fewer bits than float32: 3.4e-3 with 18944 columns
 WORST_FRONT = 4e-3  # a number on the border of two may be rounded to the other one
 EPSILON = 1e-6
-FRONTS = (256, 3584, 8320, 18944)  # columns
+FRONTS = (256, 3584, 4160, 8256, 8320, 18944)  # columns
 TOKENS = (64, 3584, 8200, 18944, 65536)  # columns
 CARD = torch.cuda.get_device_properties(0)
 

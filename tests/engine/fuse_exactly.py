@@ -81,7 +81,7 @@ class Layer(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Tensors:
         """Two norms, one of them with a sum, and a gated SiLU."""
         x = self.linear(self.gated(self.linear(ir.rms_norm(x, self.gains[0], EPSILON), 0)), 1) + x * 0
-        y, total = ir.fused_add_rms_norm(x, x * 2, self.gains[1], EPSILON)
+        y, total = ir.fused_add_rms_norm(x, x * 2, self.gains[1].data, EPSILON)
         return self.linear(y, 2), total
 
     def gated(self, x: torch.Tensor) -> torch.Tensor:

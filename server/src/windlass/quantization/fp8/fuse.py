@@ -30,4 +30,4 @@ class FusePass(InductorPass):  # type: ignore[misc]  # the engine has no types h
 
     def uuid(self) -> str:
         """Of the compile cache: another rewriting or another operator is another graph."""
-        return str(InductorPass.hash_source(*map(inspect.getsource, (fuse_nodes, product))))
+        return str(InductorPass.hash_source(*(inspect.getsource(part) for part in (fuse_nodes, product, FusePass))))

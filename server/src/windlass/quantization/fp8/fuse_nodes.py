@@ -58,7 +58,7 @@ def _add_norm(graph: fx.Graph, node: fx.Node) -> bool:
     if not isinstance(normed, fx.Node) or _name(normed) != "vllm_ir::fused_add_rms_norm" or len(normed.args) < 2:
         return False
     x, residual, gain, epsilon = _norm_words(normed, 2)
-    if not _fits(first, gain) or not _is_matrix(residual):
+    if not _fits(first, gain) or not _is_matrix(residual) or not _is_alike(x, residual):
         return False
     with graph.inserting_before(normed):
         call = torch.ops.windlass.fp8_linear_after_add_norm.default
@@ -139,15 +139,22 @@ def _norm_words(node: fx.Node, tensors: int) -> list[Any]:
 
 def _fits(normed: fx.Node, gain: Any) -> bool:  # noqa: ANN401 - a node or None
     """Whether the norm has a gain of its own type, which stands before it."""
+    while isinstance(gain, fx.Node) and gain.target is torch.ops.aten.alias.default:
+        gain = gain.args[0]
     if not isinstance(gain, fx.Node) or gain.op not in ("placeholder", "get_attr"):
         return False
-    value = gain.meta["val"]
-    return bool(value.dtype == normed.meta["val"].dtype and value.dim() == 1)
+    value: torch.Tensor = gain.meta["val"]
+    made = normed.meta["val"]
+    return bool(value.dtype == made.dtype and value.shape == made.shape[1:])
 
 
 def _is_matrix(node: Any) -> bool:  # noqa: ANN401 - a node or a number
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     return isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in _X_TYPES
+
+
+def _is_alike(one: Any, other: fx.Node) -> bool:  # noqa: ANN401 - a node or a number
+    return _is_matrix(one) and bool(one.meta["val"].dtype == other.meta["val"].dtype)
 
 
 def _name(node: fx.Node) -> str:

@@ -1,10 +1,10 @@
 """The product of activations and FP8 weights on a GPU, as vLLM lays them: which kernel depends on the rows alone.
 
 Rows are quantized by token and multiplied, FP8 with FP8: on Hopper by our kernel while the weights' way from memory is
-what takes the time, as in decoding, then by vLLM's CUTLASS kernel. On other cards few rows are multiplied as they are,
-by a kernel that quantizes nothing. For torch.compile a product is an operator, `windlass::fp8_linear`, one opaque node;
-a plain call goes past dispatching. What is in front of a product in a model, a norm or a gated SiLU, can go with it:
-`fuse` puts the operators for that into the graph.
+what takes the time, as in decoding, then by vLLM's CUTLASS kernel. On other cards, and where the columns are no
+multiple of 128, few rows are multiplied as they are, by a kernel that quantizes nothing. For torch.compile a product is
+an operator, `windlass::fp8_linear`, one opaque node; a plain call goes past dispatching. What is in front of a product
+in a model, a norm or a gated SiLU, can go with it: `fuse` puts the operators for that into the graph.
 """
 
 from __future__ import annotations

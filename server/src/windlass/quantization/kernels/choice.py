@@ -110,7 +110,7 @@ def fits_fp8(columns: int, rows: int) -> bool:
 
 @functools.lru_cache(maxsize=8192)
 def choose_fp8(shape: tuple[int, int, int], processors: int, major: int) -> Few | None:
-    """The same for W in FP8: few rows of x as they are, some as FP8; None where the engine multiplies."""
+    """The same for W in FP8 and few rows of x as they are; None where there are more."""
     row = _row(FP8, shape[0], major)
     found = _tiled(row, shape, processors) if row else None
     return found if isinstance(found, Few) else None

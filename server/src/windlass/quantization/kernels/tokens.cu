@@ -2,15 +2,15 @@
 // as they are. What is in front of the product in a model goes with it, so that x is neither written nor read in between.
 //
 // Compiled behind weights.cuh (BF16: x, residual, gain and whole numbers are bfloat16) with these macros:
-//   VECTORS  of 8 numbers that a thread holds; a block is a row, and has threads enough for all of it
-//            (with SILU and WHOLE, which look at nothing else of the row, as many blocks as are wanted share a row)
+//   VECTORS  of 8 numbers that a thread holds; a block is a row, and has threads enough for all of it (CLUSTER: or a part;
+//            with SILU and WHOLE too, which look at nothing else of the row)
 //   NORM     set: x [M, K] is divided by its root mean square and multiplied by gain [K]
 //   ADDS     with NORM: residual [M, K] is added first, and the sum written to total
 //   SILU     set: of x [M, 2 K] the first half goes through SiLU and is multiplied by the second
 //   WHOLE    set: nothing is quantized
-//   CLUSTER  set: so many blocks share a row; on Hopper, not with NORM
+//   CLUSTER  set: so many blocks share a row; on Hopper and later, not with NORM
 //   TILED    rows of a stage: q is [K / 128][TILED][128], in each the 16 bytes at place p of row m at p ^ m % 8
-//   AHEAD    set: launched before the kernel in front has ended, on Hopper; so may be the one behind
+//   AHEAD    set: launched before the kernel in front has ended, on Hopper and later; so may be the one behind
 //
 // Reckoned in float32 and rounded to x's type. The quantized numbers are those of the engine's own kernel: the scale is the
 // largest magnitude / 448, not less than 1 / (448 * 512), and a number is divided by it and rounded to the nearest.
@@ -71,13 +71,13 @@ __device__ __forceinline__ u32 largest_of_cluster(u32 mine) {
 }
 #endif
 
-// x and residual are not __restrict__: they must not be read before the kernel that writes them is done.
+// What is read is not __restrict__: it must not be read before the kernel that writes it is done.
 extern "C" __global__ void __launch_bounds__(1024)
 #ifdef CLUSTER
     __cluster_dims__(1, CLUSTER, 1)
 #endif
     quantize_tokens(const uint4* x, void* out, float* __restrict__ scales, const uint4* residual, uint4* total,
-                    const uint4* __restrict__ gain, int count, float epsilon) {
+                    const uint4* gain, int count, float epsilon) {
     uint4 held[VECTORS];
     const u64 at = (u64)blockIdx.x * count;
 #ifdef AHEAD

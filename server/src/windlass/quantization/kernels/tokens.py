@@ -20,7 +20,7 @@ _FEW_ROWS, _LONG, _CLUSTER = 64, 8192, 8  # rows, their columns, and blocks that
 class Tokens:
     """x [m, columns] as it is, gated (x [m, 2 columns]), or normalized; float16 or bfloat16, contiguous.
 
-    Of all the first calls of `whole` or `quantized` one may be made, which also fills `total`.
+    `whole` or `quantized` is called, once; with a residual that also fills `total`.
     """
 
     x: torch.Tensor
@@ -74,7 +74,7 @@ def _launch(device: int, dtype: torch.dtype, shape: tuple[int, int], macros: tup
     m, columns = shape
     count = columns // _VECTOR
     is_ahead = torch.cuda.get_device_capability(device) >= (9, 0)
-    across, how = _blocks_of_a_row(shape, macros, is_hopper=is_ahead)
+    across, how = _blocks_of_a_row(shape, macros, has_clusters=is_ahead)
     vectors = -(-count // (1024 * across))
     every = (*weight_macros(FP8_OF[dtype]), f"VECTORS={vectors}", *macros, *how, *(["AHEAD"] if is_ahead else []))
     run = kernel(device, ("weights.cuh", "tokens.cu"), "quantize_tokens", 0, every)
@@ -82,11 +82,11 @@ def _launch(device: int, dtype: torch.dtype, shape: tuple[int, int], macros: tup
     return Launch(run, (m, across, 1), threads, 6, count, epsilon, ahead=is_ahead)
 
 
-def _blocks_of_a_row(shape: tuple[int, int], macros: tuple[str, ...], *, is_hopper: bool) -> tuple[int, list[str]]:
+def _blocks_of_a_row(shape: tuple[int, int], macros: tuple[str, ...], *, has_clusters: bool) -> tuple[int, list[str]]:
     """How many, and the macro for it: several where few long rows would leave the card empty."""
     m, columns = shape
     if "WHOLE" in macros and "SILU" in macros:
         return -(-columns // (_VECTOR * _THREADS)), []
-    if is_hopper and "NORM" not in macros and m <= _FEW_ROWS and columns >= _LONG:
+    if has_clusters and "NORM" not in macros and m <= _FEW_ROWS and columns >= _LONG:
         return _CLUSTER, [f"CLUSTER={_CLUSTER}"]
     return 1, []
