@@ -36,6 +36,7 @@ class Arm:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         context.Process(target=_main, args=(self.options, self.variables, theirs), daemon=False).start()
+        theirs.close()  # so that a process that is killed is not waited for
 
     def ask(self, word: str, *values: Any) -> Any:  # noqa: ANN401 - whatever the engine answers
         """Ask, and wait for the answer."""
@@ -48,7 +49,10 @@ class Arm:
 
     def answer(self) -> Any:  # noqa: ANN401
         """The next answer."""
-        fine, found = self.pipe.recv()
+        try:
+            fine, found = self.pipe.recv()
+        except EOFError:
+            fine, found = False, "its process ended without a word"
         if not fine:
             print(f"{self.name}: {found}", file=sys.stderr, flush=True)
             os._exit(1)  # the other engines would be waited for
