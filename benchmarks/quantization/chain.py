@@ -14,13 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from kernels import SHAPES
+from tables import LAYER, LAYERS
 from timing import error, graph_us
 from weights import fp8_of
 from windlass.quantization.fp8.product import after_add_norm, after_silu, on_gpu
 from windlass.quantization.kernels.tokens import Tokens
 
-WIDTH, INNER, QKV, EPSILON = 3584, 18944, 4608, 1e-6
-HELD, LAYERS = 8, 28  # layers with weights of their own, and those of the model
+WIDTH, EPSILON = SHAPES["o"][0], 1e-6
+HELD = 8  # layers with weights of their own
 Weights = tuple[torch.Tensor, torch.Tensor]
 Layer = tuple[Weights, Weights, Weights, Weights]
 State = tuple[torch.Tensor, torch.Tensor]
@@ -103,9 +105,8 @@ def main() -> None:
     parser.add_argument("--m", type=int, nargs="+", default=[1, 2, 4, 8, 10, 16, 32, 64])
     wanted = parser.parse_args()
     torch.manual_seed(0)
-    shapes = ((QKV, WIDTH), (WIDTH, WIDTH), (2 * INNER, WIDTH), (WIDTH, INNER))
     layers: list[Any] = [
-        tuple(fp8_of((torch.randn(*shape, device="cuda") * 0.02).bfloat16())[:2] for shape in shapes)
+        tuple(fp8_of((torch.randn(*SHAPES[name], device="cuda") * 0.02).bfloat16())[:2] for name in LAYER)
         for _ in range(HELD)
     ]
     gain = torch.ones(WIDTH, device="cuda", dtype=torch.bfloat16)

@@ -25,6 +25,11 @@ def read(folder: Path, method: str) -> dict[str, Any]:
     return found[0]["runs"][0] if found else {"refused": " ".join(lines[-3:])}
 
 
+def plain_of(method: str) -> str:
+    """`none`, run the same way."""
+    return ".".join(("none", *method.split(".")[1:]))
+
+
 def is_well(cells: tuple[str, ...]) -> bool:
     """Whether a row is as it must be."""
     method, *_, far, _, answer = cells
@@ -44,7 +49,7 @@ def row(method: str, found: dict[str, Any], plain: dict[str, Any]) -> tuple[str,
 def main(folder: Path, *methods: str) -> bool:
     """Print the table; whether all is well."""
     found = {method: read(folder, method) for method in methods}
-    rows = [row(method, found[method], found["".join(("none", *method.partition(".")[1:]))]) for method in methods]
+    rows = [row(method, found[method], found[plain_of(method)]) for method in methods]
     print(markdown(HEADINGS, rows))
     return all(map(is_well, rows))
 

@@ -9,6 +9,7 @@ from typing import Any
 LAYER = ("qkv", "o", "gate_up", "down")
 LAYERS = 28
 BROAD = ("gate_up", "lm_head")
+SPLITS = ("splits", "per_tile")  # of a packed product, and of a stream
 
 
 def table(found: dict[str, Any]) -> None:
@@ -34,24 +35,25 @@ def table(found: dict[str, Any]) -> None:
     for (name, m, method), row in sorted(best.items()):
         if "tiling" in row:
             t = row["tiling"]
-            print(name, m, method, "wide" if "bm" in t else "few", *t.values(), f"{row['us']:.1f}")
+            print(name, m, method, *t.values(), f"{row['us']:.1f}")
 
 
 def tilings(found: dict[str, Any], count: int = 4) -> None:
     """Of a sweep what `choice.py` wants: the tiles that are best for all narrow shapes, and for all broad ones.
 
-    A shape is split as is best for it; beside stand its microseconds and its split.
+    A shape is split as is best for it; beside stand its microseconds and its split (of a stream: blocks for a tile).
     """
     us: dict[tuple[str, int, str], dict[tuple[Any, ...], dict[str, tuple[float, int]]]] = defaultdict(dict)
     for row in found["rows"]:
         if "tiling" not in row:
             continue
         is_broad = row["shape"] in BROAD
-        tiling = tuple(value for name, value in row["tiling"].items() if name != "splits")
-        if is_broad and row["tiling"]["splits"] > 1:
+        tiling = tuple(value for name, value in row["tiling"].items() if name not in SPLITS)
+        (split,) = (value for name, value in row["tiling"].items() if name in SPLITS)
+        if is_broad and split > 1:
             continue
         of = us["broad" if is_broad else "narrow", row["m"], row["method"]].setdefault(tiling, {})
-        of[row["shape"]] = min(of.get(row["shape"], (1e9, 0)), (row["us"], row["tiling"]["splits"]))
+        of[row["shape"]] = min(of.get(row["shape"], (1e9, 0)), (row["us"], split))
     for (kind, m, method), tiles in sorted(us.items()):
         shapes = max(map(len, tiles.values()))
         whole = [(sum(one[0] for one in of.values()), tiling, of) for tiling, of in tiles.items() if len(of) == shapes]

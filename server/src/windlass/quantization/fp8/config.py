@@ -20,11 +20,10 @@ from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 
 from windlass.quantization.config import head_is_quantized
 from windlass.quantization.fp8 import fuse
-from windlass.quantization.fp8.product import product, takes
+from windlass.quantization.fp8.product import X_TYPES, product, takes
 from windlass.quantization.methods import METHODS
 
 METHOD = METHODS["fp8"]
-_X_TYPES = (torch.float16, torch.bfloat16)
 
 
 class Fp8Config(OnlineQuantizationConfig):  # type: ignore[misc]  # the engine has no types here
@@ -70,7 +69,7 @@ class Fp8Linear(Fp8PtpcOnlineLinearMethod):  # type: ignore[misc]
         given = layer.input_size_per_partition, layer.output_size_per_partition
         self.is_own = (
             isinstance(self.fp8_linear, CutlassFP8ScaledMMLinearKernel)
-            and self.input_dtype in _X_TYPES
+            and self.input_dtype in X_TYPES
             and not vllm.envs.VLLM_BATCH_INVARIANT  # our choice of a kernel depends on the batch
             and not isinstance(layer, GateLinear)  # it runs beside shared experts, and our workspace is one for all
             and tuple(layer.weight.shape) == given  # vLLM has not padded it

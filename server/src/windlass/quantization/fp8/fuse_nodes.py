@@ -11,13 +11,14 @@ from typing import Any
 
 import torch
 from torch import fx
+from vllm.ir import ops
 
 from windlass.quantization.fp8 import product  # the operators
 
 _PRODUCT = product.fp8_linear
+_NORM, _ADD_NORM = ops.rms_norm.torch_op, ops.fused_add_rms_norm.torch_op
 _CONVERT = torch.ops.prims.convert_element_type.default
 _SLICE, _MULTIPLY = torch.ops.aten.slice.Tensor, torch.ops.aten.mul.Tensor
-_X_TYPES = (torch.float16, torch.bfloat16)
 
 
 def fuse(graph: fx.Graph) -> int:
@@ -39,7 +40,7 @@ def _can_move(node: fx.Node) -> bool:
 
 def _norm(graph: fx.Graph, node: fx.Node) -> bool:
     normed, *weights = node.args
-    if not isinstance(normed, fx.Node) or _name(normed) != "vllm_ir::rms_norm" or not normed.args:
+    if not isinstance(normed, fx.Node) or normed.target is not _NORM or not normed.args:
         return False
     x, gain, epsilon = _norm_words(normed, 1)
     if not _fits(normed, gain):
@@ -55,7 +56,7 @@ def _add_norm(graph: fx.Graph, node: fx.Node) -> bool:
     if not isinstance(first, fx.Node) or first.target is not operator.getitem or first.args[1] != 0:
         return False
     normed = first.args[0]
-    if not isinstance(normed, fx.Node) or _name(normed) != "vllm_ir::fused_add_rms_norm" or len(normed.args) < 2:
+    if not isinstance(normed, fx.Node) or normed.target is not _ADD_NORM or len(normed.args) < 2:
         return False
     x, residual, gain, epsilon = _norm_words(normed, 2)
     if not _fits(first, gain) or not _is_matrix(residual) or not _is_alike(x, residual):
@@ -150,16 +151,11 @@ def _fits(normed: fx.Node, gain: Any) -> bool:  # noqa: ANN401 - a node or None
 
 def _is_matrix(node: Any) -> bool:  # noqa: ANN401 - a node or a number
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
-    return isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in _X_TYPES
+    return isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in product.X_TYPES
 
 
 def _is_alike(one: Any, other: fx.Node) -> bool:  # noqa: ANN401 - a node or a number
     return _is_matrix(one) and bool(one.meta["val"].dtype == other.meta["val"].dtype)
-
-
-def _name(node: fx.Node) -> str:
-    """Of an operator, without its overload."""
-    return str(getattr(node.target, "_schema", None) and node.target._schema.name)
 
 
 def _replace(node: fx.Node, other: fx.Node) -> None:

@@ -15,6 +15,8 @@ from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import choose_fp8, choose_stream, fits_fp8
 from windlass.quantization.kernels.tokens import Tokens
 
+X_TYPES = tuple(gemm.FP8_OF)
+
 
 def takes(weight: torch.Tensor) -> bool:
     """Whether a matrix [columns, rows] is one that the kernels here read: E4M3, its columns contiguous."""

@@ -53,8 +53,7 @@ _HOPPER_INT8 = (
     Row(128, Wide(64, 1, 1), Wide(128, 2, 3, in_flight=2), fill=3.4),
     Row(256, Wide(96, 1, 2), Wide(256, 1, 2, in_flight=2)),
 )
-# As measured on an H200 with one row: Qwen2-7B's layers in 2.1 ms, 2.4 by the engine's product behind our quantizing.
-# With 16 rows it is 2.7 and 2.4
+# As measured on an H200: Qwen2-7B's layers in 2.4 ms with one row, in 3.2 with eight. Where STREAMS go, 2.2 and 2.4
 _FP8 = (Row(8, Few(1, 1, 1, 8, 2), Few(1, 1, 2, 2, 4), fill=1.2, broad_from=2.0),)
 _HOPPER_FP8 = (Row(8, Few(1, 1, 1, 8, 2, ahead=True), Few(1, 1, 2, 2, 4, ahead=True), fill=1.2, broad_from=2.0),)
 STREAMS = (

@@ -133,7 +133,6 @@ class Stream:
     per_tile: int = 0
     """Blocks for each tile of W; 0: one for each multiprocessor, with an even share of all tiles."""
 
-    ahead = True
     name = "stream_gemm"
     files = ("weights.cuh", "stream.cu")
     step = 128
