@@ -40,6 +40,8 @@ def wrong(chance):
     rows, drafts = len(planned), sum(planned)
     ours = Verification.__new__(Verification)
     ours._trip, ours._most_logits, ours.num_bonus_tokens = Core(chance.choice((0, 0.3, 0.9, 1))), 10_000, 1
+    taken = []
+    ours._take = lambda: taken.append(1)
     ours._judging_ms = np.arange(10_001) / 100
     ours.cost_tables = (np.full(rows + 1, 0.5), np.arange(sum(plain) + drafts + 1, dtype=np.float64))
     names = [str(row) for row in range(rows)]
@@ -69,6 +71,7 @@ def wrong(chance):
         "emitting": emitting == (rows if sum(plain) == rows else sum(a >= b for a, b in zip(plain, left, strict=True))),
         "tokens": int(spread.sum()) == tokens and bool((spread >= plain).all()),
         "even": np.ptp((spread - plain)[host[0] > 0]) <= 1 or budget == drafts,
+        "taken": len(taken) == (budget > 0),
         "none": budget > 0 or (spread.tolist() == plain and starts.tolist() == list(range(rows + 1))),
         "all": budget < drafts or (spread.tolist() == host[1].tolist() and starts is logits),
     }

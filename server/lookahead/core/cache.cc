@@ -41,7 +41,7 @@ std::vector<Draft> Cache::propose(const std::vector<std::string>& ids, const std
     rows[row]->proposed = true;
     Drafter(options_, sources(*rows[row]), mixer_, calibration_, gain).draft(*rows[row], most[row]);
   };
-  each(rows.size(), work);
+  each(rows.size(), drafting_us_, work);
   std::vector<Draft> drafts;
   drafts.reserve(rows.size());
   for (const Request* row : rows) drafts.push_back(row->draft);
@@ -50,10 +50,10 @@ std::vector<Draft> Cache::propose(const std::vector<std::string>& ids, const std
   return drafts;
 }
 
-void Cache::each(std::size_t rows, const std::function<void(std::size_t)>& work) {
+void Cache::each(std::size_t rows, double& row_us, const std::function<void(std::size_t)>& work) {
   if (options_.num_threads > 1 && rows >= kRowsForThreads) {
     if (threads_ == nullptr) threads_ = std::make_unique<Threads>(options_.num_threads);
-    threads_->each(rows, work);
+    threads_->each(rows, row_us, work);
   } else {
     for (std::size_t row = 0; row < rows; ++row) work(row);
   }
@@ -102,7 +102,7 @@ void Cache::append(const std::vector<std::string>& ids, const std::vector<std::v
     if (!verified.empty()) keep(request.draft, static_cast<std::size_t>(std::max(0, verified[row])));
     if (!tokens[row].empty()) count(request, tokens[row]);
   }
-  each(ids.size(), [&](std::size_t row) { read(*unsettled_[row], tokens[row]); });
+  each(ids.size(), reading_us_, [&](std::size_t row) { read(*unsettled_[row], tokens[row]); });
 }
 
 void Cache::settle() {

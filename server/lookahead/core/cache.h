@@ -69,7 +69,7 @@ class Cache {
   void check(const std::vector<Token>& tokens) const;
   Request& find(const std::string& id) const;
   Request& once(const std::string& id);
-  void each(std::size_t rows, const std::function<void(std::size_t)>& work);
+  void each(std::size_t rows, double& row_us, const std::function<void(std::size_t)>& work);
   void read(Request& request, const std::vector<Token>& tokens) const;
   void learn();
   void count(Request& request, const std::vector<Token>& tokens);
@@ -93,6 +93,8 @@ class Cache {
   std::uint64_t batch_ = 0;
   std::vector<Request*> unsettled_;
   std::unique_ptr<Threads> threads_;
+  double reading_us_ = Threads::kFirstUs;  // of one row; what threads are woken by, and nothing else
+  double drafting_us_ = Threads::kFirstUs;
 };
 
 }  // namespace windlass

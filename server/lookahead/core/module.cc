@@ -133,7 +133,7 @@ int choose(windlass::RoundTrip& trip, const std::vector<std::string>& ids, const
 
 nb::tuple trip_counts(const windlass::RoundTrip& trip) {
   const windlass::TripCounts counts = trip.counts();
-  return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.lost, counts.released, counts.wait_us, counts.step_us);
+  return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.lost, counts.released, counts.wait_us, counts.step_us);
 }
 
 }  // namespace

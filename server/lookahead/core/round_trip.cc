@@ -61,6 +61,7 @@ void RoundTrip::submit(Step step) {
   {
     const std::lock_guard lock(mutex_);
     steps_.push_back(std::move(step));
+    announced_ = steps_.size();
   }
   wake_.notify_all();
 }
@@ -72,6 +73,7 @@ TripCounts RoundTrip::counts() const {
 
 void RoundTrip::serve() {
   for (;;) {
+    linger();
     Step step;
     {
       std::unique_lock lock(mutex_);
@@ -79,12 +81,19 @@ void RoundTrip::serve() {
       if (stopping_) return;
       step = std::move(steps_.front());
       steps_.pop_front();
+      announced_ = steps_.size();
     }
     change(step);
     if (step.rows.empty()) continue;
     if (!await(step.number)) return;
     answer(step);
   }
+}
+
+// Spins between two steps, too: a thread that sleeps is woken on whatever processor, and waits where another one runs.
+void RoundTrip::linger() const {
+  const auto until = Clock::now() + kSpin;
+  while (announced_ == 0 && !stopping_ && Clock::now() < until) pause();
 }
 
 // Spins, since the device rings within a step; a long one, as of a prompt, is napped through. False: told to stop.
@@ -116,8 +125,8 @@ void RoundTrip::change(Step& step) {
     try {
       cache_.begin(id, prompt);
       const float expected = foresight_.of_new();
-      known_[id] = {static_cast<std::uint32_t>(prompt.size()), expected};
-      promise(id, expected);
+      known_[id] = {static_cast<std::uint32_t>(prompt.size()), expected, place_of(id)};
+      promise(known_[id].promise, expected);
     } catch (const std::exception&) {
       lose(id);
     }
@@ -153,6 +162,7 @@ void RoundTrip::answer(const Step& step) {
   counts_.steps += 1;
   counts_.in_time += soon.ids.size();
   counts_.later += later.ids.size();
+  counts_.missed += missed_;
   counts_.wait_us += waited_us;
   counts_.step_us = step_us_;
 }
@@ -167,11 +177,14 @@ void RoundTrip::time(std::size_t rows) {
 void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
   rows_ = static_cast<double>(step.rows.size());
   verified_ = 0;
+  missed_ = 0;
   is_decoding_ = step.begun.empty();
   for (int row = 0; row < static_cast<int>(step.rows.size()); ++row) {
     const auto found = known_.find(step.rows[row]);
     const std::int32_t* told = this->told(step.number, row);
     const int emitted = told[1];
+    const bool is_missed = told[4] != 0;  // what was verified in its place is not what we drafted
+    missed_ += is_missed;
     verified_ += static_cast<std::size_t>(std::max(0, emitted - 1 + told[2]));
     is_decoding_ = is_decoding_ && emitted > 0;
     if (found == known_.end() || emitted <= 0) continue;
@@ -186,7 +199,7 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
     Batch& batch = step.wanted && worth(found->second.expected) ? soon : later;
     batch.ids.push_back(found->first);
     batch.tokens.push_back(std::move(tokens));
-    batch.verified.push_back(emitted - 1 + told[2]);
+    batch.verified.push_back(is_missed ? 0 : emitted - 1 + told[2]);
     batch.places.push_back(row);
     found->second.length = static_cast<std::uint32_t>(told[3]);
   }
@@ -201,18 +214,22 @@ std::vector<Draft> RoundTrip::follow(const Batch& batch) {
     for (const float probability : drafts[i].probabilities) expected += probability;
     Known& known = known_[batch.ids[i]];
     known.expected = std::max(expected, kFade * known.expected);
-    promise(batch.ids[i], known.expected);
+    promise(known.promise, known.expected);
   }
   return drafts;
 }
 
 bool RoundTrip::worth(float expected) const { return expected * step_us_ >= kWaitUs + kRowUs * rows_; }
 
-void RoundTrip::promise(const std::string& id, float expected) {
-  if (shared_.promises == nullptr) return;
+std::uint8_t* RoundTrip::place_of(const std::string& id) const {
+  return shared_.promises == nullptr ? nullptr : shared_.promises + crc32(id) % kPromises;
+}
+
+void RoundTrip::promise(std::uint8_t* place, float expected) const {
+  if (place == nullptr) return;
   const int some = std::clamp(static_cast<int>(std::ceil(kPlannedFor * expected - kTooLittle)), 0, std::min(shared_.most, 254));
   const int promised = worth(expected) ? 1 + some : 0;
-  __atomic_store_n(shared_.promises + crc32(id) % kPromises, static_cast<std::uint8_t>(promised), __ATOMIC_RELAXED);
+  __atomic_store_n(place, static_cast<std::uint8_t>(promised), __ATOMIC_RELAXED);
 }
 
 void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
@@ -247,7 +264,7 @@ void RoundTrip::lose(const std::string& id) {
   cache_.finish(lost);
   known_.erase(lost);
   foresight_.note(lost, {}, false);
-  promise(lost, 0);
+  promise(place_of(lost), 0);
   const std::lock_guard lock(mutex_);
   counts_.lost += 1;
 }

@@ -5,8 +5,8 @@
 // followed after the answer, while the device computes the next step. Which rows these are stands in memory that the engine's
 // scheduler reads: it plans no drafts for them, and for the others, where prompts wait for the room, as many as are worth it.
 //
-// The device does not wait for a step whose drafts nobody wants, since none are planned for the step after it. It may be steps
-// ahead then, so each of the last kTurns has room of its own; before it takes the room of one that is not answered it waits.
+// The device does not wait for a step whose drafts nobody wants, since none are planned for the step after it, nor for a host
+// that takes long: a thread is put off its processor now and then. It may be steps ahead then, so each of the last kTurns has room of its own; before it takes the room of one that is not answered it waits.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,8 @@ namespace windlass {
 
 // Memory that the device sees; the caller owns it and keeps it until the RoundTrip is gone.
 struct Shared {
-  // [kTurns, rows, kTold + span], by the step's number: step, tokens emitted, drafts rejected, length, the newest tokens first
+  // [kTurns, rows, kTold + span], by the step's number: step, tokens emitted, drafts rejected, length, 1 where the drafts before
+  // it came too late, the newest tokens first
   const std::int32_t* told;
   std::int64_t* tokens;       // [rows, most]; a slot without a draft repeats the newest token
   float* confidences;         // [rows, most]: that a token is accepted when those before it are; 0 without a draft
@@ -41,7 +42,7 @@ struct Shared {
   int most;
   int span;
 };
-constexpr int kTold = 4;
+constexpr int kTold = 5;
 constexpr std::uint32_t kTurns = 8;
 constexpr std::uint32_t kPromises = 4096;
 
@@ -50,13 +51,14 @@ struct Step {
   std::vector<std::string> finished;
   std::vector<std::pair<std::string, std::vector<Token>>> begun;
   std::vector<std::string> rows;
-  bool wanted = true;  // whether the device waits for its drafts
+  bool wanted = true;  // whether the device waits for its drafts, for a while
 };
 
 struct TripCounts {
   std::uint64_t steps = 0;
   std::uint64_t in_time = 0;   // rows that the device waited for
   std::uint64_t later = 0;     // rows that were followed after the answer
+  std::uint64_t missed = 0;    // rows whose drafts came too late: the device went on without them
   std::uint64_t lost = 0;      // requests that are served without drafts from here on: their text had a hole
   std::uint64_t released = 0;  // answers that the watchdog gave
   double wait_us = 0;          // between ring and answer, all steps together
@@ -86,6 +88,7 @@ class RoundTrip {
   struct Known {
     std::uint32_t length = 0;  // of the text, in tokens
     float expected = 0;        // tokens that a draft is expected to save
+    std::uint8_t* promise = nullptr;  // its place among the promises, or null
   };
   struct Batch {
     std::vector<std::string> ids;
@@ -95,6 +98,7 @@ class RoundTrip {
   };
 
   void serve();
+  void linger() const;
   void watch();
   bool await(std::uint32_t number);
   void change(Step& step);
@@ -107,7 +111,8 @@ class RoundTrip {
   void clear(const Step& step);
   void lose(const std::string& id);
   bool worth(float expected) const;
-  void promise(const std::string& id, float expected);
+  std::uint8_t* place_of(const std::string& id) const;
+  void promise(std::uint8_t* place, float expected) const;
   const std::int32_t* told(std::uint32_t number, int row) const {
     return shared_.told + (static_cast<int>(number % kTurns) * shared_.rows + row) * (kTold + shared_.span);
   }
@@ -119,12 +124,14 @@ class RoundTrip {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Step> steps_;
+  std::atomic<std::size_t> announced_{0};  // steps in it, for a look without the lock
   std::unordered_map<std::string, Known> known_;
   TripCounts counts_;
   double step_us_ = 5000;
   Clock::time_point rang_;
   double period_us_ = 0;        // between the last two rings
   std::size_t verified_ = 0;    // drafts, in the step under way
+  std::uint64_t missed_ = 0;    // rows of it whose drafts came too late
   bool is_decoding_ = false;    // every row of it got a token
   bool was_decoding_ = false;   // the same of the step before
   double rows_ = 1;

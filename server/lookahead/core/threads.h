@@ -1,6 +1,7 @@
 // A few threads that share the rows of one batch. Rows do not depend on one another, so the outcome is that of one thread.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -19,6 +20,8 @@ namespace windlass {
 
 class Threads {
  public:
+  static constexpr double kFirstUs = 10;  // of a row, before one was timed
+
   // The calling thread works too, so `count` - 1 are started.
   explicit Threads(int count) {
     try {
@@ -37,9 +40,11 @@ class Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  // Calls work(0) … work(rows - 1), each once, and returns when all are done. Throws what the first of them threw. A thread that
-  // wakes up too late to help is not waited for.
-  void each(std::size_t rows, const std::function<void(std::size_t)>& work) {
+  // Calls work(0) … work(rows - 1), each once, and returns when all are done. Throws what the first of them threw. `row_us` is
+  // what a row takes, kept up here: no more threads are woken than that is worth, and one that wakes up too late to help is not
+  // waited for.
+  void each(std::size_t rows, double& row_us, const std::function<void(std::size_t)>& work) {
+    const auto helpers = std::min(workers_.size(), static_cast<std::size_t>(static_cast<double>(rows) * row_us / kWorthWakingUs));
     {
       const std::lock_guard lock(mutex_);
       work_ = &work;
@@ -48,8 +53,11 @@ class Threads {
       open_ = true;
       ++round_;
     }
-    wake_.notify_all();
-    take();
+    for (std::size_t i = 0; i < helpers; ++i) wake_.notify_one();
+    const auto begun = std::chrono::steady_clock::now();
+    const std::size_t done = take();
+    const double took_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
+    if (done > 0) row_us += kSlow * (std::min(took_us / static_cast<double>(done), kLongUs) - row_us);
     {
       const std::lock_guard lock(mutex_);
       open_ = false;
@@ -66,10 +74,15 @@ class Threads {
 
  private:
   static constexpr std::size_t kRowsAtOnce = 2;
+  static constexpr double kWorthWakingUs = 50;  // of work for each thread: waking one takes some of it
+  static constexpr double kSlow = 0.2;          // weight of the newest figure in the running mean
+  static constexpr double kLongUs = 100;        // no longer row is counted: its thread was put off its processor
   static constexpr int kLooks = 1000;
   static constexpr auto kSpin = std::chrono::microseconds(20);  // the next call often comes at once
 
-  void take() {
+  // Rows that the calling thread did.
+  std::size_t take() {
+    std::size_t done = 0;
     for (std::size_t first = taken_.fetch_add(kRowsAtOnce); first < rows_; first = taken_.fetch_add(kRowsAtOnce)) {
       for (std::size_t row = first; row < rows_ && row < first + kRowsAtOnce; ++row) {
         try {
@@ -78,8 +91,10 @@ class Threads {
           const std::lock_guard lock(mutex_);
           if (!thrown_) thrown_ = std::current_exception();
         }
+        ++done;
       }
     }
+    return done;
   }
   void serve() {
     for (std::size_t seen = 0;;) {

@@ -85,7 +85,7 @@ std::size_t trips() {
       line[windlass::kTold] = static_cast<std::int32_t>(text(row, 59 + number, 1)[0]);
     }
     __atomic_store_n(&rung, static_cast<std::uint32_t>(number), __ATOMIC_RELEASE);
-    if (wanted) await(number);
+    if (wanted && number % 3 != 0) await(number);  // it does not wait for ever
   }
   ended = true;
   engine.join();

@@ -34,14 +34,15 @@ class Device:
         self.lengths: dict[str, int] = {}
         self.step_s = 0.0
 
-    def step(self, number, emitted, begun=(), finished=(), rejected=0, wanted=True):
+    def step(self, number, emitted, begun=(), finished=(), *, rejected=0, wanted=True, missed=False):
         """One step; returns what stands in each row: the drafted tokens. One that is not wanted is not waited for."""
         self.lengths |= {request: len(prompt) for request, prompt in begun}
         self.trip.submit(number, list(finished), list(begun), list(emitted), wanted=wanted)
         told = self.told[number % TURNS]
         for row, (request, tokens) in enumerate(emitted.items()):
             self.lengths[request] += len(tokens)
-            told[row, :TOLD] = (np.uint32(number).astype(np.int32), len(tokens), rejected, self.lengths[request])
+            step = np.uint32(number).astype(np.int32)
+            told[row, :TOLD] = (step, len(tokens), rejected, self.lengths[request], missed)
             told[row, TOLD : TOLD + len(tokens)] = tokens[::-1]
         time.sleep(self.step_s)
         self.rung.value = number
@@ -163,6 +164,16 @@ def test_what_was_not_verified_counts_as_not_drafted(device):
     device.step(2, {"a": TEXT[3:6]})
     found = device.cache.metrics()
     assert (found.hit_len, found.lookahead_len) == (2, 2)
+
+
+def test_drafts_that_came_too_late_are_not_judged(device):
+    """The device verified something else in their place, which it rejected."""
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    [draft] = device.step(2, {"a": [TEXT[3]]}, rejected=MOST, missed=True)
+    found = device.cache.metrics()
+    assert (found.hit_len, found.lookahead_len) == (0, 0)
+    assert draft == TEXT[4 : 4 + MOST]
+    wait_until(lambda: device.trip.counts().missed == 1)
 
 
 def test_the_watchdog_answers_when_nobody_does():

@@ -1,8 +1,8 @@
 """Drafts for a device whose stream waits for them, through memory that both see; the work is done in native threads.
 
-The device tells of each row: the step's number, tokens emitted, drafts rejected, length of the text, and the newest
-tokens, newest first. It then rings with the step's number and waits until the same number is answered, unless nobody
-wants the drafts of that step.
+The device tells of each row: the step's number, tokens emitted, drafts rejected, length of the text, whether the drafts
+before came too late, and the newest tokens, newest first. It then rings with the step's number and waits until the same
+number is answered, unless nobody wants the drafts of that step, or the answer takes too long.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import astuple, dataclass
 from windlass_lookahead._core import RoundTrip as NativeRoundTrip
 from windlass_lookahead.cache import LookaheadCache, TokenIds, sentences
 
-TOLD = 4
+TOLD = 5
 """Numbers of a told row before its tokens."""
 TURNS = 8
 """Steps that have room of their own: by its number, one that is not waited for is told in the next of them."""
 PROMISES = 4096
 PATIENCE_MS = 250
-"""A stream that is not answered for so long goes on without drafts."""
+"""A host that has answered nothing for so long is thought lost: its turns are taken, texts with holes go undrafted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class TripCounts:
     """Rows that the device waited for."""
     later: int
     """Rows that were followed after the answer."""
+    missed: int
+    """Rows whose drafts came too late: the device went on without them."""
     lost: int
     """Requests that are served without drafts: a token outside the vocabulary, or a hole in their text."""
     released: int
@@ -107,7 +109,7 @@ class RoundTrip:
 
     def counts(self) -> TripCounts:
         """What was done since the start."""
-        return TripCounts(*self._native.counts()) if self._native else TripCounts(0, 0, 0, 0, 0, 0.0, 0.0)
+        return TripCounts(*self._native.counts()) if self._native else TripCounts(0, 0, 0, 0, 0, 0, 0.0, 0.0)
 
     def close(self) -> None:
         """End the threads; a device that still waits is not answered any more."""

@@ -1,4 +1,8 @@
-"""The kernels of the GPU's door: tell the host what a step emitted, take its drafts, and place those to be verified."""
+"""The kernels of the GPU's door: tell the host what a step emitted, take its drafts, and place those to be verified.
+
+A host is put off its processor now and then for tens of milliseconds, most of all where others share it. Whoever takes
+drafts waits for it so long as a step's drafts are worth, and goes on without them: the next step tells the host.
+"""
 
 from __future__ import annotations
 
@@ -13,48 +17,79 @@ def tell(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917 - a kernel h
     lengths,  # noqa: ANN001 - int32 [requests]
     emitted,  # noqa: ANN001 - int32 [rows]
     rejected,  # noqa: ANN001 - int32 [rows]
-    told,  # noqa: ANN001 - int32 [rows, 4 + span]
+    missed,  # noqa: ANN001 - int32 [requests]: 1 where the last drafts were not taken; set back
+    told,  # noqa: ANN001 - int32 [rows, 5 + span]
     step,  # noqa: ANN001
     SPAN: tl.constexpr,  # noqa: N803 - triton's way of writing constants
     WIDTH: tl.constexpr,  # noqa: N803
 ) -> None:
-    """One program a row: step, emitted, rejected, length, then the newest tokens, newest first."""
+    """One program a row: step, emitted, rejected, length, missed, then the newest tokens, newest first."""
     row = tl.program_id(0)
     place = tl.load(places + row).to(tl.int64)
     length = tl.load(lengths + place)
-    out = told + row * (4 + SPAN)
+    out = told + row * (5 + SPAN)
     tl.store(out, step)
     tl.store(out + 1, tl.load(emitted + row).to(tl.int32))
     tl.store(out + 2, tl.load(rejected + row).to(tl.int32))
     tl.store(out + 3, length.to(tl.int32))
+    tl.store(out + 4, tl.load(missed + place))
+    tl.store(missed + place, 0)
     at = tl.arange(0, WIDTH)
     where = length - 1 - at
     newest = tl.load(tokens + place * stride + where, mask=(at < SPAN) & (where >= 0), other=0)
-    tl.store(out + 4 + at, newest, mask=at < SPAN)
+    tl.store(out + 5 + at, newest, mask=at < SPAN)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
+def _acquired(word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The word, and with it what the host wrote before it."""
+    return tl.inline_asm_elementwise(
+        "ld.acquire.sys.global.b32 $0, [$1];", "=r,l", [word.to(tl.uint64)], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+@triton.jit(do_not_specialize=["step"])  # type: ignore[untyped-decorator]
 def take(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    answered,  # noqa: ANN001 - int32 [1], the host's: the last step that it answered
+    step,  # noqa: ANN001
     tokens,  # noqa: ANN001 - int64 [rows, most], the host's
     confidences,  # noqa: ANN001 - float32 [rows, most], the host's
     places,  # noqa: ANN001 - int64 [rows]: a row's place among the requests
     drafts,  # noqa: ANN001 - int64 [rows, most]
     sure,  # noqa: ANN001 - float32 [rows, most]
+    drafts_by_place,  # noqa: ANN001 - int64 [requests, stride]
+    stride,  # noqa: ANN001
     sure_by_place,  # noqa: ANN001 - float32 [requests, most]
+    missed,  # noqa: ANN001 - int32 [requests], written: 1 where the host did not answer in time
+    PATIENCE_NS: tl.constexpr,  # noqa: N803
+    ROW_NS: tl.constexpr,  # noqa: N803 - more of it for each row
     MOST: tl.constexpr,  # noqa: N803
     WIDTH: tl.constexpr,  # noqa: N803
 ) -> None:
-    """One program a row: its drafts and confidences, from memory that is read anew each time."""
+    """One program a row: its drafts and confidences, as soon as they are there; without an answer in time, none.
+
+    A host that has not answered the step before either is not waited for. Numbers wrap, so their difference counts.
+    """
     row = tl.program_id(0)
     place = tl.load(places + row).to(tl.int64)
+    patience_ns = PATIENCE_NS + ROW_NS * tl.num_programs(0)
+    begun = tl.extra.cuda.globaltimer()
+    behind = step - _acquired(answered)
+    waits = behind == 1
+    while waits:
+        behind = step - _acquired(answered)
+        waits = (behind > 0) & (tl.extra.cuda.globaltimer() - begun < patience_ns)
+    came = behind <= 0
     at = tl.arange(0, WIDTH)
     mine = at < MOST
     from_ = row * MOST + at
-    token = tl.load(tokens + from_, mask=mine, other=0, cache_modifier=".cv")
-    confidence = tl.load(confidences + from_, mask=mine, other=0.0, cache_modifier=".cv")
+    token = tl.load(tokens + from_, mask=mine & came, other=0, cache_modifier=".cv")
+    confidence = tl.load(confidences + from_, mask=mine & came, other=0.0, cache_modifier=".cv")
     tl.store(drafts + from_, token, mask=mine)
     tl.store(sure + from_, confidence, mask=mine)
+    tl.store(drafts_by_place + place * stride + at, token, mask=mine)
     tl.store(sure_by_place + place * MOST + at, confidence, mask=mine)
+    tl.store(missed + place, tl.where(came, 0, 1))
 
 
 @triton.jit

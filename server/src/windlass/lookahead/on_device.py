@@ -44,6 +44,9 @@ EVEN = 4
 """Rows are a multiple of it, so that each turn begins at 16 bytes: kernels are compiled for what they are given."""
 ANSWERED_AT = 32
 """Words between the two flags, so that each has a cache line of its own."""
+PATIENCE_NS, ROW_NS = 500_000, 10_000
+"""Of a step that waits for its drafts, and for each of its rows: some times what an answer takes, and less than the
+drafts of most steps save."""
 
 
 class Pinned:
@@ -57,6 +60,7 @@ class Pinned:
         self.flags = torch.zeros(2 * ANSWERED_AT, dtype=torch.int32).pin_memory()
         self.device_told = device_view(self.told).unbind()
         self.device_tokens, self.device_confidences = device_view(self.tokens), device_view(self.confidences)
+        self.device_answered = device_view(self.flags)[ANSWERED_AT:]
 
     @property
     def places(self) -> Places:
@@ -83,15 +87,18 @@ class Drafts:
     sure: Tensor
     sure_by_place: Tensor
     """By a request's place among the requests; each row of the others is its row in the step."""
+    missed: Tensor
+    """int32 [rows], by a request's place: 1 where its last drafts came too late."""
 
 
 class Drafter:
     """The cache of the first rank and its threads."""
 
-    def __init__(self, config: VllmConfig, rows: int, most: int) -> None:
+    def __init__(self, config: VllmConfig, rows: int, most: int, drafts: Drafts) -> None:
         known = settings.read(os.environ) or settings.LookaheadSettings()
         truth = truth_of(config)
         self._drafting = Drafting(known, truth)
+        self._drafts = drafts
         self._most, self._span = most, most + 1
         self._pinned = Pinned(rows, most, self._span)
         self._promises = Promises(known.counts_dir, truth.engine) if known.counts_dir else None
@@ -99,6 +106,7 @@ class Drafter:
         self.trip = RoundTrip(self._drafting.cache, places, self._pinned.rows, most, self._span)
         self._answered = self._pinned.flags.numpy()[ANSWERED_AT:]
         self._number = 0
+        self._told: tuple[Any, Tensor] | None = None
         self._finished: list[str] = []
         self._begun: list[tuple[str, list[int]]] = []
 
@@ -113,46 +121,57 @@ class Drafter:
         states: Any,  # noqa: ANN401
         emitted: Tensor,
         rejected: Tensor,
-        out: Drafts | None,
+        *,
+        wanted: bool,
     ) -> None:
-        """Queue on the current stream what a step emitted, and its drafts, unless nobody wants them: `out` is None."""
+        """Queue on the current stream what a step emitted; its drafts may be taken then, unless nobody wants them."""
         self._number = (self._number + 1) % WORDS
-        self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=out is not None)
+        self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=wanted)
         self._finished, self._begun = [], []
         if (behind := self._turn_taken()) is not None:
             wait(self._places.answered, behind)
         self._tell(states, batch.idx_mapping, emitted, rejected)
         ring(self._places.rung, self._number)
-        if out:
-            wait(self._places.answered, self._number)
-            self._take(batch.idx_mapping, out)
+        self._told = (states, batch.idx_mapping) if wanted else None
+
+    def take(self) -> None:
+        """Queue on the current stream: wait for the drafts of the last step, and take them."""
+        if self._told:
+            self._take(*self._told)
+            self._told = None
 
     def _turn_taken(self) -> int | None:
         """The step whose turn this one takes, where the host has not read it yet."""
         earlier, answered = self._number - TURNS, int(self._answered[0])
         return None if 0 <= (answered - earlier) % WORDS < WORDS // 2 else earlier % WORDS
 
+    @property
+    def _signed(self) -> int:
+        """The step's number as 32 bits with a sign have it."""
+        return self._number - WORDS if self._number >= WORDS // 2 else self._number
+
     def _tell(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
         tokens = states.all_token_ids.gpu
-        signed = self._number - WORDS if self._number >= WORDS // 2 else self._number
         told = self._pinned.device_told[self._number % TURNS]
         tell[(len(places),)](
             tokens, tokens.stride(0), places, states.total_len.gpu, emitted, rejected,
-            told, signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
+            self._drafts.missed, told, self._signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
         )  # fmt: skip
 
-    def _take(self, places: Tensor, out: Drafts) -> None:
+    def _take(self, states: Any, places: Tensor) -> None:  # noqa: ANN401
+        pinned, out, by_place = self._pinned, self._drafts, states.draft_tokens
         take[(len(places),)](
-            self._pinned.device_tokens, self._pinned.device_confidences, places,
-            out.tokens, out.sure, out.sure_by_place, self._most, triton.next_power_of_2(self._most), num_warps=1,
+            pinned.device_answered, self._signed, pinned.device_tokens, pinned.device_confidences, places,
+            out.tokens, out.sure, by_place, by_place.stride(0), out.sure_by_place, out.missed,
+            PATIENCE_NS, ROW_NS, self._most, triton.next_power_of_2(self._most), num_warps=1,
         )  # fmt: skip
 
-    def warm(self, states: Any, out: Drafts) -> None:  # noqa: ANN401
+    def warm(self, states: Any) -> None:  # noqa: ANN401
         """Compile what the first request would wait for: a row of nothing is told and taken, and nobody rings."""
-        none = torch.zeros(1, dtype=torch.int32, device=out.sure.device)
-        place = torch.zeros(1, dtype=torch.int64, device=out.sure.device)
+        none = torch.zeros(1, dtype=torch.int32, device=self._drafts.sure.device)
+        place = torch.zeros(1, dtype=torch.int64, device=self._drafts.sure.device)
         self._tell(states, place, none, none)
-        self._take(place, out)
+        self._take(states, place)
 
     def rest(self) -> None:
         """Let go of what has ended though no step follows: the last texts before a pause serve the next."""
@@ -179,9 +198,14 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         self._config, self._runner = config, runner
         self._wants_lengths = bool(config.speculative_config.enable_adaptive_verification)
         self._group = get_tp_group()
-        confidences = [torch.zeros((rows, most), dtype=torch.float32, device=device) for _ in range(2)]
-        self._drafts = Drafts(torch.zeros((rows, most), dtype=torch.int64, device=device), *confidences)
-        self._drafter = Drafter(config, rows, most) if self._group.is_first_rank else None
+        self._drafts = Drafts(
+            tokens=torch.zeros((rows, most), dtype=torch.int64, device=device),
+            sure=torch.zeros((rows, most), dtype=torch.float32, device=device),
+            sure_by_place=torch.zeros((rows, most), dtype=torch.float32, device=device),
+            missed=torch.zeros(rows, dtype=torch.int32, device=device),
+        )
+        self._drafter = Drafter(config, rows, most, self._drafts) if self._group.is_first_rank else None
+        self._takes_later = False  # when the next step knows that it verifies any
         self.is_serving = False  # before it is, what comes is the engine's own warm-up, whose text is nobody's
 
     @property
@@ -193,7 +217,8 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         """Who chooses the drafts to verify: ours where one rank chooses for itself."""
         if self._drafter is None or self._group.world_size > 1:
             return stock
-        return Verification(stock, self._drafter.trip, self._drafts.sure_by_place)
+        self._takes_later = True
+        return Verification(stock, self._drafter.trip, self._drafter.take, self._drafts.sure_by_place)
 
     @property
     def enable_adaptive_verification(self) -> bool:
@@ -221,7 +246,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
     def capture(self) -> None:
         """There is nothing to capture; but kernels are compiled before the first request."""
         if self._drafter:
-            self._drafter.warm(self._runner.req_states, self._drafts)
+            self._drafter.warm(self._runner.req_states)
         if isinstance(self._runner.adaptive_verification, Verification):
             self._runner.adaptive_verification.warm()
 
@@ -246,8 +271,9 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         if dummy_run or not self.is_serving:
             return drafts
         if self._drafter:
-            states, out = self._runner.req_states, self._drafts if wanted else None
-            self._drafter.draft(input_batch, states, num_sampled, num_rejected, out)
+            self._drafter.draft(input_batch, self._runner.req_states, num_sampled, num_rejected, wanted=wanted)
+            if not self._takes_later or input_batch.has_structured_output_reqs:  # the host asks for those now
+                self._drafter.take()
         if not wanted and self._group.world_size > 1:
             self._drafts.sure[:rows].zero_()  # the engine's own manager keeps them, and these are of an earlier batch
         if wanted and self._group.world_size > 1:

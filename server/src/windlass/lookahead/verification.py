@@ -20,6 +20,8 @@ from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerific
 from windlass.lookahead.kernels import allot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
     from windlass_lookahead.round_trip import RoundTrip
 
@@ -34,11 +36,18 @@ of logits. Of an H200; steps are longer elsewhere, and this with them."""
 class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the engine has no types here
     """In the place of the engine's own manager, with its cost tables."""
 
-    def __init__(self, stock: AdaptiveVerificationManager, trip: RoundTrip, sure_by_place: Tensor) -> None:
-        """`sure_by_place` [requests, most] holds each request's latest confidences, on the device."""
+    def __init__(
+        self,
+        stock: AdaptiveVerificationManager,
+        trip: RoundTrip,
+        take: Callable[[], None],
+        sure_by_place: Tensor,
+    ) -> None:
+        """`take` brings the drafts; `sure_by_place` [requests, most] then holds their confidences, on the device."""
         most_logits = stock._max_total_logits
         super().__init__(stock.req_states, stock.query_start_loc, stock.num_bonus_tokens, most_logits)
-        self._most_logits, self._trip, self._sure_by_place = most_logits, trip, sure_by_place
+        self._most_logits, self._sure_by_place = most_logits, sure_by_place
+        self._trip, self._take = trip, take
         rows, most, device = self.req_states.max_num_reqs, self.num_speculative_steps, self.req_states.device
         self._rows_padded = max(ALIGNED, triton.next_power_of_2(rows))
         self._plans = torch.zeros((UNDER_WAY, 2, self._rows_padded), dtype=torch.int32).pin_memory()
@@ -75,6 +84,8 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         decoding = plain == rows
         emitting = rows if decoding else self._emitting(num_tokens_per_req, planned)
         self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs, emitting, decoding=decoding)
+        if self._budget:  # the device waits for drafts that are verified, and for no others
+            self._take()
         return plain + self._budget
 
     def _emitting(self, num_tokens_per_req: dict[str, int], planned: list[int]) -> int:
