@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The trained demo model, a bfloat16 checkpoint, with every method in a real engine: answers, log-probabilities, and what
 # layers hold; on a card also compiled as it is served, with a LoRA adapter, and over two cards where there are two.
-# Ends with an error when a method does not answer. Usage: check.sh RESULTS [SMOOTHQUANT_FILE] [--small]
+# Ends with an error when a method does not answer. METHODS="none fp8.tp" runs those alone.
+# Usage: check.sh RESULTS [SMOOTHQUANT_FILE] [--small]
 set -uo pipefail
 out=$1; shift; here=$(dirname "$0")/..; work=$(mktemp -d); engine=cuda; smooth=
 for word in "$@"; do if [ "$word" = --small ]; then engine=cpu; else smooth=$word; fi; done
@@ -14,6 +15,7 @@ if [ $engine = cuda ]; then  # as they are served, with an adapter on top, and o
   [ "$(nvidia-smi --list-gpus | wc -l)" -lt 2 ] || methods+=(none.tp fp8.tp ifq.tp ifq_nf4.tp)
   python3 models/tiny/make.py "$work" lora --base models/demo > /dev/null
 fi
+[ -z "${METHODS:-}" ] || read -ra methods <<< "$METHODS"
 for run in "${methods[@]}"; do  # on a card all at once: they are small
   more=()
   case $run in
