@@ -102,8 +102,8 @@ def measure(arms: tuple[Arm, Arm], name: str, rows: list[Exchange], batch: int) 
         "ratio_upper": upper, "coverage": coverage, "pairs": times,
         "hit_len_per_iter": counts["hit_len"] / max(1.0, counts["num_iters"]),
         "drafted_per_iter": counts["lookahead_len"] / max(1.0, counts["num_iters"]),
-        "wait_us": counts["wait_us"] / max(1, counts["steps"]), "missed": counts["missed"], "lost": counts["lost"], "released": counts["released"],
-        "in_time": counts["in_time"] / max(1, counts["in_time"] + counts["later"]),
+        "wait_us": counts["wait_us"] / max(1, counts["steps"]), "missed": counts["missed"], "lost": counts["lost"],
+        "released": counts["released"], "in_time": counts["in_time"] / max(1, counts["in_time"] + counts["later"]),
     }  # fmt: skip
 
 

@@ -22,16 +22,15 @@ import statistics
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import shapes
+from beside import ROOT, plugin
 
 METHODS = ("none", "fp8", "ifq", "ifq_nf4")
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "from windlass.cli.main import main; main()"
 CLIENTS, FIRST_PORT, MODEL = 10, 18501, "model"
 MEAN_IN, MEAN_OUT, SPREAD_IN, SPREAD_OUT = 217, 564, 0.9, 0.6
@@ -107,19 +106,6 @@ def figures(answers: Sequence[Answer], seconds: float) -> dict[str, float]:
         **spread("tpot", [statistics.fmean(of_one) for of_one in gaps if of_one]),
         **spread("itl", [gap for of_one in gaps for gap in of_one]),
     }
-
-
-def plugin(folder: Path) -> Path:
-    """An entry point beside the sources, where the distribution is not installed: vLLM looks for its plug-ins there."""
-    about = tomllib.loads((ROOT / "server/pyproject.toml").read_text())["project"]["entry-points"]
-    place = folder / "site/windlass_bench-0.dist-info"
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: windlass-bench\nVersion: 0\n")
-    lines = [
-        line for group, names in about.items() for line in (f"[{group}]", *(f"{n} = {to}" for n, to in names.items()))
-    ]
-    (place / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    return place.parent
 
 
 def start(method: str, port: int, wanted: argparse.Namespace) -> subprocess.Popen[bytes]:

@@ -27,7 +27,8 @@ from .serving_engine import ServingEngine, answers
 
 sys.path.insert(0, str(REPOSITORY / "benchmarks/quantization"))
 
-from serving import PROGRAM, plugin
+from beside import plugin
+from serving import PROGRAM
 
 PORT = "8501"
 """The image's, in words."""

@@ -1,0 +1,243 @@
+"""Lookahead's whole loop on recorded text without a GPU: the native threads, in real time, beside a device played here.
+
+    python played.py WORKLOADS.json.gz "chat" 64 [--runs 6] [--threads 2] [--always]
+
+A step takes what one of so many tokens took an H200 (`budgets.py`) and is told, answered and taken through the memory
+that a device would share; how many drafts it verifies is chosen a step before. It waits for drafts as the kernel does:
+for a while, and only where the next step verifies any; `--always` for all that are planned. Two processors are needed,
+and nothing beside. Milliseconds a token with lookahead against the steps without, and what the host took of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from budgets import COSTS, MOST, OUTPUT_TOKENS, Exchange
+from on_device import workloads
+from windlass.lookahead.promises import Promises
+from windlass_lookahead import LookaheadCache, Options
+from windlass_lookahead.round_trip import TOLD, TURNS, Places, RoundTrip
+
+SPAN = MOST + 1
+PATIENCE_S, ROW_S = 500e-6, 10e-6
+FIRST_S = 0.05
+"""Of the step that reads the prompts."""
+JUDGING_MS = (25 + 8e-6 * 152064 * np.arange(len(COSTS))) / 1000
+"""Beside the model, by rows of logits: as the GPU's door reckons."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One request under way."""
+
+    name: str
+    prompt: list[int]
+    output: list[int]
+    at: int = 0
+    drafts: list[int] = field(default_factory=list)
+    sure: list[float] = field(default_factory=list)
+    planned: int = 0
+    first_s: float = 0.0
+    last_s: float = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its text is at its end."""
+        return self.at >= len(self.output)
+
+
+@dataclass(slots=True)
+class Found:
+    """Of one run."""
+
+    ms: float = 0.0
+    plain_ms: float = 0.0
+    steps: int = 0
+    rows: int = 0
+    verified: int = 0
+    accepted: int = 0
+    verifying: int = 0
+    waited_s: float = 0.0
+    missed: int = 0
+
+    def __str__(self) -> str:
+        """A line."""
+        return (
+            f"{self.plain_ms:.2f} / {self.ms:.2f} ms a token, {self.ms / self.plain_ms:.3f} times as long; of a row's "
+            f"step {self.verified / self.rows:.2f} drafts verified, {self.accepted / self.rows:.2f} accepted; "
+            f"{self.verifying} of {self.steps} steps verified any; {1e6 * self.waited_s / self.steps:.0f} µs a step "
+            f"waited, {self.missed} steps in vain"
+        )
+
+
+class Device:
+    """Memory that both see, and the clock of the steps."""
+
+    def __init__(self, rows: int, threads: int, *, always: bool) -> None:
+        self.always = always
+        options = Options(voc_size=152064, max_seq_len=2048, cache_size=500_000, copy_length=MOST, num_threads=threads)
+        self.cache = LookaheadCache(options)
+        self.told = np.zeros((TURNS, rows, TOLD + SPAN), dtype=np.int32)
+        self.tokens = np.zeros((rows, MOST), dtype=np.int64)
+        self.sure = np.zeros((rows, MOST), dtype=np.float32)
+        self.rung, self.answered = ctypes.c_uint32(0), ctypes.c_uint32(0)
+        self.folder = tempfile.TemporaryDirectory()
+        self.promises = Promises(self.folder.name, "0")
+        places = Places(
+            *(part.ctypes.data for part in (self.told, self.tokens, self.sure)),
+            ctypes.addressof(self.rung),
+            ctypes.addressof(self.answered),
+            ctypes.addressof(ctypes.c_char.from_buffer(self.promises.memory)),
+        )
+        self.trip = RoundTrip(self.cache, places, rows, MOST, SPAN)
+        self.number = 0
+        self.ended: list[str] = []
+
+    def run(self, name: str, picked: list[Exchange]) -> Found:
+        """All requests at once, to their ends."""
+        alive = [Row(f"{name}-{at}", prompt, text[:OUTPUT_TOKENS]) for at, (prompt, text) in enumerate(picked)]
+        everyone, begun = list(alive), [(row.name, row.prompt) for row in alive]
+        found, budget, missed, end_s = Found(), 0, False, time.perf_counter() + FIRST_S
+        while alive:
+            plans = [MOST if self.promises.of(row.name) else 0 for row in alive]
+            self._submit(begun, alive, wanted=any(plans))
+            is_first, begun = bool(begun), []
+            verified = self._emit(alive, budget, missed, found if not is_first else None)
+            if not is_first:
+                end_s += (
+                    float(COSTS[len(alive) + verified] + (JUDGING_MS[len(alive) + verified] if verified else 0)) / 1e3
+                )
+            left = [row for row in alive if not row.is_done]
+            for row, plan in zip(alive, plans, strict=True):
+                row.planned = min(plan, max(0, len(row.output) - row.at - 1))
+            budget = self._choose(left)
+            _spin(end_s)
+            self.rung.value = self.number
+            missed = self._take(alive, found) if any(plans) and (budget or self.always) else False
+            end_s = time.perf_counter()
+            for row in alive:
+                row.first_s, row.last_s = row.first_s or end_s, end_s
+            self.ended = [row.name for row in alive if row.is_done]
+            alive = left
+        made = sum(len(row.output) - 1 for row in everyone)
+        found.ms = 1e3 * sum(row.last_s - row.first_s for row in everyone) / made
+        found.plain_ms = sum(_plain(len(row.output), everyone) for row in everyone) / made
+        return found
+
+    def back(self, path: Path) -> None:
+        """Return to a cache that has seen nothing."""
+        self.trip.submit(self.number, self.ended, [], [])
+        self.ended = []
+        time.sleep(0.05)
+        self.cache.load(path, "played")
+
+    def _submit(self, begun: list[tuple[str, list[int]]], rows: list[Row], *, wanted: bool) -> None:
+        self.number += 1
+        self.trip.submit(self.number, self.ended, begun, [row.name for row in rows], wanted=wanted)
+        self.ended = []
+
+    def _emit(self, rows: list[Row], budget: int, missed: bool, found: Found | None) -> int:
+        """Verify the likeliest drafts and tell what came of it; how many were verified."""
+        allotted = _allot(rows, budget)
+        for place, (row, count) in enumerate(zip(rows, allotted, strict=True)):
+            hits = 0
+            while hits < count and row.at + hits < len(row.output) and row.drafts[hits] == row.output[row.at + hits]:
+                hits += 1
+            emitted = row.output[row.at : row.at + hits + 1]
+            row.at += len(emitted)
+            told = self.told[self.number % TURNS, place]
+            length = len(row.prompt) + row.at
+            told[:TOLD] = (self.number, len(emitted), max(0, count + 1 - len(emitted)), length, missed)
+            told[TOLD : TOLD + len(emitted)] = emitted[::-1]
+            if found:
+                found.accepted += hits
+        if found:
+            found.steps, found.rows = found.steps + 1, found.rows + len(rows)
+            found.verified, found.verifying = found.verified + sum(allotted), found.verifying + (sum(allotted) > 0)
+        return sum(allotted)
+
+    def _choose(self, rows: list[Row]) -> int:
+        if not rows:
+            return 0
+        planned, count = [row.planned for row in rows], len(rows)
+        costs = COSTS[count : count + sum(planned) + 1].copy()
+        costs[1:] += JUDGING_MS[count + 1 : count + sum(planned) + 1]
+        return self.trip.choose([row.name for row in rows], planned, costs, count)
+
+    def _take(self, rows: list[Row], found: Found) -> bool:
+        """Whether the host was too late."""
+        begun_s = time.perf_counter()
+        until_s = begun_s + PATIENCE_S + ROW_S * len(rows)
+        while self.answered.value != self.number and time.perf_counter() < until_s:
+            pass
+        came = self.answered.value == self.number
+        found.waited_s += time.perf_counter() - begun_s
+        found.missed += not came
+        for place, row in enumerate(rows):
+            row.drafts = self.tokens[place].tolist() if came else [0] * MOST
+            row.sure = self.sure[place].tolist() if came else [0.0] * MOST
+        return not came
+
+
+def _spin(until_s: float) -> None:
+    while time.perf_counter() < until_s:
+        pass
+
+
+def _allot(rows: list[Row], budget: int) -> list[int]:
+    """Drafts of each row that are verified: those that most probably survive."""
+    likely = sorted(
+        ((float(np.prod(row.sure[: at + 1])), place) for place, row in enumerate(rows) for at in range(row.planned)),
+        reverse=True,
+    )
+    counts = [0] * len(rows)
+    for _, place in likely[:budget]:
+        counts[place] += 1
+    return counts
+
+
+def _plain(length: int, rows: list[Row]) -> float:
+    """Milliseconds from its first to its last token without lookahead."""
+    lengths = sorted(len(row.output) for row in rows)
+    return sum(float(COSTS[sum(one > at for one in lengths)]) for at in range(1, length))
+
+
+def main() -> None:
+    """A line for each run, and the median."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workloads", type=Path, help="made by prepare_device.py")
+    parser.add_argument("workload")
+    parser.add_argument("batch", type=int)
+    parser.add_argument("--runs", type=int, default=6)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--always", action="store_true", help="wait for all drafts that are planned")
+    said = parser.parse_args()
+    seen, rows = workloads(said.workloads)[said.workload]
+    device = Device(said.batch, said.threads, always=said.always)
+    for prompt, output in seen:
+        device.cache.teach(prompt, output)
+    with tempfile.TemporaryDirectory() as folder:
+        empty, at, ratios = Path(folder) / "empty", 0, []
+        device.cache.save(empty, "played")
+        for run in range(said.runs):
+            if at + said.batch > len(rows):
+                device.back(empty)
+                at = 0
+            picked = [rows[(at + number) % len(rows)] for number in range(said.batch)]
+            at += said.batch
+            found = device.run(str(run), picked)
+            ratios.append(found.ms / found.plain_ms)
+            print(found, flush=True)
+    print(f"median {statistics.median(ratios):.3f}; {device.trip.counts()}")
+    device.trip.close()
+
+
+if __name__ == "__main__":
+    main()
