@@ -120,7 +120,7 @@ class Device:
             budget = self._choose(left)
             _spin(end_s)
             self.rung.value = self.number
-            missed = self._take(alive, found) if any(plans) and (budget or self.always) else False
+            missed = self._take(alive, None if is_first else found) if any(plans) and (budget or self.always) else False
             end_s = time.perf_counter()
             for row in alive:
                 row.first_s, row.last_s = row.first_s or end_s, end_s
@@ -145,6 +145,8 @@ class Device:
 
     def _emit(self, rows: list[Row], budget: int, missed: bool, found: Found | None) -> int:
         """Verify the likeliest drafts and tell what came of it; how many were verified."""
+        while self.answered.value < self.number - TURNS:
+            pass
         allotted = _allot(rows, budget)
         for place, (row, count) in enumerate(zip(rows, allotted, strict=True)):
             hits = 0
@@ -171,15 +173,16 @@ class Device:
         costs[1:] += JUDGING_MS[count + 1 : count + sum(planned) + 1]
         return self.trip.choose([row.name for row in rows], planned, costs, count)
 
-    def _take(self, rows: list[Row], found: Found) -> bool:
-        """Whether the host was too late."""
+    def _take(self, rows: list[Row], found: Found | None) -> bool:
+        """Whether the host was too late; one that is two steps late is not waited for."""
         begun_s = time.perf_counter()
         until_s = begun_s + PATIENCE_S + ROW_S * len(rows)
-        while self.answered.value != self.number and time.perf_counter() < until_s:
+        while self.answered.value == self.number - 1 and time.perf_counter() < until_s:
             pass
         came = self.answered.value == self.number
-        found.waited_s += time.perf_counter() - begun_s
-        found.missed += not came
+        if found:
+            found.waited_s += time.perf_counter() - begun_s
+            found.missed += not came
         for place, row in enumerate(rows):
             row.drafts = self.tokens[place].tolist() if came else [0] * MOST
             row.sure = self.sure[place].tolist() if came else [0.0] * MOST

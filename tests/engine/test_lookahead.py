@@ -345,6 +345,12 @@ def test_the_engine_is_told_the_batch_that_the_device_lays_out(engine):
 
 
 @pytest.mark.on_cpu
+def test_drafts_follow_their_requests_to_the_next_step(engine):
+    """When the device is told and taken from; the kernels run on a GPU alone (benchmarks/lookahead/waiting.py)."""
+    assert engine.result("/repo/tests/engine/take_exactly.py", "300")["wrong"] == []
+
+
+@pytest.mark.on_cpu
 def test_the_scheduler_plans_what_is_promised(engine):
     assert engine.result("/repo/tests/engine/plan_exactly.py")["wrong"] == []
 

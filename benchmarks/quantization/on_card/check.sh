@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The trained demo model, a bfloat16 checkpoint, with every method in a real engine: answers, log-probabilities, and what
 # layers hold; on a card also compiled as it is served, with a LoRA adapter, and over two cards where there are two.
-# Ends with an error when a method does not answer. METHODS="none fp8.tp" runs those alone.
+# Ends with an error when a method does not answer. METHODS="none.tp fp8.tp" runs those alone,
+# each way with its `none`.
 # Usage: check.sh RESULTS [SMOOTHQUANT_FILE] [--small]
 set -uo pipefail
 out=$1; shift; here=$(dirname "$0")/..; work=$(mktemp -d); engine=cuda; smooth=

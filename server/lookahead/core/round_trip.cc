@@ -71,6 +71,12 @@ TripCounts RoundTrip::counts() const {
   return counts_;
 }
 
+int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs,
+                      int emitting, bool decoding) {
+  if (!reached(load(shared_.answered), load(shared_.rung) - 1)) return 0;  // its drafts would come too late
+  return foresight_.choose(ids, planned, costs, emitting, decoding);
+}
+
 void RoundTrip::serve() {
   for (;;) {
     linger();
@@ -99,6 +105,8 @@ void RoundTrip::linger() const {
 // Spins, since the device rings within a step; a long one, as of a prompt, is napped through. False: told to stop.
 bool RoundTrip::await(std::uint32_t number) {
   const auto since = Clock::now();
+  was_late_ = is_late_;
+  is_late_ = reached(load(shared_.rung), number);
   while (!reached(load(shared_.rung), number)) {
     if (stopping_) return false;
     if (Clock::now() - since > kSpin) {
@@ -169,7 +177,8 @@ void RoundTrip::answer(const Step& step) {
 
 // The step before counts, too: after a prompt the host is ahead, and its own time is hidden.
 void RoundTrip::time(std::size_t rows) {
-  if (is_decoding_ && was_decoding_ && period_us_ < kLongUs) foresight_.took(rows, verified_, period_us_);
+  const bool is_timed = !is_late_ && !was_late_ && period_us_ < kLongUs;
+  if (is_decoding_ && was_decoding_ && is_timed) foresight_.took(rows, verified_, period_us_);
   was_decoding_ = is_decoding_;
 }
 
@@ -184,8 +193,9 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
     const std::int32_t* told = this->told(step.number, row);
     const int emitted = told[1];
     const bool is_missed = told[4] != 0;  // what was verified in its place is not what we drafted
-    missed_ += is_missed;
-    verified_ += static_cast<std::size_t>(std::max(0, emitted - 1 + told[2]));
+    const int verified = std::max(0, emitted - 1 + told[2]);
+    missed_ += is_missed && verified > 0;
+    verified_ += static_cast<std::size_t>(verified);
     is_decoding_ = is_decoding_ && emitted > 0;
     if (found == known_.end() || emitted <= 0) continue;
     std::vector<Token> tokens(static_cast<std::size_t>(std::min(emitted, shared_.span)));
@@ -199,7 +209,7 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
     Batch& batch = step.wanted && worth(found->second.expected) ? soon : later;
     batch.ids.push_back(found->first);
     batch.tokens.push_back(std::move(tokens));
-    batch.verified.push_back(is_missed ? 0 : emitted - 1 + told[2]);
+    batch.verified.push_back(is_missed ? 0 : verified);
     batch.places.push_back(row);
     found->second.length = static_cast<std::uint32_t>(told[3]);
   }

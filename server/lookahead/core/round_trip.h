@@ -6,7 +6,8 @@
 // scheduler reads: it plans no drafts for them, and for the others, where prompts wait for the room, as many as are worth it.
 //
 // The device does not wait for a step whose drafts nobody wants, since none are planned for the step after it, nor for a host
-// that takes long: a thread is put off its processor now and then. It may be steps ahead then, so each of the last kTurns has room of its own; before it takes the room of one that is not answered it waits.
+// that takes long: a thread is put off its processor now and then. It may be steps ahead then, so each of the last kTurns has
+// room of its own; before it takes the room of one that is not answered it waits.
 #pragma once
 
 #include <atomic>
@@ -43,7 +44,7 @@ struct Shared {
   int span;
 };
 constexpr int kTold = 5;
-constexpr std::uint32_t kTurns = 8;
+constexpr std::uint32_t kTurns = 32;
 constexpr std::uint32_t kPromises = 4096;
 
 struct Step {
@@ -58,7 +59,7 @@ struct TripCounts {
   std::uint64_t steps = 0;
   std::uint64_t in_time = 0;   // rows that the device waited for
   std::uint64_t later = 0;     // rows that were followed after the answer
-  std::uint64_t missed = 0;    // rows whose drafts came too late: the device went on without them
+  std::uint64_t missed = 0;    // rows that verified something else in the place of drafts that came too late
   std::uint64_t lost = 0;      // requests that are served without drafts from here on: their text had a hole
   std::uint64_t released = 0;  // answers that the watchdog gave
   double wait_us = 0;          // between ring and answer, all steps together
@@ -78,11 +79,9 @@ class RoundTrip {
   // rows is none of the device's: it is for requests that came or went, nobody rings for it, and its number is not looked at.
   void submit(Step step);
   TripCounts counts() const;
-  // Drafts that the step after the one under way should verify: see Foresight::choose. For any thread.
+  // Drafts that the step after the one under way should verify: see Foresight::choose; none while we are late. For any thread.
   int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting,
-             bool decoding) {
-    return foresight_.choose(ids, planned, costs, emitting, decoding);
-  }
+             bool decoding);
 
  private:
   struct Known {
@@ -131,7 +130,9 @@ class RoundTrip {
   Clock::time_point rang_;
   double period_us_ = 0;        // between the last two rings
   std::size_t verified_ = 0;    // drafts, in the step under way
-  std::uint64_t missed_ = 0;    // rows of it whose drafts came too late
+  std::uint64_t missed_ = 0;    // rows of it that verified something else
+  bool is_late_ = false;        // the device had rung before we looked, so the time between two rings is not known
+  bool was_late_ = false;
   bool is_decoding_ = false;    // every row of it got a token
   bool was_decoding_ = false;   // the same of the step before
   double rows_ = 1;

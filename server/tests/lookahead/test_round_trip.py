@@ -234,6 +234,15 @@ def test_a_request_that_nobody_knows_is_expected_to_be_like_the_last_ones(device
     wait_until(lambda: device.trip.choose(["newer"], [MOST], cheap, 1, decoding=False) == 0)
 
 
+def test_nothing_is_chosen_while_answers_are_two_steps_late(device):
+    """The drafts would not be there, and whatever is verified in their place is rejected."""
+    cheap = np.linspace(1.0, 1.3, MOST + 1)
+    device.rung.value = 1
+    assert device.trip.choose(["new"], [MOST], cheap, 1, decoding=False) == 1
+    device.rung.value = 2
+    assert device.trip.choose(["new"], [MOST], cheap, 1, decoding=False) == 0
+
+
 def test_in_a_small_batch_what_it_had_on_average_counts_too(device):
     """Who looks at the last step alone misses drafts that come after a step without any."""
     device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])

@@ -15,7 +15,7 @@ from windlass_lookahead.cache import LookaheadCache, TokenIds, sentences
 
 TOLD = 5
 """Numbers of a told row before its tokens."""
-TURNS = 8
+TURNS = 32
 """Steps that have room of their own: by its number, one that is not waited for is told in the next of them."""
 PROMISES = 4096
 PATIENCE_MS = 250
@@ -53,7 +53,7 @@ class TripCounts:
     later: int
     """Rows that were followed after the answer."""
     missed: int
-    """Rows whose drafts came too late: the device went on without them."""
+    """Rows that verified something else in the place of drafts that came too late."""
     lost: int
     """Requests that are served without drafts: a token outside the vocabulary, or a hole in their text."""
     released: int
@@ -103,7 +103,7 @@ class RoundTrip:
         `costs` is a float64 array: the time of the step with 0, 1, … drafts; its end is the most that may be verified.
         `emitting` rows get a token without any; the others read prompts. In a `decoding` step every row has one token
         beside its drafts: the costs are set right by what such steps were seen to take. Rows are expected to be
-        drafted for as they were last.
+        drafted for as they were last. None while the answers are two steps late.
         """
         return self._native.choose(rows, planned, costs, emitting, decoding) if self._native is not None else 0
 

@@ -106,7 +106,8 @@ class Drafter:
         self.trip = RoundTrip(self._drafting.cache, places, self._pinned.rows, most, self._span)
         self._answered = self._pinned.flags.numpy()[ANSWERED_AT:]
         self._number = 0
-        self._told: tuple[Any, Tensor] | None = None
+        self._told: tuple[Any, Tensor] | None = None  # what is needed to take the last step's drafts
+        self._told_of: list[str] = []
         self._finished: list[str] = []
         self._begun: list[tuple[str, list[int]]] = []
 
@@ -124,7 +125,13 @@ class Drafter:
         *,
         wanted: bool,
     ) -> None:
-        """Queue on the current stream what a step emitted; its drafts may be taken then, unless nobody wants them."""
+        """Queue on the current stream what a step emitted; its drafts may be taken then, unless nobody wants them.
+
+        Those of the step before are taken first, if they were not yet, where a request of it skips this one: it comes
+        back with the drafts that it has.
+        """
+        if self._told and not {*self._told_of} <= {*batch.req_ids, *self._finished}:
+            self.take()
         self._number = (self._number + 1) % WORDS
         self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=wanted)
         self._finished, self._begun = [], []
@@ -132,7 +139,7 @@ class Drafter:
             wait(self._places.answered, behind)
         self._tell(states, batch.idx_mapping, emitted, rejected)
         ring(self._places.rung, self._number)
-        self._told = (states, batch.idx_mapping) if wanted else None
+        self._told, self._told_of = (states, batch.idx_mapping) if wanted else None, batch.req_ids
 
     def take(self) -> None:
         """Queue on the current stream: wait for the drafts of the last step, and take them."""
@@ -265,7 +272,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         dummy_run: bool = False,
         **__: object,
     ) -> Tensor:
-        """Drafts [requests, most] of this step, on the device; what lies there, when none are planned for the next."""
+        """Drafts [requests, most] of this step, on the device; what lies there, where they are not taken now."""
         rows, wanted = input_batch.num_reqs, num_speculative_tokens != 0
         drafts = self._drafts.tokens[:rows]
         if dummy_run or not self.is_serving:
@@ -285,6 +292,11 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         """Requests that ended or came, before the step that knows it."""
         if self._drafter and self.is_serving:
             self._drafter.note(finished, begun)
+
+    def take(self) -> None:
+        """Before requests come: one may get the place of another, whose drafts must not follow."""
+        if self._drafter:
+            self._drafter.take()
 
     def rest(self) -> None:
         """No step follows for now."""
@@ -323,6 +335,8 @@ class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no t
 
     def add_requests(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
         """New ones, and preempted ones with what they had emitted."""
+        if scheduler_output.scheduled_new_reqs:
+            self.speculator.take()
         super().add_requests(scheduler_output)
         came = [(new.req_id, new.prefill_token_ids) for new in scheduler_output.scheduled_new_reqs]
         self.speculator.note(set(), came)
