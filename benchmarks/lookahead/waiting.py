@@ -8,13 +8,12 @@ Exits 1 at the first answer that is not as it should be.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable
 
 import torch
+from placing import device_us
 from vllm.triton_utils import triton
 from windlass.lookahead.kernels import take
 from windlass.lookahead.on_device import ANSWERED_AT, PATIENCE_NS, ROW_NS, Pinned
@@ -22,7 +21,7 @@ from windlass.lookahead.stream import ring, wait
 
 MOST = 6
 LATE_S = (PATIENCE_NS / 1e9) / 4
-ROUNDS, TRIES = 200, 5
+TRIES = 5
 
 
 class Host:
@@ -102,20 +101,6 @@ def check(rows: int) -> str:
             host.taken_us(number)
             host.check(f"step {number}, {behind} behind", came=behind == 0)
     return f"{rows} rows, µs until taken when the host answers {', '.join(said)}"
-
-
-def device_us(work: Callable[[], object]) -> float:
-    """Median time on the device."""
-    times = []
-    for _ in range(ROUNDS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(200_000)  # so that all is queued before it begins
-        start.record()
-        work()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(1e3 * start.elapsed_time(end))
-    return statistics.median(times)
 
 
 def timed(rows: int) -> str:

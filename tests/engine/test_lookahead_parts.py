@@ -1,0 +1,24 @@
+"""Parts of lookahead's doors against the engine's own, on drawn cases: no server, and what a GPU would do is played."""
+
+import pytest
+
+pytestmark = pytest.mark.on_cpu
+
+
+def test_sampling_parameters_reach_each_draft(engine):
+    """What takes the place of the engine's own expansion, which on CPUs writes into a copy."""
+    assert engine.result("/repo/tests/engine/spread_exactly.py", "200")["wrong"] == []
+
+
+def test_the_engine_is_told_the_batch_that_the_device_lays_out(engine):
+    """The host's side of placing; the kernel runs on a GPU alone (benchmarks/lookahead/placing.py)."""
+    assert engine.result("/repo/tests/engine/place_exactly.py", "300")["wrong"] == []
+
+
+def test_drafts_follow_their_requests_to_the_next_step(engine):
+    """When the device is told and taken from; the kernels run on a GPU alone (benchmarks/lookahead/waiting.py)."""
+    assert engine.result("/repo/tests/engine/take_exactly.py", "300")["wrong"] == []
+
+
+def test_the_scheduler_plans_what_is_promised(engine):
+    assert engine.result("/repo/tests/engine/plan_exactly.py")["wrong"] == []
