@@ -132,10 +132,11 @@ class Device:
         return found
 
     def back(self, path: Path) -> None:
-        """Return to a cache that has seen nothing."""
+        """Return to a state of the cache; what ended requests still had to share goes with the one that is left."""
         self.trip.submit(self.number, self.ended, [], [])
         self.ended = []
         time.sleep(0.05)
+        self.cache.save(path.with_name("left"), "played")
         self.cache.load(path, "played")
 
     def _submit(self, begun: list[tuple[str, list[int]]], rows: list[Row], *, wanted: bool) -> None:
