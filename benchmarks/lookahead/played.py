@@ -27,6 +27,7 @@ from windlass_lookahead.round_trip import TOLD, TURNS, Places, RoundTrip
 
 SPAN = MOST + 1
 PATIENCE_S, ROW_S = 500e-6, 10e-6
+"""As in `on_device`, which wants the engine."""
 FIRST_S = 0.05
 """Of the step that reads the prompts."""
 JUDGING_MS = (25 + 8e-6 * 152064 * np.arange(len(COSTS))) / 1000
@@ -111,9 +112,7 @@ class Device:
             is_first, begun = bool(begun), []
             verified = self._emit(alive, budget, missed, found if not is_first else None)
             if not is_first:
-                end_s += (
-                    float(COSTS[len(alive) + verified] + (JUDGING_MS[len(alive) + verified] if verified else 0)) / 1e3
-                )
+                end_s += _step_ms(len(alive), verified) / 1e3
             left = [row for row in alive if not row.is_done]
             for row, plan in zip(alive, plans, strict=True):
                 row.planned = min(plan, max(0, len(row.output) - row.at - 1))
@@ -188,6 +187,11 @@ class Device:
             row.drafts = self.tokens[place].tolist() if came else [0] * MOST
             row.sure = self.sure[place].tolist() if came else [0.0] * MOST
         return not came
+
+
+def _step_ms(rows: int, verified: int) -> float:
+    judging_ms = JUDGING_MS[rows + verified] if verified else 0.0
+    return float(COSTS[rows + verified] + judging_ms)
 
 
 def _spin(until_s: float) -> None:

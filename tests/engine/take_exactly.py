@@ -44,7 +44,7 @@ class Device:
         self.runner = DeviceRunner.__new__(DeviceRunner)
         self.runner.speculator = speculator
         self.free, self.alive, self.last, self.planned = list(range(PLACES)), {}, {}, set()
-        self.came, self.budget, self.rows = 0, 0, []
+        self.came, self.budget = 0, 0
 
     def submit(self, _number, _finished, _begun, rows, *, wanted):
         """The host answers by row what it drafts after this step."""
