@@ -16,7 +16,7 @@ import torch
 from placing import device_us
 from vllm.triton_utils import triton
 from windlass.lookahead.kernels import take
-from windlass.lookahead.on_device import ANSWERED_AT, PATIENCE_NS, ROW_NS, Pinned
+from windlass.lookahead.on_device import ANSWERED_AT, PATIENCE_NS, ROW_NS, ROWS_AT_ONCE, Pinned
 from windlass.lookahead.stream import ring, wait
 
 MOST = 6
@@ -42,10 +42,10 @@ class Host:
     def take(self, step: int) -> None:
         """Queue it."""
         pinned = self.pinned
-        take[(self.rows,)](
-            pinned.device_answered, step, pinned.device_tokens, pinned.device_confidences, self.places,
+        take[(1,)](
+            pinned.device_answered, step, self.rows, pinned.device_tokens, pinned.device_confidences, self.places,
             self.drafts, self.sure, self.drafts_by_place, MOST, self.by_place, self.missed,
-            PATIENCE_NS, ROW_NS, MOST, triton.next_power_of_2(MOST), num_warps=1,
+            PATIENCE_NS, ROW_NS, MOST, ROWS_AT_ONCE, triton.next_power_of_2(MOST), num_warps=1,
         )  # fmt: skip
 
     def answer(self, step: int) -> None:

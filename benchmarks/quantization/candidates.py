@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from windlass.quantization.kernels.tiling import Few, Kind, Stream, Tiling, Wide
+from windlass.quantization.kernels.tiling import FP8, Few, Kind, PackedStream, Stream, Tiling, Wide
 
 
 def few(kind: Kind, *, ahead: bool) -> Iterator[Few]:
@@ -35,8 +35,17 @@ def streams() -> Iterator[Stream]:
     ways = ((1, 1), (2, 1), (1, 2), (2, 2))
     for bm, (r, wg), stages in itertools.product((16, 32, 64, 128), ways, (5, 6, 8, 10, 12)):
         tiling = Stream(bm, r, wg, stages)
-        if tiling.shared_bytes <= 227 * 1024 and r * bm <= 128 and stages * tiling.block[1] >= 512:
+        if tiling.shared_bytes(FP8) <= 227 * 1024 and r * bm <= 128 and stages * tiling.block[1] >= 512:
             yield tiling
+
+
+def packed_streams(kind: Kind) -> Iterator[PackedStream]:
+    """The tile sizes that stream packed weights."""
+    for bm, (r, wg), kb in itertools.product((16, 32, 64), ((1, 2), (1, 4), (2, 2), (1, 3)), (1, 2, 4)):
+        most = max(
+            (n for n in range(3, 13) if PackedStream(bm, r, wg, n, kb=kb).shared_bytes(kind) <= 227 * 1024), default=0
+        )
+        yield from (PackedStream(bm, r, wg, stages, kb=kb) for stages in {most, min(most, 4)} if stages)
 
 
 def sensible(tiling: Tiling | Stream, m: int) -> bool:

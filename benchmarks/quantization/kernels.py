@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from candidates import few, sensible, splits, streams, wide
+from candidates import few, packed_streams, sensible, splits, streams, wide
 from tables import table, tilings
 from timing import copies, error, graph_us, issue_us
 from weights import quantized
 from windlass.quantization.fp8.product import by_cutlass, on_gpu
 from windlass.quantization.kernels import gemm, nvrtc
 from windlass.quantization.kernels.choice import choose_fp8, choose_stream
-from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, Stream, Tiling
+from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, PackedStream, Stream, Tiling
 from windlass.quantization.kernels.tokens import Tokens
 from windlass.quantization.layout import Packed
 from windlass.quantization.product import by_float16, product
@@ -72,6 +72,7 @@ class Sweep:
         self.candidates: list[Tiling | Stream] = []
         self.broken: set[tuple[Kind, Tiling | Stream]] = set()
         self.first: Kind | None = None  # with which float16 is timed
+        self.only_streams = False
         self.ahead = False  # whether packed weights are read before the kernel in front has ended
 
     def over(self) -> bool:
@@ -89,9 +90,12 @@ class Sweep:
     def compile(self, kind: Kind) -> list[Tiling | Stream]:
         """Compile every tiling on all cores; return those that compiled."""
         is_hopper = self.architecture == "sm_90a"
-        wanted: list[Tiling | Stream] = [*few(kind, ahead=is_hopper and (self.ahead or kind in FP8_KINDS))]
+        begins_early = is_hopper and (self.ahead or kind in FP8_KINDS)
+        wanted: list[Tiling | Stream] = [] if self.only_streams else [*few(kind, ahead=begins_early)]
         if is_hopper:
-            wanted += streams() if kind in FP8_KINDS else wide()
+            wanted += (
+                streams() if kind in FP8_KINDS else [*packed_streams(kind), *([] if self.only_streams else wide())]
+            )
         with ProcessPoolExecutor(min(14, os.cpu_count() or 1), multiprocessing.get_context("spawn")) as pool:
             made = list(
                 pool.map(compiled, [(tiling.files, self.architecture, tiling.macros(kind)) for tiling in wanted])
@@ -181,7 +185,7 @@ class Sweep:
         m = len(x)
 
         def run(weights: tuple[torch.Tensor, ...], tiling: Any) -> torch.Tensor:  # noqa: ANN401  of either kind
-            if isinstance(tiling, Stream):
+            if isinstance(tiling, Stream) and not isinstance(tiling, PackedStream):
                 return gemm.streamed(Tokens(x).quantized(tiling.bm), *weights, None, tiling, x.dtype)
             fp8 = kind in FP8_KINDS
             return gemm.fused_fp8(x, *weights, None, tiling) if fp8 else gemm.fused(x, *weights, None, kind, tiling)
@@ -190,7 +194,8 @@ class Sweep:
             if self.over() or not sensible(tiling, m) or (kind, tiling) in self.broken:
                 continue
             is_stream = isinstance(tiling, Stream)
-            limit = WORST_TOKENS if is_stream else worst(kind)
+            rounds_x = is_stream and kind in FP8_KINDS
+            limit = WORST_TOKENS if rounds_x else worst(kind)
             for split in splits(tiling, rows, columns, m):
                 choice = replace(tiling, **{"per_tile" if is_stream else "splits": split})
                 try:
@@ -205,7 +210,7 @@ class Sweep:
                     self.broken.add((kind, tiling))
                     break
                 method = f"{'few' if isinstance(choice, Few) else 'stream' if is_stream else 'wide'}{kind}"
-                known = {"error_with_tokens" if is_stream else "error": wrong}
+                known = {"error_with_tokens" if rounds_x else "error": wrong}
                 self.note(shape=name, m=m, method=method, us=us, **known, tiling=asdict(choice))
 
 
@@ -241,11 +246,12 @@ def main() -> None:
     parser.add_argument("--slices", type=int, nargs="*", default=[], metavar="MIB", help="of float16 made at once")
     parser.add_argument("--sweep", action="store_true", help="time every tile size too, not only the chosen one")
     parser.add_argument("--ahead", action="store_true", help="sweep tiles for few rows that begin early, as FP8's do")
+    parser.add_argument("--streams", action="store_true", help="sweep nothing but kernels that stream the weights")
     words = parser.parse_args()
     torch.manual_seed(0)
     sweep = Sweep(words.minutes, words.out, words.sweep, words.slices)
     kinds = [KINDS[name] for name in words.weights]
-    sweep.first, sweep.ahead = kinds[0], words.ahead
+    sweep.first, sweep.ahead, sweep.only_streams = kinds[0], words.ahead, words.streams
     for kind in kinds:
         start = time.monotonic()
         sweep.candidates = sweep.compile(kind) if words.sweep else []

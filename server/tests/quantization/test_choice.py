@@ -78,7 +78,7 @@ def test_some_rows_are_streamed_on_hopper(m, rows, columns, processors, major):
     assert (tiling is not None) == (major == 9 and columns % 128 == 0 and m <= 64)
     if tiling is None:
         return
-    assert tiling.shared_bytes <= SHARED_BYTES[9]
+    assert tiling.shared_bytes(FP8) <= SHARED_BYTES[9]
     assert tiling.bm >= m
     steps = columns // Stream.step * -(-rows // tiling.block[1])
     blocks = tiling.blocks(rows, columns, processors)

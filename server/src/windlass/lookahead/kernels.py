@@ -48,10 +48,11 @@ def _acquired(word):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     )
 
 
-@triton.jit(do_not_specialize=["step"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["step", "rows"])  # type: ignore[untyped-decorator]
 def take(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     answered,  # noqa: ANN001 - int32 [1], the host's: the last step that it answered
     step,  # noqa: ANN001
+    rows,  # noqa: ANN001
     tokens,  # noqa: ANN001 - int64 [rows, most], the host's
     confidences,  # noqa: ANN001 - float32 [rows, most], the host's
     places,  # noqa: ANN001 - int64 [rows]: a row's place among the requests
@@ -64,15 +65,15 @@ def take(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
     PATIENCE_NS: tl.constexpr,  # noqa: N803
     ROW_NS: tl.constexpr,  # noqa: N803 - more of it for each row
     MOST: tl.constexpr,  # noqa: N803
+    ROWS: tl.constexpr,  # noqa: N803 - at once
     WIDTH: tl.constexpr,  # noqa: N803
 ) -> None:
-    """One program a row: its drafts and confidences, as soon as they are there; without an answer in time, none.
+    """One warp: all drafts and confidences, as soon as they are there; without an answer in time, none.
 
-    A host that has not answered the step before either is not waited for. Numbers wrap, so their difference counts.
+    Several would look at the host's word one after the other, 1 µs each, and might see different ones. A host that has
+    not answered the step before either is not waited for. Numbers wrap, so their difference counts.
     """
-    row = tl.program_id(0)
-    place = tl.load(places + row).to(tl.int64)
-    patience_ns = PATIENCE_NS + ROW_NS * tl.num_programs(0)
+    patience_ns = PATIENCE_NS + ROW_NS * rows
     begun = tl.extra.cuda.globaltimer()
     behind = step - _acquired(answered)
     waits = behind == 1
@@ -80,16 +81,20 @@ def take(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
         behind = step - _acquired(answered)
         waits = (behind > 0) & (tl.extra.cuda.globaltimer() - begun < patience_ns)
     came = behind <= 0
-    at = tl.arange(0, WIDTH)
-    mine = at < MOST
-    from_ = row * MOST + at
-    token = tl.load(tokens + from_, mask=mine & came, other=0, cache_modifier=".cv")
-    confidence = tl.load(confidences + from_, mask=mine & came, other=0.0, cache_modifier=".cv")
-    tl.store(drafts + from_, token, mask=mine)
-    tl.store(sure + from_, confidence, mask=mine)
-    tl.store(drafts_by_place + place * stride + at, token, mask=mine)
-    tl.store(sure_by_place + place * MOST + at, confidence, mask=mine)
-    tl.store(missed + place, tl.where(came, 0, 1))
+    at = tl.arange(0, WIDTH)[None, :]
+    for first in range(0, rows, ROWS):
+        row = first + tl.arange(0, ROWS)[:, None]
+        here = row < rows
+        mine = here & (at < MOST)
+        place = tl.load(places + row, mask=here, other=0).to(tl.int64)
+        from_ = row * MOST + at
+        token = tl.load(tokens + from_, mask=mine & came, other=0, cache_modifier=".cv")
+        confidence = tl.load(confidences + from_, mask=mine & came, other=0.0, cache_modifier=".cv")
+        tl.store(drafts + from_, token, mask=mine)
+        tl.store(sure + from_, confidence, mask=mine)
+        tl.store(drafts_by_place + place * stride + at, token, mask=mine)
+        tl.store(sure_by_place + place * MOST + at, confidence, mask=mine)
+        tl.store(missed + place, tl.where(came, 0, 1), mask=here)
 
 
 @triton.jit

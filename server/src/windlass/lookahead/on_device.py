@@ -42,6 +42,8 @@ logger = logging.getLogger("windlass.lookahead")
 WORDS = 2**32
 EVEN = 4
 """Rows are a multiple of it, so that each turn begins at 16 bytes: kernels are compiled for what they are given."""
+ROWS_AT_ONCE = 32
+"""Of which one warp takes the drafts."""
 ANSWERED_AT = 32
 """Words between the two flags, so that each has a cache line of its own."""
 PATIENCE_NS, ROW_NS = 500_000, 10_000
@@ -167,10 +169,10 @@ class Drafter:
 
     def _take(self, states: Any, places: Tensor) -> None:  # noqa: ANN401
         pinned, out, by_place = self._pinned, self._drafts, states.draft_tokens
-        take[(len(places),)](
-            pinned.device_answered, self._signed, pinned.device_tokens, pinned.device_confidences, places,
-            out.tokens, out.sure, by_place, by_place.stride(0), out.sure_by_place, out.missed,
-            PATIENCE_NS, ROW_NS, self._most, triton.next_power_of_2(self._most), num_warps=1,
+        take[(1,)](
+            pinned.device_answered, self._signed, len(places), pinned.device_tokens, pinned.device_confidences, places,
+            out.tokens, out.sure, by_place, by_place.stride(0), out.sure_by_place, out.missed, PATIENCE_NS, ROW_NS,
+            self._most, ROWS_AT_ONCE, triton.next_power_of_2(self._most), num_warps=1,
         )  # fmt: skip
 
     def warm(self, states: Any) -> None:  # noqa: ANN401

@@ -12,12 +12,14 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from windlass.quantization.codebook import BLOCK
-from windlass.quantization.kernels.tiling import FP8, Few, Kind, Stream, Tiling, Wide
+from windlass.quantization.kernels.tiling import FP8, Few, Kind, PackedStream, Stream, Tiling, Wide
 
 TOKEN_COLUMNS_MAX = 65536  # of x: 1,024 threads of the kernel that quantizes it hold 64 each
 HOPPER = 9  # the major capability
+Streams = TypeVar("Streams", bound=Stream)
 BROAD = 0.7  # blocks for each multiprocessor from which a product counts as broad
 
 
@@ -62,6 +64,8 @@ STREAMS = (
     (64, Stream(64, 1, 1, stages=8), Stream(64, 1, 1, stages=10)),
 )
 """FP8 with FP8 on Hopper: rows of x at most, tiles where there are fewer of them than multiprocessors, and else."""
+PACKED_STREAMS: dict[int, tuple[tuple[int, PackedStream, PackedStream], ...]] = {}
+"""The same by the bits of packed weights: those that were measured."""
 MEMORY_BYTES_PER_US, BLOCK_BYTES_PER_US = 4.0e6, 6.0e4  # that all blocks of a launch stream of W, and one
 SPLIT_US = 2.5  # to add up the parts of tiles
 # by weights and the major capability; Turing has no cp.async, and dequantizes
@@ -98,6 +102,8 @@ def choose(bits: int, shape: tuple[int, int, int], processors: int, major: int) 
 
     None where W is dequantized first.
     """
+    if stream := _stream(PACKED_STREAMS.get(bits, ()), shape, processors, major, bits / 8):
+        return stream
     row = _row(bits, shape[0], major)
     return _tiled(row, shape, processors) if row else _quickest(bits, shape, processors, major)
 
@@ -118,16 +124,27 @@ def choose_fp8(shape: tuple[int, int, int], processors: int, major: int) -> Few 
 @functools.lru_cache(maxsize=8192)
 def choose_stream(shape: tuple[int, int, int], processors: int, major: int) -> Stream | None:
     """The same for x and W both in FP8; None where the engine multiplies them."""
+    return _stream(STREAMS, shape, processors, major, 1)
+
+
+def _stream(
+    table: tuple[tuple[int, Streams, Streams], ...],
+    shape: tuple[int, int, int],
+    processors: int,
+    major: int,
+    weight_bytes: float,
+) -> Streams | None:
     m, rows, columns = shape
-    found = next((tiles for tiles in STREAMS if m <= tiles[0]), None)
-    if major != HOPPER or columns % Stream.step or not found:
+    found = next((tiles for tiles in table if m <= tiles[0]), None)
+    if major != HOPPER or not found or any(columns % tiling.step for tiling in found[1:]):
         return None
     _, narrow, broad = found
     tiles = -(-rows // narrow.block[1])
     if tiles > processors:
         return broad
-    splits = range(1, min(processors // tiles, columns // Stream.step) + 1)
-    return replace(narrow, per_tile=min(splits, key=lambda count: streamed_us(count, rows * columns, tiles)))
+    splits = range(1, min(processors // tiles, columns // narrow.step) + 1)
+    bytes_ = int(rows * columns * weight_bytes)
+    return replace(narrow, per_tile=min(splits, key=lambda count: streamed_us(count, bytes_, tiles)))
 
 
 def streamed_us(splits: int, weight_bytes: int, tiles: int) -> float:

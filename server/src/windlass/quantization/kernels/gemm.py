@@ -7,7 +7,17 @@ import functools
 import torch
 
 from windlass.quantization.kernels.nvrtc import Launch, Matrix, kernel
-from windlass.quantization.kernels.tiling import FP8, FP8_BF16, TABLE_BYTES, Few, Kind, Stream, Tiling
+from windlass.quantization.kernels.tiling import (
+    FP8,
+    FP8_BF16,
+    TABLE_BYTES,
+    Few,
+    Kind,
+    PackedStream,
+    Stream,
+    Tiling,
+    Wide,
+)
 
 _ANY = Few(1, 1, 8, 1, 1)  # `dequantize` reads none of its sizes
 _DEQUANTIZE_WARPS = 8
@@ -36,7 +46,7 @@ def _room(size: int, least: int) -> int:
 
 @functools.lru_cache(maxsize=8192)
 def _prepared(
-    device: int, kind: Kind, tiling: Tiling, shape: tuple[int, int, int]
+    device: int, kind: Kind, tiling: Few | Wide, shape: tuple[int, int, int]
 ) -> tuple[Launch, torch.Tensor, torch.Tensor]:
     """The launch for x [m, columns] and W [rows, columns], and its workspace."""
     m, rows, columns = shape
@@ -60,6 +70,10 @@ def fused(
     m, columns = x.shape
     rows = weights.shape[0] * 16
     out = x.new_empty(m, rows)
+    if isinstance(tiling, PackedStream):
+        launch, parts, arrived = _streamed(x.get_device(), bits, tiling, (m, rows, columns))
+        launch.over(_matrix(x.data_ptr(), m, 2 * columns, tiling.bm), weights, scales, bias, out, parts, arrived)
+        return out
     launch, parts, arrived = _prepared(x.get_device(), bits, tiling, (m, rows, columns))
     launch(x, weights, scales, bias, out, parts, arrived)
     return out
@@ -89,8 +103,9 @@ def _streamed(
     """As `_prepared`."""
     m, rows, columns = shape
     blocks = tiling.blocks(rows, columns, card(device)[0])
-    run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes, tiling.macros(kind))
-    launch = Launch(run, (blocks, 1, 1), tiling.threads, 8, m, rows, columns, ahead=True)
+    run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes(kind), tiling.macros(kind))
+    tensors = 7 if isinstance(tiling, PackedStream) else 8
+    launch = Launch(run, (blocks, 1, 1), tiling.threads, tensors, m, rows, columns, ahead=True)
     tiles = -(-rows // tiling.block[1])
     return launch, *_workspace(device, _room(blocks * tiling.sums, 1 << 20), _room(tiles, 1 << 12))
 

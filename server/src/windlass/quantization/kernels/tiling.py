@@ -134,7 +134,7 @@ class Stream:
     """Blocks for each tile of W; 0: one for each multiprocessor, with an even share of all tiles."""
 
     name = "stream_gemm"
-    files = ("weights.cuh", "stream.cu")
+    files = ("weights.cuh", "streaming.cuh", "stream.cu")
     step = 128
 
     @property
@@ -152,8 +152,7 @@ class Stream:
         tiles = -(-n // self.block[1])
         return min(self.per_tile * tiles or processors, tiles * (k // self.step))
 
-    @property
-    def shared_bytes(self) -> int:
+    def shared_bytes(self, _: Kind) -> int:
         """Stages with two barriers each, the room where results are turned, a word."""
         return self.stages * ((self.bm + self.block[1]) * self.step + 16) + self.bm * (self.block[1] * 2 + 16) + 4
 
@@ -164,13 +163,48 @@ class Stream:
 
     def macros(self, kind: Kind) -> tuple[str, ...]:
         """The macros of this kernel, with the operands of its wgmma written out."""
-        sums = self.bm // 2
-        names = {"A_AT": f"%{sums}", "B_AT": f"%{sums + 1}", "ADDS": f"%{sums + 2}", "COLUMNS": str(self.bm)}
-        texts = {"SUMS": ",".join(f"%{i}" for i in range(sums)), **names}
-        inout = ",".join(f'"+f"(d[{i}])' for i in range(sums))
-        values = {"BM": self.bm, "R": self.r, "WG": self.wg, "STAGES": self.stages, "INOUT": inout}
-        quoted = (f'{name}="{text}"' for name, text in texts.items())
-        return (*weight_macros(kind), *(f"{name}={value}" for name, value in values.items()), *quoted)
+        operands = {"A_AT": f"%{self.bm // 2}", "B_AT": f"%{self.bm // 2 + 1}", "ADDS": f"%{self.bm // 2 + 2}"}
+        return (*weight_macros(kind), *self._sizes(), *self._operands(operands))
+
+    def _sizes(self) -> tuple[str, ...]:
+        names = {"BM": self.bm, "R": self.r, "WG": self.wg, "STAGES": self.stages}
+        return tuple(f"{name}={value}" for name, value in names.items())
+
+    def _operands(self, own: dict[str, str]) -> tuple[str, ...]:
+        sums = range(self.bm // 2)
+        texts = {"SUMS": ",".join(f"%{i}" for i in sums), "COLUMNS": str(self.bm), **own}
+        inout = ",".join(f'"+f"(d[{i}])' for i in sums)
+        return (*(f'{name}="{text}"' for name, text in texts.items()), f"INOUT={inout}")
 
 
-Tiling = Few | Wide
+@dataclass(frozen=True, slots=True)
+class PackedStream(Stream):
+    """The same of x in float16 and W packed, whose tiles become float16 in registers."""
+
+    kb: int = 2
+    """Blocks of 64 columns in a stage."""
+
+    name = "stream_packed"
+    files = ("weights.cuh", "streaming.cuh", "stream_packed.cu")
+
+    @property
+    def step(self) -> int:  # type: ignore[override]
+        """Columns of a stage."""
+        return 64 * self.kb
+
+    def shared_bytes(self, kind: Kind) -> int:
+        """Stages with two barriers each, the table, the room where results are turned, a word."""
+        tile = 544 if kind == 4 else 1024  # of 16 by 64 weights, with NF4's scales
+        filled = self.kb * (self.bm * 128 + self.block[1] // 16 * tile)
+        stages = self.stages * (-(-filled // 1024) * 1024 + 16)
+        return stages + TABLE_BYTES[kind] + self.bm * (self.block[1] * 2 + 16) + 4
+
+    def macros(self, kind: Kind) -> tuple[str, ...]:
+        """The macros of this kernel, with the operands of its wgmma written out."""
+        first = self.bm // 2
+        fragment = ",".join(f"%{first + i}" for i in range(4))
+        operands = {"FRAGMENT": fragment, "B_AT": f"%{first + 4}", "ADDS": f"%{first + 5}"}
+        return (*weight_macros(kind), *self._sizes(), f"KB={self.kb}", *self._operands(operands))
+
+
+Tiling = Few | Wide | PackedStream

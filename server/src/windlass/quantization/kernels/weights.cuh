@@ -113,8 +113,8 @@ __device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, u32) {
 #elif BITS == 4
 __constant__ unsigned short code[16] = {CODE};
 
-__device__ __forceinline__ void fill_table(char* table) {
-    for (int entry = threadIdx.x; entry < 256; entry += blockDim.x) {
+__device__ __forceinline__ void fill_table(char* table, int threads = blockDim.x) {
+    for (int entry = threadIdx.x; entry < 256; entry += threads) {
         u32 pair = code[entry & 15] | ((u32)code[entry >> 4] << 16);
         for (int j = 0; j < 8; j++)  // turned by the lane, so that stores do not meet in a bank
             *(uint4*)(table + entry * 128 + ((j + entry) & 7) * 16) = make_uint4(pair, pair, pair, pair);

@@ -1,0 +1,149 @@
+// out[M, N] = x[M, K] . dequantize(W)[N, K]^T (+ bias) on Hopper: x, out, bias float16, W packed NF4 or INT8, sums float32.
+// For as many rows as one block serves, where the weights' way from memory is what takes the time.
+//
+// Compiled behind weights.cuh and streaming.cuh, for sm_90a, with these macros:
+//   BM      rows of x, at most: the n of wgmma, a multiple of 16
+//   R       tiles of 64 rows of W that one warpgroup serves        WG  warpgroups that multiply; WG * R at most 4
+//   KB      blocks of 64 columns of a stage                        STAGES  stages of x and W in shared memory
+//   COLUMNS BM as a string; SUMS, FRAGMENT, B_AT, ADDS the names of wgmma's operands; INOUT the constraints of its sums
+//
+// As stream.cu, but weights are operand A from registers: what a warp reads of its tile of 16 x 64 are its fragments, and
+// each is made float16 while the product before it runs. x is fetched as it is, swizzled on the way.
+
+#define TILES (BLOCK_N / 16)
+#define TILE_BYTES (KB * 512 * WORDS)
+#define SCALE_BYTES (BITS == 4 ? KB * 32 : 0)
+#define X_BYTES (KB * BM * 128)
+#define FILLED_BYTES (X_BYTES + TILES * (TILE_BYTES + SCALE_BYTES))
+#define STAGE_BYTES ((FILLED_BYTES + 1023) / 1024 * 1024)
+#define PRODUCTS (KB * 4)  // of a stage, 16 columns each
+
+__device__ __forceinline__ void wgmma(float (&d)[BM / 2], const u32 (&a)[4], u64 b, int adds) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADDS ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32.f16.f16 {" SUMS "}, {" FRAGMENT "}, " B_AT ", p, 1, 1, 0; }"
+                 : INOUT : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
+}
+
+extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_packed(
+    const __grid_constant__ TensorMap x, const char* __restrict__ weights, const char* __restrict__ scales,
+    const unsigned short* __restrict__ bias, unsigned short* out, float4* partial, int* arrived, int M, int N, int K) {
+    extern __shared__ __align__(1024) char shared[];
+    char* const turned = shared + STAGES * STAGE_BYTES + TABLE_BYTES;
+    const u32 base = shared_address(shared), room = shared_address(turned);
+    const u32 full = room + BM * OUT_BYTES, empty = full + STAGES * 8;
+    int* const is_last = (int*)(turned + BM * OUT_BYTES + STAGES * 16);
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const int blocks = K / 64, steps = blocks / KB;
+    const u32 all = (N + BLOCK_N - 1) / BLOCK_N * steps;  // at least as many as there are blocks
+    const int begin = all * blockIdx.x / gridDim.x, end = all * (blockIdx.x + 1) / gridDim.x;
+
+    if (threadIdx.x == 0) init_barriers(full, empty);
+    asm volatile("griddepcontrol.launch_dependents;");  // what is behind waits for the end of this by itself
+    __syncthreads();
+
+    if (warp == WG * 4) {  // asks for bytes: a lane for each tile's weights, another for its scales
+        const u64 once = read_once();
+        const bool brings_scales = lane >= 16;
+        const int own = lane & 15, bytes = brings_scales ? SCALE_BYTES : TILE_BYTES;
+        const bool brings = own < TILES && bytes;
+        const u32 own_place = X_BYTES + (brings_scales ? TILES * TILE_BYTES + own * SCALE_BYTES : own * TILE_BYTES);
+        const char* const source = brings_scales ? scales : weights;
+        int step = begin % steps, tile = begin / steps, x_step = step;
+        auto load_weights = [&](int stage) {
+            const u32 barrier = full + stage * 8;
+            if (lane == 0) expect(barrier, FILLED_BYTES);
+            __syncwarp();
+            const u64 at = ((u64)min(tile * TILES + own, N / 16 - 1) * steps + step) * (u32)bytes;
+            if (brings) copy_bulk(base + stage * STAGE_BYTES + own_place, source + at, bytes, barrier, once);
+            if (++step == steps) step = 0, tile++;
+        };
+        auto load_x = [&](int stage) {
+            if (lane < KB) copy_box(base + stage * STAGE_BYTES + lane * BM * 128, &x, (x_step * KB + lane) * 128, 0, full + stage * 8);
+            if (++x_step == steps) x_step = 0;
+        };
+        const int early = min(STAGES, end - begin);
+        for (int i = 0; i < early; i++) load_weights(i);
+        asm volatile("griddepcontrol.wait;" ::: "memory");
+        for (int i = 0; i < early; i++) load_x(i);
+        for (int i = early, stage = 0, parity = 0; i < end - begin; i++) {
+            await(empty + stage * 8, parity);
+            load_weights(stage), load_x(stage);
+            if (++stage == STAGES) stage = 0, parity ^= 1;
+        }
+        return;
+    }
+
+#if BITS == 4
+    fill_table(shared + STAGES * STAGE_BYTES, WORKERS);
+    workers_meet();
+#endif
+    asm volatile("griddepcontrol.wait;" ::: "memory");  // nothing is written before what is in front has ended
+    u32 table = base + STAGES * STAGE_BYTES + lane * 4;
+    asm volatile("" : "+r"(table)::"memory");  // it is not read before the barrier
+    const int first_tile = (warp >> 2) * R * 4 + (warp & 3);  // of 16 rows, in a block's; the next is 4 further
+    float sums[R][BM / 2];
+    int stage = 0, parity = 0;
+#pragma unroll 1
+    for (int at = begin, count; at < end; at += count) {
+        const int tile = at / steps, first = at - tile * steps;
+        count = min(steps - first, end - at);
+        u32 before = 0;
+#pragma unroll 1
+        for (int step = 0; step < count; step++) {
+            await(full + stage * 8, parity);
+            const u32 from = base + stage * STAGE_BYTES;
+            const u64 b = operand(from);
+            Tile now[R];
+            u32 a[2][R][4];
+            auto read = [&](int block) {
+#pragma unroll
+                for (int r = 0; r < R; r++) {
+                    const u32 own = from + X_BYTES + (first_tile + r * 4) * TILE_BYTES + block * 512 * WORDS + lane * 16;
+#pragma unroll
+                    for (int i = 0; i < WORDS; i++) now[r].words[i] = load_shared(own + i * 512);
+                    if (BITS == 4)
+                        now[r].scales = load_table(from + X_BYTES + TILES * TILE_BYTES + (first_tile + r * 4) * SCALE_BYTES + block * 32 + (lane >> 2) * 4);
+                }
+            };
+            read(0);
+#pragma unroll
+            for (int r = 0; r < R; r++) fragment(a[0][r], now[r], 0, table);
+#pragma unroll
+            for (int i = 0; i < PRODUCTS; i++) {
+                asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+                for (int r = 0; r < R; r++) wgmma(sums[r], a[i & 1][r], b + (i / 4) * (BM * 8) + (i & 3) * 2, step | i);
+                asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+                if (i + 1 < PRODUCTS && (i & 3) == 3) read(i / 4 + 1);
+                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");  // the fragments of the one before are free
+                if (i == 0 && step && !lane) arrive(before);
+                if (i + 1 < PRODUCTS)
+#pragma unroll
+                    for (int r = 0; r < R; r++) fragment(a[(i + 1) & 1][r], now[r], (i + 1) & 3, table);
+            }
+            before = empty + stage * 8;
+            if (++stage == STAGES) stage = 0, parity ^= 1;
+        }
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+        if (!lane) arrive(before);
+        hold(sums);
+        if (count < steps && !add_parts(sums, partial, arrived, is_last, tile, steps, all)) continue;
+        workers_meet();  // the results of the tile before are out of the room
+        const int n0 = tile * BLOCK_N;
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            const int column = (first_tile + r * 4) * 16;
+            float scale[2] = {1, 1}, add[2] = {0, 0};
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const int row = n0 + column + (lane >> 2) + h * 8;
+                if (row < N) {
+                    if (BITS == 8) scale[h] = ((const float*)scales)[row];
+                    if (bias) add[h] = to_float(bias[row]);
+                }
+            }
+            turn(sums[r], room, column, [&](float d, int h, int) { return d * scale[h] + add[h]; });
+        }
+        workers_meet();
+        give(out, turned, n0, M, N);
+    }
+}

@@ -1,0 +1,131 @@
+// What kernels that stream weights share: barriers, copies by the tensor memory accelerator, sums that several blocks
+// share, and the way of a tile's results to memory. Hopper only. Macros: BM, R, WG, STAGES as the kernels have them.
+
+#define WORKERS (WG * 128)
+#define BLOCK_N (WG * R * 64)
+#define OUT_BYTES (BLOCK_N * 2 + 16)
+#define PART (R * BM / 8 * WORKERS)  // float4 of one block's sums of a tile
+
+struct __align__(64) TensorMap {
+    char opaque[128];
+};
+
+__device__ __forceinline__ void init_barriers(u32 full, u32 empty) {
+    for (int i = 0; i < STAGES; i++) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full + i * 8) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty + i * 8), "r"(WG * 4) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void expect(u32 barrier, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void arrive(u32 barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void await(u32 barrier, u32 parity) {
+    u32 done;
+    do {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+    } while (!done);
+}
+
+__device__ __forceinline__ void workers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
+
+__device__ __forceinline__ u64 read_once() {
+    u64 policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+__device__ __forceinline__ void copy_bulk(u32 to, const void* from, u32 bytes, u32 barrier, u64 policy) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+                 ::"r"(to), "l"(from), "r"(bytes), "r"(barrier), "l"(policy) : "memory");
+}
+
+__device__ __forceinline__ void copy_box(u32 to, const TensorMap* from, int column, int row, u32 barrier) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 ::"r"(to), "l"(from), "r"(column), "r"(row), "r"(barrier) : "memory");
+}
+
+// K-major, swizzled by 128 bytes, 1024 bytes from 8 rows to the next 8.
+__device__ __forceinline__ u64 operand(u32 address) {
+    return (u64)((address & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 62;
+}
+
+// Sums are not read before the wait in front of this.
+__device__ __forceinline__ void hold(float (&sums)[R][BM / 2]) {
+#pragma unroll
+    for (int r = 0; r < R; r++)
+#pragma unroll
+        for (int i = 0; i < BM / 2; i++) asm volatile("" : "+f"(sums[r][i])::"memory");
+}
+
+// Of a tile that several blocks share: the last to arrive adds the parts in their order, the same bits every time, and
+// gets true. `all` steps stand in a row, `steps` for each tile.
+__device__ __forceinline__ bool add_parts(float (&sums)[R][BM / 2], float4* partial, int* arrived, int* is_last, int tile, int steps, u32 all) {
+    auto part_of = [&](int block) { return partial + (u64)(block * 2 + (all * block / gridDim.x / steps != tile)) * PART + threadIdx.x; };
+    const int from_block = ((u32)(tile * steps + 1) * gridDim.x - 1) / all;
+    const int to_block = ((u32)(tile + 1) * steps * gridDim.x - 1) / all;
+    float4* mine = part_of(blockIdx.x);
+#pragma unroll
+    for (int i = 0; i < R * BM / 8; i++) {
+        const float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
+        __stcg(mine + i * WORKERS, make_float4(d[0], d[1], d[2], d[3]));
+    }
+    __threadfence();
+    workers_meet();
+    if (threadIdx.x == 0) {
+        *is_last = atomicAdd(arrived + tile, 1) == to_block - from_block;
+        if (*is_last) arrived[tile] = 0;
+    }
+    workers_meet();
+    if (!*is_last) return false;
+    __threadfence();
+#pragma unroll
+    for (int r = 0; r < R; r++)
+#pragma unroll
+        for (int i = 0; i < BM / 2; i++) sums[r][i] = 0;
+    for (int block = from_block; block <= to_block; block++) {
+        const float4* part = part_of(block);
+#pragma unroll
+        for (int i = 0; i < R * BM / 8; i++) {
+            float4 more = __ldcg(part + i * WORKERS);
+            float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
+            d[0] += more.x, d[1] += more.y, d[2] += more.z, d[3] += more.w;
+        }
+    }
+    return true;
+}
+
+// 64 rows of W and BM of x into the room, turned; `finish` makes a result of a sum, by the half of its 16 rows of W and
+// its row of x.
+template <class Finish>
+__device__ __forceinline__ void turn(const float (&sums)[BM / 2], u32 room, int column, Finish finish) {
+    const int lane = threadIdx.x & 31, t = lane & 3;
+#pragma unroll
+    for (int j = 0; j < BM / 8; j += 2) {
+        u32 packed[4];  // columns 8 j, rows g and g + 8; columns 8 j + 8, the same rows
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int place = j + i / 2, h = i & 1, token = place * 8 + t * 2;
+            const float* d = sums + place * 4 + h * 2;
+            packed[i] = to_half(finish(d[0], h, token)) | (u32)to_half(finish(d[1], h, token + 1)) << 16;
+        }
+        // lane l names row l % 8 of matrix l / 8: matrices are (columns, half of the rows of W)
+        const u32 to = room + (j * 8 + (lane >> 4) * 8 + (lane & 7)) * OUT_BYTES + (column + (lane >> 3 & 1) * 8) * 2;
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};"
+                     ::"r"(to), "r"(packed[0]), "r"(packed[1]), "r"(packed[2]), "r"(packed[3]) : "memory");
+    }
+}
+
+__device__ __forceinline__ void give(unsigned short* out, const char* turned, int n0, int M, int N) {
+    for (int i = threadIdx.x; i < M * (BLOCK_N / 8); i += WORKERS) {
+        const int m = i / (BLOCK_N / 8), n = i % (BLOCK_N / 8) * 8;
+        if (n0 + n < N) *(uint4*)(out + (u64)m * N + n0 + n) = *(const uint4*)(turned + m * OUT_BYTES + n * 2);
+    }
+}
