@@ -1,0 +1,85 @@
+"""On a GPU of Hopper: the kernel that streams packed weights against float64, on both sides of every border.
+
+    PYTHONPATH=server/src python benchmarks/quantization/packed_exactly.py
+
+Rows of x up to a block's, matrices that end within a tile, one block for a tile, several, and an even share of all;
+with a bias and without; twice, for the same bits, and in a graph. Exits 1 with what differs.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from candidates import packed_streams
+from timing import error
+from weights import quantized
+from windlass.quantization.kernels import gemm
+from windlass.quantization.kernels.tiling import PackedStream
+
+SHAPES = ((4608, 3584), (3584, 18944), (272, 4864), (48, 512), (1040, 1024))  # rows, columns; whole tiles of 16
+WORST = 1e-3  # rounding of the output, relative in the Frobenius norm
+
+
+def tilings(bits: int) -> Iterator[PackedStream]:
+    """One of each size of x and W, with most stages and with fewest."""
+    yield from packed_streams(bits)
+
+
+def rows_of(tiling: PackedStream) -> Iterator[int]:
+    """Of x: one, a border within, all."""
+    yield from {1, 3, tiling.bm // 2 + 1, tiling.bm}
+
+
+def in_graph(x: torch.Tensor, packed: tuple[torch.Tensor, ...], bits: int, tiling: PackedStream) -> torch.Tensor:
+    """The same, replayed twice: what a launch leaves behind is what the next one needs."""
+    gemm.fused(x, *packed, None, bits, tiling)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = gemm.fused(x, *packed, None, bits, tiling)
+    for _ in range(2):
+        graph.replay()
+    torch.cuda.synchronize()
+    return out
+
+
+def wrong(bits: int, shape: tuple[int, int]) -> Iterator[str]:
+    """What differs of one matrix."""
+    rows, columns = shape
+    packed, exact = quantized((torch.randn(rows, columns, device="cuda") * 0.02).half(), bits)
+    bias = torch.randn(rows, device="cuda").half()
+    for tiling in tilings(bits):
+        if columns % tiling.step:
+            continue
+        tiles, steps = -(-rows // tiling.block[1]), columns // tiling.step
+        for m, per_tile in itertools.product(rows_of(tiling), {0, 1, min(3, steps)}):
+            if per_tile * tiles > gemm.card(0)[0]:
+                continue
+            way = replace(tiling, per_tile=per_tile)
+            x = torch.randn(m, columns, device="cuda").half()
+            wanted = x.double() @ exact.T
+            plain = gemm.fused(x, *packed, None, bits, way)
+            added = gemm.fused(x, *packed, bias, bits, way)
+            held = {
+                "product": error(plain, wanted) < WORST,
+                "with a bias": error(added, wanted + bias.double()) < WORST,
+                "the same bits": torch.equal(plain, gemm.fused(x, *packed, None, bits, way)),
+                "in a graph": torch.equal(plain, in_graph(x, packed, bits, way)),
+            }
+            for what, fine in held.items():
+                if not fine:
+                    yield f"{what}: {bits} bits, {m} x {columns} x {rows}, {way}: {error(plain, wanted):.2e}"
+
+
+def main() -> int:
+    """Print what differs."""
+    torch.manual_seed(0)
+    found = [line for bits in (4, 8) for shape in SHAPES for line in itertools.islice(wrong(bits, shape), 5)]
+    print("\n".join(found) or "packed: every tile streams what float64 has")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
