@@ -41,11 +41,11 @@ def streams() -> Iterator[Stream]:
 
 def packed_streams(kind: Kind) -> Iterator[PackedStream]:
     """The tile sizes that stream packed weights."""
-    for bm, (r, wg), kb in itertools.product((16, 32, 64), ((1, 2), (1, 4), (2, 2), (1, 3)), (1, 2, 4)):
-        most = max(
-            (n for n in range(3, 13) if PackedStream(bm, r, wg, n, kb=kb).shared_bytes(kind) <= 227 * 1024), default=0
-        )
-        yield from (PackedStream(bm, r, wg, stages, kb=kb) for stages in {most, min(most, 4)} if stages)
+    ways = ((1, 2), (1, 3), (1, 4), (2, 2))
+    for bm, (r, wg), kb, in_flight in itertools.product((16, 32, 64), ways, (2, 4), (2, 4)):
+        fitting = (PackedStream(bm, r, wg, stages, kb=kb, in_flight=in_flight) for stages in range(12, 2, -1))
+        if most := next((tiling for tiling in fitting if tiling.shared_bytes(kind) <= 227 * 1024), None):
+            yield most
 
 
 def sensible(tiling: Tiling | Stream, m: int) -> bool:

@@ -101,14 +101,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) few_gemm(
 #if BITS == 4 && !defined(AHEAD)
     fill_table(shared);
 #endif
-    u32 table = shared_address(shared) + lane * 4;
+    Table table{shared_address(shared), (u32)lane * 4};
     float sums[NT][MT][4] = {};
 #pragma unroll 2
     for (int step = first_step; step < last_step; step++) {
         load_tiles(next, step + 1);
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
         __syncthreads();
-        asm volatile("" : "+r"(table)::"memory");  // the table is not read before the barrier
+        asm volatile("" : "+r"(table.own)::"memory");  // the table is not read before the barrier
         load_x(step + STAGES - 1);
         u32 stage = shared_address(stages) + (step % STAGES) * STAGE_BYTES + warp_k * U * 128 + OWN_X;
 #pragma unroll

@@ -4,11 +4,13 @@
 // Compiled behind weights.cuh and streaming.cuh, for sm_90a, with these macros:
 //   BM      rows of x, at most: the n of wgmma, a multiple of 16
 //   R       tiles of 64 rows of W that one warpgroup serves        WG  warpgroups that multiply; WG * R at most 4
-//   KB      blocks of 64 columns of a stage                        STAGES  stages of x and W in shared memory
+//   KB      blocks of 64 columns of a stage, from 2 on             STAGES  stages of x and W in shared memory
+//   IN_FLIGHT  products under way while the fragments of the next are made: 2 or 4
 //   COLUMNS BM as a string; SUMS, FRAGMENT, B_AT, ADDS the names of wgmma's operands; INOUT the constraints of its sums
 //
-// As stream.cu, but weights are operand A from registers: what a warp reads of its tile of 16 x 64 are its fragments, and
-// each is made float16 while the product before it runs. x is fetched as it is, swizzled on the way.
+// As stream.cu, but weights are operand A from registers: what a warp reads of its tile of 16 x 64 are its fragments.
+// Words are read a block before they are needed, pairs looked up a product before, and made float16 while the products
+// before run. x is fetched as it is, swizzled on the way.
 
 #define TILES (BLOCK_N / 16)
 #define TILE_BYTES (KB * 512 * WORDS)
@@ -77,52 +79,66 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_packed(
     workers_meet();
 #endif
     asm volatile("griddepcontrol.wait;" ::: "memory");  // nothing is written before what is in front has ended
-    u32 table = base + STAGES * STAGE_BYTES + lane * 4;
-    asm volatile("" : "+r"(table)::"memory");  // it is not read before the barrier
+    Table table{base + STAGES * STAGE_BYTES, (u32)lane * 4};
+    asm volatile("" : "+r"(table.own)::"memory");  // it is not read before the barrier
     const int first_tile = (warp >> 2) * R * 4 + (warp & 3);  // of 16 rows, in a block's; the next is 4 further
+    auto read = [&](Tile (&tiles)[R], u32 from, int block) {
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            const u32 weights_at = from + X_BYTES + (first_tile + r * 4) * TILE_BYTES + block * 512 * WORDS + lane * 16;
+#pragma unroll
+            for (int i = 0; i < WORDS; i++) tiles[r].words[i] = load_shared(weights_at + i * 512);
+            const u32 scales_at = from + X_BYTES + TILES * TILE_BYTES + (first_tile + r * 4) * SCALE_BYTES;
+            if (BITS == 4) tiles[r].scales = load_table(scales_at + block * 32 + (lane >> 2) * 4);
+        }
+    };
     float sums[R][BM / 2];
+    u32 a[IN_FLIGHT][R][4], pairs[R][4];
+    Tile now[R], next[R];
     int stage = 0, parity = 0;
+    auto advance = [&] {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    };
 #pragma unroll 1
     for (int at = begin, count; at < end; at += count) {
         const int tile = at / steps, first = at - tile * steps;
         count = min(steps - first, end - at);
-        u32 before = 0;
+        u32 from = base + stage * STAGE_BYTES, before = 0;
+        await(full + stage * 8, parity);
+        read(now, from, 0), read(next, from, 1);
+#pragma unroll
+        for (int r = 0; r < R; r++) look_up(pairs[r], now[r], 0, table);
 #pragma unroll 1
         for (int step = 0; step < count; step++) {
-            await(full + stage * 8, parity);
-            const u32 from = base + stage * STAGE_BYTES;
             const u64 b = operand(from);
-            Tile now[R];
-            u32 a[2][R][4];
-            auto read = [&](int block) {
-#pragma unroll
-                for (int r = 0; r < R; r++) {
-                    const u32 own = from + X_BYTES + (first_tile + r * 4) * TILE_BYTES + block * 512 * WORDS + lane * 16;
-#pragma unroll
-                    for (int i = 0; i < WORDS; i++) now[r].words[i] = load_shared(own + i * 512);
-                    if (BITS == 4)
-                        now[r].scales = load_table(from + X_BYTES + TILES * TILE_BYTES + (first_tile + r * 4) * SCALE_BYTES + block * 32 + (lane >> 2) * 4);
-                }
-            };
-            read(0);
-#pragma unroll
-            for (int r = 0; r < R; r++) fragment(a[0][r], now[r], 0, table);
+            const u32 own = empty + stage * 8;
 #pragma unroll
             for (int i = 0; i < PRODUCTS; i++) {
+                asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(IN_FLIGHT - 1) : "memory");
+                if (i == IN_FLIGHT - 1 && step && !lane) arrive(before);
+#pragma unroll
+                for (int r = 0; r < R; r++) finish(a[i % IN_FLIGHT][r], pairs[r], now[r], i & 3);
                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-                for (int r = 0; r < R; r++) wgmma(sums[r], a[i & 1][r], b + (i / 4) * (BM * 8) + (i & 3) * 2, step | i);
+                for (int r = 0; r < R; r++) wgmma(sums[r], a[i % IN_FLIGHT][r], b + (i / 4) * (BM * 8) + (i & 3) * 2, step | i);
                 asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-                if (i + 1 < PRODUCTS && (i & 3) == 3) read(i / 4 + 1);
-                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");  // the fragments of the one before are free
-                if (i == 0 && step && !lane) arrive(before);
-                if (i + 1 < PRODUCTS)
+                if ((i & 3) == 3) {
+                    const int block = (i / 4 + 2) % KB;  // two ahead
 #pragma unroll
-                    for (int r = 0; r < R; r++) fragment(a[(i + 1) & 1][r], now[r], (i + 1) & 3, table);
+                    for (int r = 0; r < R; r++) now[r] = next[r];
+                    if (block == 0 && step + 1 < count) {  // else nothing of what is read then is used
+                        advance();
+                        await(full + stage * 8, parity);
+                        from = base + stage * STAGE_BYTES;
+                    }
+                    read(next, from, block);
+                }
+#pragma unroll
+                for (int r = 0; r < R; r++) look_up(pairs[r], now[r], (i + 1) & 3, table);
             }
-            before = empty + stage * 8;
-            if (++stage == STAGES) stage = 0, parity ^= 1;
+            before = own;
         }
+        advance();
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
         if (!lane) arrive(before);
         hold(sums);

@@ -183,6 +183,7 @@ class PackedStream(Stream):
 
     kb: int = 2
     """Blocks of 64 columns in a stage."""
+    in_flight: int = 4
 
     name = "stream_packed"
     files = ("weights.cuh", "streaming.cuh", "stream_packed.cu")
@@ -204,7 +205,8 @@ class PackedStream(Stream):
         first = self.bm // 2
         fragment = ",".join(f"%{first + i}" for i in range(4))
         operands = {"FRAGMENT": fragment, "B_AT": f"%{first + 4}", "ADDS": f"%{first + 5}"}
-        return (*weight_macros(kind), *self._sizes(), f"KB={self.kb}", *self._operands(operands))
+        own = (f"KB={self.kb}", f"IN_FLIGHT={self.in_flight}")
+        return (*weight_macros(kind), *self._sizes(), *own, *self._operands(operands))
 
 
 Tiling = Few | Wide | PackedStream

@@ -88,6 +88,10 @@ __device__ __forceinline__ unsigned short to_half(float v) {
 __device__ __forceinline__ float to_float(unsigned short h) { return half_to_float(h); }
 #endif
 
+struct Table {  // of pairs: where it lies, and this lane's place in each entry of 128 bytes
+    u32 start, own;
+};
+
 struct Tile {
     uint4 words[WORDS];
     u32 scales;  // NF4: float16 of row g, and of row g + 8
@@ -105,7 +109,7 @@ __device__ __forceinline__ u32 widened(u32 pair) {
     return halves;
 }
 
-__device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, u32) {
+__device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, Table) {
     const uint4 &v = tile.words[0], &w = tile.words[1];
     u32 upper = s == 0 ? v.x : s == 1 ? v.y : s == 2 ? v.z : v.w, lower = s == 0 ? w.x : s == 1 ? w.y : s == 2 ? w.z : w.w;
     a[0] = widened(upper), a[1] = widened(lower), a[2] = widened(upper >> 16), a[3] = widened(lower >> 16);
@@ -121,17 +125,27 @@ __device__ __forceinline__ void fill_table(char* table, int threads = blockDim.x
     }
 }
 
-__device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, u32 table) {
+__device__ __forceinline__ void look_up(u32* pairs, const Tile& tile, int s, Table table) {
     // s is a constant after unrolling
     u32 w = s == 0 ? tile.words[0].x : s == 1 ? tile.words[0].y : s == 2 ? tile.words[0].z : tile.words[0].w;
+    pairs[0] = load_table((w << 7 & 0x7f80 | table.own) + table.start);
+    pairs[1] = load_table((w >> 1 & 0x7f80 | table.own) + table.start);
+    pairs[2] = load_table((w >> 9 & 0x7f80 | table.own) + table.start);
+    pairs[3] = load_table((w >> 17 & 0x7f80 | table.own) + table.start);
+}
+
+__device__ __forceinline__ void finish(u32* a, const u32* pairs, const Tile& tile, int) {
     u32 upper = __byte_perm(tile.scales, 0, 0x1010), lower = __byte_perm(tile.scales, 0, 0x3232);
-    a[0] = multiply2(load_table(table + ((w << 7) & 0x7f80)), upper);
-    a[1] = multiply2(load_table(table + ((w >> 1) & 0x7f80)), lower);
-    a[2] = multiply2(load_table(table + ((w >> 9) & 0x7f80)), upper);
-    a[3] = multiply2(load_table(table + ((w >> 17) & 0x7f80)), lower);
+    a[0] = multiply2(pairs[0], upper), a[1] = multiply2(pairs[1], lower);
+    a[2] = multiply2(pairs[2], upper), a[3] = multiply2(pairs[3], lower);
+}
+
+__device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, Table table) {
+    u32 pairs[4];
+    look_up(pairs, tile, s, table), finish(a, pairs, tile, s);
 }
 #else
-__device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, u32) {
+__device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, Table) {
     const uint4& v = tile.words[s >> 1];
     u32 first = s & 1 ? v.z : v.x, second = s & 1 ? v.w : v.y;
     // a byte b behind 0x64 is the float16 1024 + b; b is the weight + 128
@@ -140,6 +154,10 @@ __device__ __forceinline__ void fragment(u32* a, const Tile& tile, int s, u32) {
     a[2] = subtract2(__byte_perm(second, 0x64646464, 0x4140), 0x64806480);
     a[3] = subtract2(__byte_perm(second, 0x64646464, 0x4342), 0x64806480);
 }
+
+__device__ __forceinline__ void look_up(u32*, const Tile&, int, Table) {}
+
+__device__ __forceinline__ void finish(u32* a, const u32*, const Tile& tile, int s) { fragment(a, tile, s, Table{}); }
 #endif
 
 #ifndef FP8
@@ -168,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(256) dequantize(const uint4* __rest
     __syncthreads();
 #endif
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, blocks = K / 64;
-    const u32 table = shared_address(shared) + lane * 4;
+    const Table table{shared_address(shared), (u32)lane * 4};
     const u64 tiles = (u64)(N / 16) * blocks, step = (u64)gridDim.x * 8;
     auto load = [&](Tile& tile, u64 at) {
         if (at >= tiles) return;

@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) wide_gemm(
 #if BITS == 4
     fill_table(table_room);
 #endif
-    u32 table = shared_address(table_room) + lane * 4;
+    Table table{shared_address(table_room), (u32)lane * 4};
     float sums[R][BM / 2];
 #pragma unroll
     for (int r = 0; r < R; r++)
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) wide_gemm(
     u32 a[R][4];
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
     __syncthreads();
-    asm volatile("" : "+r"(table)::"memory");  // the table is not read before the barrier
+    asm volatile("" : "+r"(table.own)::"memory");  // the table is not read before the barrier
     read(now, stage);
 #pragma unroll
     for (int r = 0; r < R; r++) fragment(a[r], now[r], 0, table);
