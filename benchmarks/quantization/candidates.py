@@ -40,10 +40,12 @@ def streams() -> Iterator[Stream]:
 
 
 def packed_streams(kind: Kind) -> Iterator[PackedStream]:
-    """The tile sizes that stream packed weights."""
+    """The tile sizes that stream packed weights, each with as many stages as fit."""
     ways = ((1, 2), (1, 3), (1, 4), (2, 2))
-    for bm, (r, wg), kb, in_flight in itertools.product((16, 32, 64), ways, (2, 4), (2, 4)):
-        fitting = (PackedStream(bm, r, wg, stages, kb=kb, in_flight=in_flight) for stages in range(12, 2, -1))
+    for bm, (r, wg), kb, in_flight in itertools.product((16, 32, 64, 128, 192, 256), ways, (2, 4), (2, 4)):
+        if bm >= 128 and (kb > 2 or in_flight > 2 or r * bm > 256 or wg * bm > 576):
+            continue  # too many registers, or stages too large
+        fitting = (PackedStream(bm, r, wg, stages, kb=kb, in_flight=in_flight) for stages in range(12, 1, -1))
         if most := next((tiling for tiling in fitting if tiling.shared_bytes(kind) <= 227 * 1024), None):
             yield most
 
@@ -52,7 +54,7 @@ def sensible(tiling: Tiling | Stream, m: int) -> bool:
     """Whether a tile has about the rows of x that there are."""
     rows = tiling.block[0]
     if isinstance(tiling, Stream):
-        return m <= rows and (rows < 2 * m or rows == 16)
+        return m <= rows and (rows < 2 * m or rows == 16) or m > 64 and rows >= 128
     if isinstance(tiling, Few):
         return rows == 8 * min(8, 1 << max(0, math.ceil(math.log2(m / 8)))) and m <= 128
     return rows // 2 < m <= rows or (m > rows >= 64) if m <= 256 else rows >= 128
@@ -61,7 +63,7 @@ def sensible(tiling: Tiling | Stream, m: int) -> bool:
 def splits(tiling: Tiling | Stream, rows: int, columns: int, m: int) -> list[int]:
     """Splits along K worth trying: from one wave of blocks to a few. Of a stream also 0, an even share."""
     if isinstance(tiling, Stream):
-        tiles = -(-rows // tiling.block[1])
+        tiles = tiling.tiles(m, rows)
         return [0, *(count for count in (1, 2, 4) if tiles * count <= 132)]
     blocks = -(-rows // tiling.block[1]) * -(-m // tiling.block[0])
     steps = -(-columns // tiling.step)

@@ -2,7 +2,7 @@
 
     PYTHONPATH=server/src python benchmarks/quantization/packed_exactly.py
 
-Rows of x up to a block's, matrices that end within a tile, one block for a tile, several, and an even share of all;
+Rows of x up to a tile's and beyond, matrices that end within a tile, one block for a tile, several, and an even share of all;
 with a bias and without; twice, for the same bits, and in a graph. Exits 1 with what differs.
 """
 
@@ -28,8 +28,8 @@ def tilings(bits: int) -> Iterator[PackedStream]:
 
 
 def rows_of(tiling: PackedStream) -> Iterator[int]:
-    """Of x: one, a border within, all."""
-    yield from {1, 3, tiling.bm // 2 + 1, tiling.bm}
+    """Of x: one, a border within, a tile's, two tiles' and some."""
+    yield from {1, 3, tiling.bm // 2 + 1, tiling.bm, 2 * tiling.bm + 5}
 
 
 def in_graph(x: torch.Tensor, packed: tuple[torch.Tensor, ...], bits: int, tiling: PackedStream) -> torch.Tensor:
@@ -53,9 +53,8 @@ def wrong(bits: int, shape: tuple[int, int]) -> Iterator[str]:
     for tiling in tilings(bits):
         if columns % tiling.step:
             continue
-        tiles, steps = -(-rows // tiling.block[1]), columns // tiling.step
-        for m, per_tile in itertools.product(rows_of(tiling), {0, 1, min(3, steps)}):
-            if per_tile * tiles > gemm.card(0)[0]:
+        for m, per_tile in itertools.product(rows_of(tiling), {0, 1, min(3, columns // tiling.step)}):
+            if per_tile * tiling.tiles(m, rows) > gemm.card(0)[0]:
                 continue
             way = replace(tiling, per_tile=per_tile)
             x = torch.randn(m, columns, device="cuda").half()

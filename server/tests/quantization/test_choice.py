@@ -81,7 +81,7 @@ def test_some_rows_are_streamed_on_hopper(m, rows, columns, processors, major):
     assert tiling.shared_bytes(FP8) <= SHARED_BYTES[9]
     assert tiling.bm >= m
     steps = columns // Stream.step * -(-rows // tiling.block[1])
-    blocks = tiling.blocks(rows, columns, processors)
+    blocks = tiling.blocks(m, rows, columns, processors)
     assert 1 <= blocks <= steps  # so that each has some
     assert steps * (blocks + 1) < 2**32  # as the kernel reckons
     if tiling.per_tile:
@@ -92,7 +92,7 @@ def test_some_rows_are_streamed_on_hopper(m, rows, columns, processors, major):
 def test_a_stream_is_shared_as_was_fastest(name, blocks):
     """One block for each tile of a short product, two of a long one, an even share of a broad one (H200)."""
     tiling = choose_stream((10, *SHAPES[name]), *H100)
-    assert tiling.blocks(*SHAPES[name], H100[0]) == blocks
+    assert tiling.blocks(10, *SHAPES[name], H100[0]) == blocks
 
 
 def test_streams_ascend():

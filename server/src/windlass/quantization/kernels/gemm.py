@@ -102,12 +102,12 @@ def _streamed(
 ) -> tuple[Launch, torch.Tensor, torch.Tensor]:
     """As `_prepared`."""
     m, rows, columns = shape
-    blocks = tiling.blocks(rows, columns, card(device)[0])
+    blocks = tiling.blocks(m, rows, columns, card(device)[0])
     run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes(kind), tiling.macros(kind))
     tensors = 7 if isinstance(tiling, PackedStream) else 8
     launch = Launch(run, (blocks, 1, 1), tiling.threads, tensors, m, rows, columns, ahead=True)
-    tiles = -(-rows // tiling.block[1])
-    return launch, *_workspace(device, _room(blocks * tiling.sums, 1 << 20), _room(tiles, 1 << 12))
+    rooms = _room(blocks * tiling.sums, 1 << 20), _room(tiling.tiles(m, rows), 1 << 12)
+    return launch, *_workspace(device, *rooms)
 
 
 def streamed(

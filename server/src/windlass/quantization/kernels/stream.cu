@@ -31,9 +31,9 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_gemm(
     int* arrived, int M, int N, int K) {
     extern __shared__ __align__(1024) char shared[];
     char* const turned = shared + STAGES * STAGE_BYTES;
-    const u32 base = shared_address(shared), room = shared_address(turned);
-    const u32 full = room + BM * OUT_BYTES, empty = full + STAGES * 8;
-    int* const is_last = (int*)(turned + BM * OUT_BYTES + STAGES * 16);
+    const u32 base = shared_address(shared);
+    const u32 full = shared_address(turned) + ROOM_BYTES, empty = full + STAGES * 8;
+    int* const is_last = (int*)(turned + ROOM_BYTES + STAGES * 16);
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2;
     const int steps = K / 128;
     const u32 all = (N + BLOCK_N - 1) / BLOCK_N * steps;  // at least as many as there are blocks
@@ -72,7 +72,6 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_gemm(
     }
 
     asm volatile("griddepcontrol.wait;" ::: "memory");  // nothing is written before what is in front has ended
-    const int own_row = (warp >> 2) * R * 64;  // of a tile of W
     float sums[R][BM / 2];
     int stage = 0, parity = 0;
 #pragma unroll 1
@@ -84,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_gemm(
         for (int step = 0; step < count; step++) {
             await(full + stage * 8, parity);
             const u32 from = base + stage * STAGE_BYTES;
-            const u64 a = operand(from + own_row * 128), b = operand(from + W_BYTES);
+            const u64 a = operand(from + (warp >> 2) * R * 64 * 128), b = operand(from + W_BYTES);
             asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
             for (int s = 0; s < 4; s++)
@@ -102,23 +101,17 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_gemm(
         if (!lane) arrive(before);
         hold(sums);
         if (count < steps && !add_parts(sums, partial, arrived, is_last, tile, steps, all)) continue;
-        workers_meet();  // the results of the tile before are out of the room
         const int n0 = tile * BLOCK_N;
+        float scale[R][2] = {}, add[R][2] = {};
 #pragma unroll
-        for (int r = 0; r < R; r++) {
-            const int column = own_row + r * 64 + (warp & 3) * 16;
-            float scale[2] = {0, 0}, add[2] = {0, 0};
-#pragma unroll
-            for (int h = 0; h < 2; h++)
-                if (n0 + column + g + h * 8 < N) {
-                    scale[h] = scales[n0 + column + g + h * 8];
-                    if (bias) add[h] = to_float(bias[n0 + column + g + h * 8]);
-                }
-            turn(sums[r], room, column, [&](float d, int h, int token) {
-                return d * scale[h] * (token < M ? token_scales[token] : 0) + add[h];
-            });
+        for (int i = 0; i < 2 * R; i++) {
+            const int r = i / 2, h = i & 1, row = n0 + own_row(r) + g + h * 8;
+            if (row >= N) continue;
+            scale[r][h] = scales[row];
+            if (bias) add[r][h] = to_float(bias[row]);
         }
-        workers_meet();
-        give(out, turned, n0, M, N);
+        give(sums, turned, out, n0, M, N, [&](float d, int r, int h, int token) {
+            return d * scale[r][h] * (token < M ? token_scales[token] : 0) + add[r][h];
+        });
     }
 }

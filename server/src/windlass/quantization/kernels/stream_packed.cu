@@ -1,8 +1,8 @@
 // out[M, N] = x[M, K] . dequantize(W)[N, K]^T (+ bias) on Hopper: x, out, bias float16, W packed NF4 or INT8, sums float32.
-// For as many rows as one block serves, where the weights' way from memory is what takes the time.
+// With few rows the weights' way from memory takes the time, with many the products do.
 //
 // Compiled behind weights.cuh and streaming.cuh, for sm_90a, with these macros:
-//   BM      rows of x, at most: the n of wgmma, a multiple of 16
+//   BM      rows of x that one block serves: the n of wgmma, a multiple of 16
 //   R       tiles of 64 rows of W that one warpgroup serves        WG  warpgroups that multiply; WG * R at most 4
 //   KB      blocks of 64 columns of a stage, from 2 on             STAGES  stages of x and W in shared memory
 //   IN_FLIGHT  products under way while the fragments of the next are made: 2 or 4
@@ -30,12 +30,13 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_packed(
     const unsigned short* __restrict__ bias, unsigned short* out, float4* partial, int* arrived, int M, int N, int K) {
     extern __shared__ __align__(1024) char shared[];
     char* const turned = shared + STAGES * STAGE_BYTES + TABLE_BYTES;
-    const u32 base = shared_address(shared), room = shared_address(turned);
-    const u32 full = room + BM * OUT_BYTES, empty = full + STAGES * 8;
-    int* const is_last = (int*)(turned + BM * OUT_BYTES + STAGES * 16);
+    const u32 base = shared_address(shared);
+    const u32 full = shared_address(turned) + ROOM_BYTES, empty = full + STAGES * 8;
+    int* const is_last = (int*)(turned + ROOM_BYTES + STAGES * 16);
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const int blocks = K / 64, steps = blocks / KB;
-    const u32 all = (N + BLOCK_N - 1) / BLOCK_N * steps;  // at least as many as there are blocks
+    const int across = (M + BM - 1) / BM;  // tiles of x; those of the same W stand side by side
+    const u32 all = (N + BLOCK_N - 1) / BLOCK_N * across * steps;  // at least as many as there are blocks
     const int begin = all * blockIdx.x / gridDim.x, end = all * (blockIdx.x + 1) / gridDim.x;
 
     if (threadIdx.x == 0) init_barriers(full, empty);
@@ -43,24 +44,24 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_packed(
     __syncthreads();
 
     if (warp == WG * 4) {  // asks for bytes: a lane for each tile's weights, another for its scales
-        const u64 once = read_once();
+        const u64 once = read_once(across == 1);
         const bool brings_scales = lane >= 16;
         const int own = lane & 15, bytes = brings_scales ? SCALE_BYTES : TILE_BYTES;
         const bool brings = own < TILES && bytes;
         const u32 own_place = X_BYTES + (brings_scales ? TILES * TILE_BYTES + own * SCALE_BYTES : own * TILE_BYTES);
         const char* const source = brings_scales ? scales : weights;
-        int step = begin % steps, tile = begin / steps, x_step = step;
+        int step = begin % steps, tile = begin / steps, x_step = step, x_tile = tile % across;
         auto load_weights = [&](int stage) {
             const u32 barrier = full + stage * 8;
             if (lane == 0) expect(barrier, FILLED_BYTES);
             __syncwarp();
-            const u64 at = ((u64)min(tile * TILES + own, N / 16 - 1) * steps + step) * (u32)bytes;
+            const u64 at = ((u64)min(tile / across * TILES + own, N / 16 - 1) * steps + step) * (u32)bytes;
             if (brings) copy_bulk(base + stage * STAGE_BYTES + own_place, source + at, bytes, barrier, once);
             if (++step == steps) step = 0, tile++;
         };
         auto load_x = [&](int stage) {
-            if (lane < KB) copy_box(base + stage * STAGE_BYTES + lane * BM * 128, &x, (x_step * KB + lane) * 128, 0, full + stage * 8);
-            if (++x_step == steps) x_step = 0;
+            if (lane < KB) copy_box(base + stage * STAGE_BYTES + lane * BM * 128, &x, (x_step * KB + lane) * 128, x_tile * BM, full + stage * 8);
+            if (++x_step == steps) x_step = 0, x_tile = x_tile + 1 == across ? 0 : x_tile + 1;
         };
         const int early = min(STAGES, end - begin);
         for (int i = 0; i < early; i++) load_weights(i);
@@ -143,23 +144,15 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_packed(
         if (!lane) arrive(before);
         hold(sums);
         if (count < steps && !add_parts(sums, partial, arrived, is_last, tile, steps, all)) continue;
-        workers_meet();  // the results of the tile before are out of the room
-        const int n0 = tile * BLOCK_N;
+        const int n0 = tile / across * BLOCK_N, m0 = tile % across * BM;
+        float scale[R][2] = {}, add[R][2] = {};
 #pragma unroll
-        for (int r = 0; r < R; r++) {
-            const int column = (first_tile + r * 4) * 16;
-            float scale[2] = {1, 1}, add[2] = {0, 0};
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const int row = n0 + column + (lane >> 2) + h * 8;
-                if (row < N) {
-                    if (BITS == 8) scale[h] = ((const float*)scales)[row];
-                    if (bias) add[h] = to_float(bias[row]);
-                }
-            }
-            turn(sums[r], room, column, [&](float d, int h, int) { return d * scale[h] + add[h]; });
+        for (int i = 0; i < 2 * R; i++) {
+            const int r = i / 2, h = i & 1, row = n0 + own_row(r) + (lane >> 2) + h * 8;
+            if (row >= N) continue;
+            scale[r][h] = BITS == 8 ? ((const float*)scales)[row] : 1;
+            if (bias) add[r][h] = to_float(bias[row]);
         }
-        workers_meet();
-        give(out, turned, n0, M, N);
+        give(sums, turned, out + (u64)m0 * N, n0, M - m0, N, [&](float d, int r, int h, int) { return d * scale[r][h] + add[r][h]; });
     }
 }

@@ -4,6 +4,8 @@
 #define WORKERS (WG * 128)
 #define BLOCK_N (WG * R * 64)
 #define OUT_BYTES (BLOCK_N * 2 + 16)
+#define TOKENS (BM % 64 ? BM : 64)  // rows of x whose results are in the room at once
+#define ROOM_BYTES (TOKENS * OUT_BYTES)
 #define PART (R * BM / 8 * WORKERS)  // float4 of one block's sums of a tile
 
 struct __align__(64) TensorMap {
@@ -34,11 +36,17 @@ __device__ __forceinline__ void await(u32 barrier, u32 parity) {
     } while (!done);
 }
 
+// Of a tile of W: the first of this warp's 16 rows in its r-th 64.
+__device__ __forceinline__ int own_row(int r) { return ((threadIdx.x >> 7) * R + r) * 64 + (threadIdx.x >> 5 & 3) * 16; }
+
 __device__ __forceinline__ void workers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
 
-__device__ __forceinline__ u64 read_once() {
+__device__ __forceinline__ u64 read_once(bool really = true) {
     u64 policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    if (really)
+        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    else
+        asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
     return policy;
 }
 
@@ -102,30 +110,36 @@ __device__ __forceinline__ bool add_parts(float (&sums)[R][BM / 2], float4* part
     return true;
 }
 
-// 64 rows of W and BM of x into the room, turned; `finish` makes a result of a sum, by the half of its 16 rows of W and
-// its row of x.
+// A tile's results, of up to M rows of x, to memory: TOKENS rows at a time, turned in the room. `finish` makes a result
+// of a sum, by its 64 rows of W, the half of a warp's 16 of them, and the row of x.
 template <class Finish>
-__device__ __forceinline__ void turn(const float (&sums)[BM / 2], u32 room, int column, Finish finish) {
+__device__ __forceinline__ void give(const float (&sums)[R][BM / 2], char* turned, unsigned short* out, int n0, int M, int N, Finish finish) {
+    const u32 room = shared_address(turned);
     const int lane = threadIdx.x & 31, t = lane & 3;
 #pragma unroll
-    for (int j = 0; j < BM / 8; j += 2) {
-        u32 packed[4];  // columns 8 j, rows g and g + 8; columns 8 j + 8, the same rows
+    for (int from = 0; from < BM; from += TOKENS) {
+        if (from >= M) break;
+        workers_meet();  // the results before are out of the room
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int place = j + i / 2, h = i & 1, token = place * 8 + t * 2;
-            const float* d = sums + place * 4 + h * 2;
-            packed[i] = to_half(finish(d[0], h, token)) | (u32)to_half(finish(d[1], h, token + 1)) << 16;
+        for (int r = 0; r < R; r++)
+#pragma unroll
+            for (int j = 0; j < TOKENS / 8; j += 2) {
+                u32 packed[4];  // columns 8 j, rows g and g + 8; columns 8 j + 8, the same rows
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int place = j + i / 2, h = i & 1, token = from + place * 8 + t * 2;
+                    const float* d = sums[r] + from / 2 + place * 4 + h * 2;
+                    packed[i] = to_half(finish(d[0], r, h, token)) | (u32)to_half(finish(d[1], r, h, token + 1)) << 16;
+                }
+                // lane l names row l % 8 of matrix l / 8: matrices are (columns, half of the rows of W)
+                const u32 to = room + (j * 8 + (lane >> 4) * 8 + (lane & 7)) * OUT_BYTES + (own_row(r) + (lane >> 3 & 1) * 8) * 2;
+                asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};"
+                             ::"r"(to), "r"(packed[0]), "r"(packed[1]), "r"(packed[2]), "r"(packed[3]) : "memory");
+            }
+        workers_meet();
+        for (int i = threadIdx.x; i < min(TOKENS, M - from) * (BLOCK_N / 8); i += WORKERS) {
+            const int m = i / (BLOCK_N / 8), n = i % (BLOCK_N / 8) * 8;
+            if (n0 + n < N) *(uint4*)(out + (u64)(from + m) * N + n0 + n) = *(const uint4*)(turned + m * OUT_BYTES + n * 2);
         }
-        // lane l names row l % 8 of matrix l / 8: matrices are (columns, half of the rows of W)
-        const u32 to = room + (j * 8 + (lane >> 4) * 8 + (lane & 7)) * OUT_BYTES + (column + (lane >> 3 & 1) * 8) * 2;
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};"
-                     ::"r"(to), "r"(packed[0]), "r"(packed[1]), "r"(packed[2]), "r"(packed[3]) : "memory");
-    }
-}
-
-__device__ __forceinline__ void give(unsigned short* out, const char* turned, int n0, int M, int N) {
-    for (int i = threadIdx.x; i < M * (BLOCK_N / 8); i += WORKERS) {
-        const int m = i / (BLOCK_N / 8), n = i % (BLOCK_N / 8) * 8;
-        if (n0 + n < N) *(uint4*)(out + (u64)m * N + n0 + n) = *(const uint4*)(turned + m * OUT_BYTES + n * 2);
     }
 }

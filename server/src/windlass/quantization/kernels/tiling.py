@@ -147,14 +147,23 @@ class Stream:
         """Rows of x and of W that one block serves."""
         return self.bm, self.wg * self.r * 64
 
-    def blocks(self, n: int, k: int, processors: int) -> int:
+    def tiles(self, m: int, n: int) -> int:
+        """Of the result."""
+        return -(-m // self.bm) * -(-n // self.block[1])
+
+    def blocks(self, m: int, n: int, k: int, processors: int) -> int:
         """Of a launch: none without a step."""
-        tiles = -(-n // self.block[1])
+        tiles = self.tiles(m, n)
         return min(self.per_tile * tiles or processors, tiles * (k // self.step))
 
+    @property
+    def room(self) -> int:
+        """Bytes in which results are turned, and a word."""
+        return (self.bm if self.bm % 64 else 64) * (self.block[1] * 2 + 16) + 4
+
     def shared_bytes(self, _: Kind) -> int:
-        """Stages with two barriers each, the room where results are turned, a word."""
-        return self.stages * ((self.bm + self.block[1]) * self.step + 16) + self.bm * (self.block[1] * 2 + 16) + 4
+        """Stages with two barriers each, and the room."""
+        return self.stages * ((self.bm + self.block[1]) * self.step + 16) + self.room
 
     @property
     def sums(self) -> int:
@@ -194,11 +203,11 @@ class PackedStream(Stream):
         return 64 * self.kb
 
     def shared_bytes(self, kind: Kind) -> int:
-        """Stages with two barriers each, the table, the room where results are turned, a word."""
+        """Stages with two barriers each, the table, and the room."""
         tile = 544 if kind == 4 else 1024  # of 16 by 64 weights, with NF4's scales
         filled = self.kb * (self.bm * 128 + self.block[1] // 16 * tile)
         stages = self.stages * (-(-filled // 1024) * 1024 + 16)
-        return stages + TABLE_BYTES[kind] + self.bm * (self.block[1] * 2 + 16) + 4
+        return stages + TABLE_BYTES[kind] + self.room
 
     def macros(self, kind: Kind) -> tuple[str, ...]:
         """The macros of this kernel, with the operands of its wgmma written out."""
