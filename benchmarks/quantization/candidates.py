@@ -43,7 +43,7 @@ def packed_streams(kind: Kind) -> Iterator[PackedStream]:
     """The tile sizes that stream packed weights, each with as many stages as fit."""
     ways = ((1, 2), (1, 3), (1, 4), (2, 2))
     for bm, (r, wg), kb, in_flight in itertools.product((16, 32, 64, 128, 192, 256), ways, (2, 4), (2, 4)):
-        if bm >= 128 and (kb > 2 or in_flight > 2 or r * bm > 256 or wg * bm > 576):
+        if bm >= 128 and (kb > 2 or r * bm > 256 or wg * bm > 512 or r * wg * bm < 256):
             continue  # too many registers, or stages too large
         fitting = (PackedStream(bm, r, wg, stages, kb=kb, in_flight=in_flight) for stages in range(12, 1, -1))
         if most := next((tiling for tiling in fitting if tiling.shared_bytes(kind) <= 227 * 1024), None):

@@ -25,7 +25,7 @@ __device__ __forceinline__ void wgmma(float (&d)[BM / 2], u64 a, u64 b, int adds
 }
 
 // q and its scales are not __restrict__: they must not be read before the kernel that writes them is done.
-extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_gemm(
+extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_gemm(
     const __grid_constant__ TensorMap weights, const char* q, const float* token_scales,
     const float* __restrict__ scales, const unsigned short* __restrict__ bias, unsigned short* out, float4* partial,
     int* arrived, int M, int N, int K) {

@@ -25,7 +25,7 @@ __device__ __forceinline__ void wgmma(float (&d)[BM / 2], const u32 (&a)[4], u64
                  : INOUT : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
 }
 
-extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_packed(
+extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_packed(
     const __grid_constant__ TensorMap x, const char* __restrict__ weights, const char* __restrict__ scales,
     const unsigned short* __restrict__ bias, unsigned short* out, float4* partial, int* arrived, int M, int N, int K) {
     extern __shared__ __align__(1024) char shared[];
@@ -43,7 +43,9 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_packed(
     asm volatile("griddepcontrol.launch_dependents;");  // what is behind waits for the end of this by itself
     __syncthreads();
 
-    if (warp == WG * 4) {  // asks for bytes: a lane for each tile's weights, another for its scales
+    if (warp >= WG * 4) {  // asks for bytes: a lane for each tile's weights, another for its scales
+        give_registers();
+        if (warp > WG * 4) return;
         const u64 once = read_once(across == 1);
         const bool brings_scales = lane >= 16;
         const int own = lane & 15, bytes = brings_scales ? SCALE_BYTES : TILE_BYTES;
@@ -75,6 +77,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32) stream_packed(
         return;
     }
 
+    take_registers();
 #if BITS == 4
     fill_table(shared + STAGES * STAGE_BYTES, WORKERS);
     workers_meet();

@@ -2,6 +2,8 @@
 // share, and the way of a tile's results to memory. Hopper only. Macros: BM, R, WG, STAGES as the kernels have them.
 
 #define WORKERS (WG * 128)
+#define TAKES_REGISTERS (R * BM >= 256)  // the sums need more than an even share: whoever asks for bytes gives up some
+#define THREADS (WORKERS + (TAKES_REGISTERS ? 128 : 32))
 #define BLOCK_N (WG * R * 64)
 #define OUT_BYTES (BLOCK_N * 2 + 16)
 #define TOKENS (BM % 64 ? BM : 64)  // rows of x whose results are in the room at once
@@ -38,6 +40,19 @@ __device__ __forceinline__ void await(u32 barrier, u32 parity) {
 
 // Of a tile of W: the first of this warp's 16 rows in its r-th 64.
 __device__ __forceinline__ int own_row(int r) { return ((threadIdx.x >> 7) * R + r) * 64 + (threadIdx.x >> 5 & 3) * 16; }
+
+// With `TAKES_REGISTERS` only, two warpgroups that multiply: 2 * 232 + 40 registers for each of 128 threads.
+__device__ __forceinline__ void give_registers() {
+#if TAKES_REGISTERS
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+#endif
+}
+
+__device__ __forceinline__ void take_registers() {
+#if TAKES_REGISTERS
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+#endif
+}
 
 __device__ __forceinline__ void workers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
 

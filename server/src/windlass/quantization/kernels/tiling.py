@@ -139,8 +139,8 @@ class Stream:
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
-        return self.wg * 128 + 32
+        """Threads of a block: a warp more asks for bytes, a whole group of them where the sums take its registers."""
+        return self.wg * 128 + (128 if self.r * self.bm >= 256 else 32)
 
     @property
     def block(self) -> tuple[int, int]:
