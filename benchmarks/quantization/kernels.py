@@ -29,7 +29,7 @@ from timing import copies, error, graph_us, issue_us
 from weights import quantized
 from windlass.quantization.fp8.product import by_cutlass, on_gpu
 from windlass.quantization.kernels import gemm, nvrtc
-from windlass.quantization.kernels.choice import choose, choose_fp8, choose_stream
+from windlass.quantization.kernels.choice import choose_fp8, choose_stream
 from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, PackedStream, Stream, Tiling
 from windlass.quantization.kernels.tokens import Tokens
 from windlass.quantization.layout import Packed
@@ -140,12 +140,6 @@ class Sweep:
         calls = [lambda x=x, p=p: product(x, *p, None, bits, rows) for p in cold]
         self.note(shape=name, m=m, method=f"chosen{bits}", us=graph_us(calls), error=error(calls[0](), wanted))
         self.note(shape=name, m=m, method=f"host{bits}", us=issue_us(calls[0]))
-        tiling = choose(bits, (m, *SHAPES[name]), *gemm.card(0))
-        if isinstance(tiling, Few) and self.architecture == "sm_90a":  # what beginning early is worth
-            for way, ahead in (("late", False), ("early", True)):
-                other = replace(tiling, ahead=ahead)
-                us = graph_us([lambda p=p, o=other: gemm.fused(x, *p, None, bits, o) for p in cold])
-                self.note(shape=name, m=m, method=f"{way}{bits}", us=us)
         if self.slices and m >= 512 and rows < 100000:
             self.sliced(name, bits, product_, cold)
 

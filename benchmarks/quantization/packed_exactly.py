@@ -2,8 +2,8 @@
 
     PYTHONPATH=server/src python benchmarks/quantization/packed_exactly.py
 
-Rows of x up to a tile's and beyond, matrices that end within a tile, one block for a tile, several, and an even share of all;
-with a bias and without; twice, for the same bits, and in a graph. Exits 1 with what differs.
+Rows of x up to a tile's and beyond, matrices that end within a tile, one block for a tile, several, and an even share
+of all; with a bias and without; twice, for the same bits, and in a graph. Exits 1 with what differs.
 """
 
 import itertools

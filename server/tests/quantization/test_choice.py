@@ -1,5 +1,6 @@
 """Every product gets tiles that the card can run, or is dequantized; split no further than it has stages."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from windlass.quantization.kernels.choice import (
     FUSED_ROWS,
     MANY,
+    PACKED_STREAMS,
     STREAMS,
     TABLES,
     choose,
@@ -18,7 +20,7 @@ from windlass.quantization.kernels.choice import (
     fits_fp8,
     fused_us,
 )
-from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Stream, Wide
+from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, PackedStream, Wide
 
 RESULTS = Path(__file__).parents[3] / "benchmarks/quantization/results"
 MEASURED = {8: "2026-11-21-h100-chosen.json", 4: "2026-11-21-h100-chosen-nf4-512.json"}
@@ -32,6 +34,18 @@ def _whole(unit):
     return st.integers(1, 200_000 // unit).map(lambda count: count * unit)
 
 
+def shares(tiling, shape, processors):
+    """Every block has some, and the kernel can reckon with it."""
+    m, rows, columns = shape
+    assert columns % tiling.step == 0
+    steps = columns // tiling.step * tiling.tiles(m, rows)
+    blocks = tiling.blocks(m, rows, columns, processors)
+    assert 1 <= blocks <= steps
+    assert steps * (blocks + 1) < 2**32
+    if tiling.per_tile:
+        assert blocks == tiling.per_tile * tiling.tiles(m, rows) <= max(processors, blocks // tiling.per_tile)
+
+
 @given(
     bits=st.sampled_from((4, 8)), m=st.integers(1, 5000), rows=_whole(16), columns=_whole(64),
     processors=st.integers(20, 160), major=st.sampled_from((7, 8, 9, 12)),
@@ -42,9 +56,13 @@ def test_the_tiles_fit_the_card_and_the_matrix(bits, m, rows, columns, processor
         assert major == 7 or m > (256 if major == 9 else 64)
         return
     assert tiling.shared_bytes(bits) <= SHARED_BYTES[major]
+    assert tiling.threads <= 1024
+    if isinstance(tiling, PackedStream):
+        assert major == 9
+        shares(tiling, (m, rows, columns), processors)
+        return
     assert 1 <= tiling.splits <= -(-columns // tiling.step)
     assert major == 9 or not isinstance(tiling, Wide)
-    assert tiling.threads <= 1024
     across, down, deep = tiling.grid(m, rows)
     assert max(down, deep) <= 65535
     covered = {"few_gemm": (deep, across), "wide_gemm": (across, down)}[tiling.name]
@@ -80,12 +98,33 @@ def test_some_rows_are_streamed_on_hopper(m, rows, columns, processors, major):
         return
     assert tiling.shared_bytes(FP8) <= SHARED_BYTES[9]
     assert tiling.bm >= m
-    steps = columns // Stream.step * -(-rows // tiling.block[1])
-    blocks = tiling.blocks(m, rows, columns, processors)
-    assert 1 <= blocks <= steps  # so that each has some
-    assert steps * (blocks + 1) < 2**32  # as the kernel reckons
-    if tiling.per_tile:
-        assert blocks == tiling.per_tile * -(-rows // tiling.block[1]) <= max(processors, blocks // tiling.per_tile)
+    shares(tiling, (m, rows, columns), processors)
+
+
+@pytest.mark.parametrize("bits", PACKED_STREAMS)
+def test_packed_streams_follow_each_other(bits):
+    ranges = PACKED_STREAMS[bits]
+    assert all(before.most + 1 == after.least for before, after in itertools.pairwise(ranges))
+    for range_ in ranges:
+        for tiling in {range_.narrow, range_.broad} - {None}:
+            assert tiling.kb >= 2  # the kernel reads two blocks ahead
+            assert tiling.kb * 4 % tiling.in_flight == 0
+            assert tiling.bm >= min(range_.most, 128)
+
+
+@pytest.mark.parametrize(
+    ("bits", "m", "blocks"),
+    [(8, 10, (108, 112, 112, 132)), (4, 10, (108, 112, 112, 132)), (8, 64, (108, 112, 112, 132)),
+     (8, 256, (132, 112, 112, 132)), (4, 8, None)],
+)  # fmt: skip
+def test_packed_weights_are_shared_as_was_fastest(bits, m, blocks):
+    """As many blocks for each tile as there is room for, or an even share; NF4 with few rows is not streamed (H200)."""
+    found = [choose(bits, (m, *shape), *H100) for shape in (SHAPES[name] for name in ("qkv", "o", "down", "gate_up"))]
+    if blocks is None:
+        assert not any(isinstance(tiling, PackedStream) for tiling in found)
+        return
+    names = ("qkv", "o", "down", "gate_up")
+    assert blocks == tuple(t.blocks(m, *SHAPES[name], H100[0]) for name, t in zip(names, found, strict=True))
 
 
 @pytest.mark.parametrize(("name", "blocks"), [("qkv", 72), ("o", 56), ("down", 112), ("gate_up", 132)])
@@ -105,7 +144,7 @@ def test_rows_of_a_table_ascend(table):
     assert sorted(row.m for row in table) == [row.m for row in table]
 
 
-@pytest.mark.parametrize("m", [1, 8, 64])
+@pytest.mark.parametrize("m", [1, 4, 8])
 def test_a_narrow_product_is_split_and_a_broad_one_is_not(m):
     assert choose(4, (m, 3584, 18944), 132, 9).splits > 1
     assert choose(4, (m, 37888, 3584), 132, 9).splits == 1
@@ -126,8 +165,11 @@ def test_with_many_rows_the_quicker_way_is_taken(bits):
     cases = {key[:2] for key in times}
     assert len(cases) == 8
     for shape, m in cases:
+        tiling = choose(bits, (m, *SHAPES[shape]), *H100)
+        if isinstance(tiling, PackedStream):
+            continue  # which that run had not
         us = {way: times[shape, m, way] for way in ("fused", "dequantized")}
-        way = "dequantized" if choose(bits, (m, *SHAPES[shape]), *H100) is None else "fused"
+        way = "dequantized" if tiling is None else "fused"
         assert us[way] <= 1.05 * min(us.values()), (shape, m, us)
 
 
@@ -137,7 +179,7 @@ def test_what_is_reckoned_is_near_what_was_measured(bits):
         product = (m, *SHAPES[shape])
         if way == "dequantized":
             assert dequantized_us(bits, product, H100[0]) == pytest.approx(us, rel=0.2)
-        elif tiling := choose(bits, product, *H100):
+        elif isinstance(tiling := choose(bits, product, *H100), Wide):
             (rate,) = [rate for rate in MANY[bits, 9] if rate.tiling.block == tiling.block]
             assert fused_us(rate, tiling.splits, product, H100[0]) == pytest.approx(us, rel=0.2)
 

@@ -12,14 +12,11 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from windlass.quantization.codebook import BLOCK
-from windlass.quantization.kernels.tiling import FP8, Few, Kind, PackedStream, Stream, Tiling, Wide
+from windlass.quantization.kernels.tiling import FP8, HOPPER, Few, Kind, PackedStream, Stream, Tiling, Wide
 
 TOKEN_COLUMNS_MAX = 65536  # of x: 1,024 threads of the kernel that quantizes it hold 64 each
-HOPPER = 9  # the major capability
-Streams = TypeVar("Streams", bound=Stream)
 BROAD = 0.7  # blocks for each multiprocessor from which a product counts as broad
 
 
@@ -64,8 +61,37 @@ STREAMS = (
     (64, Stream(64, 1, 1, stages=8), Stream(64, 1, 1, stages=10)),
 )
 """FP8 with FP8 on Hopper: rows of x at most, tiles where there are fewer of them than multiprocessors, and else."""
-PACKED_STREAMS: dict[int, tuple[tuple[int, PackedStream, PackedStream], ...]] = {}
-"""The same by the bits of packed weights: those that were measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Tiles that stream packed weights to `least` to `most` rows of x; None: the tables below are as quick."""
+
+    least: int
+    most: int
+    narrow: PackedStream
+    broad: PackedStream | None
+
+
+_FOR_64 = PackedStream(64, 1, 2, 3, kb=4, in_flight=2)
+PACKED_STREAMS = {
+    4: (
+        Range(9, 16, PackedStream(16, 1, 2, 7, kb=4, in_flight=2), PackedStream(16, 1, 3, 5, kb=4, in_flight=2)),
+        Range(17, 32, PackedStream(32, 1, 2, 5, kb=4, in_flight=4), PackedStream(32, 1, 3, 4, kb=4, in_flight=2)),
+        Range(33, 64, _FOR_64, _FOR_64),
+        Range(65, 256, PackedStream(128, 1, 2, 4), PackedStream(128, 1, 3, 3)),
+    ),
+    8: (
+        Range(1, 16, PackedStream(16, 1, 2, 5, kb=4, in_flight=2), PackedStream(16, 1, 2, 5, kb=4, in_flight=2)),
+        Range(17, 32, PackedStream(32, 1, 2, 4, kb=4, in_flight=2), PackedStream(32, 1, 3, 3, kb=4, in_flight=2)),
+        Range(33, 64, _FOR_64, _FOR_64),
+        Range(65, 128, PackedStream(128, 1, 2, 4), PackedStream(128, 1, 3, 3)),
+        Range(129, 256, PackedStream(128, 1, 2, 4), PackedStream(128, 2, 2, 3)),
+        Range(257, 512, PackedStream(128, 2, 2, 3), None),
+    ),
+}
+"""By the bits, on Hopper; as measured on an H200."""
+FILLED = 0.75  # of the multiprocessors, from which whole blocks for each tile are better than an even share
 MEMORY_BYTES_PER_US, BLOCK_BYTES_PER_US = 4.0e6, 6.0e4  # that all blocks of a launch stream of W, and one
 SPLIT_US = 2.5  # to add up the parts of tiles
 # by weights and the major capability; Turing has no cp.async, and dequantizes
@@ -102,7 +128,7 @@ def choose(bits: int, shape: tuple[int, int, int], processors: int, major: int) 
 
     None where W is dequantized first.
     """
-    if stream := _stream(PACKED_STREAMS.get(bits, ()), shape, processors, major, bits / 8):
+    if major == HOPPER and (stream := _packed_stream(bits, shape, processors)):
         return stream
     row = _row(bits, shape[0], major)
     return _tiled(row, shape, processors) if row else _quickest(bits, shape, processors, major)
@@ -124,27 +150,29 @@ def choose_fp8(shape: tuple[int, int, int], processors: int, major: int) -> Few 
 @functools.lru_cache(maxsize=8192)
 def choose_stream(shape: tuple[int, int, int], processors: int, major: int) -> Stream | None:
     """The same for x and W both in FP8; None where the engine multiplies them."""
-    return _stream(STREAMS, shape, processors, major, 1)
-
-
-def _stream(
-    table: tuple[tuple[int, Streams, Streams], ...],
-    shape: tuple[int, int, int],
-    processors: int,
-    major: int,
-    weight_bytes: float,
-) -> Streams | None:
     m, rows, columns = shape
-    found = next((tiles for tiles in table if m <= tiles[0]), None)
-    if major != HOPPER or not found or any(columns % tiling.step for tiling in found[1:]):
+    found = next((tiles for tiles in STREAMS if m <= tiles[0]), None)
+    if major != HOPPER or not found or columns % Stream.step:
         return None
     _, narrow, broad = found
     tiles = -(-rows // narrow.block[1])
     if tiles > processors:
         return broad
     splits = range(1, min(processors // tiles, columns // narrow.step) + 1)
-    bytes_ = int(rows * columns * weight_bytes)
-    return replace(narrow, per_tile=min(splits, key=lambda count: streamed_us(count, bytes_, tiles)))
+    return replace(narrow, per_tile=min(splits, key=lambda count: streamed_us(count, rows * columns, tiles)))
+
+
+def _packed_stream(bits: int, shape: tuple[int, int, int], processors: int) -> PackedStream | None:
+    m, rows, columns = shape
+    found = next((range_ for range_ in PACKED_STREAMS[bits] if range_.least <= m <= range_.most), None)
+    if not found:
+        return None
+    tiles = found.narrow.tiles(m, rows)
+    tiling = found.narrow if tiles <= processors else found.broad
+    if not tiling or columns % tiling.step:
+        return None
+    per_tile = min(processors // tiles, columns // tiling.step)
+    return replace(tiling, per_tile=per_tile) if per_tile * tiles >= FILLED * processors else tiling
 
 
 def streamed_us(splits: int, weight_bytes: int, tiles: int) -> float:

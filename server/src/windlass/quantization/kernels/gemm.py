@@ -10,6 +10,7 @@ from windlass.quantization.kernels.nvrtc import Launch, Matrix, kernel
 from windlass.quantization.kernels.tiling import (
     FP8,
     FP8_BF16,
+    HOPPER,
     TABLE_BYTES,
     Few,
     Kind,
@@ -39,9 +40,14 @@ def _workspace(device: int, sums: int, groups: int) -> tuple[torch.Tensor, torch
     return torch.empty(sums, dtype=torch.float32, device=place), torch.zeros(groups, dtype=torch.int32, device=place)
 
 
-def _room(size: int, least: int) -> int:
-    """The next power of two, so that few workspaces are made."""
-    return max(least, 1 << (size - 1).bit_length())
+def _shared_room(device: int, sums: int, groups: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A workspace that nearly all launches share, or one of the next power of two."""
+    most = 9 << 20 if card(device)[1] == HOPPER else 1 << 20  # 132 blocks with two parts of 128 x 256 sums
+    return _workspace(device, _at_least(sums, most), _at_least(groups, 1 << 12))
+
+
+def _at_least(size: int, least: int) -> int:
+    return least if size <= least else 1 << (size - 1).bit_length()
 
 
 @functools.lru_cache(maxsize=8192)
@@ -55,7 +61,7 @@ def _prepared(
     sums = groups * tiling.splits * tiling.block[0] * tiling.block[1] if tiling.splits > 1 else 1
     run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes(kind), tiling.macros(kind))
     launch = Launch(run, grid, tiling.threads, 7, m, rows, columns, tiling.splits, ahead=tiling.ahead)
-    return launch, *_workspace(device, _room(sums, 1 << 20), _room(groups, 1 << 12))
+    return launch, *_shared_room(device, sums, groups)
 
 
 def fused(
@@ -106,8 +112,7 @@ def _streamed(
     run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes(kind), tiling.macros(kind))
     tensors = 7 if isinstance(tiling, PackedStream) else 8
     launch = Launch(run, (blocks, 1, 1), tiling.threads, tensors, m, rows, columns, ahead=True)
-    rooms = _room(blocks * tiling.sums, 1 << 20), _room(tiling.tiles(m, rows), 1 << 12)
-    return launch, *_workspace(device, *rooms)
+    return launch, *_shared_room(device, blocks * tiling.sums, tiling.tiles(m, rows))
 
 
 def streamed(

@@ -12,6 +12,7 @@ from windlass.quantization.codebook import NF4_FLOAT16, float16_bits
 Kind = int | str
 """Of weights: the bits of packed ones (4: NF4, 8: INT8), or E4M3 row by row, for x in float16 or in bfloat16."""
 FP8, FP8_BF16 = "fp8", "fp8_bf16"
+HOPPER = 9  # the major capability
 TABLE_BYTES: dict[Kind, int] = {4: 32 * 1024, 8: 0, FP8: 0, FP8_BF16: 0}  # of the pairs of codebook values
 _BITS: dict[Kind, tuple[str, ...]] = {FP8: ("BITS=8", "FP8"), FP8_BF16: ("BITS=8", "FP8", "BF16")}
 _CODE = ",".join(str(float16_bits(value)) for value in NF4_FLOAT16)
@@ -192,7 +193,8 @@ class PackedStream(Stream):
 
     kb: int = 2
     """Blocks of 64 columns in a stage."""
-    in_flight: int = 4
+    in_flight: int = 2
+    """Products under way while the fragments of the next are made: 2 or 4."""
 
     name = "stream_packed"
     files = ("weights.cuh", "streaming.cuh", "stream_packed.cu")
