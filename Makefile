@@ -69,6 +69,7 @@ test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against floa
 	@mkdir -p $(or $(OUT),.cache/gpu)
 	@PYTHONPATH=server/src:sizing/src python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
 	@PYTHONPATH=server/src:sizing/src python3 benchmarks/quantization/fp8_exactly.py
+	@PYTHONPATH=server/src:sizing/src python3 benchmarks/quantization/packed_exactly.py
 	@PYTHONPATH=server/src:sizing/src python3 benchmarks/lookahead/placing.py
 	@PYTHONPATH=server/src:sizing/src python3 benchmarks/lookahead/waiting.py
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)

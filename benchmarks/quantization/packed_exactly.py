@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from candidates import packed_streams
 from timing import error
 from weights import quantized
 from windlass.quantization.kernels import gemm
+from windlass.quantization.kernels.choice import PACKED_STREAMS
 from windlass.quantization.kernels.tiling import PackedStream
 
 SHAPES = ((4608, 3584), (3584, 18944), (272, 4864), (48, 512), (1040, 1024))  # rows, columns; whole tiles of 16
 WORST = 1e-3  # rounding of the output, relative in the Frobenius norm
 
 
-def tilings(bits: int) -> Iterator[PackedStream]:
-    """One of each size of x and W, with most stages and with fewest."""
-    yield from packed_streams(bits)
+def tilings(bits: int) -> set[PackedStream]:
+    """All that are chosen."""
+    return {tiling for range_ in PACKED_STREAMS[bits] for tiling in (range_.narrow, range_.broad) if tiling}
 
 
 def rows_of(tiling: PackedStream) -> Iterator[int]:
