@@ -39,8 +39,8 @@ OF_IMAGES = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": 
 VARIABLES = {
     # The image has no compiler, and a torch that was trimmed for it cannot use one.
     "cpu": {"VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1"},
-    # Attention in true float32, so that a batch's size decides no token; no sampler and no sum over cards that is compiled
-    # at the start; one card for a server that does not say more.
+    # Attention in true float32, so that a batch's size decides no token; no sampler and no sum over cards that is
+    # compiled at the start; one card for a server that does not say more.
     "cuda": {
         "TRITON_F32_DEFAULT": "ieee",
         "VLLM_USE_FLASHINFER_SAMPLER": "0",

@@ -25,8 +25,8 @@ class Row:
     """Tiles for up to `m` rows of x."""
 
     m: int
-    narrow: Tiling
-    broad: Tiling
+    narrow: Few | Wide
+    broad: Few | Wide
     fill: float = 2.0
     broad_from: float = BROAD
 
@@ -106,7 +106,7 @@ OTHERS: dict[Kind, tuple[Row, ...]] = {4: _MMA, 8: _MMA, FP8: _FP8}
 class Rate:
     """What a tiling takes with many rows of x: `column_us` for each column of W and wave, `split_us` to add halves."""
 
-    tiling: Tiling
+    tiling: Wide
     column_us: float
     resident: int = 1  # blocks of a multiprocessor
     split_us: float | None = None  # None: was not measured, and is not done
@@ -185,7 +185,7 @@ def _row(kind: Kind, m: int, major: int) -> Row | None:
     return next((row for row in TABLES.get((kind, major), OTHERS[kind]) if m <= row.m), None)
 
 
-def _tiled(row: Row, shape: tuple[int, int, int], processors: int) -> Tiling:
+def _tiled(row: Row, shape: tuple[int, int, int], processors: int) -> Few | Wide:
     m, rows, columns = shape
     if _blocks(row.broad, m, rows) >= row.broad_from * processors:
         return row.broad
@@ -193,7 +193,7 @@ def _tiled(row: Row, shape: tuple[int, int, int], processors: int) -> Tiling:
     return replace(row.narrow, splits=min(max(1, wanted), -(-columns // row.narrow.step)))
 
 
-def _quickest(bits: int, shape: tuple[int, int, int], processors: int, major: int) -> Tiling | None:
+def _quickest(bits: int, shape: tuple[int, int, int], processors: int, major: int) -> Wide | None:
     rates = MANY.get((bits, major), ()) if shape[0] <= FUSED_ROWS[bits] else ()
     fused = [
         (fused_us(rate, splits, shape, processors), replace(rate.tiling, splits=splits))
@@ -226,6 +226,6 @@ def dequantized_us(bits: int, shape: tuple[int, int, int], processors: int) -> f
     return read_and_written / PASS_BYTES_PER_US + 2 * m * rows * columns / processors / MULTIPROCESSOR_FLOP_PER_US
 
 
-def _blocks(tiling: Tiling, m: int, rows: int) -> int:
+def _blocks(tiling: Few | Wide, m: int, rows: int) -> int:
     height, width = tiling.block
     return -(-m // height) * -(-rows // width)
