@@ -67,11 +67,11 @@ test-tiny: sync ## every tiny model in vLLM
 	@$(ENGINE_TESTS) tests/engine/test_tiny_models.py --all-tiny
 test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against float64, against sorting and with a late host, every method on a real checkpoint; OUT=folder SMOOTHQUANT=its file
 	@mkdir -p $(or $(OUT),.cache/gpu)
-	@PYTHONPATH=server/src:sizing/src python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
-	@PYTHONPATH=server/src:sizing/src python3 benchmarks/quantization/fp8_exactly.py
-	@PYTHONPATH=server/src:sizing/src python3 benchmarks/quantization/packed_exactly.py
-	@PYTHONPATH=server/src:sizing/src python3 benchmarks/lookahead/placing.py
-	@PYTHONPATH=server/src:sizing/src python3 benchmarks/lookahead/waiting.py
+	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
+	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/fp8_exactly.py
+	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/packed_exactly.py
+	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/placing.py
+	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/waiting.py
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; CHOICE=two_ranks where there are two cards
 	@PYTHONPATH=server/src:sizing/src:testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/test_lookahead.py

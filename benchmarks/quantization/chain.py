@@ -1,31 +1,60 @@
-"""On a GPU: the FP8 products of Qwen2-7B's layers in the order of the model, with the norms and SiLUs in front of them.
+"""On a GPU: the products of Qwen2-7B's layers in the order of the model, with the norms and SiLUs in front of them.
 
-    PYTHONPATH=server/src python benchmarks/quantization/chain.py [--m 1 10 64]
+    PYTHONPATH=server/src python benchmarks/quantization/chain.py [--weights fp8 8 4] [--m 1 10 64]
 
 Eight layers' weights in one CUDA graph, a copy in the place of attention; printed as milliseconds of 28 layers.
 `separate` has norm and SiLU by torch.compile, `fused` has them with the product. Up to 64 rows no vLLM is needed. Then
-what the kernel in front costs: the same without it.
+what the kernel in front costs: the same without it (FP8 alone); `early` has tiles for few rows of packed weights begin
+before the kernel in front has ended.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from kernels import SHAPES
 from tables import LAYER, LAYERS
 from timing import error, graph_us
-from weights import fp8_of
-from windlass.quantization.fp8.product import after_add_norm, after_silu, on_gpu
+from weights import fp8_of, quantized
+from windlass.quantization import product as packed
+from windlass.quantization.fp8 import product as fp8
+from windlass.quantization.kernels import gemm
+from windlass.quantization.kernels.tiling import Few
 from windlass.quantization.kernels.tokens import Tokens
 
 WIDTH, EPSILON = SHAPES["o"][0], 1e-6
 HELD = 8  # layers with weights of their own
-Weights = tuple[torch.Tensor, torch.Tensor]
+Weights = tuple[Any, ...]
 Layer = tuple[Weights, Weights, Weights, Weights]
 State = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Products of one sort of weights, and the type of x."""
+
+    of: Any
+    dtype: torch.dtype
+
+    def weights(self, name: str, words: str) -> Weights:
+        """What the product takes behind x."""
+        weight = (torch.randn(*SHAPES[name], device="cuda") * 0.02).to(self.dtype)
+        if words == "fp8":
+            return (*fp8_of(weight)[:2], None)
+        return (*quantized(weight, int(words))[0], None, int(words), SHAPES[name][0])
+
+
+KINDS = {
+    "fp8": Kind(fp8, torch.bfloat16),
+    "8": Kind(packed, torch.float16),
+    "4": Kind(packed, torch.float16),
+}
 
 
 @torch.compile(dynamic=False)
@@ -43,22 +72,22 @@ def gated(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.silu(first) * second
 
 
-def separate(state: State, layer: Layer, gain: torch.Tensor) -> State:
+def separate(kind: Kind, state: State, layer: Layer, gain: torch.Tensor) -> State:
     """One layer without its attention."""
     (x, residual), (qkv, o, gate_up, down) = state, layer
     x, residual = norm(x, residual, gain)
-    x = on_gpu(on_gpu(x, *qkv, None)[:, :WIDTH].contiguous(), *o, None)
+    x = kind.of.on_gpu(kind.of.on_gpu(x, *qkv)[:, :WIDTH].contiguous(), *o)
     x, residual = norm(x, residual, gain)
-    return on_gpu(gated(on_gpu(x, *gate_up, None)), *down, None), residual
+    return kind.of.on_gpu(gated(kind.of.on_gpu(x, *gate_up)), *down), residual
 
 
-def fused(state: State, layer: Layer, gain: torch.Tensor) -> State:
+def fused(kind: Kind, state: State, layer: Layer, gain: torch.Tensor) -> State:
     """The same, as the pass over the engine's graph makes it."""
     (x, residual), (qkv, o, gate_up, down) = state, layer
-    x, residual = after_add_norm(x, residual, gain, EPSILON, *qkv, None)
-    x = on_gpu(x[:, :WIDTH].contiguous(), *o, None)
-    x, residual = after_add_norm(x, residual, gain, EPSILON, *gate_up, None)
-    return after_silu(x, *down, None), residual
+    x, residual = kind.of.after_add_norm(x, residual, gain, EPSILON, *qkv)
+    x = kind.of.on_gpu(x[:, :WIDTH].contiguous(), *o)
+    x, residual = kind.of.after_add_norm(x, residual, gain, EPSILON, *gate_up)
+    return kind.of.after_silu(x, *down), residual
 
 
 def milliseconds(way: Callable[..., State], first: State, layers: list[Layer], gain: torch.Tensor) -> float:
@@ -99,26 +128,55 @@ class Without:
         Tokens.quantized = self._made  # type: ignore[method-assign]
 
 
+class Early:
+    """While it is entered, tiles for few rows of packed weights begin before the kernel in front has ended."""
+
+    def __init__(self) -> None:
+        self._made = gemm.fused
+
+    def __enter__(self) -> None:
+        made = self._made
+
+        def early(*words: Any) -> torch.Tensor:  # noqa: ANN401 - its last is tiles
+            *rest, tiling = words
+            return made(*rest, replace(tiling, ahead=True) if isinstance(tiling, Few) else tiling)
+
+        gemm.fused = early
+
+    def __exit__(self, *_: object) -> None:
+        gemm.fused = self._made
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--weights", nargs="+", default=["fp8"], choices=list(KINDS))
     parser.add_argument("--m", type=int, nargs="+", default=[1, 2, 4, 8, 10, 16, 32, 64])
     wanted = parser.parse_args()
     torch.manual_seed(0)
-    layers: list[Any] = [
-        tuple(fp8_of((torch.randn(*SHAPES[name], device="cuda") * 0.02).bfloat16())[:2] for name in LAYER)
-        for _ in range(HELD)
-    ]
-    gain = torch.ones(WIDTH, device="cuda", dtype=torch.bfloat16)
-    for m in wanted.m:
-        x = torch.randn(m, WIDTH, device="cuda").bfloat16()
-        first = (x, x * 0.5)
-        far = error(fused(first, layers[0], gain)[0], separate(first, layers[0], gain)[0].double())
-        found = {way.__name__: milliseconds(way, first, layers, gain) for way in (separate, fused)}
-        for is_gated, name in ((True, "without SiLU's kernel"), (False, "without the other kernels in front")):
-            with Without(is_gated=is_gated):
-                found[name] = milliseconds(fused, first, layers, gain)
-        print(m, {name: round(ms, 3) for name, ms in found.items()}, f"apart {far:.1e}", flush=True)
+    for words in wanted.weights:
+        kind = KINDS[words]
+        layers: list[Any] = [tuple(kind.weights(name, words) for name in LAYER) for _ in range(HELD)]
+        gain = torch.ones(WIDTH, device="cuda", dtype=kind.dtype)
+        one, other = (functools.partial(way, kind) for way in (separate, fused))
+        ways: dict[str, tuple[Callable[..., State], Any]] = {
+            "separate": (one, nullcontext()),
+            "fused": (other, nullcontext()),
+        }
+        if words == "fp8":
+            ways["without SiLU's kernel"] = other, Without(is_gated=True)
+            ways["without the other kernels in front"] = other, Without(is_gated=False)
+        else:
+            ways["separate, early"], ways["fused, early"] = (one, Early()), (other, Early())
+        for m in wanted.m:
+            x = torch.randn(m, WIDTH, device="cuda").to(kind.dtype)
+            first = (x, x * 0.5)
+            far = error(other(first, layers[0], gain)[0], one(first, layers[0], gain)[0].double())
+            found = {}
+            for name, (way, held) in ways.items():
+                with held:
+                    found[name] = round(milliseconds(way, first, layers, gain), 3)
+            print(words, m, found, f"apart {far:.1e}", flush=True)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,7 @@ from windlass.quantization.kernels import gemm, nvrtc
 from windlass.quantization.kernels.choice import choose_fp8, choose_stream
 from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, PackedStream, Stream, Tiling
 from windlass.quantization.kernels.tokens import Tokens
-from windlass.quantization.layout import Packed
-from windlass.quantization.product import by_float16, product
+from windlass.quantization.product import product
 
 SHAPES = {  # of Qwen2-7B, rows (outputs) and columns (inputs)
     "qkv": (4608, 3584),
@@ -64,10 +63,9 @@ def compiled(kernel: tuple[tuple[str, ...], str, tuple[str, ...]]) -> str:
 class Sweep:
     """The figures of one run; ends quietly when its time is over."""
 
-    def __init__(self, minutes: float, out: Path, sweeping: bool, slices: list[int]) -> None:
+    def __init__(self, minutes: float, out: Path, sweeping: bool) -> None:
         self.deadline, self.out, self.sweeping = time.monotonic() + 60 * minutes, out, sweeping
         self.found: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": []}
-        self.slices = slices
         self.architecture = nvrtc.architecture(0)
         self.candidates: list[Tiling | Stream] = []
         self.broken: set[tuple[Kind, Tiling | Stream]] = set()
@@ -131,7 +129,7 @@ class Sweep:
         del exact, cold, whole
 
     def packed(self, name: str, bits: int, product_: tuple[torch.Tensor, torch.Tensor], cold: list[Any]) -> None:
-        """Time packed weights: dequantizing first, what is chosen, and in slices."""
+        """Time packed weights: dequantizing first, and what is chosen."""
         rows, (x, wanted) = SHAPES[name][0], product_
         m = len(x)
         if m >= 64 and rows < 100000:
@@ -140,8 +138,6 @@ class Sweep:
         calls = [lambda x=x, p=p: product(x, *p, None, bits, rows) for p in cold]
         self.note(shape=name, m=m, method=f"chosen{bits}", us=graph_us(calls), error=error(calls[0](), wanted))
         self.note(shape=name, m=m, method=f"host{bits}", us=issue_us(calls[0]))
-        if self.slices and m >= 512 and rows < 100000:
-            self.sliced(name, bits, product_, cold)
 
     def fp8(self, name: str, kind: Kind, product_: tuple[torch.Tensor, torch.Tensor], cold: list[Any]) -> None:
         """Time FP8: what is chosen, and vLLM's product behind our tokens and behind its own."""
@@ -168,15 +164,6 @@ class Sweep:
             calls = [lambda p=p, call=call: call(*p) for p in cold]
             far = error(calls[0](), wanted)  # of x as it is, which here is rounded to E4M3: not to be compared
             self.note(shape=name, m=m, method=f"{way}_{kind}", us=graph_us(calls), error_with_tokens=far)
-
-    def sliced(self, name: str, bits: int, product_: tuple[torch.Tensor, torch.Tensor], cold: list[Any]) -> None:
-        """Time W made float16 in slices that stay in the L2 cache, of several sizes."""
-        x, wanted = product_
-        for mib in self.slices:
-            size = mib * 2**20
-            calls = [lambda x=x, p=p, s=size: by_float16(x, Packed(*p), None, bits, s) for p in cold[:4]]
-            us, wrong = graph_us(calls), error(calls[0](), wanted)
-            self.note(shape=name, m=len(x), method=f"sliced{bits}/{mib}", us=us, error=wrong)
 
     def tilings(self, name: str, kind: Kind, product_: tuple[torch.Tensor, torch.Tensor], cold: list[Any]) -> None:
         """Time every sensible tile size; `product_` is x and the exact result."""
@@ -243,13 +230,12 @@ def main() -> None:
     parser.add_argument("--weights", nargs="+", default=["4", "8"], choices=list(KINDS))
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES))
     parser.add_argument("--m", type=int, nargs="+", default=[*FEW, *MANY])
-    parser.add_argument("--slices", type=int, nargs="*", default=[], metavar="MIB", help="of float16 made at once")
     parser.add_argument("--sweep", action="store_true", help="time every tile size too, not only the chosen one")
     parser.add_argument("--ahead", action="store_true", help="sweep tiles for few rows that begin early, as FP8's do")
     parser.add_argument("--streams", action="store_true", help="sweep nothing but kernels that stream the weights")
     words = parser.parse_args()
     torch.manual_seed(0)
-    sweep = Sweep(words.minutes, words.out, words.sweep, words.slices)
+    sweep = Sweep(words.minutes, words.out, words.sweep)
     kinds = [KINDS[name] for name in words.weights]
     sweep.first, sweep.ahead, sweep.only_streams = kinds[0], words.ahead, words.streams
     for kind in kinds:

@@ -1,10 +1,12 @@
-"""Runs inside the serving image: the graphs in which norms and gated SiLUs go into FP8 products, and what they compute.
+"""Runs inside the serving image: the graphs in which norms and gated SiLUs go into our products, and what they compute.
 
 The operators get a product for the CPU here; graphs are those that torch.compile hands to Inductor.
 """
 
+import functools
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,16 +19,22 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from vllm.config import CompilationConfig, VllmConfig
 from vllm.platforms import current_platform
-from windlass.quantization.fp8 import fuse, fuse_nodes
+from windlass.quantization import fuse, fuse_nodes
 from windlass.quantization.fp8.product import fp8_linear
+from windlass.quantization.layout import pack
+from windlass.quantization.product import on_cpu, quantized_linear
 
 COLUMNS, ROWS, EPSILON = 64, 48, 1e-6
 WORST = 0.02  # of bfloat16, relative: what is fused is rounded less often
+DRAWN = ((torch.bfloat16, None), (torch.float16, None), (torch.float16, 4), (torch.float16, 8))
 Tensors = tuple[torch.Tensor, ...]
 
 
+Product = Callable[..., torch.Tensor]
+
+
 def multiplied(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: Any) -> torch.Tensor:
-    """The product in float32."""
+    """The product with FP8 in float32."""
     out = x.float() @ weight.float() * scales.t()
     return (out if bias is None else out + bias.float()).to(x.dtype)
 
@@ -37,46 +45,54 @@ def normed(x: torch.Tensor, gain: torch.Tensor, epsilon: float) -> torch.Tensor:
     return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon) * gain.float()).to(x.dtype)
 
 
-def after_silu(x: torch.Tensor, *weights: Any) -> torch.Tensor:
+def after_silu(product: Product, x: torch.Tensor, *weights: Any) -> torch.Tensor:
     """As the kernel."""
     half = x.shape[1] // 2
-    return multiplied((F.silu(x[:, :half].float()) * x[:, half:].float()).to(x.dtype), *weights)
+    return product((F.silu(x[:, :half].float()) * x[:, half:].float()).to(x.dtype), *weights)
 
 
-def after_norm(x: torch.Tensor, gain: torch.Tensor, epsilon: float, *weights: Any) -> torch.Tensor:
+def after_norm(product: Product, x: torch.Tensor, gain: torch.Tensor, epsilon: float, *weights: Any) -> torch.Tensor:
     """As the kernel."""
-    return multiplied(normed(x, gain, epsilon), *weights)
+    return product(normed(x, gain, epsilon), *weights)
 
 
 def after_add_norm(
-    x: torch.Tensor, residual: torch.Tensor, gain: torch.Tensor, epsilon: float, *weights: Any
+    product: Product, x: torch.Tensor, residual: torch.Tensor, gain: torch.Tensor, epsilon: float, *weights: Any
 ) -> Tensors:
     """As the kernel."""
     total = x.float() + residual.float()
-    return multiplied(normed(total, gain, epsilon).to(x.dtype), *weights), total.to(x.dtype)
+    return product(normed(total, gain, epsilon).to(x.dtype), *weights), total.to(x.dtype)
 
 
 LIBRARY = torch.library.Library("windlass", "FRAGMENT")
-LIBRARY.impl("fp8_linear", multiplied, "CPU")
-LIBRARY.impl("fp8_linear_after_silu", after_silu, "CPU")
-LIBRARY.impl("fp8_linear_after_norm", after_norm, "CPU")
-LIBRARY.impl("fp8_linear_after_add_norm", after_add_norm, "CPU")
+LIBRARY.impl("fp8_linear", multiplied, "CPU")  # of packed weights there is one
+for name, product in (("fp8_linear", multiplied), ("quantized_linear", on_cpu)):
+    for way in (after_silu, after_norm, after_add_norm):
+        LIBRARY.impl(f"{name}_{way.__name__}", functools.partial(way, product), "CPU")
 
 
 class Layer(torch.nn.Module):
-    """A gated layer between two norms, as in most models."""
+    """A gated layer between two norms, as in most models; in FP8, or packed in so many bits."""
 
-    def __init__(self, dtype: torch.dtype, *, has_bias: bool) -> None:
+    def __init__(self, dtype: torch.dtype, bits: int | None, *, has_bias: bool) -> None:
         super().__init__()
         self.gains = [(torch.rand(COLUMNS) + 0.5).to(dtype) for _ in range(3)]
         shapes = ((COLUMNS, 2 * ROWS), (ROWS, COLUMNS), (COLUMNS, ROWS))
-        self.weights = [torch.randn(rows, columns).to(torch.float8_e4m3fn).t() for columns, rows in shapes]
-        self.scales = [torch.rand(rows, 1) * 0.1 for _, rows in shapes]
-        self.bias = [torch.randn(rows).to(dtype) if has_bias else None for _, rows in shapes]
+        bias = [torch.randn(rows).to(dtype) if has_bias else None for _, rows in shapes]
+        self.product: Product = fp8_linear if bits is None else quantized_linear
+        self.words = [self.weights(*shape, bits, added) for shape, added in zip(shapes, bias, strict=True)]
+
+    def weights(self, columns: int, rows: int, bits: int | None, bias: torch.Tensor | None) -> tuple[Any, ...]:
+        """What the operator takes behind x."""
+        weight = torch.randn(rows, columns)
+        if bits is None:
+            return weight.to(torch.float8_e4m3fn).t(), torch.rand(rows, 1) * 0.1, bias
+        packed = pack(weight * 0.1, bits)
+        return packed.qweight, packed.scales, bias, bits, rows
 
     def linear(self, x: torch.Tensor, at: int) -> torch.Tensor:
         """One of three."""
-        return fp8_linear(x, self.weights[at], self.scales[at], self.bias[at])
+        return self.product(x, *self.words[at])
 
     def forward(self, x: torch.Tensor) -> Tensors:
         """Two norms, one of them with a sum, and a gated SiLU."""
@@ -122,15 +138,16 @@ def compiled(module: Layer, x: torch.Tensor, *, fused: bool) -> tuple[Tensors, i
     return found, sum(counts)
 
 
-def specialized(dtype: torch.dtype) -> list[str]:
+def specialized(dtype: torch.dtype, bits: int | None) -> list[str]:
     """Operators whose number of rows is not free in a graph: the engine compiles one graph for every number."""
-    module, found = Layer(dtype, has_bias=True), []
-    weights, norm = (module.weights[0], module.scales[0], module.bias[0]), (module.gains[0], EPSILON)
+    module, found = Layer(dtype, bits, has_bias=True), []
+    weights, norm = module.words[0], (module.gains[0], EPSILON)
+    product = "fp8_linear" if bits is None else "quantized_linear"
     rest: dict[str, tuple[Any, ...]] = {
-        "fp8_linear": weights,
-        "fp8_linear_after_silu": weights,
-        "fp8_linear_after_norm": (*norm, *weights),
-        "fp8_linear_after_add_norm": (*norm, *weights),
+        product: weights,
+        f"{product}_after_silu": weights,
+        f"{product}_after_norm": (*norm, *weights),
+        f"{product}_after_add_norm": (*norm, *weights),
     }
     for name, words in rest.items():
         places = 2 if "add" in name else 1
@@ -150,19 +167,20 @@ def specialized(dtype: torch.dtype) -> list[str]:
 
 def wrong() -> list[str]:
     """Everything that is not as it should be."""
-    found = specialized(torch.bfloat16)
-    for dtype in (torch.bfloat16, torch.float16):
+    found = []
+    for dtype, bits in DRAWN:
+        found += specialized(dtype, bits)
         for has_bias, (kind, wanted) in ((b, k) for b in (False, True) for k in ((Layer, 3), (Others, 0))):
             torch.manual_seed(0)
-            module, x = kind(dtype, has_bias=has_bias), torch.randn(5, COLUMNS).to(dtype)
+            module, x = kind(dtype, bits, has_bias=has_bias), torch.randn(5, COLUMNS).to(dtype)
             plain, _ = compiled(module, x, fused=False)
             ours, count = compiled(module, x, fused=True)
             if count != wanted:
-                found.append(f"{kind.__name__} {dtype} {has_bias}: {count} of {wanted} nodes were fused")
+                found.append(f"{kind.__name__} {dtype} {bits} {has_bias}: {count} of {wanted} nodes were fused")
             for at, (one, two) in enumerate(zip(plain, ours, strict=True)):
                 far = float((one.float() - two.float()).norm() / one.float().norm())
                 if not far < WORST:
-                    found.append(f"{kind.__name__} {dtype} {has_bias} output {at}: {far:.1e}")
+                    found.append(f"{kind.__name__} {dtype} {bits} {has_bias} output {at}: {far:.1e}")
     config = VllmConfig(compilation_config=CompilationConfig())
     before = config.compute_hash()
     fuse.enable(config)

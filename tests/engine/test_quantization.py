@@ -135,7 +135,7 @@ def test_what_cannot_be_is_refused(loaded, run, words):
     assert words in loaded[run]["refused"]
 
 
-def test_norms_and_gated_silus_go_into_fp8_products(engine):
+def test_norms_and_gated_silus_go_into_products(engine):
     """In graphs as torch.compile makes them, with the same results; what others read too, or another order, stays."""
     assert engine.result("/repo/tests/engine/fuse_exactly.py")["wrong"] == []
 

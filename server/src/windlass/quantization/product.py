@@ -1,6 +1,8 @@
 """The product of activations and a quantized matrix, whatever the device and the shape.
 
 For torch.compile it is the operator `windlass::quantized_linear`, one opaque node; a plain call goes past dispatching.
+On a GPU what is in front of it in a model, a norm or a gated SiLU, can go with it: `fuse` puts the operators for that
+into the graph.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ import torch
 from torch.nn.functional import linear, pad
 
 from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.choice import SLICE_BYTES, choose
+from windlass.quantization.kernels.choice import choose
+from windlass.quantization.kernels.tokens import Tokens
 from windlass.quantization.layout import Packed, unpack
 
 
@@ -36,12 +39,58 @@ def on_gpu(
     added = bias if bias is None or down == rows else pad(bias, (0, down - rows))
     tiling = choose(bits, (len(flat), down, columns), *gemm.card(x.get_device()))
     if tiling is None:
-        out = by_float16(flat, Packed(qweight, scales), added, bits, SLICE_BYTES)
+        out = linear(flat, gemm.dequantized(qweight, scales, bits), added)
     else:
         out = gemm.fused(flat, qweight, scales, added, bits, tiling)
     if down != rows:
         out = out[:, :rows].contiguous()
     return out if x.dim() == 2 else out.view(*x.shape[:-1], rows)
+
+
+def after_silu(
+    x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, bits: int, rows: int
+) -> torch.Tensor:
+    """On a GPU: the product of what SiLU of the first half of x [m, 2 columns] times its second half is."""
+    return _behind(Tokens(x.contiguous(), is_gated=True), qweight, scales, bias, bits, rows)
+
+
+def after_norm(  # noqa: PLR0913, PLR0917 - an operator: no structures
+    x: torch.Tensor,
+    gain: torch.Tensor,
+    epsilon: float,
+    qweight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+    bits: int,
+    rows: int,
+) -> torch.Tensor:
+    """On a GPU: the product of x [m, columns] divided by its root mean square and multiplied by gain [columns]."""
+    return _behind(Tokens(x.contiguous(), gain=gain, epsilon=epsilon), qweight, scales, bias, bits, rows)
+
+
+def after_add_norm(  # noqa: PLR0913, PLR0917
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    gain: torch.Tensor,
+    epsilon: float,
+    qweight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+    bits: int,
+    rows: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same of x + residual; and that sum."""
+    tokens = Tokens(x.contiguous(), gain=gain, epsilon=epsilon, residual=residual.contiguous())
+    out = _behind(tokens, qweight, scales, bias, bits, rows)
+    return out, torch.empty_like(residual) if tokens.total is None else tokens.total
+
+
+def _behind(
+    tokens: Tokens, qweight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, bits: int, rows: int
+) -> torch.Tensor:
+    if not tokens.x.numel():
+        return tokens.x.new_empty(len(tokens.x), rows)
+    return on_gpu(tokens.whole(), qweight, scales, bias, bits, rows)
 
 
 def on_cpu(
@@ -52,44 +101,49 @@ def on_cpu(
     return linear(x, weight, bias)
 
 
-def by_float16(x: torch.Tensor, packed: Packed, bias: torch.Tensor | None, bits: int, slice_bytes: int) -> torch.Tensor:
-    """x [m, columns] times tiles that are made whole again, at most `slice_bytes` of them at once (0: all): [m, rows].
-
-    The room for a slice is the same for all, so that what is written there need not leave the cache.
-    """
-    tiles, columns = packed.qweight.shape[0], packed.qweight.shape[1] * 64
-    each = slice_bytes // (16 * columns * x.element_size()) or tiles
-    if each >= tiles:
-        return linear(x, _whole(packed, bits, x.new_empty(tiles * 16, columns)), bias)
-    out, room = x.new_empty(len(x), tiles * 16), x.new_empty(each * 16, columns)
-    unit = 16 if bits == 8 else 1  # NF4's scales lie by tiles
-    for start in range(0, tiles, each):
-        end = min(start + each, tiles)
-        part = Packed(packed.qweight[start:end], packed.scales[start * unit : end * unit])
-        turned, to = _whole(part, bits, room).T, out[:, start * 16 : end * 16]
-        if bias is None:
-            torch.mm(x, turned, out=to)
-        else:
-            torch.addmm(bias[start * 16 : end * 16], x, turned, out=to)
-    return out
-
-
-def _whole(packed: Packed, bits: int, room: torch.Tensor) -> torch.Tensor:
-    if room.is_cuda:
-        return gemm.dequantized(packed.qweight, packed.scales, bits, room)
-    return room[: packed.qweight.shape[0] * 16].copy_(unpack(packed, bits, room.dtype))
-
-
 def _fake(
     x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, bits: int, rows: int
 ) -> torch.Tensor:
     return x.new_empty(*x.shape[:-1], rows)
 
 
+def _fake_norm(  # noqa: PLR0913, PLR0917
+    x: torch.Tensor,
+    gain: torch.Tensor,
+    epsilon: float,
+    qweight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+    bits: int,
+    rows: int,
+) -> torch.Tensor:
+    return x.new_empty(x.shape[0], rows)
+
+
+def _fake_add_norm(  # noqa: PLR0913, PLR0917
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    gain: torch.Tensor,
+    epsilon: float,
+    qweight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+    bits: int,
+    rows: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.new_empty(x.shape[0], rows), torch.empty_like(residual)
+
+
 # by hand: torch.library.custom_op puts Python of its own in front of every call
 _library = torch.library.Library("windlass", "FRAGMENT")
-_library.define(f"quantized_linear{torch.library.infer_schema(on_gpu, mutates_args=())}")
-_library.impl("quantized_linear", on_gpu, "CUDA")
+for _name, _run, _shape in (
+    ("quantized_linear", on_gpu, _fake),
+    ("quantized_linear_after_silu", after_silu, _fake),
+    ("quantized_linear_after_norm", after_norm, _fake_norm),
+    ("quantized_linear_after_add_norm", after_add_norm, _fake_add_norm),
+):
+    _library.define(f"{_name}{torch.library.infer_schema(_run, mutates_args=())}")
+    _library.impl(_name, _run, "CUDA")
+    torch.library.register_fake(f"windlass::{_name}", _shape, lib=_library)
 _library.impl("quantized_linear", on_cpu, "CPU")
-torch.library.register_fake("windlass::quantized_linear", _fake, lib=_library)
 quantized_linear = torch.ops.windlass.quantized_linear.default

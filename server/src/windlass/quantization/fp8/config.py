@@ -18,8 +18,8 @@ from vllm.model_executor.layers.quantization.online.base import OnlineQuantizati
 from vllm.model_executor.layers.quantization.online.fp8 import Fp8PtpcOnlineLinearMethod
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 
+from windlass.quantization import fuse
 from windlass.quantization.config import head_is_quantized
-from windlass.quantization.fp8 import fuse
 from windlass.quantization.fp8.product import X_TYPES, product, takes
 from windlass.quantization.methods import METHODS
 

@@ -118,7 +118,6 @@ MANY = {
 }
 PASS_BYTES_PER_US = 2.8e6  # of the pass: packed weights read, float16 written
 MULTIPROCESSOR_FLOP_PER_US = 5.4e6  # of cuBLAS, float16
-SLICE_BYTES = 0  # of float16 made at once, so that it is still in the L2 cache; 0: the whole matrix, as was measured
 FUSED_ROWS = {4: 1024, 8: 2048}  # by the bits; past them nothing is gained, or every wave would read x from memory
 
 

@@ -140,12 +140,9 @@ def _dequantize(device: int, bits: int, down: int, across: int) -> Launch:
     return Launch(run, (blocks, 1, 1), _DEQUANTIZE_WARPS * 32, 3, down * 16, across * 64)
 
 
-def dequantized(
-    weights: torch.Tensor, scales: torch.Tensor, bits: int, out: torch.Tensor | None = None
-) -> torch.Tensor:
-    """The matrix [rows, columns] in float16, made by one kernel; in the first rows of `out`, if that is given."""
+def dequantized(weights: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tensor:
+    """The matrix [rows, columns] in float16, made by one kernel."""
     down, across, _ = weights.shape
-    if out is None:
-        out = torch.empty(down * 16, across * 64, dtype=torch.float16, device=weights.device)
+    out = torch.empty(down * 16, across * 64, dtype=torch.float16, device=weights.device)
     _dequantize(weights.get_device(), bits, down, across)(weights, scales, out)
-    return out[: down * 16]
+    return out

@@ -1,4 +1,4 @@
-"""Which nodes of a graph are a norm or a gated SiLU in front of an FP8 product, and the operator in their place.
+"""Which nodes of a graph are a norm or a gated SiLU in front of a product of ours, and the operator in their place.
 
 vLLM's norms are operators of its own in the graph. A gated SiLU is what torch makes of `silu(x[..., :d]) * x[..., d:]`.
 """
@@ -13,17 +13,20 @@ import torch
 from torch import fx
 from vllm.ir import ops
 
-from windlass.quantization.fp8 import product  # the operators
+from windlass.quantization.fp8.product import X_TYPES, fp8_linear
+from windlass.quantization.product import quantized_linear
 
-_PRODUCT = product.fp8_linear
+_OPERATORS = torch.ops.windlass
+_PRODUCTS = {fp8_linear: "fp8_linear", quantized_linear: "quantized_linear"}  # their others are named after them
+_VECTOR = 8  # numbers that a thread of the kernel in front reads at once: columns are whole ones
 _NORM, _ADD_NORM = ops.rms_norm.torch_op, ops.fused_add_rms_norm.torch_op
 _CONVERT = torch.ops.prims.convert_element_type.default
 _SLICE, _MULTIPLY = torch.ops.aten.slice.Tensor, torch.ops.aten.mul.Tensor
 
 
 def fuse(graph: fx.Graph) -> int:
-    """Put every norm and gated SiLU that only an FP8 product reads into its operator; how many."""
-    products = [node for node in graph.nodes if node.target is _PRODUCT and _can_move(node)]
+    """Put every norm and gated SiLU that only a product of ours reads into its operator; how many."""
+    products = [node for node in graph.nodes if node.target in _PRODUCTS and _can_move(node)]
     fused = sum(any(way(graph, node) for way in _WAYS) for node in products)
     if fused:
         graph.eliminate_dead_code()
@@ -33,7 +36,7 @@ def fuse(graph: fx.Graph) -> int:
 def _can_move(node: fx.Node) -> bool:
     """Whether the product may stand where its x is made: it is the only one to read x, and weights are inputs."""
     x, *rest = node.args
-    weights = [one for one in rest if one is not None]
+    weights = [one for one in rest if not isinstance(one, int | None)]
     is_first = all(isinstance(one, fx.Node) and one.op in ("placeholder", "get_attr") for one in weights)
     return isinstance(x, fx.Node) and len(x.users) == 1 and is_first and _is_matrix(x)
 
@@ -46,7 +49,7 @@ def _norm(graph: fx.Graph, node: fx.Node) -> bool:
     if not _fits(normed, gain):
         return False
     with graph.inserting_before(normed):
-        call = torch.ops.windlass.fp8_linear_after_norm.default
+        call = _after(node, "norm")
         _replace(node, graph.call_function(call, (x, gain, epsilon, *weights)))
     return True
 
@@ -62,7 +65,7 @@ def _add_norm(graph: fx.Graph, node: fx.Node) -> bool:
     if not _fits(first, gain) or not _is_matrix(residual) or not _is_alike(x, residual):
         return False
     with graph.inserting_before(normed):
-        call = torch.ops.windlass.fp8_linear_after_add_norm.default
+        call = _after(node, "add_norm")
         both = graph.call_function(call, (x, residual, gain, epsilon, *weights))
         both.meta["val"] = (node.meta["val"], residual.meta["val"])
         out, total = (graph.call_function(operator.getitem, (both, at)) for at in (0, 1))
@@ -78,9 +81,15 @@ def _silu(graph: fx.Graph, node: fx.Node) -> bool:
     if not isinstance(gated, fx.Node) or (x := gated_of(gated)) is None:
         return False
     with graph.inserting_before(gated):
-        call = torch.ops.windlass.fp8_linear_after_silu.default
+        call = _after(node, "silu")
         _replace(node, graph.call_function(call, (x, *weights)))
     return True
+
+
+def _after(node: fx.Node, front: str) -> Callable[..., Any]:
+    """The operator of the same product behind something."""
+    call: Callable[..., Any] = getattr(_OPERATORS, f"{_PRODUCTS[node.target]}_after_{front}").default
+    return call
 
 
 _WAYS: tuple[Callable[[fx.Graph, fx.Node], bool], ...] = (_norm, _add_norm, _silu)
@@ -102,6 +111,8 @@ def gated_of(node: fx.Node) -> fx.Node | None:
     if not isinstance(columns, int) or len(bounds) != 6 or not all(isinstance(bound, int) for bound in bounds):
         return None
     middle = columns // 2
+    if middle % _VECTOR:
+        return None
     return x if bounds[:5] == (1, 0, middle, 1, middle) and bounds[5] >= columns == 2 * middle else None
 
 
@@ -151,7 +162,8 @@ def _fits(normed: fx.Node, gain: Any) -> bool:  # noqa: ANN401 - a node or None
 
 def _is_matrix(node: Any) -> bool:  # noqa: ANN401 - a node or a number
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
-    return isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in product.X_TYPES
+    is_matrix = isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in X_TYPES
+    return is_matrix and isinstance(value.shape[1], int) and value.shape[1] % _VECTOR == 0
 
 
 def _is_alike(one: Any, other: fx.Node) -> bool:  # noqa: ANN401 - a node or a number

@@ -1,4 +1,4 @@
-"""A pass over the engine's graph: what is in front of an FP8 product, a norm or a gated SiLU, goes into its operator.
+"""A pass over the engine's graph: what is in front of a product of ours, a norm or a gated SiLU, goes into it.
 
 vLLM runs it as Inductor's `post_grad_custom_post_pass`, before its own operators of norms are lowered. Then all kernels
 from an attention's output to the next attention are ours, and each begins while the one in front ends.
@@ -13,7 +13,8 @@ from vllm.compilation.passes.inductor_pass import InductorPass
 from vllm.config import VllmConfig
 from vllm.platforms import current_platform
 
-from windlass.quantization.fp8 import fuse_nodes, product
+from windlass.quantization import fuse_nodes, product
+from windlass.quantization.fp8 import product as fp8_product
 
 
 def enable(config: VllmConfig) -> None:
@@ -30,4 +31,7 @@ class FusePass(InductorPass):  # type: ignore[misc]  # the engine has no types h
 
     def uuid(self) -> str:
         """Of the compile cache: another rewriting or another operator is another graph."""
-        return str(InductorPass.hash_source(*(inspect.getsource(part) for part in (fuse_nodes, product, FusePass))))
+        return str(InductorPass.hash_source(*(inspect.getsource(part) for part in _PARTS)))
+
+
+_PARTS = fuse_nodes, product, fp8_product, FusePass
