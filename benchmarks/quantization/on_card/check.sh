@@ -13,7 +13,7 @@ methods=(none fp8 ifq ifq_nf4 ${smooth:+smoothquant})
 cp -r models/demo "$work/demo"; [ -z "$smooth" ] || cp "$smooth" "$work/demo/"
 if [ $engine = cuda ]; then  # as they are served, with an adapter on top, and over two cards
   for way in compiled adapter; do methods+=("none.$way" "fp8.$way" "ifq.$way" "ifq_nf4.$way"); done
-  [ "$(nvidia-smi --list-gpus | wc -l)" -lt 2 ] || methods+=(none.tp fp8.tp ifq.tp ifq_nf4.tp)
+  [ "$(python3 -c 'import torch; print(torch.cuda.device_count())')" -lt 2 ] || methods+=(none.tp fp8.tp ifq.tp ifq_nf4.tp)
   python3 models/tiny/make.py "$work" lora --base models/demo > /dev/null
 fi
 [ -z "${METHODS:-}" ] || read -ra methods <<< "$METHODS"

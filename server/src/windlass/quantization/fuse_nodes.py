@@ -162,8 +162,9 @@ def _fits(normed: fx.Node, gain: Any) -> bool:  # noqa: ANN401 - a node or None
 
 def _is_matrix(node: Any) -> bool:  # noqa: ANN401 - a node or a number
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
-    is_matrix = isinstance(value, torch.Tensor) and value.dim() == 2 and value.dtype in X_TYPES
-    return is_matrix and isinstance(value.shape[1], int) and value.shape[1] % _VECTOR == 0
+    if not isinstance(value, torch.Tensor) or value.dim() != 2 or value.dtype not in X_TYPES:
+        return False
+    return isinstance(value.shape[1], int) and value.shape[1] % _VECTOR == 0
 
 
 def _is_alike(one: Any, other: fx.Node) -> bool:  # noqa: ANN401 - a node or a number
