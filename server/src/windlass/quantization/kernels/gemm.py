@@ -6,7 +6,7 @@ import functools
 
 import torch
 
-from windlass.quantization.kernels.nvrtc import Launch, Matrix, kernel
+from windlass.quantization.kernels.nvrtc import Boxes, Launch, kernel
 from windlass.quantization.kernels.tiling import (
     FP8,
     FP8_BF16,
@@ -78,7 +78,8 @@ def fused(
     out = x.new_empty(m, rows)
     if isinstance(tiling, PackedStream):
         launch, parts, arrived = _streamed(x.get_device(), bits, tiling, (m, rows, columns))
-        launch.over(_matrix(x.data_ptr(), m, 2 * columns, tiling.bm), weights, scales, bias, out, parts, arrived)
+        boxes = _rows(x.data_ptr(), m, columns, tiling), *_packed(weights, scales, bits, tiling)
+        launch.over(boxes, scales, bias, out, parts, arrived)
         return out
     launch, parts, arrived = _prepared(x.get_device(), bits, tiling, (m, rows, columns))
     launch(x, weights, scales, bias, out, parts, arrived)
@@ -98,8 +99,32 @@ def fused_fp8(
 
 
 @functools.lru_cache(maxsize=4096)
-def _matrix(start: int, rows: int, columns: int, box_rows: int) -> Matrix:
-    return Matrix(start, rows, columns, box_rows)
+def _matrix(start: int, rows: int, columns: int, box_rows: int) -> Boxes:
+    """FP8 [rows, columns], rows of 128 columns at a time."""
+    return Boxes(start, 1, (columns, rows), (columns,), (128, box_rows), swizzled=True)
+
+
+@functools.lru_cache(maxsize=4096)
+def _rows(start: int, m: int, columns: int, tiling: PackedStream) -> Boxes:
+    """x [m, columns] float16: for each 64 columns of a stage all rows of a tile."""
+    sizes, strides = (128, m, columns // 64), (2 * columns, 128)
+    return Boxes(start, 1, sizes, strides, (128, tiling.bm, tiling.kb), swizzled=True)
+
+
+def _packed(weights: torch.Tensor, scales: torch.Tensor, bits: int, tiling: PackedStream) -> tuple[Boxes, Boxes]:
+    """W, and NF4's scales, as `layout` has them: for each tile of 16 rows the columns of a stage, or of a box."""
+    down, across, _ = weights.shape
+    matrix = _tiles(weights.data_ptr(), down, across, 128 * bits, tiling.box_blocks(bits), tiling.block[1] // 16)
+    if bits == 8:
+        return matrix, matrix  # its scales are not streamed
+    return matrix, _tiles(scales.data_ptr(), down, across, 32, tiling.kb, tiling.block[1] // 16)
+
+
+@functools.lru_cache(maxsize=8192)
+def _tiles(start: int, down: int, across: int, bytes_: int, box_across: int, box_down: int) -> Boxes:
+    """Tiles [down, across] of so many bytes each."""
+    sizes = across * bytes_ // 8, down
+    return Boxes(start, 8, sizes, (across * bytes_,), (box_across * bytes_ // 8, box_down), swizzled=False)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -110,8 +135,7 @@ def _streamed(
     m, rows, columns = shape
     blocks = tiling.blocks(m, rows, columns, card(device)[0])
     run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes(kind), tiling.macros(kind))
-    tensors = 7 if isinstance(tiling, PackedStream) else 8
-    launch = Launch(run, (blocks, 1, 1), tiling.threads, tensors, m, rows, columns, ahead=True)
+    launch = Launch(run, (blocks, 1, 1), tiling.threads, 8, m, rows, columns, ahead=True)
     return launch, *_shared_room(device, blocks * tiling.sums, tiling.tiles(m, rows))
 
 
@@ -129,7 +153,7 @@ def streamed(
     out = torch.empty(m, rows, dtype=dtype, device=weight.device)
     launch, parts, arrived = _streamed(weight.get_device(), FP8_OF[dtype], tiling, (m, rows, columns))
     matrix = _matrix(weight.data_ptr(), rows, columns, tiling.block[1])
-    launch.over(matrix, values, token_scales, scales, bias, out, parts, arrived)
+    launch.over((matrix,), values, token_scales, scales, bias, out, parts, arrived)
     return out
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_UINT8, _SWIZZLE_128B, _PROMOTION_256B = 0, 3, 3  # of CUtensorMapDataType, …Swizzle, …L2promotion
-_SWIZZLED_BYTES = 128
+_UNITS = {1: 0, 8: 4}  # bytes of CUtensorMapDataType's UINT8 and UINT64
+_SWIZZLE_128B, _PROMOTION_256B = 3, 3  # of CUtensorMapSwizzle, …L2promotion
 _AHEAD = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
@@ -106,22 +106,34 @@ def _text(library: ctypes.CDLL, what: str, program: ctypes.c_void_p) -> bytes:
     return buffer.raw
 
 
-class Matrix:
-    """A matrix of bytes as the tensor memory accelerator reads it, a box of whole rows of 128 bytes at a time.
+class Boxes:
+    """An array as the tensor memory accelerator reads it, a box at a time. Hopper and later.
 
-    `address` is where the driver's description of it lies (CUtensorMap, which wants 64-byte steps). Hopper and later.
+    `sizes` and `box` count units of 1 or 8 bytes, the innermost dimension first; `strides` are bytes, of all dimensions
+    but the innermost. What lies outside is zeros. Swizzled boxes are 128 bytes wide. `address` is where the driver's
+    description lies (CUtensorMap, which wants 64-byte steps).
     """
 
-    def __init__(self, start: int, rows: int, columns: int, box_rows: int) -> None:
+    def __init__(
+        self,
+        start: int,
+        unit_bytes: int,
+        sizes: tuple[int, ...],
+        strides: tuple[int, ...],
+        box: tuple[int, ...],
+        *,
+        swizzled: bool,
+    ) -> None:
         self._room = ctypes.create_string_buffer(192)
         self.address = -(-ctypes.addressof(self._room) // 64) * 64
-        sizes, strides = (ctypes.c_uint64 * 2)(columns, rows), (ctypes.c_uint64 * 1)(columns)
-        box, steps = (ctypes.c_uint32 * 2)(_SWIZZLED_BYTES, box_rows), (ctypes.c_uint32 * 2)(1, 1)
-        place, from_ = ctypes.c_void_p(self.address), ctypes.c_void_p(start)
+        rank, place, from_ = len(sizes), ctypes.c_void_p(self.address), ctypes.c_void_p(start)
+        every = (ctypes.c_uint32 * rank)(*([1] * rank))
         code = _driver().cuTensorMapEncodeTiled(
-            place, _UINT8, 2, from_, sizes, strides, box, steps, 0, _SWIZZLE_128B, _PROMOTION_256B, 0
+            *(place, _UNITS[unit_bytes], rank, from_, (ctypes.c_uint64 * rank)(*sizes)),
+            *((ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*box), every),
+            *(0, _SWIZZLE_128B if swizzled else 0, _PROMOTION_256B, 0),
         )
-        _checked(code, f"describing a matrix of {rows} by {columns} bytes")
+        _checked(code, f"describing an array of {sizes} in boxes of {box}")
 
 
 class Kernel:
@@ -168,10 +180,11 @@ class Launch:
         self._by_config = ctypes.byref(self._config)
         self._device = kernel.device
 
-    def over(self, matrix: Matrix, *tensors: torch.Tensor | None) -> None:
-        """The same, where the first argument is such a matrix."""
-        self._pointers[0] = matrix.address
-        self(None, *tensors)
+    def over(self, boxes: tuple[Boxes, ...], *tensors: torch.Tensor | None) -> None:
+        """The same, where the first arguments are such arrays."""
+        for at, one in enumerate(boxes):
+            self._pointers[at] = one.address
+        self(*(None for _ in boxes), *tensors)
 
     def __call__(self, *tensors: torch.Tensor | None) -> None:
         """Launch on the current stream; None goes as a null pointer."""

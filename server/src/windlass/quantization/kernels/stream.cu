@@ -48,10 +48,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_gemm(
         const u64 once = read_once();
         int step = begin % steps, row = begin / steps * BLOCK_N, q_step = step;
         auto load_weights = [&](int stage) {
-            const u32 to = base + stage * STAGE_BYTES, barrier = full + stage * 8;
+            const u32 barrier = full + stage * 8;
             expect(barrier, STAGE_BYTES);
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
-                         ::"r"(to), "l"(&weights), "r"(step * 128), "r"(row), "r"(barrier), "l"(once) : "memory");
+            copy_box(base + stage * STAGE_BYTES, &weights, step * 128, row, barrier, once);
             if (++step == steps) step = 0, row += BLOCK_N;
         };
         auto load_q = [&](int stage) {

@@ -19,6 +19,8 @@
 #define FILLED_BYTES (X_BYTES + TILES * (TILE_BYTES + SCALE_BYTES))
 #define STAGE_BYTES ((FILLED_BYTES + 1023) / 1024 * 1024)
 #define PRODUCTS (KB * 4)  // of a stage, 16 columns each
+#define BOX_BLOCKS (KB * WORDS <= 4 ? KB : 4 / WORDS)  // of 64 columns of W that come at once, of all tiles
+#define BOX_BYTES (BOX_BLOCKS * 512 * WORDS)
 
 __device__ __forceinline__ void wgmma(float (&d)[BM / 2], const u32 (&a)[4], u64 b, int adds) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADDS ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32.f16.f16 {" SUMS "}, {" FRAGMENT "}, " B_AT ", p, 1, 1, 0; }"
@@ -26,8 +28,9 @@ __device__ __forceinline__ void wgmma(float (&d)[BM / 2], const u32 (&a)[4], u64
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_packed(
-    const __grid_constant__ TensorMap x, const char* __restrict__ weights, const char* __restrict__ scales,
-    const unsigned short* __restrict__ bias, unsigned short* out, float4* partial, int* arrived, int M, int N, int K) {
+    const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weights,
+    const __grid_constant__ TensorMap scale_boxes, const char* __restrict__ scales, const unsigned short* __restrict__ bias,
+    unsigned short* out, float4* partial, int* arrived, int M, int N, int K) {
     extern __shared__ __align__(1024) char shared[];
     char* const turned = shared + STAGES * STAGE_BYTES + TABLE_BYTES;
     const u32 base = shared_address(shared);
@@ -43,26 +46,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_packed(
     asm volatile("griddepcontrol.launch_dependents;");  // what is behind waits for the end of this by itself
     __syncthreads();
 
-    if (warp >= WG * 4) {  // asks for bytes: a lane for each tile's weights, another for its scales
+    if (warp >= WG * 4) {  // asks for bytes, in few and large boxes: each takes a hundred cycles, however small it is
         give_registers();
-        if (warp > WG * 4) return;
+        if (warp > WG * 4 || lane) return;
         const u64 once = read_once(across == 1);
-        const bool brings_scales = lane >= 16;
-        const int own = lane & 15, bytes = brings_scales ? SCALE_BYTES : TILE_BYTES;
-        const bool brings = own < TILES && bytes;
-        const u32 own_place = X_BYTES + (brings_scales ? TILES * TILE_BYTES + own * SCALE_BYTES : own * TILE_BYTES);
-        const char* const source = brings_scales ? scales : weights;
         int step = begin % steps, tile = begin / steps, x_step = step, x_tile = tile % across;
         auto load_weights = [&](int stage) {
-            const u32 barrier = full + stage * 8;
-            if (lane == 0) expect(barrier, FILLED_BYTES);
-            __syncwarp();
-            const u64 at = ((u64)min(tile / across * TILES + own, N / 16 - 1) * steps + step) * (u32)bytes;
-            if (brings) copy_bulk(base + stage * STAGE_BYTES + own_place, source + at, bytes, barrier, once);
+            const u32 barrier = full + stage * 8, to = base + stage * STAGE_BYTES + X_BYTES;
+            const int row = tile / across * TILES;
+            expect(barrier, FILLED_BYTES);
+#pragma unroll
+            for (int i = 0; i < KB / BOX_BLOCKS; i++)
+                copy_box(to + i * TILES * BOX_BYTES, &weights, (step * (KB / BOX_BLOCKS) + i) * (BOX_BYTES / 8), row, barrier, once);
+            if (BITS == 4) copy_box(to + TILES * TILE_BYTES, &scale_boxes, step * (SCALE_BYTES / 8), row, barrier, once);
             if (++step == steps) step = 0, tile++;
         };
         auto load_x = [&](int stage) {
-            if (lane < KB) copy_box(base + stage * STAGE_BYTES + lane * BM * 128, &x, (x_step * KB + lane) * 128, x_tile * BM, full + stage * 8);
+            asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+                         ::"r"(base + stage * STAGE_BYTES), "l"(&x), "r"(0), "r"(x_tile * BM), "r"(x_step * KB), "r"(full + stage * 8) : "memory");
             if (++x_step == steps) x_step = 0, x_tile = x_tile + 1 == across ? 0 : x_tile + 1;
         };
         const int early = min(STAGES, end - begin);
@@ -89,7 +90,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_packed(
     auto read = [&](Tile (&tiles)[R], u32 from, int block) {
 #pragma unroll
         for (int r = 0; r < R; r++) {
-            const u32 weights_at = from + X_BYTES + (first_tile + r * 4) * TILE_BYTES + block * 512 * WORDS + lane * 16;
+            const u32 box_at = from + X_BYTES + block / BOX_BLOCKS * (TILES * BOX_BYTES) + (first_tile + r * 4) * BOX_BYTES;
+            const u32 weights_at = box_at + block % BOX_BLOCKS * (512 * WORDS) + lane * 16;
 #pragma unroll
             for (int i = 0; i < WORDS; i++) tiles[r].words[i] = load_shared(weights_at + i * 512);
             const u32 scales_at = from + X_BYTES + TILES * TILE_BYTES + (first_tile + r * 4) * SCALE_BYTES;

@@ -2,7 +2,7 @@
 // share, and the way of a tile's results to memory. Hopper only. Macros: BM, R, WG, STAGES as the kernels have them.
 
 #define WORKERS (WG * 128)
-#define TAKES_REGISTERS (R * BM >= 256)  // the sums need more than an even share: whoever asks for bytes gives up some
+#define TAKES_REGISTERS (R * BM >= 256 || (WG == 4 && BM >= 64))  // more than an even share: whoever asks for bytes gives
 #define THREADS (WORKERS + (TAKES_REGISTERS ? 128 : 32))
 #define BLOCK_N (WG * R * 64)
 #define OUT_BYTES (BLOCK_N * 2 + 16)
@@ -41,16 +41,23 @@ __device__ __forceinline__ void await(u32 barrier, u32 parity) {
 // Of a tile of W: the first of this warp's 16 rows in its r-th 64.
 __device__ __forceinline__ int own_row(int r) { return ((threadIdx.x >> 7) * R + r) * 64 + (threadIdx.x >> 5 & 3) * 16; }
 
-// With `TAKES_REGISTERS` only, two warpgroups that multiply: 2 * 232 + 40 registers for each of 128 threads.
+// Of 64 Ki registers, with `TAKES_REGISTERS`: two groups of 128 threads that multiply and one that asks, or four and one.
+#if TAKES_REGISTERS && WG == 4
+#define GIVEN "24"
+#define TAKEN "120"
+#else
+#define GIVEN "40"
+#define TAKEN "232"
+#endif
 __device__ __forceinline__ void give_registers() {
 #if TAKES_REGISTERS
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 " GIVEN ";");
 #endif
 }
 
 __device__ __forceinline__ void take_registers() {
 #if TAKES_REGISTERS
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 " TAKEN ";");
 #endif
 }
 
@@ -65,14 +72,9 @@ __device__ __forceinline__ u64 read_once(bool really = true) {
     return policy;
 }
 
-__device__ __forceinline__ void copy_bulk(u32 to, const void* from, u32 bytes, u32 barrier, u64 policy) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
-                 ::"r"(to), "l"(from), "r"(bytes), "r"(barrier), "l"(policy) : "memory");
-}
-
-__device__ __forceinline__ void copy_box(u32 to, const TensorMap* from, int column, int row, u32 barrier) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                 ::"r"(to), "l"(from), "r"(column), "r"(row), "r"(barrier) : "memory");
+__device__ __forceinline__ void copy_box(u32 to, const TensorMap* from, int at, int row, u32 barrier, u64 policy) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
+                 ::"r"(to), "l"(from), "r"(at), "r"(row), "r"(barrier), "l"(policy) : "memory");
 }
 
 // K-major, swizzled by 128 bytes, 1024 bytes from 8 rows to the next 8.

@@ -141,7 +141,8 @@ class Stream:
     @property
     def threads(self) -> int:
         """Threads of a block: a warp more asks for bytes, a whole group of them where the sums take its registers."""
-        return self.wg * 128 + (128 if self.r * self.bm >= 256 else 32)
+        takes_registers = self.r * self.bm >= 256 or (self.wg == 4 and self.bm >= 64)
+        return self.wg * 128 + (128 if takes_registers else 32)
 
     @property
     def block(self) -> tuple[int, int]:
@@ -203,6 +204,10 @@ class PackedStream(Stream):
     def step(self) -> int:  # type: ignore[override]
         """Columns of a stage."""
         return 64 * self.kb
+
+    def box_blocks(self, bits: int) -> int:
+        """Blocks of 64 columns of W that are asked for at once: at most 2 KiB of a row of tiles."""
+        return min(self.kb, 16 // bits)
 
     def shared_bytes(self, kind: Kind) -> int:
         """Stages with two barriers each, the table, and the room."""
