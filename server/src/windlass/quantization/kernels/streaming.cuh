@@ -41,10 +41,11 @@ __device__ __forceinline__ void await(u32 barrier, u32 parity) {
 // Of a tile of W: the first of this warp's 16 rows in its r-th 64.
 __device__ __forceinline__ int own_row(int r) { return ((threadIdx.x >> 7) * R + r) * 64 + (threadIdx.x >> 5 & 3) * 16; }
 
-// Of 64 Ki registers, with `TAKES_REGISTERS`: two groups of 128 threads that multiply and one that asks, or four and one.
+// With `TAKES_REGISTERS`, by threads of a group of 128: two groups that multiply and one that asks share 3 * 168, four and
+// one 5 * 96, which is what the launch gives them. More than that would wait forever.
 #if TAKES_REGISTERS && WG == 4
 #define GIVEN "24"
-#define TAKEN "120"
+#define TAKEN "112"
 #else
 #define GIVEN "40"
 #define TAKEN "232"
