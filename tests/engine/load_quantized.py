@@ -86,6 +86,8 @@ def one(model: str, method: str, dtype: str = "float16", *said: str) -> dict[str
             options["kv_cache_memory_bytes"] = KV_BYTES
         options |= {"tensor_parallel_size": int(tp or 1)}
         options |= {"distributed_executor_backend": "mp" if tp else "uni", "enforce_eager": not compiled}
+        if tp:  # a sum over cards with its norm is a library that is built at the first start, for minutes
+            options["compilation_config"] = {"pass_config": {"fuse_allreduce_rms": False}}
         engine = LLM(**options)
     except (ValueError, UsageError) as refusal:
         return {"refused": str(refusal)}

@@ -73,18 +73,18 @@ class Range:
     broad: PackedStream | None
 
 
-_FOR_64 = PackedStream(64, 1, 2, 3, kb=4, in_flight=2)
+_FOR_16 = PackedStream(16, 1, 3, 5, kb=4, in_flight=4)
 PACKED_STREAMS = {
     4: (
-        Range(9, 16, PackedStream(16, 1, 2, 7, kb=4, in_flight=2), PackedStream(16, 1, 3, 5, kb=4, in_flight=2)),
+        Range(1, 16, _FOR_16, _FOR_16),
         Range(17, 32, PackedStream(32, 1, 2, 5, kb=4, in_flight=4), PackedStream(32, 1, 3, 4, kb=4, in_flight=2)),
-        Range(33, 64, _FOR_64, _FOR_64),
+        Range(33, 64, PackedStream(64, 1, 2, 3, kb=4, in_flight=4), PackedStream(64, 1, 3, 5, in_flight=4)),
         Range(65, 256, PackedStream(128, 1, 2, 4), PackedStream(128, 1, 3, 3)),
     ),
     8: (
-        Range(1, 16, PackedStream(16, 1, 2, 5, kb=4, in_flight=2), PackedStream(16, 1, 2, 5, kb=4, in_flight=2)),
-        Range(17, 32, PackedStream(32, 1, 2, 4, kb=4, in_flight=2), PackedStream(32, 1, 3, 3, kb=4, in_flight=2)),
-        Range(33, 64, _FOR_64, _FOR_64),
+        Range(1, 16, PackedStream(16, 1, 2, 5, kb=4), PackedStream(16, 1, 3, 7)),
+        Range(17, 32, PackedStream(32, 1, 2, 4, kb=4), PackedStream(32, 1, 3, 3, kb=4)),
+        Range(33, 64, PackedStream(64, 1, 2, 3, kb=4), PackedStream(64, 1, 3, 5)),
         Range(65, 128, PackedStream(128, 1, 2, 4), PackedStream(128, 1, 3, 3)),
         Range(129, 256, PackedStream(128, 1, 2, 4), PackedStream(128, 2, 2, 3)),
         Range(257, 512, PackedStream(128, 2, 2, 3), None),
