@@ -4,8 +4,7 @@
 
 Eight layers' weights in one CUDA graph, a copy in the place of attention; printed as milliseconds of 28 layers.
 `separate` has norm and SiLU by torch.compile, `fused` has them with the product. Up to 64 rows no vLLM is needed. Then
-what the kernel in front costs: the same without it (FP8 alone); `early` has tiles for few rows of packed weights begin
-before the kernel in front has ended.
+what the kernel in front costs: the same without it (FP8 alone).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import argparse
 import functools
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,8 +23,6 @@ from timing import error, graph_us
 from weights import fp8_of, quantized
 from windlass.quantization import product as packed
 from windlass.quantization.fp8 import product as fp8
-from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.tiling import Few
 from windlass.quantization.kernels.tokens import Tokens
 
 WIDTH, EPSILON = SHAPES["o"][0], 1e-6
@@ -128,25 +125,6 @@ class Without:
         Tokens.quantized = self._made  # type: ignore[method-assign]
 
 
-class Early:
-    """While it is entered, tiles for few rows of packed weights begin before the kernel in front has ended."""
-
-    def __init__(self) -> None:
-        self._made = gemm.fused
-
-    def __enter__(self) -> None:
-        made = self._made
-
-        def early(*words: Any) -> torch.Tensor:  # noqa: ANN401 - its last is tiles
-            *rest, tiling = words
-            return made(*rest, replace(tiling, ahead=True) if isinstance(tiling, Few) else tiling)
-
-        gemm.fused = early
-
-    def __exit__(self, *_: object) -> None:
-        gemm.fused = self._made
-
-
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -166,8 +144,6 @@ def main() -> None:
         if words == "fp8":
             ways["without SiLU's kernel"] = other, Without(is_gated=True)
             ways["without the other kernels in front"] = other, Without(is_gated=False)
-        else:
-            ways["separate, early"], ways["fused, early"] = (one, Early()), (other, Early())
         for m in wanted.m:
             x = torch.randn(m, WIDTH, device="cuda").to(kind.dtype)
             first = (x, x * 0.5)

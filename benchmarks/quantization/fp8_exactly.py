@@ -13,10 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from fronts import different
 from timing import error
 from vllm import _custom_ops as ops
 from weights import fp8_of
-from windlass.quantization.fp8.product import after_add_norm, after_norm, after_silu, fp8_linear, on_gpu, takes
+from windlass.quantization.fp8 import product
+from windlass.quantization.fp8.product import fp8_linear, on_gpu, takes
 from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import choose_fp8, choose_stream
 from windlass.quantization.kernels.tiling import Few, Stream
@@ -34,8 +36,6 @@ SHAPES = (
 OURS, STREAMED = 8, 64  # rows that our kernels take: as they are, and as FP8
 WORST = {torch.float16: 1e-3, torch.bfloat16: 4e-3}  # rounding of the output, relative in the Frobenius norm
 WORST_WITH_FP8 = 6e-3  # Hopper's tensor cores add FP8 products with fewer bits than float32: 3.4e-3 with 18944 columns
-WORST_FRONT = 4e-3  # a number on the border of two may be rounded to the other one
-EPSILON = 1e-6
 FRONTS = (256, 3584, 4160, 8256, 8320, 18944)  # columns
 TOKENS = (64, 3584, 8200, 18944, 65536)  # columns
 CARD = torch.cuda.get_device_properties(0)
@@ -114,33 +114,9 @@ def _captured(x: torch.Tensor, *rest: torch.Tensor | None) -> torch.Tensor:
 
 
 def fronts(dtype: torch.dtype, columns: int) -> Iterator[str]:
-    """What is wrong with norms and gated SiLUs that go with a product, beside the product of what they give."""
+    """What is wrong with norms and gated SiLUs that go with a product."""
     weight, scales, _ = fp8_of(torch.randn(272, columns, device="cuda").to(dtype) * 0.02)
-    gain = (torch.rand(columns, device="cuda") + 0.5).to(dtype)
-    for m in M:
-        x, residual = (torch.randn(m, columns, device="cuda").to(dtype) for _ in range(2))
-        gated = torch.randn(m, 2 * columns, device="cuda").to(dtype) * 2
-        total = x + residual
-        out, sums = after_add_norm(x, residual, gain, EPSILON, weight, scales, None)
-        if not torch.equal(sums, total):
-            yield f"{dtype} {columns} columns, {m} rows: the sum differs"
-        ways = {
-            "add and norm": (out, _normed(x.float() + residual.float(), gain, dtype)),
-            "norm": (after_norm(x, gain, EPSILON, weight, scales, None), _normed(x.float(), gain, dtype)),
-            "silu": (after_silu(gated, weight, scales, None), _gated(gated, dtype)),
-        }
-        for name, (found, made) in ways.items():
-            if not (far := error(found, on_gpu(made, weight, scales, None).double())) < WORST_FRONT:
-                yield f"{dtype} {columns} columns, {m} rows, {name}: {far:.1e}"
-
-
-def _normed(wide: torch.Tensor, gain: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + EPSILON) * gain.float()).to(dtype)
-
-
-def _gated(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    first, second = x.float().chunk(2, -1)
-    return (torch.nn.functional.silu(first) * second).to(dtype)
+    yield from different(product, (weight, scales, None), dtype, columns, M)
 
 
 def tokens(dtype: torch.dtype, columns: int) -> Iterator[str]:

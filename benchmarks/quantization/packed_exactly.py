@@ -3,7 +3,8 @@
     PYTHONPATH=server/src python benchmarks/quantization/packed_exactly.py
 
 Rows of x up to a tile's and beyond, matrices that end within a tile, one block for a tile, several, and an even share
-of all; with a bias and without; twice, for the same bits, and in a graph. Exits 1 with what differs.
+of all; with a bias and without; twice, for the same bits, and in a graph. Then what is in front of a product, and a
+matrix of rows and columns that are padded, by whatever kernel is chosen. Exits 1 with what differs.
 """
 
 import itertools
@@ -12,13 +13,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
+from fronts import different
 from timing import error
 from weights import quantized
+from windlass.quantization import product
 from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import PACKED_STREAMS
 from windlass.quantization.kernels.tiling import PackedStream
+from windlass.quantization.layout import pack, unpack
 
 SHAPES = ((4608, 3584), (3584, 18944), (272, 4864), (48, 512), (1040, 1024))  # rows, columns; whole tiles of 16
+FRONTS = (256, 3584, 18944)  # columns
+M = (1, 10, 64, 220, 600)
 WORST = 1e-3  # rounding of the output, relative in the Frobenius norm
 
 
@@ -72,10 +78,37 @@ def wrong(bits: int, shape: tuple[int, int]) -> Iterator[str]:
                     yield f"{what}: {bits} bits, {m} x {columns} x {rows}, {way}: {error(plain, wanted):.2e}"
 
 
+def fronts(bits: int, columns: int) -> Iterator[str]:
+    """What is wrong with norms and gated SiLUs that go with a product."""
+    packed, _ = quantized((torch.randn(272, columns, device="cuda") * 0.02).half(), bits)
+    for line in different(product, (*packed, None, bits, 272), torch.float16, columns, M):
+        yield f"{bits} bits, {line}"
+
+
+def padded(bits: int) -> Iterator[str]:
+    """What is wrong where neither rows nor columns are whole tiles."""
+    rows, columns = 1000, 3590
+    packed = pack((torch.randn(rows, columns, device="cuda") * 0.02).half(), bits)
+    exact = unpack(packed, bits, torch.float64)[:rows, :columns]
+    bias = torch.randn(rows, device="cuda").half()
+    for m in M:
+        x = torch.randn(m, columns, device="cuda").half()
+        found = product.on_gpu(x, packed.qweight, packed.scales, bias, bits, rows)
+        if not (far := error(found, x.double() @ exact.T + bias.double())) < WORST:
+            yield f"{bits} bits, {m} x {columns} x {rows}: {far:.2e}"
+
+
+def every(bits: int) -> Iterator[str]:
+    """The first of each sort."""
+    sorts = [*(wrong(bits, shape) for shape in SHAPES), *(fronts(bits, columns) for columns in FRONTS), padded(bits)]
+    for lines in sorts:
+        yield from itertools.islice(lines, 5)
+
+
 def main() -> int:
     """Print what differs."""
     torch.manual_seed(0)
-    found = [line for bits in (4, 8) for shape in SHAPES for line in itertools.islice(wrong(bits, shape), 5)]
+    found = [line for bits in (4, 8) for line in every(bits)]
     print("\n".join(found) or "packed: every tile streams what float64 has")
     return 1 if found else 0
 

@@ -14,6 +14,7 @@ from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 from vllm.platforms import current_platform
 
 from windlass.quantization import fuse
+from windlass.quantization.kernels.tiling import HOPPER
 from windlass.quantization.linear import QuantizedLinear
 from windlass.quantization.methods import METHODS, Method
 
@@ -57,8 +58,8 @@ class OnlineConfig(QuantizationConfig):  # type: ignore[misc]  # the engine has 
 
     def get_quant_method(self, layer: torch.nn.Module, prefix: str) -> QuantizeMethodBase | None:
         """Ours for a linear layer and for an output head of its own, none for embeddings and attention."""
-        if current_platform.is_cuda():
-            fuse.enable(get_current_vllm_config())
+        if current_platform.is_cuda() and current_platform.is_device_capability_family(10 * HOPPER):
+            fuse.enable(get_current_vllm_config())  # elsewhere no product begins early behind what is in front
         if isinstance(layer, RoutedExperts):
             raise ValueError(
                 f"--quantization {self.method.name} does not quantize mixture-of-experts layers ({prefix}); "

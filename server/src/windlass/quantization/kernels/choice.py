@@ -1,6 +1,7 @@
-"""Which tiles, or whether at all: the choice of a launch from the shape of the product, as measured on an H100.
+"""Which tiles, or whether at all: the choice of a launch from the shape of the product, as measured on H100s and H200s.
 
-Up to 256 rows of x the tables hold the winners of `benchmarks/quantization/kernels.py --sweep`. A broad product has
+Up to 256 rows of x the tables hold the winners of `benchmarks/quantization/kernels.py --sweep`: on Hopper first what
+streams the weights. Of the other kernels, a broad product has
 tiles of W enough to fill the card; a narrow one is split along K until there are `fill` blocks for each multiprocessor.
 
 From there on whole waves of blocks decide, and they can be reckoned: `MANY` holds what a block of a tiling takes, and
@@ -65,9 +66,8 @@ STREAMS = (
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Tiles that stream packed weights to `least` to `most` rows of x; None: the tables below are as quick."""
+    """Tiles that stream packed weights to up to `most` rows of x; None: the other kernels are as quick."""
 
-    least: int
     most: int
     narrow: PackedStream
     broad: PackedStream | None
@@ -76,18 +76,18 @@ class Range:
 _FOR_16 = PackedStream(16, 1, 3, 5, kb=4, in_flight=4)
 PACKED_STREAMS = {
     4: (
-        Range(1, 16, _FOR_16, _FOR_16),
-        Range(17, 32, PackedStream(32, 1, 2, 5, kb=4, in_flight=4), PackedStream(32, 1, 3, 4, kb=4, in_flight=2)),
-        Range(33, 64, PackedStream(64, 1, 2, 3, kb=4, in_flight=4), PackedStream(64, 1, 3, 5, in_flight=4)),
-        Range(65, 256, PackedStream(128, 1, 2, 4), PackedStream(128, 1, 3, 3)),
+        Range(16, _FOR_16, _FOR_16),
+        Range(32, PackedStream(32, 1, 2, 5, kb=4, in_flight=4), PackedStream(32, 1, 3, 4, kb=4, in_flight=2)),
+        Range(64, PackedStream(64, 1, 2, 3, kb=4, in_flight=4), PackedStream(64, 1, 3, 5, in_flight=4)),
+        Range(256, PackedStream(128, 1, 2, 4), PackedStream(128, 1, 3, 3)),
     ),
     8: (
-        Range(1, 16, PackedStream(16, 1, 2, 5, kb=4), PackedStream(16, 1, 3, 7)),
-        Range(17, 32, PackedStream(32, 1, 2, 4, kb=4), PackedStream(32, 1, 3, 3, kb=4)),
-        Range(33, 64, PackedStream(64, 1, 2, 3, kb=4), PackedStream(64, 1, 3, 5)),
-        Range(65, 128, PackedStream(128, 1, 2, 4), PackedStream(128, 1, 3, 3)),
-        Range(129, 256, PackedStream(128, 1, 2, 4), PackedStream(128, 2, 2, 3)),
-        Range(257, 512, PackedStream(128, 2, 2, 3), None),
+        Range(16, PackedStream(16, 1, 2, 5, kb=4), PackedStream(16, 1, 3, 7)),
+        Range(32, PackedStream(32, 1, 2, 4, kb=4), PackedStream(32, 1, 3, 3, kb=4)),
+        Range(64, PackedStream(64, 1, 2, 3, kb=4), PackedStream(64, 1, 3, 5)),
+        Range(128, PackedStream(128, 1, 2, 4), PackedStream(128, 1, 3, 3)),
+        Range(256, PackedStream(128, 1, 2, 4), PackedStream(128, 2, 2, 3)),
+        Range(512, PackedStream(128, 2, 2, 3), None),
     ),
 }
 """By the bits, on Hopper; as measured on an H200."""
@@ -163,7 +163,7 @@ def choose_stream(shape: tuple[int, int, int], processors: int, major: int) -> S
 
 def _packed_stream(bits: int, shape: tuple[int, int, int], processors: int) -> PackedStream | None:
     m, rows, columns = shape
-    found = next((range_ for range_ in PACKED_STREAMS[bits] if range_.least <= m <= range_.most), None)
+    found = next((range_ for range_ in PACKED_STREAMS[bits] if m <= range_.most), None)
     if not found:
         return None
     tiles = found.narrow.tiles(m, rows)

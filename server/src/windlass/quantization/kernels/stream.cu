@@ -19,6 +19,8 @@
 #define Q_BYTES (BM * 128)
 #define STAGE_BYTES (W_BYTES + Q_BYTES)
 
+static_assert(!TAKES_REGISTERS, "one warp asks, and gives no registers up");
+
 __device__ __forceinline__ void wgmma(float (&d)[BM / 2], u64 a, u64 b, int adds) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADDS ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS "k32.f32.e4m3.e4m3 {" SUMS "}, " A_AT ", " B_AT ", p, 1, 1; }"
                  : INOUT : "l"(a), "l"(b), "r"(adds));
@@ -45,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_gemm(
 
     if (warp == WG * 4) {  // asks for bytes
         if (lane) return;
-        const u64 once = read_once();
+        const u64 once = policy_of(true);
         int step = begin % steps, row = begin / steps * BLOCK_N, q_step = step;
         auto load_weights = [&](int stage) {
             const u32 barrier = full + stage * 8;

@@ -22,6 +22,10 @@
 #define BOX_BLOCKS (KB * WORDS <= 4 ? KB : 4 / WORDS)  // of 64 columns of W that come at once, of all tiles
 #define BOX_BYTES (BOX_BLOCKS * 512 * WORDS)
 
+static_assert(KB >= 2 && KB % BOX_BLOCKS == 0, "a stage is whole boxes, and words are read two blocks ahead");
+static_assert(IN_FLIGHT == 2 || IN_FLIGHT == 4, "fragments lie at i % IN_FLIGHT, and a stage is KB * 4 products");
+static_assert(TILES <= 16, "one block of a tile's rows");
+
 __device__ __forceinline__ void wgmma(float (&d)[BM / 2], const u32 (&a)[4], u64 b, int adds) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADDS ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32.f16.f16 {" SUMS "}, {" FRAGMENT "}, " B_AT ", p, 1, 1, 0; }"
                  : INOUT : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
@@ -49,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_packed(
     if (warp >= WG * 4) {  // asks for bytes, in few and large boxes: each takes a hundred cycles, however small it is
         give_registers();
         if (warp > WG * 4 || lane) return;
-        const u64 once = read_once(across == 1);
+        const u64 once = policy_of(across == 1);
         int step = begin % steps, tile = begin / steps, x_step = step, x_tile = tile % across;
         auto load_weights = [&](int stage) {
             const u32 barrier = full + stage * 8, to = base + stage * STAGE_BYTES + X_BYTES;

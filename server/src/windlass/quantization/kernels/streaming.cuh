@@ -41,6 +41,7 @@ __device__ __forceinline__ void await(u32 barrier, u32 parity) {
 // Of a tile of W: the first of this warp's 16 rows in its r-th 64.
 __device__ __forceinline__ int own_row(int r) { return ((threadIdx.x >> 7) * R + r) * 64 + (threadIdx.x >> 5 & 3) * 16; }
 
+static_assert(!TAKES_REGISTERS || WG == 2 || (WG == 4 && R * BM < 256), "the registers that are taken must be there");
 // With `TAKES_REGISTERS`, by threads of a group of 128: two groups that multiply and one that asks share 3 * 168, four and
 // one 5 * 96, which is what the launch gives them. More than that would wait forever.
 #if TAKES_REGISTERS && WG == 4
@@ -64,9 +65,10 @@ __device__ __forceinline__ void take_registers() {
 
 __device__ __forceinline__ void workers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
 
-__device__ __forceinline__ u64 read_once(bool really = true) {
+// Of bytes that are asked for once, or again for the next rows of x.
+__device__ __forceinline__ u64 policy_of(bool once) {
     u64 policy;
-    if (really)
+    if (once)
         asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     else
         asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));

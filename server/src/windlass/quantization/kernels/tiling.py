@@ -1,6 +1,6 @@
 """How a launch of a fused kernel splits its work: for few rows of x and, on Hopper, for many; for some rows in FP8.
 
-The short names are the macros of `few.cu`, `wide.cu` and `stream.cu`, which explain them.
+The short names are the macros of `few.cu`, `wide.cu`, `stream.cu` and `stream_packed.cu`, which explain them.
 """
 
 from __future__ import annotations

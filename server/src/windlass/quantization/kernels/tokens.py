@@ -51,6 +51,8 @@ class Tokens:
         columns], and rows past m are undefined.
         """
         m = len(self.x)
+        if 0 < tiled < m:
+            raise ValueError(f"{m} rows do not fit into tiles of {tiled}")
         values = torch.empty(tiled or m, self.columns, dtype=torch.float8_e4m3fn, device=self.x.device)
         scales = torch.empty(m, 1, dtype=torch.float32, device=self.x.device)
         self._run(values, scales, *([f"TILED={tiled}"] if tiled else []))
