@@ -7,6 +7,8 @@ into the graph.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.nn.functional import linear, pad
 
@@ -101,37 +103,12 @@ def on_cpu(
     return linear(x, weight, bias)
 
 
-def _fake(
-    x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, bits: int, rows: int
-) -> torch.Tensor:
-    return x.new_empty(*x.shape[:-1], rows)
+def _fake(x: torch.Tensor, *words: Any) -> torch.Tensor:  # noqa: ANN401 - the last of them is `rows`
+    return x.new_empty(*x.shape[:-1], words[-1])
 
 
-def _fake_norm(  # noqa: PLR0913, PLR0917
-    x: torch.Tensor,
-    gain: torch.Tensor,
-    epsilon: float,
-    qweight: torch.Tensor,
-    scales: torch.Tensor,
-    bias: torch.Tensor | None,
-    bits: int,
-    rows: int,
-) -> torch.Tensor:
-    return x.new_empty(x.shape[0], rows)
-
-
-def _fake_add_norm(  # noqa: PLR0913, PLR0917
-    x: torch.Tensor,
-    residual: torch.Tensor,
-    gain: torch.Tensor,
-    epsilon: float,
-    qweight: torch.Tensor,
-    scales: torch.Tensor,
-    bias: torch.Tensor | None,
-    bits: int,
-    rows: int,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return x.new_empty(x.shape[0], rows), torch.empty_like(residual)
+def _fake_add_norm(x: torch.Tensor, residual: torch.Tensor, *words: Any) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: ANN401
+    return _fake(x, *words), torch.empty_like(residual)
 
 
 # by hand: torch.library.custom_op puts Python of its own in front of every call
@@ -139,7 +116,7 @@ _library = torch.library.Library("windlass", "FRAGMENT")
 for _name, _run, _shape in (
     ("quantized_linear", on_gpu, _fake),
     ("quantized_linear_after_silu", after_silu, _fake),
-    ("quantized_linear_after_norm", after_norm, _fake_norm),
+    ("quantized_linear_after_norm", after_norm, _fake),
     ("quantized_linear_after_add_norm", after_add_norm, _fake_add_norm),
 ):
     _library.define(f"{_name}{torch.library.infer_schema(_run, mutates_args=())}")
