@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <unordered_map>
 #include <vector>
@@ -12,38 +13,40 @@ namespace windlass {
 class Pace {
  public:
   // The engine's figures for a step of so many rows: costs[n] in milliseconds with n drafts.
-  void priced(std::size_t rows, const std::vector<double>& costs) { kinds_[rows].costs = costs; }
+  void priced(std::size_t rows, const std::vector<double>& costs) { priced_[rows] = costs; }
 
   // A step in which every row got a token.
   void took(std::size_t rows, std::size_t verified, double us) {
-    Kind& kind = kinds_[rows];
+    const auto found = priced_.find(rows);
+    if (found == priced_.end() || verified >= found->second.size()) return;
+    const double priced_us = 1000 * found->second[verified];
+    Kind& kind = kinds_[kind_of(rows)];
     if (verified == 0) {
       kind.plain += 1;
-      kind.plain_us += (us - kind.plain_us) / std::min(kind.plain, kMemory);
+      kind.slower += (us / priced_us - kind.slower) / std::min(kind.plain, kMemory);
       kind.extra_us *= kFade;
-    } else if (known(kind) && verified < kind.costs.size()) {
-      const double expected_us = kind.plain_us * kind.costs[verified] / kind.costs[0];
+    } else if (known(kind)) {
+      const double expected_us = kind.slower * priced_us;
       kind.extra_us += (std::min(us - expected_us, expected_us) - kind.extra_us) / kMemory;
     }
   }
 
   // Whether a step of so many rows should do without drafts, so that those with drafts can be compared with it.
   bool needs_plain(std::size_t rows) {
-    Kind& kind = kinds_[rows];
+    Kind& kind = kinds_[kind_of(rows)];
     return !known(kind) && kind.asked++ < kPatience;
   }
 
   // Milliseconds to add to a step of so many rows with drafts.
   double extra_ms(std::size_t rows) const {
-    const auto found = kinds_.find(rows);
+    const auto found = kinds_.find(kind_of(rows));
     return found == kinds_.end() ? 0 : std::max(0.0, found->second.extra_us) / 1000;
   }
 
  private:
   struct Kind {
-    std::vector<double> costs;
-    double plain_us = 0;
-    double plain = 0;  // steps
+    double slower = 0;  // than the engine's figures, times
+    double plain = 0;   // steps
     double extra_us = 0;
     int asked = 0;
   };
@@ -53,8 +56,12 @@ class Pace {
   static constexpr double kMemory = 20;   // steps that a mean looks back
   static constexpr double kFade = 0.998;  // of the extra, each step without drafts: a host may become faster again
 
-  static bool known(const Kind& kind) { return kind.plain >= kEnough && !kind.costs.empty(); }
+  static bool known(const Kind& kind) { return kind.plain >= kEnough; }
 
+  // Numbers of rows that are within an eighth of one another: a batch whose requests end one by one has each only for a while.
+  static std::size_t kind_of(std::size_t rows) { return rows - rows % std::max<std::size_t>(1, std::bit_floor(rows) / 8); }
+
+  std::unordered_map<std::size_t, std::vector<double>> priced_;  // by rows
   std::unordered_map<std::size_t, Kind> kinds_;
 };
 

@@ -18,11 +18,11 @@ TEXT = list(range(100, 140))
 class Device:
     """Tells, rings and waits as a stream does."""
 
-    def __init__(self, patience_ms: int = 5000, promises: int = 0) -> None:
+    def __init__(self, patience_ms: int = 5000, promises: int = 0, rows: int = ROWS) -> None:
         self.cache = LookaheadCache(Options(voc_size=1000, eos_token_id=999, min_gain=0.001))
-        self.told = np.zeros((TURNS, ROWS, TOLD + MOST + 1), dtype=np.int32)
-        self.tokens = np.zeros((ROWS, MOST), dtype=np.int64)
-        self.confidences = np.full((ROWS, MOST), 0.5, dtype=np.float32)
+        self.told = np.zeros((TURNS, rows, TOLD + MOST + 1), dtype=np.int32)
+        self.tokens = np.zeros((rows, MOST), dtype=np.int64)
+        self.confidences = np.full((rows, MOST), 0.5, dtype=np.float32)
         self.rung, self.answered = ctypes.c_uint32(0), ctypes.c_uint32(0)
         places = Places(
             *(part.ctypes.data for part in (self.told, self.tokens, self.confidences)),
@@ -30,7 +30,7 @@ class Device:
             ctypes.addressof(self.answered),
             promises,
         )
-        self.trip = RoundTrip(self.cache, places, ROWS, MOST, MOST + 1, patience_ms)
+        self.trip = RoundTrip(self.cache, places, rows, MOST, MOST + 1, patience_ms)
         self.lengths: dict[str, int] = {}
         self.step_s = 0.0
 
@@ -297,6 +297,32 @@ def test_without_steps_to_compare_with_a_small_gain_is_not_tried(device):
     assert chosen[0] == 0, "still nothing was seen"
     assert chosen[-1] > 0, "not for ever"
     assert device.trip.choose(["new"], [MOST], CHEAP, 1, decoding=False) > 0
+
+
+@pytest.fixture
+def wide_device():
+    device = Device(rows=24)
+    yield device
+    device.trip.close()
+
+
+def test_about_as_many_rows_are_steps_to_compare_with(wide_device):
+    """A batch whose requests end one by one has each number of them for a few steps only."""
+    device = wide_device
+    names = [f"r{row}" for row in range(17)]
+    begun = [(name, list(range(20 * at, 20 * at + 20))) for at, name in enumerate(names)]
+    costs = {rows: np.linspace(10.0, 10.5, rows * MOST + 1) for rows in (16, 17, 24)}
+
+    def chosen(rows):
+        return device.trip.choose([f"new{at}" for at in range(rows)], [MOST] * rows, costs[rows], rows)
+
+    for number in range(1, 30):
+        chosen(17)
+        device.step(number, {name: [500 + number] for name in names}, begun=begun if number == 1 else ())
+        time.sleep(0.004)
+    wait_until(lambda: device.trip.counts().steps == 29)
+    assert chosen(24) == 0, "nothing like it was seen"
+    assert chosen(16) > 0
 
 
 def test_requests_whose_prompts_are_read_gain_nothing_without_drafts(device):
