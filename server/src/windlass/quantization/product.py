@@ -16,6 +16,7 @@ from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import choose
 from windlass.quantization.kernels.tokens import Tokens
 from windlass.quantization.layout import Packed, unpack
+from windlass.quantization.operators import LIBRARY, define
 
 
 def product(
@@ -111,16 +112,9 @@ def _fake_add_norm(x: torch.Tensor, residual: torch.Tensor, *words: Any) -> tupl
     return _fake(x, *words), torch.empty_like(residual)
 
 
-# by hand: torch.library.custom_op puts Python of its own in front of every call
-_library = torch.library.Library("windlass", "FRAGMENT")
-for _name, _run, _shape in (
-    ("quantized_linear", on_gpu, _fake),
-    ("quantized_linear_after_silu", after_silu, _fake),
-    ("quantized_linear_after_norm", after_norm, _fake),
-    ("quantized_linear_after_add_norm", after_add_norm, _fake_add_norm),
-):
-    _library.define(f"{_name}{torch.library.infer_schema(_run, mutates_args=())}")
-    _library.impl(_name, _run, "CUDA")
-    torch.library.register_fake(f"windlass::{_name}", _shape, lib=_library)
-_library.impl("quantized_linear", on_cpu, "CPU")
+define("quantized_linear", on_gpu, _fake)
+define("quantized_linear_after_silu", after_silu, _fake)
+define("quantized_linear_after_norm", after_norm, _fake)
+define("quantized_linear_after_add_norm", after_add_norm, _fake_add_norm)
+LIBRARY.impl("quantized_linear", on_cpu, "CPU")
 quantized_linear = torch.ops.windlass.quantized_linear.default

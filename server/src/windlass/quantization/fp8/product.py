@@ -9,11 +9,14 @@ in a model, a norm or a gated SiLU, can go with it: `fuse` puts the operators fo
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import choose_fp8, choose_stream, fits_fp8
 from windlass.quantization.kernels.tokens import Tokens
+from windlass.quantization.operators import define
 
 X_TYPES = tuple(gemm.FP8_OF)
 
@@ -94,41 +97,16 @@ def by_cutlass(tokens: Tokens, weight: torch.Tensor, scales: torch.Tensor, bias:
     return out
 
 
-def _fake(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    return x.new_empty(*x.shape[:-1], weight.shape[1])
+def _fake(x: torch.Tensor, *words: Any) -> torch.Tensor:  # noqa: ANN401 - the last of them: weight, scales, bias
+    return x.new_empty(*x.shape[:-1], words[-3].shape[1])
 
 
-def _fake_norm(
-    x: torch.Tensor,
-    gain: torch.Tensor,
-    epsilon: float,
-    weight: torch.Tensor,
-    scales: torch.Tensor,
-    bias: torch.Tensor | None,
-) -> torch.Tensor:
-    return x.new_empty(x.shape[0], weight.shape[1])
+def _fake_add_norm(x: torch.Tensor, residual: torch.Tensor, *words: Any) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: ANN401
+    return _fake(x, *words), torch.empty_like(residual)
 
 
-def _fake_add_norm(  # noqa: PLR0913, PLR0917
-    x: torch.Tensor,
-    residual: torch.Tensor,
-    gain: torch.Tensor,
-    epsilon: float,
-    weight: torch.Tensor,
-    scales: torch.Tensor,
-    bias: torch.Tensor | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return x.new_empty(x.shape[0], weight.shape[1]), torch.empty_like(residual)
-
-
-_library = torch.library.Library("windlass", "FRAGMENT")
-for _name, _run, _shape in (
-    ("fp8_linear", on_gpu, _fake),
-    ("fp8_linear_after_silu", after_silu, _fake),
-    ("fp8_linear_after_norm", after_norm, _fake_norm),
-    ("fp8_linear_after_add_norm", after_add_norm, _fake_add_norm),
-):
-    _library.define(f"{_name}{torch.library.infer_schema(_run, mutates_args=())}")
-    _library.impl(_name, _run, "CUDA")
-    torch.library.register_fake(f"windlass::{_name}", _shape, lib=_library)
+define("fp8_linear", on_gpu, _fake)
+define("fp8_linear_after_silu", after_silu, _fake)
+define("fp8_linear_after_norm", after_norm, _fake)
+define("fp8_linear_after_add_norm", after_add_norm, _fake_add_norm)
 fp8_linear = torch.ops.windlass.fp8_linear.default

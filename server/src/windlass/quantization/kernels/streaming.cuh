@@ -2,7 +2,7 @@
 // share, and the way of a tile's results to memory. Hopper only. Macros: BM, R, WG, STAGES as the kernels have them.
 
 #define WORKERS (WG * 128)
-#define TAKES_REGISTERS (R * BM >= 256 || (WG == 4 && BM >= 64))  // more than an even share: whoever asks for bytes gives
+#define TAKES_REGISTERS (R * BM >= 256 || (WG == 4 && BM >= 64))  // sums need more than an even share, see below
 #define THREADS (WORKERS + (TAKES_REGISTERS ? 128 : 32))
 #define BLOCK_N (WG * R * 64)
 #define OUT_BYTES (BLOCK_N * 2 + 16)
