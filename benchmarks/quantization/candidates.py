@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from windlass.quantization.kernels.tiling import FP8, Few, Kind, PackedStream, Stream, Tiling, Wide
+from windlass.quantization.kernels.tiling import FP8, Few, Kind, PackedStream, Stream, Tiling
 
 
 def few(kind: Kind, *, ahead: bool) -> Iterator[Few]:
@@ -18,15 +18,6 @@ def few(kind: Kind, *, ahead: bool) -> Iterator[Few]:
             registers = words + nt * mt * 4 + mt * 4 + 40
             fits = registers * tiling.threads <= 65536 and registers <= 250 and tiling.shared_bytes(kind) <= 200 * 1024
             if fits and 128 <= tiling.threads <= 512 and 2 <= u * nt <= 8 and (mt < 8 or wk < 4):
-                yield tiling
-
-
-def wide() -> Iterator[Wide]:
-    """The tile sizes of Hopper's kernel."""
-    for bm, r, wg, in_flight in itertools.product((16, 32, 64, 96, 128, 192, 256), (1, 2), (1, 2, 3), (1, 2)):
-        for stages in (4, 6) if bm <= 64 else (4,):
-            tiling = Wide(bm, r, wg, stages=stages, in_flight=in_flight)
-            if r * bm <= 256 and all(tiling.shared_bytes(bits) <= 227 * 1024 for bits in (4, 8)):
                 yield tiling
 
 
@@ -42,10 +33,19 @@ def streams() -> Iterator[Stream]:
 def packed_streams(kind: Kind) -> Iterator[PackedStream]:
     """The tile sizes that stream packed weights, each with as many stages as fit."""
     ways = ((1, 2), (1, 3), (1, 4), (2, 2))
-    for bm, (r, wg), kb, in_flight in itertools.product((16, 32, 64, 128, 192, 256), ways, (2, 4), (2, 4)):
+    sizes = itertools.product((16, 32, 64, 128, 192, 256), ways, (1, 2, 4), (2, 4), (1, 2))
+    for bm, (r, wg), kb, in_flight, pair in sizes:
+        if (kb == 1) != (bm == 256) and not (kb == 1 and bm * r in {192, 256}):
+            continue  # stages of one block where two would leave too few of them
+        if pair == 2 and bm < 128:
+            continue  # x is not what takes their time
         if bm >= 128 and (kb > 2 or r * bm > 256 or wg * bm > 512 or r * wg * bm < 256):
             continue  # too many registers, or stages too large
-        fitting = (PackedStream(bm, r, wg, stages, kb=kb, in_flight=in_flight) for stages in range(12, 1, -1))
+        if r == 2 and bm != 128:
+            continue
+        fitting = (
+            PackedStream(bm, r, wg, stages, kb=kb, in_flight=in_flight, pair=pair) for stages in range(12, 1, -1)
+        )
         if most := next((tiling for tiling in fitting if tiling.shared_bytes(kind) <= 227 * 1024), None):
             yield most
 
@@ -64,7 +64,8 @@ def splits(tiling: Tiling | Stream, rows: int, columns: int, m: int) -> list[int
     """Splits along K worth trying: from one wave of blocks to a few. Of a stream also 0, an even share."""
     if isinstance(tiling, Stream):
         tiles = tiling.tiles(m, rows)
-        return [0, *(count for count in (1, 2, 4) if tiles * count <= 132)]
+        pair = tiling.pair if isinstance(tiling, PackedStream) else 1
+        return [0, *(count for count in (1, 2, 3, 4) if tiles * count * pair <= 132)]
     blocks = -(-rows // tiling.block[1]) * -(-m // tiling.block[0])
     steps = -(-columns // tiling.step)
     wanted = {1, *(round(132 * waves / blocks) for waves in (1, 2, 3, 4))} if blocks < 400 else {1}

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from candidates import few, packed_streams, sensible, splits, streams, wide
+from candidates import few, packed_streams, sensible, splits, streams
 from tables import table, tilings
 from timing import copies, error, graph_us, issue_us
 from weights import quantized
 from windlass.quantization.fp8.product import by_cutlass, on_gpu
 from windlass.quantization.kernels import gemm, nvrtc
 from windlass.quantization.kernels.choice import choose_fp8, choose_stream
-from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, Kind, PackedStream, Stream, Tiling
+from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Kind, PackedStream, Stream, Tiling
 from windlass.quantization.kernels.tokens import Tokens
 from windlass.quantization.product import product
 
@@ -91,9 +91,7 @@ class Sweep:
         begins_early = is_hopper and (self.ahead or kind in FP8_KINDS)
         wanted: list[Tiling | Stream] = [] if self.only_streams else [*few(kind, ahead=begins_early)]
         if is_hopper:
-            wanted += (
-                streams() if kind in FP8_KINDS else [*packed_streams(kind), *([] if self.only_streams else wide())]
-            )
+            wanted += streams() if kind in FP8_KINDS else packed_streams(kind)
         with ProcessPoolExecutor(min(14, os.cpu_count() or 1), multiprocessing.get_context("spawn")) as pool:
             made = list(
                 pool.map(compiled, [(tiling.files, self.architecture, tiling.macros(kind)) for tiling in wanted])
@@ -196,7 +194,7 @@ class Sweep:
                     print("FAIL", name, m, kind, choice, repr(problem)[:200])
                     self.broken.add((kind, tiling))
                     break
-                method = f"{'few' if isinstance(choice, Few) else 'stream' if is_stream else 'wide'}{kind}"
+                method = f"{'stream' if is_stream else 'few'}{kind}"
                 known = {"error_with_tokens" if rounds_x else "error": wrong}
                 self.note(shape=name, m=m, method=method, us=us, **known, tiling=asdict(choice))
 

@@ -18,19 +18,27 @@ from timing import error
 from weights import quantized
 from windlass.quantization import product
 from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.choice import PACKED_STREAMS
+from windlass.quantization.kernels.choice import PACKED_STREAMS, fitting
 from windlass.quantization.kernels.tiling import PackedStream
 from windlass.quantization.layout import pack, unpack
 
-SHAPES = ((4608, 3584), (3584, 18944), (272, 4864), (48, 512), (1040, 1024))  # rows, columns; whole tiles of 16
+SHAPES = (
+    (4608, 3584),
+    (3584, 18944),
+    (272, 4864),
+    (48, 512),
+    (1040, 1024),
+    (528, 832),
+)  # rows, columns; whole tiles of 16
 FRONTS = (256, 3584, 18944)  # columns
 M = (1, 10, 64, 220, 600)
 WORST = 1e-3  # rounding of the output, relative in the Frobenius norm
 
 
 def tilings(bits: int) -> set[PackedStream]:
-    """All that are chosen."""
-    return {tiling for range_ in PACKED_STREAMS[bits] for tiling in (range_.narrow, range_.broad) if tiling}
+    """All that are chosen, and as they are where the columns ask for smaller stages."""
+    chosen = {rate.tiling for _, rates in PACKED_STREAMS[bits] for rate in rates}
+    return chosen | {fitting(tiling, tiling.step + 64) for tiling in chosen}
 
 
 def rows_of(tiling: PackedStream) -> Iterator[int]:
@@ -60,7 +68,7 @@ def wrong(bits: int, shape: tuple[int, int]) -> Iterator[str]:
         if columns % tiling.step:
             continue
         for m, per_tile in itertools.product(rows_of(tiling), {0, 1, min(3, columns // tiling.step)}):
-            if per_tile * tiling.tiles(m, rows) > gemm.card(0)[0]:
+            if per_tile * tiling.tiles(m, rows) > gemm.card(0)[0] // tiling.pair:
                 continue
             way = replace(tiling, per_tile=per_tile)
             x = torch.randn(m, columns, device="cuda").half()

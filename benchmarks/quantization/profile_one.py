@@ -1,14 +1,14 @@
-"""Runs one fused product once, for a profiler: python profile_one.py BITS ROWS COLUMNS M few|wide|stream SIZE ..."""
+"""Runs one fused product once, for a profiler: python profile_one.py BITS ROWS COLUMNS M few|stream SIZE ..."""
 
 import sys
 
 import torch
 from windlass.quantization import int8, nf4, packing
 from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.tiling import Few, PackedStream, Wide
+from windlass.quantization.kernels.tiling import Few, PackedStream
 
 bits, rows, columns, m = map(int, sys.argv[1:5])
-tiling = {"few": Few, "wide": Wide, "stream": PackedStream}[sys.argv[5]](*map(int, sys.argv[6:]))
+tiling = {"few": Few, "stream": PackedStream}[sys.argv[5]](*map(int, sys.argv[6:]))
 weight = (torch.randn(rows, columns, device="cuda") * 0.02).half()
 if bits == 4:
     codes, blocks = nf4.quantize(weight)

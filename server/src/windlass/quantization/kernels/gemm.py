@@ -17,7 +17,6 @@ from windlass.quantization.kernels.tiling import (
     PackedStream,
     Stream,
     Tiling,
-    Wide,
 )
 
 _ANY = Few(1, 1, 8, 1, 1)  # `dequantize` reads none of its sizes
@@ -52,7 +51,7 @@ def _at_least(size: int, least: int) -> int:
 
 @functools.lru_cache(maxsize=8192)
 def _prepared(
-    device: int, kind: Kind, tiling: Few | Wide, shape: tuple[int, int, int]
+    device: int, kind: Kind, tiling: Few, shape: tuple[int, int, int]
 ) -> tuple[Launch, torch.Tensor, torch.Tensor]:
     """The launch for x [m, columns] and W [rows, columns], and its workspace."""
     m, rows, columns = shape
@@ -106,9 +105,9 @@ def _matrix(start: int, rows: int, columns: int, box_rows: int) -> Boxes:
 
 @functools.lru_cache(maxsize=4096)
 def _rows(start: int, m: int, columns: int, tiling: PackedStream) -> Boxes:
-    """x [m, columns] float16: for each 64 columns of a stage all rows of a tile."""
+    """x [m, columns] float16, as a block asks for it: 64 columns side by side."""
     sizes, strides = (128, m, columns // 64), (2 * columns, 128)
-    return Boxes(start, 1, sizes, strides, (128, tiling.bm, tiling.kb), swizzled=True)
+    return Boxes(start, 1, sizes, strides, tiling.x_box, swizzled=True)
 
 
 def _packed(weights: torch.Tensor, scales: torch.Tensor, bits: int, tiling: PackedStream) -> tuple[Boxes, Boxes]:
@@ -135,8 +134,9 @@ def _streamed(
     m, rows, columns = shape
     blocks = tiling.blocks(m, rows, columns, card(device)[0])
     run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes(kind), tiling.macros(kind))
-    launch = Launch(run, (blocks, 1, 1), tiling.threads, 8, m, rows, columns, ahead=True)
-    return launch, *_shared_room(device, blocks * tiling.sums, tiling.tiles(m, rows))
+    whole = (tiling.whole(m, rows, blocks),) if isinstance(tiling, PackedStream) else ()
+    launch = Launch(run, (blocks, 1, 1), tiling.threads, 8, m, rows, columns, *whole, ahead=True)
+    return launch, *_shared_room(device, blocks * tiling.sums, 2 * tiling.tiles(m, rows))
 
 
 def streamed(

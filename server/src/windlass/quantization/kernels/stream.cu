@@ -30,12 +30,12 @@ __device__ __forceinline__ void wgmma(float (&d)[BM / 2], u64 a, u64 b, int adds
 extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_gemm(
     const __grid_constant__ TensorMap weights, const char* q, const float* token_scales,
     const float* __restrict__ scales, const unsigned short* __restrict__ bias, unsigned short* out, float4* partial,
-    int* arrived, int M, int N, int K) {
+    u32* arrived, int M, int N, int K) {
     extern __shared__ __align__(1024) char shared[];
     char* const turned = shared + STAGES * STAGE_BYTES;
     const u32 base = shared_address(shared);
     const u32 full = shared_address(turned) + ROOM_BYTES, empty = full + STAGES * 8;
-    int* const is_last = (int*)(turned + ROOM_BYTES + STAGES * 16);
+    u32* const word = (u32*)(turned + ROOM_BYTES + STAGES * 16);
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2;
     const int steps = K / 128;
     const u32 all = (N + BLOCK_N - 1) / BLOCK_N * steps;  // at least as many as there are blocks
@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) stream_gemm(
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
         if (!lane) arrive(before);
         hold(sums);
-        if (count < steps && !add_parts(sums, partial, arrived, is_last, tile, steps, all)) continue;
+        if (count < steps && !add_parts(sums, partial, arrived, word, tile, steps, all)) continue;
         const int n0 = tile * BLOCK_N;
         float scale[R][2] = {}, add[R][2] = {};
 #pragma unroll

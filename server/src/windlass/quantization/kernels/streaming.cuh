@@ -1,23 +1,35 @@
 // What kernels that stream weights share: barriers, copies by the tensor memory accelerator, sums that several blocks
-// share, and the way of a tile's results to memory. Hopper only. Macros: BM, R, WG, STAGES as the kernels have them.
+// share, and the way of a tile's results to memory. Hopper only. Macros: BM, R, WG, STAGES as the kernels have them; PAIR
+// is 2 where two blocks, a cluster, have tiles of W side by side and fetch half of x each, for both.
+
+#ifndef PAIR
+#define PAIR 1
+#endif
 
 #define WORKERS (WG * 128)
-#define TAKES_REGISTERS (R * BM >= 256 || (WG == 4 && BM >= 64))  // sums need more than an even share, see below
+#define TAKES_REGISTERS (R * BM >= 192 || (WG == 4 && BM >= 64))  // sums need more than an even share, see below
 #define THREADS (WORKERS + (TAKES_REGISTERS ? 128 : 32))
 #define BLOCK_N (WG * R * 64)
 #define OUT_BYTES (BLOCK_N * 2 + 16)
 #define TOKENS (BM % 64 ? BM : 64)  // rows of x whose results are in the room at once
 #define ROOM_BYTES (TOKENS * OUT_BYTES)
-#define PART (R * BM / 8 * WORKERS)  // float4 of one block's sums of a tile
+#define QUADS (R * BM / 8)  // of a thread's sums of a tile
+#define PART (QUADS * WORKERS)  // float4 of one block's
+#define AT_ONCE (QUADS == 8 || (QUADS % 8 == 0 && WG == 2 && TAKES_REGISTERS) ? 8 : QUADS % 4 == 0 ? 4 : 2)  // that are on their way while parts are added
 
 struct __align__(64) TensorMap {
     char opaque[128];
 };
 
+// Work is shared out among pairs: which one this block is of, of how many, and which of the two it is.
+__device__ __forceinline__ int share() { return blockIdx.x / PAIR; }
+__device__ __forceinline__ int shares() { return gridDim.x / PAIR; }
+__device__ __forceinline__ int half() { return blockIdx.x % PAIR; }
+
 __device__ __forceinline__ void init_barriers(u32 full, u32 empty) {
     for (int i = 0; i < STAGES; i++) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full + i * 8) : "memory");
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty + i * 8), "r"(WG * 4) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty + i * 8), "r"(PAIR * WG * 4) : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -28,6 +40,22 @@ __device__ __forceinline__ void expect(u32 barrier, u32 bytes) {
 
 __device__ __forceinline__ void arrive(u32 barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// A stage is empty when both blocks of a pair are done with it: what one fetches fills both.
+__device__ __forceinline__ void release(u32 barrier) {
+    arrive(barrier);
+#if PAIR == 2
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 ::"r"(barrier), "r"(half() ^ 1) : "memory");
+#endif
+}
+
+// All threads that have not ended: before one block signals the other, and before it ends while the other may signal it.
+__device__ __forceinline__ void pair_meets() {
+#if PAIR == 2
+    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;" ::: "memory");
+#endif
 }
 
 __device__ __forceinline__ void await(u32 barrier, u32 parity) {
@@ -93,39 +121,66 @@ __device__ __forceinline__ void hold(float (&sums)[R][BM / 2]) {
         for (int i = 0; i < BM / 2; i++) asm volatile("" : "+f"(sums[r][i])::"memory");
 }
 
-// Of a tile that several blocks share: the last to arrive adds the parts in their order, the same bits every time, and
-// gets true. `all` steps stand in a row, `steps` for each tile.
-__device__ __forceinline__ bool add_parts(float (&sums)[R][BM / 2], float4* partial, int* arrived, int* is_last, int tile, int steps, u32 all) {
-    auto part_of = [&](int block) { return partial + (u64)(block * 2 + (all * block / gridDim.x / steps != tile)) * PART + threadIdx.x; };
-    const int from_block = ((u32)(tile * steps + 1) * gridDim.x - 1) / all;
-    const int to_block = ((u32)(tile + 1) * steps * gridDim.x - 1) / all;
-    float4* mine = part_of(blockIdx.x);
-#pragma unroll
-    for (int i = 0; i < R * BM / 8; i++) {
-        const float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
-        __stcg(mine + i * WORKERS, make_float4(d[0], d[1], d[2], d[3]));
-    }
-    __threadfence();
+__device__ __forceinline__ u32 load_acquired(const u32* p) {
+    u32 v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
+// Of a tile that several blocks share: the last to arrive keeps its sums, adds those of the others, and gets true. The
+// order of the parts is the tile's own, whoever is last: the same bits every time. `all` steps stand in a row, `steps` for
+// each tile. `arrived` counts who arrived in its lower half and who has written in the upper; it is left at zero.
+__device__ __forceinline__ bool add_parts(float (&sums)[R][BM / 2], float4* partial, u32* arrived, u32* word, int tile, int steps, u32 all) {
+    auto part_of = [&](int share) {
+        return partial + (u64)((share * PAIR + half()) * 2 + (all * share / shares() / steps != tile)) * PART + threadIdx.x;
+    };
+    const int first = ((u32)(tile * steps + 1) * shares() - 1) / all, last = ((u32)(tile + 1) * steps * shares() - 1) / all;
+    const u32 others = last - first;
+    u32* const counter = arrived + tile * PAIR + half();
+    if (threadIdx.x == 0) *word = atomicAdd(counter, 1);
     workers_meet();
-    if (threadIdx.x == 0) {
-        *is_last = atomicAdd(arrived + tile, 1) == to_block - from_block;
-        if (*is_last) arrived[tile] = 0;
-    }
-    workers_meet();
-    if (!*is_last) return false;
-    __threadfence();
+    if ((*word & 0xffff) != others) {
+        float4* mine = part_of(share());
 #pragma unroll
-    for (int r = 0; r < R; r++)
-#pragma unroll
-        for (int i = 0; i < BM / 2; i++) sums[r][i] = 0;
-    for (int block = from_block; block <= to_block; block++) {
-        const float4* part = part_of(block);
-#pragma unroll
-        for (int i = 0; i < R * BM / 8; i++) {
-            float4 more = __ldcg(part + i * WORKERS);
-            float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
-            d[0] += more.x, d[1] += more.y, d[2] += more.z, d[3] += more.w;
+        for (int i = 0; i < QUADS; i++) {
+            const float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
+            __stcg(mine + i * WORKERS, make_float4(d[0], d[1], d[2], d[3]));
         }
+        workers_meet();
+        if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(0x10000) : "memory");
+        return false;
+    }
+    if (threadIdx.x == 0) {
+        while (load_acquired(counter) >> 16 != others);  // who arrived is writing already
+        *counter = 0;
+    }
+    workers_meet();
+    auto add = [&](int i, float4 more) {
+        float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
+        d[0] += more.x, d[1] += more.y, d[2] += more.z, d[3] += more.w;
+    };
+    int part = first;
+    if (share() - first > 1) {  // those before this one's are added up first
+#pragma unroll
+        for (int i = 0; i < QUADS; i += AT_ONCE) {
+            float4 before[AT_ONCE] = {};
+            for (part = first; part < share(); part++) {
+                const float4* from = part_of(part) + i * WORKERS;
+#pragma unroll
+                for (int j = 0; j < AT_ONCE; j++) {
+                    const float4 more = __ldcg(from + j * WORKERS);
+                    before[j].x += more.x, before[j].y += more.y, before[j].z += more.z, before[j].w += more.w;
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < AT_ONCE; j++) add(i + j, before[j]);
+        }
+    }
+    for (; part <= last; part++) {
+        if (part == share()) continue;
+        const float4* from = part_of(part);
+#pragma unroll
+        for (int i = 0; i < QUADS; i++) add(i, __ldcg(from + i * WORKERS));
     }
     return true;
 }

@@ -1,6 +1,6 @@
-"""How a launch of a fused kernel splits its work: for few rows of x and, on Hopper, for many; for some rows in FP8.
+"""How a launch of a fused kernel splits its work: for few rows of x and, on Hopper, for any number; for some in FP8.
 
-The short names are the macros of `few.cu`, `wide.cu`, `stream.cu` and `stream_packed.cu`, which explain them.
+The short names are the macros of `few.cu`, `stream.cu` and `stream_packed.cu`, which explain them.
 """
 
 from __future__ import annotations
@@ -72,58 +72,6 @@ class Few:
 
 
 @dataclass(frozen=True, slots=True)
-class Wide:
-    """Any number of rows of x, `bm` in one block: wgmma, Hopper only."""
-
-    bm: int
-    r: int
-    wg: int
-    splits: int = 1
-    stages: int = 4
-    in_flight: int = 1
-
-    ahead = False
-    name = "wide_gemm"
-    files = ("weights.cuh", "wide.cu")
-    step = 64
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.wg * 128
-
-    @property
-    def block(self) -> tuple[int, int]:
-        """Rows of x and of W that one block serves."""
-        return self.bm, self.wg * self.r * 64
-
-    def grid(self, m: int, n: int) -> tuple[int, int, int]:
-        """Blocks of a launch; those that share weights are neighbours."""
-        return -(-m // self.bm), -(-n // self.block[1]), self.splits
-
-    def shared_bytes(self, kind: Kind) -> int:
-        """The stages of x and W, and the table; the results are turned in that room."""
-        turned = self.bm * (self.block[1] * 2 + 16)
-        weights = self.block[1] // 16 * (640 if kind == 4 else 1024)
-        stage = self.bm * 128 + -(-weights // 1024) * 1024
-        return max(self.stages * stage + TABLE_BYTES[kind], turned)
-
-    def macros(self, kind: Kind) -> tuple[str, ...]:
-        """The macros of this kernel, with the operands of its wgmma written out."""
-        sums = self.bm // 2
-        operands = {
-            "COLUMNS": f'"{self.bm}"',
-            "SUMS": '"' + ",".join(f"%{i}" for i in range(sums)) + '"',
-            "FRAGMENT": '"' + ",".join(f"%{sums + i}" for i in range(4)) + '"',
-            "DESCRIPTOR": f'"%{sums + 4}"',
-            "INOUT": ",".join(f'"+f"(d[{i}])' for i in range(sums)),
-        }
-        names = {"BM": self.bm, "R": self.r, "WG": self.wg, "STAGES": self.stages, "IN_FLIGHT": self.in_flight}
-        values = {name: str(value) for name, value in names.items()} | operands
-        return (*weight_macros(kind), *(f"{name}={value}" for name, value in values.items()))
-
-
-@dataclass(frozen=True, slots=True)
 class Stream:
     """Up to `bm` rows of x in E4M3, as W is: wgmma, Hopper only. Blocks that stand side by side stream W."""
 
@@ -141,7 +89,7 @@ class Stream:
     @property
     def threads(self) -> int:
         """Threads of a block: a warp more asks for bytes, a whole group of them where the sums take its registers."""
-        takes_registers = self.r * self.bm >= 256 or (self.wg == 4 and self.bm >= 64)
+        takes_registers = self.r * self.bm >= 192 or (self.wg == 4 and self.bm >= 64)
         return self.wg * 128 + (128 if takes_registers else 32)
 
     @property
@@ -196,6 +144,8 @@ class PackedStream(Stream):
     """Blocks of 64 columns in a stage."""
     in_flight: int = 2
     """Products under way while the fragments of the next are made: 2 or 4."""
+    pair: int = 1
+    """Blocks that have tiles of W side by side and share what they fetch of x: 1 or 2."""
 
     name = "stream_packed"
     files = ("weights.cuh", "streaming.cuh", "stream_packed.cu")
@@ -204,6 +154,27 @@ class PackedStream(Stream):
     def step(self) -> int:  # type: ignore[override]
         """Columns of a stage."""
         return 64 * self.kb
+
+    def tiles(self, m: int, n: int) -> int:
+        """Of the result, of a pair's size."""
+        return -(-m // self.bm) * -(-n // (self.pair * self.block[1]))
+
+    def blocks(self, m: int, n: int, k: int, processors: int) -> int:
+        """Of a launch: none without a step."""
+        tiles = self.tiles(m, n)
+        return self.pair * min(self.per_tile * tiles or processors // self.pair, tiles * (k // self.step))
+
+    def whole(self, m: int, n: int, blocks: int) -> int:
+        """Tiles that nobody shares, as many for every pair: of what is left, each has an even share of one to two."""
+        pairs = blocks // self.pair
+        return max(0, self.tiles(m, n) // pairs - 1) * pairs
+
+    @property
+    def x_box(self) -> tuple[int, int, int]:
+        """Bytes of a row, rows, and blocks of 64 columns of x that are asked for at once."""
+        if self.kb == 1:
+            return 128, self.bm // self.pair, 1
+        return 128, self.bm, self.kb // self.pair
 
     def box_blocks(self, bits: int) -> int:
         """Blocks of 64 columns of W that are asked for at once: at most 2 KiB of a row of tiles."""
@@ -221,8 +192,8 @@ class PackedStream(Stream):
         first = self.bm // 2
         fragment = ",".join(f"%{first + i}" for i in range(4))
         operands = {"FRAGMENT": fragment, "B_AT": f"%{first + 4}", "ADDS": f"%{first + 5}"}
-        own = (f"KB={self.kb}", f"IN_FLIGHT={self.in_flight}")
+        own = (f"KB={self.kb}", f"IN_FLIGHT={self.in_flight}", f"PAIR={self.pair}")
         return (*weight_macros(kind), *self._sizes(), *own, *self._operands(operands))
 
 
-Tiling = Few | Wide | PackedStream
+Tiling = Few | PackedStream
