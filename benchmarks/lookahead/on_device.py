@@ -70,6 +70,16 @@ def ours_first(pair: int) -> bool:
     return pair % 4 in (1, 2)
 
 
+def rounds_of(rows: list[Exchange], batch: int, count: int) -> Iterator[tuple[list[Exchange], bool]]:
+    """The requests of each round, and whether they begin anew: before text would be met again."""
+    at = len(rows)
+    for _ in range(count):
+        if is_new := at + batch > len(rows):
+            at = 0
+        yield [rows[(at + number) % len(rows)] for number in range(batch)], is_new
+        at += batch
+
+
 def timed(arms: tuple[Arm, Arm], picked: list[Exchange], pair: int) -> tuple[float, float]:
     """Milliseconds a token without and with lookahead."""
     plain, ours = arms
@@ -83,14 +93,10 @@ def measure(arms: tuple[Arm, Arm], name: str, rows: list[Exchange], batch: int) 
     ours = arms[1]
     times: list[tuple[float, float]] = []
     before = ours.ask("call", "figures")
-    at = len(rows)
-    for pair in range(PAIRS.get(name, PAIRS_ELSE)):
-        if at + batch > len(rows):
+    for pair, (picked, is_new) in enumerate(rounds_of(rows, batch, PAIRS.get(name, PAIRS_ELSE))):
+        if is_new:
             ours.ask("run", LAST, 2, True)  # with this step the requests before it end
             ours.ask("call", "back", name)
-            at = 0
-        picked = [rows[(at + number) % len(rows)] for number in range(batch)]
-        at += batch
         times.append(timed(arms, picked, pair))
     after = ours.ask("call", "figures")
     ratios = [with_ / without for without, with_ in times]

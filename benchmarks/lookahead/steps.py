@@ -1,9 +1,11 @@
 """On a GPU: where the time of a step goes, with lookahead and without, and what planning by promises is worth.
 
-    python steps.py WORKLOADS.json.gz OUT.json [--seconds 240] [--only "no repeats"] [--batches 1,10] [--traces FOLDER]
+    python steps.py WORKLOADS.json.gz OUT.json [--seconds 240] [--only "no repeats"] [--batches 1,10] [--rounds 3]
+                    [--policies stock,promises] [--traces FOLDER]
 
-Two engines as in `on_device.py`. Each policy meets the same requests with the same cache. `--traces` records one more
-run of each, kernel by kernel; recording slows the host for the rest of the run.
+Two engines as in `on_device.py`, which picks the requests as this does. Each policy meets the same requests with the
+same cache; every step of every run is written. `--traces` records one more run of each, kernel by kernel; recording
+slows the host for the rest of the run.
 """
 
 from __future__ import annotations
@@ -16,48 +18,50 @@ from pathlib import Path
 from typing import Any
 
 from arms import Arm
-from on_device import LAST, OUTPUT_TOKENS, common, ours, workloads
+from on_device import LAST, OUTPUT_TOKENS, common, ours, rounds_of, workloads
 
 POLICIES = ("stock", "promises")
 NAMES = ("gsm8k warm", "humaneval", "agent", "chat", "no repeats", "code-edit-diff")
 BATCHES, ROUNDS = (1, 10, 64), 3
 
 
-def plain(arm: Arm, name: str, rows: list[Any], batch: int) -> dict[str, Any]:
+def plain(arm: Arm, name: str, rows: list[Any], batch: int, rounds: int) -> dict[str, Any]:
     """The same runs without lookahead."""
+    runs = [run(arm, picked) for picked, _ in rounds_of(rows, batch, rounds)]
+    ms = statistics.median(one["ms"] for one in runs)
+    return {"policy": "none", "workload": name, "batch": batch, "ms": ms, "runs": runs}
+
+
+def run(arm: Arm, picked: list[Any]) -> dict[str, Any]:
+    """One, with its steps."""
     arm.ask("call", "steps")
-    times = [arm.ask("run", picked(rows, batch, at), OUTPUT_TOKENS, True)["ms"] for at in range(ROUNDS)]
-    found = {"policy": "none", "workload": name, "batch": batch, "ms": statistics.median(times), "runs": times}
-    return found | {"steps": arm.ask("call", "steps")}
-
-
-def picked(rows: list[Any], batch: int, at: int) -> list[Any]:
-    """The requests of a round."""
-    return [rows[(at * batch + number) % len(rows)] for number in range(batch)]
+    ms = arm.ask("run", picked, OUTPUT_TOKENS, True)["ms"]
+    return {"ms": ms, "kinds": arm.ask("call", "steps"), "steps": arm.ask("call", "each")}
 
 
 def trace(arm: Arm, path: Path, rows: list[Any], batch: int) -> None:
     """One run more, with its kernels written down."""
     arm.ask("call", "trace", None)
-    arm.ask("run", picked(rows, batch, ROUNDS), OUTPUT_TOKENS, True)
+    arm.ask("run", rows[:batch], OUTPUT_TOKENS, True)
     arm.ask("call", "trace", str(path))
 
 
-def measure(arm: Arm, policy: str, name: str, rows: list[Any], batch: int) -> dict[str, Any]:
+def measure(arm: Arm, policy: str, name: str, rows: list[Any], batch: int, rounds: int) -> dict[str, Any]:
     """Some runs of one policy."""
     arm.ask("call", "policy_of", policy)
-    arm.ask("run", LAST, 2, True)
-    arm.ask("call", "back", name)
-    arm.ask("call", "steps")
-    before, times = arm.ask("call", "figures"), []
-    for at in range(ROUNDS):
-        times.append(arm.ask("run", picked(rows, batch, at), OUTPUT_TOKENS, True)["ms"])
-    after = arm.ask("call", "figures")
-    counts = {key: after[key] - before[key] for key in after}
-    iterations = max(1.0, counts["num_iters"])
-    per_step = {"hit": counts["hit_len"] / iterations, "drafted": counts["lookahead_len"] / iterations}
-    found = {"policy": policy, "workload": name, "batch": batch, "ms": statistics.median(times), "runs": times}
-    return found | per_step | {"steps": arm.ask("call", "steps")}
+    runs = []
+    for picked, is_new in rounds_of(rows, batch, rounds):
+        if is_new:
+            arm.ask("run", LAST, 2, True)
+            arm.ask("call", "back", name)
+        before = arm.ask("call", "figures")
+        one = run(arm, picked)
+        after = arm.ask("call", "figures")
+        counts = {key: after[key] - before[key] for key in after}
+        iterations = max(1.0, counts["num_iters"])
+        runs.append(one | {"hit": counts["hit_len"] / iterations, "drafted": counts["lookahead_len"] / iterations})
+    ms = statistics.median(one["ms"] for one in runs)
+    return {"policy": policy, "workload": name, "batch": batch, "ms": ms, "runs": runs}
 
 
 def arms_of(rows: list[Any], batches: list[int]) -> tuple[Arm, Arm]:
@@ -84,6 +88,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240)
     parser.add_argument("--only", type=lambda text: text.split(","), default=NAMES)
     parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=BATCHES)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--policies", type=lambda text: text.split(","), default=POLICIES)
     parser.add_argument("--traces", type=Path)
     said = parser.parse_args()
     until = time.monotonic() + said.seconds
@@ -94,18 +100,18 @@ def main() -> None:
         arm.ask("run", LAST, 2, True)
         arm.ask("call", "base", name, found[name][0])
         for batch in said.batches:
-            for policy in ("none", *POLICIES):
+            for policy in ("none", *said.policies):
                 if time.monotonic() > until:
                     break
-                rows = found[name][1]
-                one = plain(none, name, rows, batch) if policy == "none" else measure(arm, policy, name, rows, batch)
+                rows, words = found[name][1], (name, found[name][1], batch, said.rounds)
+                one = plain(none, *words) if policy == "none" else measure(arm, policy, *words)
                 results.append(one)
                 if said.traces:
                     path = said.traces / f"{name}-{batch}-{policy}.json.gz".replace(" ", "-")
                     trace(none if policy == "none" else arm, path, rows, batch)
                 said.out.write_text(json.dumps(results))
-                print({key: value for key, value in one.items() if key not in {"steps", "runs"}}, flush=True)
-                for kind in one["steps"]:
+                print(policy, name, batch, [round(each["ms"], 2) for each in one["runs"]], flush=True)
+                for kind in one["runs"][-1]["kinds"]:
                     print("    ", kind, flush=True)
     for one in (none, arm):
         one.end()

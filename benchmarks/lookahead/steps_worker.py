@@ -100,6 +100,7 @@ class Clocked:
         """Means of each kind of step since the last call, in milliseconds on the device, microseconds on the host."""
         torch.cuda.synchronize()
         rows, self.rows = self.rows, []
+        self.last = [_told(before, row) for before, row in itertools.pairwise(rows)]
         kinds: dict[Any, list[dict[str, float]]] = defaultdict(list)
         read: list[dict[str, float]] = []
         for before, row in itertools.pairwise(rows):
@@ -114,6 +115,17 @@ class Clocked:
         named = ("planned", "verifying", "verified_before")
         decoding = [dict(zip(named, kind, strict=True)) | _means(found) for kind, found in sorted(kinds.items())]
         return [*decoding, {"prompts": read}]
+
+    def each(self) -> list[dict[str, Any]]:
+        """The steps that the last call of `steps` was about, one by one."""
+        return self.last
+
+
+def _told(before: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """One step: what it read, and the device's time from the end of the one before, milliseconds."""
+    found = {key: row[key] for key in ("reqs", "tokens", "planned")} | {"verified": row.get("verified", 0)}
+    device_ms = before["end"].elapsed_time(row["end"])
+    return found | {"device_ms": round(device_ms, 3), "host_ms": round(1e3 * (row["at"] - before["at"]), 3)}
 
 
 def _prompts(before: dict[str, Any], row: dict[str, Any]) -> dict[str, float]:

@@ -59,14 +59,37 @@ class Foresight {
   int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting,
              bool decoding) {
     const std::lock_guard lock(mutex_);
-    expect(ids, planned);
-    const double rows = static_cast<double>(ids.size());
-    std::vector<double>* mean = ids.size() <= kSmall ? &means_[{ids.size(), scores_.size()}] : nullptr;
-    if (mean != nullptr) mean->resize(scores_.size(), 0.0);
-    const double weight = std::min(1.0, rows / kMemoryRows);
+    expect(ids, [&planned](std::size_t i) { return planned[i]; });
     if (decoding && !costs.empty()) pace_.priced(ids.size(), costs);
     const double extra_ms = decoding ? pace_.extra_ms(ids.size()) : 0;
-    int best = 0;
+    std::vector<double>* mean = ids.size() <= kSmall ? &means_[{ids.size(), scores_.size()}] : nullptr;
+    if (mean != nullptr) mean->resize(scores_.size(), 0.0);
+    const Best best = best_of(costs, emitting, extra_ms, mean, static_cast<double>(ids.size()));
+    const bool is_small = best.drafts > 0 && best.times < kSure;
+    return decoding && is_small && pace_.needs_plain(ids.size()) ? 0 : best.drafts;
+  }
+
+  // Whether a decoding step of these requests would verify any of their latest drafts, by what such steps cost of late. Where it
+  // would not, none need be planned: that alone costs a large batch host's time. A small one drafts too rarely to be judged so.
+  bool hopes(const std::vector<std::string>& ids) {
+    const std::lock_guard lock(mutex_);
+    const std::vector<double>* costs = ids.size() <= kSmall ? nullptr : pace_.costs_of_about(ids.size());
+    if (costs == nullptr) return true;
+    expect(ids, [this](std::size_t) { return static_cast<int>(most_); });
+    const double rows = static_cast<double>(ids.size());
+    return best_of(*costs, static_cast<int>(ids.size()), pace_.extra_ms(ids.size()), nullptr, rows).drafts > 0;
+  }
+
+ private:
+  struct Best {
+    int drafts = 0;    // to verify
+    double times = 1;  // as many tokens for the time as without any
+  };
+
+  // Of scores_, the number with the most tokens for the time; `mean` is what batches of the size had on average, or null.
+  Best best_of(const std::vector<double>& costs, int emitting, double extra_ms, std::vector<double>* mean, double rows) const {
+    const double weight = std::min(1.0, rows / kMemoryRows);
+    Best best;
     const double plain_rate = costs.empty() ? 0 : emitting / costs[0];
     double best_rate = plain_rate;
     double saved = 0;
@@ -81,22 +104,21 @@ class Foresight {
       if (n + 1 >= costs.size()) continue;
       const double rate = (emitting + gain) / (costs[n + 1] + extra_ms);
       if (rate > best_rate) {
-        best = static_cast<int>(n) + 1;
         best_rate = rate;
+        best = {static_cast<int>(n) + 1, plain_rate > 0 ? rate / plain_rate : kSure};
       }
     }
-    const bool is_small = best > 0 && best_rate < kSure * plain_rate;
-    return decoding && is_small && pace_.needs_plain(ids.size()) ? 0 : best;
+    return best;
   }
 
- private:
-  // Fills scores_ with what may be verified, the likeliest first.
-  void expect(const std::vector<std::string>& ids, const std::vector<int>& planned) {
+  // Fills scores_ with what may be verified, the likeliest first; planned(i) drafts of the i-th request.
+  template <class Planned>
+  void expect(const std::vector<std::string>& ids, Planned planned) {
     scores_.clear();
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const auto found = latest_.find(ids[i]);
       const std::vector<float>& survivals = found == latest_.end() ? typical_ : found->second;
-      const std::size_t count = std::min(most_, static_cast<std::size_t>(std::max(0, planned[i])));
+      const std::size_t count = std::min(most_, static_cast<std::size_t>(std::max(0, planned(i))));
       scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));
     }
     std::sort(scores_.begin(), scores_.end(), std::greater<>());

@@ -13,13 +13,25 @@ namespace windlass {
 class Pace {
  public:
   // The engine's figures for a step of so many rows: costs[n] in milliseconds with n drafts.
-  void priced(std::size_t rows, const std::vector<double>& costs) { priced_[rows] = costs; }
+  void priced(std::size_t rows, const std::vector<double>& costs) {
+    priced_[rows] = costs;
+    std::vector<double>& about = kinds_[kind_of(rows)].costs;
+    if (costs.size() >= about.size()) about = costs;
+  }
+
+  // Figures of a step of about so many rows, those that go furthest; null where there are none.
+  const std::vector<double>* costs_of_about(std::size_t rows) const {
+    const auto found = kinds_.find(kind_of(rows));
+    return found == kinds_.end() || found->second.costs.size() < 2 ? nullptr : &found->second.costs;
+  }
 
   // A step in which every row got a token.
   void took(std::size_t rows, std::size_t verified, double us) {
     const auto found = priced_.find(rows);
-    if (found == priced_.end() || verified >= found->second.size()) return;
-    const double priced_us = 1000 * found->second[verified];
+    const bool is_exact = found != priced_.end() && verified < found->second.size();
+    const std::vector<double>* figures = is_exact ? &found->second : costs_of_about(rows);
+    if (figures == nullptr || verified >= figures->size()) return;
+    const double priced_us = 1000 * (*figures)[verified];
     Kind& kind = kinds_[kind_of(rows)];
     if (verified == 0) {
       kind.plain += 1;
@@ -49,6 +61,7 @@ class Pace {
     double plain = 0;   // steps
     double extra_us = 0;
     int asked = 0;
+    std::vector<double> costs;
   };
 
   static constexpr double kEnough = 8;

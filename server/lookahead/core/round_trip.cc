@@ -18,6 +18,7 @@ constexpr double kWaitUs = 20;   // what waiting for drafts costs a step, whatev
 // the prompts that wait, which is as long as a fifth of what a token takes a batch of 64.
 constexpr float kPlannedFor = 2;
 constexpr float kTooLittle = 0.4F;
+constexpr int kHopeless = 3;     // steps without hope until none are planned: the first with hope comes two too late then
 constexpr float kFade = 0.9F;    // of an expectation, each step without a better one: a match may come back
 constexpr double kSlow = 0.05;   // weight of the newest figure in a running mean
 constexpr double kLongUs = 50'000;   // no longer step is counted
@@ -163,6 +164,7 @@ void RoundTrip::answer(const Step& step) {
     note(later, follow(later));
     cache_.withhold(later.ids);
     cache_.settle();
+    hope(step);
   } catch (const std::exception&) {
     for (const std::string& id : later.ids) lose(id);
   }
@@ -238,7 +240,7 @@ std::uint8_t* RoundTrip::place_of(const std::string& id) const {
 void RoundTrip::promise(std::uint8_t* place, float expected) const {
   if (place == nullptr) return;
   const int some = std::clamp(static_cast<int>(std::ceil(kPlannedFor * expected - kTooLittle)), 0, std::min(shared_.most, 254));
-  const int promised = worth(expected) ? 1 + some : 0;
+  const int promised = hopes_ && worth(expected) ? 1 + some : 0;
   __atomic_store_n(place, static_cast<std::uint8_t>(promised), __ATOMIC_RELAXED);
 }
 
@@ -247,6 +249,15 @@ void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
     const bool in_time = worth(known_[batch.ids[i]].expected);
     foresight_.note(batch.ids[i], drafts[i].probabilities, in_time);
   }
+}
+
+// For the step after the next: what it would verify is known, since all requests are followed whether drafts are planned or not.
+void RoundTrip::hope(const Step& step) {
+  hopeless_ = is_decoding_ && !foresight_.hopes(step.rows) ? hopeless_ + 1 : 0;
+  const bool hopes = hopeless_ < kHopeless;
+  if (hopes == hopes_) return;
+  hopes_ = hopes;
+  for (const auto& [id, known] : known_) promise(known.promise, known.expected);
 }
 
 void RoundTrip::write(const Batch& batch, const std::vector<Draft>& drafts) {

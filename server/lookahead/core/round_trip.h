@@ -4,6 +4,7 @@
 // A row is answered in time when what its drafts are expected to save is worth what they cost the whole batch; all others are
 // followed after the answer, while the device computes the next step. Which rows these are stands in memory that the engine's
 // scheduler reads: it plans no drafts for them, and for the others, where prompts wait for the room, as many as are worth it.
+// None at all where the whole batch would not verify any.
 //
 // The device does not wait for a step whose drafts nobody wants, since none are planned for the step after it, nor for a host
 // that takes long: a thread is put off its processor now and then. It may be steps ahead then, so each of the last kTurns has
@@ -105,6 +106,7 @@ class RoundTrip {
   void sort(const Step& step, Batch& soon, Batch& later);
   std::vector<Draft> follow(const Batch& batch);
   void note(const Batch& batch, const std::vector<Draft>& drafts);
+  void hope(const Step& step);
   void time(std::size_t rows);
   void write(const Batch& batch, const std::vector<Draft>& drafts);
   void clear(const Step& step);
@@ -136,6 +138,8 @@ class RoundTrip {
   bool is_decoding_ = false;    // every row of it got a token
   bool was_decoding_ = false;   // the same of the step before
   double rows_ = 1;
+  int hopeless_ = 0;            // steps in a row after which no draft of the batch was worth verifying
+  bool hopes_ = true;
   std::atomic<bool> stopping_{false};
   std::thread server_;
   std::thread watchdog_;

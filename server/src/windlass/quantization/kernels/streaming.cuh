@@ -127,34 +127,51 @@ __device__ __forceinline__ u32 load_acquired(const u32* p) {
     return v;
 }
 
+// Adds to a counter behind all that this block has written and in front of all that it reads; all of it sees the sum before.
+__device__ __forceinline__ u32 count(u32* counter, u32 more, u32* word) {
+    workers_meet();
+    if (threadIdx.x == 0)
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(*word) : "l"(counter), "r"(more) : "memory");
+    workers_meet();
+    return *word;
+}
+
 // Of a tile that several blocks share: the last to arrive keeps its sums, adds those of the others, and gets true. The
 // order of the parts is the tile's own, whoever is last: the same bits every time. `all` steps stand in a row, `steps` for
-// each tile. `arrived` counts who arrived in its lower half and who has written in the upper; it is left at zero.
+// each tile. Few sums are written before it is known who is last, which is quick; of many the last writes none.
+// `arrived` counts who arrived in its lower half and who has written in the upper; it is left at zero.
 __device__ __forceinline__ bool add_parts(float (&sums)[R][BM / 2], float4* partial, u32* arrived, u32* word, int tile, int steps, u32 all) {
     auto part_of = [&](int share) {
         return partial + (u64)((share * PAIR + half()) * 2 + (all * share / shares() / steps != tile)) * PART + threadIdx.x;
     };
-    const int first = ((u32)(tile * steps + 1) * shares() - 1) / all, last = ((u32)(tile + 1) * steps * shares() - 1) / all;
-    const u32 others = last - first;
-    u32* const counter = arrived + tile * PAIR + half();
-    if (threadIdx.x == 0) *word = atomicAdd(counter, 1);
-    workers_meet();
-    if ((*word & 0xffff) != others) {
+    auto write = [&] {
         float4* mine = part_of(share());
 #pragma unroll
         for (int i = 0; i < QUADS; i++) {
             const float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
             __stcg(mine + i * WORKERS, make_float4(d[0], d[1], d[2], d[3]));
         }
+    };
+    const int first = ((u32)(tile * steps + 1) * shares() - 1) / all, last = ((u32)(tile + 1) * steps * shares() - 1) / all;
+    const u32 others = last - first;
+    u32* const counter = arrived + tile * PAIR + half();
+    if (QUADS <= 8) {
+        write();
+        if (count(counter, 1, word) != others) return false;
+        if (threadIdx.x == 0) *counter = 0;
+    } else {
+        if ((count(counter, 1, word) & 0xffff) != others) {
+            write();
+            workers_meet();
+            if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(0x10000) : "memory");
+            return false;
+        }
+        if (threadIdx.x == 0) {
+            while (load_acquired(counter) >> 16 != others);  // who arrived is writing already
+            *counter = 0;
+        }
         workers_meet();
-        if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(0x10000) : "memory");
-        return false;
     }
-    if (threadIdx.x == 0) {
-        while (load_acquired(counter) >> 16 != others);  // who arrived is writing already
-        *counter = 0;
-    }
-    workers_meet();
     auto add = [&](int i, float4 more) {
         float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
         d[0] += more.x, d[1] += more.y, d[2] += more.z, d[3] += more.w;
