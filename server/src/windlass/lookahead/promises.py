@@ -6,6 +6,7 @@ them a place among the tokens of a step. Two requests may share a byte; that cos
 
 from __future__ import annotations
 
+import functools
 import mmap
 import zlib
 from pathlib import Path
@@ -33,4 +34,9 @@ class Promises:
 
         `MANY` where nobody knows better.
         """
-        return self.memory[zlib.crc32(request_id.encode()) % PROMISES]
+        return self.memory[_place_of(request_id)]
+
+
+@functools.lru_cache(maxsize=8192)
+def _place_of(request_id: str) -> int:
+    return zlib.crc32(request_id.encode()) % PROMISES

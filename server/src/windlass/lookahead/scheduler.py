@@ -35,8 +35,12 @@ class PromisingScheduler(AsyncScheduler):  # type: ignore[misc]  # the engine ha
         wanted = scheduler_output.total_num_scheduled_tokens + len(rows) * self.num_spec_tokens
         is_full = self._takes_any_length and wanted >= self.max_num_scheduled_tokens
         are_planned = False
+        requests, promised_to = self.requests, self._promises.of
         for request_id in rows:
-            promised, request = self._promises.of(request_id), self.requests[request_id]
+            request = requests[request_id]
+            if not request.spec_token_ids:
+                continue
+            promised = promised_to(request_id)
             if is_full or not promised:
                 request.spec_token_ids = request.spec_token_ids[: max(0, promised - 1)]
             are_planned = are_planned or bool(request.spec_token_ids)
