@@ -39,11 +39,17 @@ def run(arm: Arm, picked: list[Any]) -> dict[str, Any]:
     return {"ms": ms, "kinds": arm.ask("call", "steps"), "steps": arm.ask("call", "each")}
 
 
-def trace(arm: Arm, path: Path, rows: list[Any], batch: int) -> None:
+def trace(arm: Arm, path: Path, picked: list[Any]) -> None:
     """One run more, with its kernels written down."""
     arm.ask("call", "trace", None)
-    arm.ask("run", rows[:batch], OUTPUT_TOKENS, True)
+    arm.ask("run", picked, OUTPUT_TOKENS, True)
     arm.ask("call", "trace", str(path))
+
+
+def renew(arm: Arm, name: str) -> None:
+    """Before text would be met again."""
+    arm.ask("run", LAST, 2, True)
+    arm.ask("call", "back", name)
 
 
 def measure(arm: Arm, policy: str, name: str, rows: list[Any], batch: int, rounds: int) -> dict[str, Any]:
@@ -52,8 +58,7 @@ def measure(arm: Arm, policy: str, name: str, rows: list[Any], batch: int, round
     runs = []
     for picked, is_new in rounds_of(rows, batch, rounds):
         if is_new:
-            arm.ask("run", LAST, 2, True)
-            arm.ask("call", "back", name)
+            renew(arm, name)
         before = arm.ask("call", "figures")
         one = run(arm, picked)
         after = arm.ask("call", "figures")
@@ -108,7 +113,9 @@ def main() -> None:
                 results.append(one)
                 if said.traces:
                     path = said.traces / f"{name}-{batch}-{policy}.json.gz".replace(" ", "-")
-                    trace(none if policy == "none" else arm, path, rows, batch)
+                    if policy != "none":
+                        renew(arm, name)
+                    trace(none if policy == "none" else arm, path, rows[:batch])
                 said.out.write_text(json.dumps(results))
                 print(policy, name, batch, [round(each["ms"], 2) for each in one["runs"]], flush=True)
                 for kind in one["runs"][-1]["kinds"]:

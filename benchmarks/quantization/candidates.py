@@ -55,9 +55,7 @@ def sensible(tiling: Tiling | Stream, m: int) -> bool:
     rows = tiling.block[0]
     if isinstance(tiling, Stream):
         return (m <= rows and (rows < 2 * m or rows == 16)) or (m > 64 and rows >= 128)
-    if isinstance(tiling, Few):
-        return rows == 8 * min(8, 1 << max(0, math.ceil(math.log2(m / 8)))) and m <= 128
-    return rows // 2 < m <= rows or (m > rows >= 64) if m <= 256 else rows >= 128
+    return rows == 8 * min(8, 1 << max(0, math.ceil(math.log2(m / 8)))) and m <= 128
 
 
 def splits(tiling: Tiling | Stream, rows: int, columns: int, m: int) -> list[int]:

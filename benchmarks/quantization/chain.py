@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from kernels import SHAPES
-from tables import LAYER, LAYERS
+from tables import LAYER, LAYERS, SHAPES
 from timing import error, graph_us
 from weights import fp8_of, quantized
 from windlass.quantization import product as packed

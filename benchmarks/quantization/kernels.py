@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 from candidates import few, packed_streams, sensible, splits, streams
-from tables import table, tilings
+from tables import SHAPES, table, tilings
 from timing import copies, error, graph_us, issue_us
 from weights import quantized
 from windlass.quantization.fp8.product import by_cutlass, on_gpu
@@ -34,13 +34,6 @@ from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Kind, PackedStre
 from windlass.quantization.kernels.tokens import Tokens
 from windlass.quantization.product import product
 
-SHAPES = {  # of Qwen2-7B, rows (outputs) and columns (inputs)
-    "qkv": (4608, 3584),
-    "o": (3584, 3584),
-    "gate_up": (37888, 3584),
-    "down": (3584, 18944),
-    "lm_head": (152064, 3584),
-}
 FEW = [1, 2, 4, 8, 10, 16, 24, 32, 48, 64, 96, 128]
 MANY = [192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192]
 WORST_ERROR = 1e-3  # of the product, relative in the Frobenius norm: float16 rounding of the output is 2e-4
@@ -71,7 +64,6 @@ class Sweep:
         self.broken: set[tuple[Kind, Tiling | Stream]] = set()
         self.first: Kind | None = None  # with which float16 is timed
         self.only_streams = False
-        self.ahead = False  # whether packed weights are read before the kernel in front has ended
 
     def over(self) -> bool:
         """Whether the time of this run is spent."""
@@ -88,8 +80,9 @@ class Sweep:
     def compile(self, kind: Kind) -> list[Tiling | Stream]:
         """Compile every tiling on all cores; return those that compiled."""
         is_hopper = self.architecture == "sm_90a"
-        begins_early = is_hopper and (self.ahead or kind in FP8_KINDS)
-        wanted: list[Tiling | Stream] = [] if self.only_streams else [*few(kind, ahead=begins_early)]
+        wanted: list[Tiling | Stream] = []
+        if not is_hopper or (kind in FP8_KINDS and not self.only_streams):
+            wanted += few(kind, ahead=is_hopper)
         if is_hopper:
             wanted += streams() if kind in FP8_KINDS else packed_streams(kind)
         with ProcessPoolExecutor(min(14, os.cpu_count() or 1), multiprocessing.get_context("spawn")) as pool:
@@ -229,13 +222,12 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES))
     parser.add_argument("--m", type=int, nargs="+", default=[*FEW, *MANY])
     parser.add_argument("--sweep", action="store_true", help="time every tile size too, not only the chosen one")
-    parser.add_argument("--ahead", action="store_true", help="sweep tiles for few rows that begin early, as FP8's do")
-    parser.add_argument("--streams", action="store_true", help="sweep nothing but kernels that stream the weights")
+    parser.add_argument("--streams", action="store_true", help="of FP8 sweep nothing but the kernel that streams")
     words = parser.parse_args()
     torch.manual_seed(0)
     sweep = Sweep(words.minutes, words.out, words.sweep)
     kinds = [KINDS[name] for name in words.weights]
-    sweep.first, sweep.ahead, sweep.only_streams = kinds[0], words.ahead, words.streams
+    sweep.first, sweep.only_streams = kinds[0], words.streams
     for kind in kinds:
         start = time.monotonic()
         sweep.candidates = sweep.compile(kind) if words.sweep else []

@@ -2,9 +2,10 @@
 
     PYTHONPATH=server/src python benchmarks/quantization/packed_exactly.py
 
-Rows of x up to a tile's and beyond, matrices that end within a tile, one block for a tile, several, and an even share
-of all; with a bias and without; twice, for the same bits, and in a graph. Then what is in front of a product, and a
-matrix of rows and columns that are padded, by whatever kernel is chosen. Exits 1 with what differs.
+Rows of x up to a tile's and beyond, matrices that end within a tile, one block for a tile, several, an even share of
+all, and of what is left when each block has had tiles of its own; with a bias and without; twice, for the same bits,
+and in a graph. Then what is in front of a product, and a matrix of rows and columns that are padded, by whatever kernel
+is chosen. Exits 1 with what differs.
 """
 
 import itertools
@@ -30,6 +31,7 @@ SHAPES = (
     (1040, 1024),
     (528, 832),
 )  # rows, columns; whole tiles of 16
+BROAD = ((37888, 256), (37888, 320))  # tiles enough that blocks have some of their own
 FRONTS = (256, 3584, 18944)  # columns
 M = (1, 10, 64, 220, 600)
 WORST = 1e-3  # rounding of the output, relative in the Frobenius norm
@@ -44,6 +46,16 @@ def tilings(bits: int) -> set[PackedStream]:
 def rows_of(tiling: PackedStream) -> Iterator[int]:
     """Of x: one, a border within, a tile's, two tiles' and some."""
     yield from {1, 3, tiling.bm // 2 + 1, tiling.bm, 2 * tiling.bm + 5}
+
+
+def are_shared(tiling: PackedStream, m: int, shape: tuple[int, int], per_tile: int) -> bool:
+    """Whether it is a way to share such a product; of a broad one, such that blocks have two tiles of their own."""
+    rows, columns = shape
+    processors = gemm.card(0)[0]
+    if shape in BROAD:
+        blocks = tiling.blocks(m, rows, columns, processors)
+        return not per_tile and tiling.whole(m, rows, blocks) >= 2 * blocks // tiling.pair
+    return per_tile * tiling.tiles(m, rows) <= processors // tiling.pair
 
 
 def in_graph(x: torch.Tensor, packed: tuple[torch.Tensor, ...], bits: int, tiling: PackedStream) -> torch.Tensor:
@@ -67,8 +79,9 @@ def wrong(bits: int, shape: tuple[int, int]) -> Iterator[str]:
     for tiling in tilings(bits):
         if columns % tiling.step:
             continue
-        for m, per_tile in itertools.product(rows_of(tiling), {0, 1, min(3, columns // tiling.step)}):
-            if per_tile * tiling.tiles(m, rows) > gemm.card(0)[0] // tiling.pair:
+        some = (5 * tiling.bm + 3,) if shape in BROAD else rows_of(tiling)
+        for m, per_tile in itertools.product(some, {0, 1, min(3, columns // tiling.step)}):
+            if not are_shared(tiling, m, shape, per_tile):
                 continue
             way = replace(tiling, per_tile=per_tile)
             x = torch.randn(m, columns, device="cuda").half()
@@ -108,7 +121,11 @@ def padded(bits: int) -> Iterator[str]:
 
 def every(bits: int) -> Iterator[str]:
     """The first of each sort."""
-    sorts = [*(wrong(bits, shape) for shape in SHAPES), *(fronts(bits, columns) for columns in FRONTS), padded(bits)]
+    sorts = [
+        *(wrong(bits, shape) for shape in (*SHAPES, *BROAD)),
+        *(fronts(bits, columns) for columns in FRONTS),
+        padded(bits),
+    ]
     for lines in sorts:
         yield from itertools.islice(lines, 5)
 

@@ -6,6 +6,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+SHAPES = {  # of Qwen2-7B, rows (outputs) and columns (inputs)
+    "qkv": (4608, 3584),
+    "o": (3584, 3584),
+    "gate_up": (37888, 3584),
+    "down": (3584, 18944),
+    "lm_head": (152064, 3584),
+}
 LAYER = ("qkv", "o", "gate_up", "down")
 LAYERS = 28
 BROAD = ("gate_up", "lm_head")
@@ -39,7 +46,7 @@ def table(found: dict[str, Any]) -> None:
 
 
 def tilings(found: dict[str, Any], count: int = 4) -> None:
-    """Of a sweep what `choice.py` wants: the tiles that are best for all narrow shapes, and for all broad ones.
+    """Of a sweep the tiles that are best for all narrow shapes, and for all broad ones, as tables of `choice.py` have.
 
     A shape is split as is best for it; beside stand its microseconds and its split (of a stream: blocks for a tile).
     """

@@ -69,13 +69,15 @@ class Foresight {
     return decoding && is_small && pace_.needs_plain(ids.size()) ? 0 : best.drafts;
   }
 
-  // Whether a decoding step of these requests would verify any of their latest drafts, by what such steps cost of late. Where it
+  // Whether a decoding step of these requests would verify any of their latest drafts, by what is known of such steps. Where it
   // would not, none need be planned: that alone costs a large batch host's time. A small one drafts too rarely to be judged so.
   bool hopes(const std::vector<std::string>& ids) {
     const std::lock_guard lock(mutex_);
     const std::vector<double>* costs = ids.size() <= kSmall ? nullptr : pace_.costs_of_about(ids.size());
     if (costs == nullptr) return true;
     expect(ids, [this](std::size_t) { return static_cast<int>(most_); });
+    const auto expected = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
+    if (static_cast<std::size_t>(expected) >= costs->size()) return true;  // what so many cost is known once they are planned
     const double rows = static_cast<double>(ids.size());
     return best_of(*costs, static_cast<int>(ids.size()), pace_.extra_ms(ids.size()), nullptr, rows).drafts > 0;
   }

@@ -252,9 +252,10 @@ void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
 }
 
 // For the step after the next: what it would verify is known, since all requests are followed whether drafts are planned or not.
+// Where prompts are read drafts cost little beside them.
 void RoundTrip::hope(const Step& step) {
-  hopeless_ = is_decoding_ && !foresight_.hopes(step.rows) ? hopeless_ + 1 : 0;
-  const bool hopes = hopeless_ < kHopeless;
+  if (is_decoding_) hopeless_ = foresight_.hopes(step.rows) ? 0 : hopeless_ + 1;
+  const bool hopes = !is_decoding_ || hopeless_ < kHopeless;
   if (hopes == hopes_) return;
   hopes_ = hopes;
   for (const auto& [id, known] : known_) promise(known.promise, known.expected);

@@ -45,6 +45,7 @@ def shares(tiling, shape, processors):
         "who shares has at least a tile's steps, so two parts at most"
     )
     assert (tiles - whole) * steps * (shares + 1) < 2**32
+    assert 2 * (tiles - whole) <= 1 << 12 or not isinstance(tiling, PackedStream), "one room for all has such counters"
     if tiling.per_tile:
         assert shares == tiling.per_tile * tiles <= max(processors, tiles)
 

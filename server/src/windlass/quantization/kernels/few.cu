@@ -92,13 +92,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) few_gemm(
     Tile now[U][NT], next[U][NT];
     load_tiles(now, first_step);
 #ifdef AHEAD
-#if BITS == 4
-    fill_table(shared);
-#endif
     asm volatile("griddepcontrol.wait;" ::: "memory");  // from here on what is before in the stream is done
 #endif
     for (int i = 0; i < STAGES - 1; i++) load_x(first_step + i);
-#if BITS == 4 && !defined(AHEAD)
+#if BITS == 4
     fill_table(shared);
 #endif
     Table table{shared_address(shared), (u32)lane * 4};

@@ -134,9 +134,10 @@ def _streamed(
     m, rows, columns = shape
     blocks = tiling.blocks(m, rows, columns, card(device)[0])
     run = kernel(device, tiling.files, tiling.name, tiling.shared_bytes(kind), tiling.macros(kind))
-    whole = (tiling.whole(m, rows, blocks),) if isinstance(tiling, PackedStream) else ()
+    tiles = tiling.tiles(m, rows)
+    whole = [tiling.whole(m, rows, blocks)] if isinstance(tiling, PackedStream) else []
     launch = Launch(run, (blocks, 1, 1), tiling.threads, 8, m, rows, columns, *whole, ahead=True)
-    return launch, *_shared_room(device, blocks * tiling.sums, 2 * tiling.tiles(m, rows))
+    return launch, *_shared_room(device, blocks * tiling.sums, 2 * (tiles - sum(whole)))  # counters of a pair for each
 
 
 def streamed(

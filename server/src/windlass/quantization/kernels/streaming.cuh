@@ -51,7 +51,7 @@ __device__ __forceinline__ void release(u32 barrier) {
 #endif
 }
 
-// All threads that have not ended: before one block signals the other, and before it ends while the other may signal it.
+// All threads of both blocks, before one signals the other.
 __device__ __forceinline__ void pair_meets() {
 #if PAIR == 2
     asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;" ::: "memory");
@@ -69,7 +69,7 @@ __device__ __forceinline__ void await(u32 barrier, u32 parity) {
 // Of a tile of W: the first of this warp's 16 rows in its r-th 64.
 __device__ __forceinline__ int own_row(int r) { return ((threadIdx.x >> 7) * R + r) * 64 + (threadIdx.x >> 5 & 3) * 16; }
 
-static_assert(!TAKES_REGISTERS || WG == 2 || (WG == 4 && R * BM < 256), "the registers that are taken must be there");
+static_assert(!TAKES_REGISTERS || WG == 2 || (WG == 4 && R * BM < 192), "the registers that are taken must be there");
 // With `TAKES_REGISTERS`, by threads of a group of 128: two groups that multiply and one that asks share 3 * 168, four and
 // one 5 * 96, which is what the launch gives them. More than that would wait forever.
 #if TAKES_REGISTERS && WG == 4
