@@ -4,8 +4,8 @@
 
 A sweep is what `kernels.py --weights 4 --sweep` (or 8) writes. For each range of rows of x that `choice.py` has, the
 rates of each tiling are fitted by least squares of relative errors, none below zero, and each set of one to three
-tilings is tried: how much longer what is chosen with their rates takes than the best of all. `--keep` writes the figures
-of the tilings that `choice.py` has, and of the best ones, as its test reads them.
+tilings is tried: how much longer what is chosen with their rates takes than the best of all. `--keep` writes what
+tilings of `choice.py` took, and the best ones, as its test reads it.
 """
 
 from __future__ import annotations
