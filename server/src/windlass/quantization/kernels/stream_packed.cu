@@ -69,7 +69,7 @@ extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREAD
     if (threadIdx.x == 0) init_barriers(full, empty);
     asm volatile("griddepcontrol.launch_dependents;");  // what is behind waits for the end of this by itself
     __syncthreads();
-    pair_meets();
+    pair_begins();
 
     if (warp >= WG * 4) {  // asks for bytes, in few and large boxes: each takes a hundred cycles, however small it is
         give_registers();
@@ -102,19 +102,11 @@ extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREAD
         for (int i = 0; i < early; i++) load_weights(i);
         asm volatile("griddepcontrol.wait;" ::: "memory");
         for (int i = 0; i < early; i++) load_x(i);
-        int stage = 0, parity = 0;
-        auto wait_for_room = [&] {
+        for (int i = early, stage = 0, parity = 0; i < count; i++) {
             await(empty + stage * 8, parity);
-            const int found = stage;
+            load_weights(stage), load_x(stage);
             if (++stage == STAGES) stage = 0, parity ^= 1;
-            return found;
-        };
-        for (int i = early; i < count; i++) {
-            const int found = wait_for_room();
-            load_weights(found), load_x(found);
         }
-        // A block does not end before the other one of its pair has signalled it for the last time.
-        for (int i = 0; PAIR > 1 && i < early; i++) wait_for_room();
         return;
     }
 
@@ -212,4 +204,5 @@ extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREAD
         }
         give(sums, turned, out + (u64)m0 * N, n0, M - m0, N, [&](float d, int r, int h, int) { return d * scale[r][h] + add[r][h]; });
     }
+    pair_ends();
 }

@@ -51,10 +51,17 @@ __device__ __forceinline__ void release(u32 barrier) {
 #endif
 }
 
-// All threads of both blocks, before one signals the other.
-__device__ __forceinline__ void pair_meets() {
+// All threads of both blocks, before one signals the other: their barriers are there.
+__device__ __forceinline__ void pair_begins() {
 #if PAIR == 2
     asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait;" ::: "memory");
+#endif
+}
+
+// Those that have not ended, when all they signalled to the other block has arrived: it must not have ended before.
+__device__ __forceinline__ void pair_ends() {
+#if PAIR == 2
+    asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 #endif
 }
 
