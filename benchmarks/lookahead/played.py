@@ -1,11 +1,13 @@
 """Lookahead's whole loop on recorded text without a GPU: the native threads, in real time, beside a device played here.
 
-    python played.py WORKLOADS.json.gz "chat" 64 [--runs 6] [--threads 2] [--always]
+    python played.py WORKLOADS.json.gz "chat" 64 [--runs 6] [--threads 2] [--always] [--host 1.3]
 
 A step takes what one of so many tokens took an H200 (`budgets.py`) and is told, answered and taken through the memory
 that a device would share; how many drafts it verifies is chosen a step before. It waits for drafts as the kernel does:
 for a while, and only where the next step verifies any; `--always` for all that are planned. Two processors are needed,
-and nothing beside. Milliseconds a token with lookahead against the steps without, and what the host took of them.
+and nothing beside. With `--host` a step is no shorter than so many times what the engine's own thread took for it on a
+quiet machine: what a slow one makes of it. Milliseconds a token with lookahead against the steps without, and what the
+host took of them.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ PATIENCE_S, ROW_S = 500e-6, 10e-6
 """As in `on_device`, which wants the engine."""
 FIRST_S = 0.05
 """Of the step that reads the prompts."""
+HOST_MS = {"plain": (2.0, 0.015), "planned": (2.4, 0.0167), "verifying": (2.5, 0.0188)}
+"""Of the engine's thread in a step, and for each row, by what the step does with drafts: an H200's by `steps.py`
+with 10 and 64 rows, the scheduler's part by reckoning."""
 JUDGING_MS = (25 + 8e-6 * 152064 * np.arange(len(COSTS))) / 1000
 """Beside the model, by rows of logits: as the GPU's door reckons."""
 
@@ -81,8 +86,8 @@ class Found:
 class Device:
     """Memory that both see, and the clock of the steps."""
 
-    def __init__(self, rows: int, threads: int, *, always: bool) -> None:
-        self.always = always
+    def __init__(self, rows: int, threads: int, host: float, *, always: bool) -> None:
+        self.always, self.host = always, host
         options = Options(voc_size=152064, max_seq_len=2048, cache_size=500_000, copy_length=MOST, num_threads=threads)
         self.cache = LookaheadCache(options)
         self.told = np.zeros((TURNS, rows, TOLD + SPAN), dtype=np.int32)
@@ -110,9 +115,10 @@ class Device:
             plans = [MOST if self.promises.of(row.name) else 0 for row in alive]
             self._submit(begun, alive, wanted=any(plans))
             is_first, begun = bool(begun), []
+            are_planned = any(row.planned for row in alive)
             verified = self._emit(alive, budget, missed, found if not is_first else None)
             if not is_first:
-                end_s += _step_ms(len(alive), verified) / 1e3
+                end_s += self._step_ms(len(alive), verified, are_planned=are_planned) / 1e3
             left = [row for row in alive if not row.is_done]
             for row, plan in zip(alive, plans, strict=True):
                 row.planned = min(plan, max(0, len(row.output) - row.at - 1))
@@ -127,8 +133,19 @@ class Device:
             alive = left
         made = sum(len(row.output) - 1 for row in everyone)
         found.ms = 1e3 * sum(row.last_s - row.first_s for row in everyone) / made
-        found.plain_ms = sum(_plain(len(row.output), everyone) for row in everyone) / made
+        found.plain_ms = sum(self._plain_ms(len(row.output), everyone) for row in everyone) / made
         return found
+
+    def _step_ms(self, rows: int, verified: int, *, are_planned: bool) -> float:
+        judging_ms = JUDGING_MS[rows + verified] if verified else 0.0
+        once_ms, row_ms = HOST_MS["verifying" if verified else "planned" if are_planned else "plain"]
+        return max(float(COSTS[rows + verified] + judging_ms), self.host * (once_ms + row_ms * rows))
+
+    def _plain_ms(self, length: int, rows: list[Row]) -> float:
+        """Milliseconds from its first to its last token without lookahead."""
+        lengths = sorted(len(row.output) for row in rows)
+        left = (sum(one > at for one in lengths) for at in range(1, length))
+        return sum(self._step_ms(count, 0, are_planned=False) for count in left)
 
     def back(self, path: Path) -> None:
         """Return to a state of the cache; what ended requests still had to share goes with the one that is left."""
@@ -189,11 +206,6 @@ class Device:
         return not came
 
 
-def _step_ms(rows: int, verified: int) -> float:
-    judging_ms = JUDGING_MS[rows + verified] if verified else 0.0
-    return float(COSTS[rows + verified] + judging_ms)
-
-
 def _spin(until_s: float) -> None:
     while time.perf_counter() < until_s:
         pass
@@ -211,12 +223,6 @@ def _allot(rows: list[Row], budget: int) -> list[int]:
     return counts
 
 
-def _plain(length: int, rows: list[Row]) -> float:
-    """Milliseconds from its first to its last token without lookahead."""
-    lengths = sorted(len(row.output) for row in rows)
-    return sum(float(COSTS[sum(one > at for one in lengths)]) for at in range(1, length))
-
-
 def main() -> None:
     """A line for each run, and the median."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -226,9 +232,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=6)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--always", action="store_true", help="wait for all drafts that are planned")
+    parser.add_argument("--host", type=float, default=0.0, help="times as slow as a quiet machine; 0: takes no time")
     said = parser.parse_args()
     seen, rows = workloads(said.workloads)[said.workload]
-    device = Device(said.batch, said.threads, always=said.always)
+    device = Device(said.batch, said.threads, said.host, always=said.always)
     for prompt, output in seen:
         device.cache.teach(prompt, output)
     with tempfile.TemporaryDirectory() as folder:
