@@ -31,8 +31,8 @@ def streams() -> Iterator[Stream]:
 
 
 def packed_streams(kind: Kind) -> Iterator[PackedStream]:
-    """The tile sizes that stream packed weights, each with as many stages as fit."""
-    ways = ((1, 2), (1, 3), (1, 4), (2, 2))
+    """The tile sizes that stream packed weights, each with as many stages as fit, and as fit twice."""
+    ways = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 2))
     sizes = itertools.product((16, 32, 64, 128, 192, 256), ways, (1, 2, 4), (2, 4), (1, 2))
     for bm, (r, wg), kb, in_flight, pair in sizes:
         if (kb == 1) != (bm == 256) and not (kb == 1 and bm * r in {192, 256}):
@@ -41,13 +41,15 @@ def packed_streams(kind: Kind) -> Iterator[PackedStream]:
             continue  # x is not what takes their time
         if bm >= 128 and (kb > 2 or r * bm > 256 or wg * bm > 512 or r * wg * bm < 256):
             continue  # too many registers, or stages too large
-        if r == 2 and bm != 128:
+        if (r == 2 and bm != 128) or (wg == 1 and bm > 64):
             continue
-        fitting = (
-            PackedStream(bm, r, wg, stages, kb=kb, in_flight=in_flight, pair=pair) for stages in range(12, 1, -1)
-        )
-        if most := next((tiling for tiling in fitting if tiling.shared_bytes(kind) <= 227 * 1024), None):
-            yield most
+        fitting = [
+            PackedStream(bm, r, wg, stages, kb=kb, in_flight=in_flight, pair=pair)
+            for stages in range(12, 2 if kb == 1 else 1, -1)
+        ]
+        most = next((tiling for tiling in fitting if tiling.shared_bytes(kind) <= 227 * 1024), None)
+        light = next((tiling for tiling in fitting if tiling.resident(kind) > 1), None)  # beside the next kernel's
+        yield from {tiling for tiling in (most, light if pair == 1 else None) if tiling}
 
 
 def sensible(tiling: Tiling | Stream, m: int) -> bool:

@@ -5,6 +5,7 @@
 //   BM      rows of x that one block serves: the n of wgmma, a multiple of 16
 //   R       tiles of 64 rows of W that one warpgroup serves        WG  warpgroups that multiply; WG * R at most 4
 //   KB      blocks of 64 columns of a stage                        STAGES  stages of x and W in shared memory
+//   RESIDENT  blocks of a multiprocessor, this kernel's and the next one's
 //   IN_FLIGHT  products under way while the fragments of the next are made: 2 or 4
 //   COLUMNS BM as a string; SUMS, FRAGMENT, B_AT, ADDS the names of wgmma's operands; INOUT the constraints of its sums
 //
@@ -49,7 +50,7 @@ struct Walk {
     }
 };
 
-extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREADS, 1) stream_packed(
+extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREADS, RESIDENT) stream_packed(
     const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weights,
     const __grid_constant__ TensorMap scale_boxes, const char* __restrict__ scales, const unsigned short* __restrict__ bias,
     unsigned short* out, float4* partial, u32* arrived, int M, int N, int K, int whole) {
