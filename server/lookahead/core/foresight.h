@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -71,15 +72,18 @@ class Foresight {
 
   // Whether a decoding step of these requests would verify any of their latest drafts, by what is known of such steps. Where it
   // would not, none need be planned: that alone costs a large batch host's time. A small one drafts too rarely to be judged so.
-  bool hopes(const std::vector<std::string>& ids) {
+  // Nothing where it is not known what so many drafts cost, which it is once they are planned.
+  std::optional<bool> hopes(const std::vector<std::string>& ids) {
     const std::lock_guard lock(mutex_);
-    const std::vector<double>* costs = ids.size() <= kSmall ? nullptr : pace_.costs_of_about(ids.size());
-    if (costs == nullptr) return true;
+    if (ids.size() <= kSmall) return true;
+    const std::vector<double>* costs = pace_.costs_of_about(ids.size());
+    if (costs == nullptr) return std::nullopt;
     expect(ids, [this](std::size_t) { return static_cast<int>(most_); });
     const auto expected = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
-    if (static_cast<std::size_t>(expected) >= costs->size()) return true;  // what so many cost is known once they are planned
+    if (static_cast<std::size_t>(expected) >= costs->size()) return std::nullopt;
     const double rows = static_cast<double>(ids.size());
-    return best_of(*costs, static_cast<int>(ids.size()), pace_.extra_ms(ids.size()), nullptr, rows).drafts > 0;
+    const Best best = best_of(*costs, static_cast<int>(ids.size()), pace_.extra_ms(ids.size()), nullptr, rows);
+    return best.drafts > 0 && (best.times >= kSure || !pace_.lacks_plain(ids.size()));
   }
 
  private:

@@ -44,9 +44,15 @@ class Pace {
   }
 
   // Whether a step of so many rows should do without drafts, so that those with drafts can be compared with it.
+  bool lacks_plain(std::size_t rows) const {
+    const auto found = kinds_.find(kind_of(rows));
+    return found == kinds_.end() || (!known(found->second) && found->second.asked < kPatience);
+  }
+  // The same, of a step that will.
   bool needs_plain(std::size_t rows) {
-    Kind& kind = kinds_[kind_of(rows)];
-    return !known(kind) && kind.asked++ < kPatience;
+    const bool lacks = lacks_plain(rows);
+    kinds_[kind_of(rows)].asked += 1;
+    return lacks;
   }
 
   // Milliseconds to add to a step of so many rows with drafts.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <optional>
 
 #include "pause.h"
 
@@ -254,11 +255,12 @@ void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
 // For the step after the next: what it would verify is known, since all requests are followed whether drafts are planned or not.
 // Where prompts are read drafts cost little beside them.
 void RoundTrip::hope(const Step& step) {
-  if (is_decoding_) hopeless_ = foresight_.hopes(step.rows) ? 0 : hopeless_ + 1;
-  const bool hopes = !is_decoding_ || hopeless_ < kHopeless;
+  const std::optional<bool> known = is_decoding_ ? foresight_.hopes(step.rows) : std::nullopt;
+  if (known) hopeless_ = *known ? 0 : hopeless_ + 1;
+  const bool hopes = !known || hopeless_ < kHopeless;
   if (hopes == hopes_) return;
   hopes_ = hopes;
-  for (const auto& [id, known] : known_) promise(known.promise, known.expected);
+  for (const auto& [id, request] : known_) promise(request.promise, request.expected);
 }
 
 void RoundTrip::write(const Batch& batch, const std::vector<Draft>& drafts) {

@@ -325,31 +325,52 @@ def test_about_as_many_rows_are_steps_to_compare_with(wide_device):
     assert chosen(16) > 0
 
 
-def test_no_drafts_are_planned_for_a_large_batch_that_would_verify_none(tmp_path):
-    """Planning alone costs a large batch's host time; what drafts would be worth is known without it."""
+NAMES = [f"r{row}" for row in range(17)]
+TEXTS = {name: list(range(20 * at, 20 * at + 20)) for at, name in enumerate(NAMES)}
+"""More requests than a small batch has, each of which says its text again and again."""
+PRICES = {
+    "dear": 10.0 * np.arange(1, len(NAMES) * MOST + 2),
+    "fair": np.linspace(10.0, 60.0, len(NAMES) * MOST + 1),
+    "cheap": np.linspace(10.0, 10.5, len(NAMES) * MOST + 1),
+}
+
+
+@pytest.fixture
+def promising(tmp_path):
+    """A device whose promises are read, and what runs it for some steps at a price."""
     promises = Promises(str(tmp_path), "0")
     device = Device(promises=ctypes.addressof(ctypes.c_char.from_buffer(promises.memory)), rows=24)
     device.step_s = 0.002
-    names = [f"r{row}" for row in range(17)]
-    texts = {name: list(range(20 * at, 20 * at + 20)) for at, name in enumerate(names)}
-    most = len(names) * MOST
-    costs = {"dear": 10.0 * np.arange(1, most + 2), "cheap": np.linspace(10.0, 10.5, most + 1)}
 
     def steps(first, last, price, *, wanted=True):
         for number in range(first, last):
-            device.trip.choose(names, [MOST] * len(names), costs[price], len(names))
-            begun = list(texts.items()) if number == 1 else ()
-            device.step(number, {name: [texts[name][number % 20]] for name in names}, begun=begun, wanted=wanted)
+            if wanted:
+                device.trip.choose(NAMES, [MOST] * len(NAMES), PRICES[price], len(NAMES))
+            begun = list(TEXTS.items()) if number == 1 else ()
+            device.step(number, {name: [TEXTS[name][number % 20]] for name in NAMES}, begun=begun, wanted=wanted)
 
-    try:
-        steps(1, 30, "dear")
-        wait_until(lambda: not any(promises.of(name) for name in names))
-        steps(30, 50, "dear", wanted=False)
-        assert not any(promises.of(name) for name in names)
-        steps(50, 55, "cheap", wanted=False)
-        wait_until(lambda: all(promises.of(name) == 1 + MOST for name in names))
-    finally:
-        device.trip.close()
+    yield promises, steps
+    device.trip.close()
+
+
+def test_no_drafts_are_planned_for_a_large_batch_that_would_verify_none(promising):
+    """Planning alone costs a large batch's host time; what drafts would be worth is known without it."""
+    promises, steps = promising
+    steps(1, 30, "dear")
+    wait_until(lambda: not any(promises.of(name) for name in NAMES))
+    steps(30, 50, "dear", wanted=False)
+    assert not any(promises.of(name) for name in NAMES)
+    steps(50, 55, "cheap")
+    wait_until(lambda: all(promises.of(name) == 1 + MOST for name in NAMES))
+
+
+def test_steps_to_compare_with_have_no_planned_drafts(promising):
+    """Those that have cost the host more than plain ones do."""
+    promises, steps = promising
+    steps(1, 5, "fair")
+    wait_until(lambda: not any(promises.of(name) for name in NAMES))
+    steps(5, 60, "fair", wanted=False)
+    wait_until(lambda: all(promises.of(name) == 1 + MOST for name in NAMES))
 
 
 def test_requests_whose_prompts_are_read_gain_nothing_without_drafts(device):
