@@ -50,9 +50,9 @@ class Pace {
   }
   // The same, of a step that will.
   bool needs_plain(std::size_t rows) {
-    const bool lacks = lacks_plain(rows);
+    if (!lacks_plain(rows)) return false;
     kinds_[kind_of(rows)].asked += 1;
-    return lacks;
+    return true;
   }
 
   // Milliseconds to add to a step of so many rows with drafts.

@@ -1,9 +1,9 @@
 """Which tiles, or whether at all: the choice of a launch from the shape of the product, as measured on H100s and H200s.
 
-Packed weights are streamed on Hopper: for some rows of x there are two or three tilings, and what each would take is
-reckoned from the winners' figures of `benchmarks/quantization/kernels.py --sweep`. Past the last rows W is made float16
-again for cuBLAS. On other cards, and for FP8 with few rows, tables hold the winners: a broad product has tiles of W
-enough to fill the card, a narrow one is split along K until there are `fill` blocks for each multiprocessor.
+Packed weights are streamed on Hopper: for a range of rows of x there are up to three tilings, and what each would take
+is reckoned with rates that `benchmarks/quantization/rates.py` fits to a sweep of `kernels.py`. Past the last range W is
+made float16 again for cuBLAS. On other cards, and for FP8 with few rows, tables hold the winners: a broad product has
+tiles of W enough to fill the card, a narrow one is split along K until there are `fill` blocks for each multiprocessor.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ PACKED_STREAMS: dict[Kind, tuple[tuple[int, tuple[Rate, ...]], ...]] = {
         (8192, (Rate(PackedStream(128, 2, 2, 3, in_flight=4, pair=2), 12.0, 0.0, 0.7, 1.3),)),
     ),
 }  # fmt: skip
-"""By the bits, on Hopper: rows of x at most, and what they are multiplied by. Past the last W is made float16 first."""
+"""By the bits, on Hopper: rows of x at most, and what they are multiplied by. Past the last W is made float16 first.
+The rates are of a sweep in which sums of few rows were not written first yet (ADR 29): parts take somewhat less now."""
 PER_TILE_MOST = 4  # blocks that share a tile and nothing else
 APART_BYTES = 80e6  # of x, of which none is found in the L2 cache again
 MEMORY_BYTES_PER_US, BLOCK_BYTES_PER_US = 4.0e6, 6.0e4  # that all blocks of a launch stream of W, and one
