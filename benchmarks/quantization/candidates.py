@@ -31,7 +31,7 @@ def streams() -> Iterator[Stream]:
 
 
 def packed_streams(kind: Kind) -> Iterator[PackedStream]:
-    """The tile sizes that stream packed weights, each with as many stages as fit, and as fit twice."""
+    """The tile sizes that stream packed weights, each with as many stages as fit."""
     ways = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 2))
     sizes = itertools.product((16, 32, 64, 128, 192, 256), ways, (1, 2, 4), (2, 4), (1, 2))
     for bm, (r, wg), kb, in_flight, pair in sizes:
@@ -48,8 +48,8 @@ def packed_streams(kind: Kind) -> Iterator[PackedStream]:
             for stages in range(12, 2 if kb == 1 else 1, -1)
         ]
         most = next((tiling for tiling in fitting if tiling.shared_bytes(kind) <= 227 * 1024), None)
-        light = next((tiling for tiling in fitting if tiling.resident(kind) > 1), None)  # beside the next kernel's
-        yield from {tiling for tiling in (most, light if pair == 1 else None) if tiling}
+        if most:
+            yield most
 
 
 def sensible(tiling: Tiling | Stream, m: int) -> bool:

@@ -5,7 +5,6 @@
 //   BM      rows of x that one block serves: the n of wgmma, a multiple of 16
 //   R       tiles of 64 rows of W that one warpgroup serves        WG  warpgroups that multiply; WG * R at most 4
 //   KB      blocks of 64 columns of a stage                        STAGES  stages of x and W in shared memory
-//   RESIDENT  blocks of a multiprocessor, this kernel's and the next one's
 //   IN_FLIGHT  products under way while the fragments of the next are made: 2 or 4
 //   COLUMNS BM as a string; SUMS, FRAGMENT, B_AT, ADDS the names of wgmma's operands; INOUT the constraints of its sums
 //
@@ -24,8 +23,10 @@
 #define PRODUCTS (KB * 4)  // of a stage, 16 columns each
 #define BOX_BLOCKS (KB * WORDS <= 4 ? KB : 4 / WORDS)  // of 64 columns of W that come at once, of all tiles
 #define BOX_BYTES (BOX_BLOCKS * 512 * WORDS)
+#define EARLY 2  // stages of W that are asked for before the kernel in front has ended: more would stand in its way
 
 static_assert(KB % BOX_BLOCKS == 0, "a stage is whole boxes");
+static_assert(EARLY <= STAGES, "each has a stage of its own");
 static_assert(KB > 1 || STAGES > 2, "words are read two blocks ahead");
 static_assert(IN_FLIGHT == 2 || IN_FLIGHT == 4, "fragments lie at i % IN_FLIGHT, and a stage is KB * 4 products");
 static_assert(TILES <= 16, "one block of a tile's rows");
@@ -50,7 +51,7 @@ struct Walk {
     }
 };
 
-extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREADS, RESIDENT) stream_packed(
+extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREADS, 1) stream_packed(
     const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weights,
     const __grid_constant__ TensorMap scale_boxes, const char* __restrict__ scales, const unsigned short* __restrict__ bias,
     unsigned short* out, float4* partial, u32* arrived, int M, int N, int K, int whole) {
@@ -99,14 +100,14 @@ extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREAD
 #endif
             x_at.next(steps, whole, begin);
         };
-        const int count = alone * steps + end - begin, early = min(STAGES, count);
+        const int count = alone * steps + end - begin, early = min(EARLY, count);
         for (int i = 0; i < early; i++) load_weights(i);
         asm volatile("griddepcontrol.wait;" ::: "memory");
         for (int i = 0; i < early; i++) load_x(i);
-        for (int i = early, stage = 0, parity = 0; i < count; i++) {
+        for (int i = early, stage = early, parity = 1; i < count; i++, stage++) {  // the first of a stage waits for nothing
+            if (stage == STAGES) stage = 0, parity ^= 1;
             await(empty + stage * 8, parity);
             load_weights(stage), load_x(stage);
-            if (++stage == STAGES) stage = 0, parity ^= 1;
         }
         return;
     }

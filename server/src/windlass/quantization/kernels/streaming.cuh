@@ -16,6 +16,7 @@
 #define QUADS (R * BM / 8)  // of a thread's sums of a tile
 #define PART (QUADS * WORKERS)  // float4 of one block's
 #define AT_ONCE (QUADS == 8 || (QUADS % 8 == 0 && WG == 2 && TAKES_REGISTERS) ? 8 : QUADS % 4 == 0 ? 4 : 2)  // that are on their way while parts are added
+#define PARTS_AT_ONCE (WG == 4 ? 2 : 4)  // of few sums, whose numbers are on their way together
 
 struct __align__(64) TensorMap {
     char opaque[128];
@@ -143,42 +144,39 @@ __device__ __forceinline__ u32 count(u32* counter, u32 more, u32* word) {
     return *word;
 }
 
-// Of a tile that several blocks share: the last to arrive keeps its sums, adds those of the others, and gets true. The
-// order of the parts is the tile's own, whoever is last: the same bits every time. `all` steps stand in a row, `steps` for
-// each tile. Few sums are written before it is known who is last, which is quick; of many the last writes none.
-// `arrived` counts who arrived in its lower half and who has written in the upper; it is left at zero.
-__device__ __forceinline__ bool add_parts(float (&sums)[R][BM / 2], float4* partial, u32* arrived, u32* word, int tile, int steps, u32 all) {
-    auto part_of = [&](int share) {
-        return partial + (u64)((share * PAIR + half()) * 2 + (all * share / shares() / steps != tile)) * PART + threadIdx.x;
-    };
-    auto write = [&] {
-        float4* mine = part_of(share());
+__device__ __forceinline__ float4 sum_of(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
+
+// This block's sums and those of the others, in the order of the parts.
+template <class Place>
+__device__ __forceinline__ void sum_parts(float (&sums)[R][BM / 2], int first, int last, Place part_of) {
+#if R * BM == 16  // their way takes longer than adding them: several parts at a time
+    float4 total[2] = {};
+#pragma unroll 1
+    for (int part = first; part <= last; part += PARTS_AT_ONCE) {
+        const float4* from = part_of(part);
+        const int behind = part == first ? PART : 0;  // of the others; only the first one's place is another
+        float4 more[PARTS_AT_ONCE][2] = {};
 #pragma unroll
-        for (int i = 0; i < QUADS; i++) {
-            const float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
-            __stcg(mine + i * WORKERS, make_float4(d[0], d[1], d[2], d[3]));
-        }
-    };
-    const int first = ((u32)(tile * steps + 1) * shares() - 1) / all, last = ((u32)(tile + 1) * steps * shares() - 1) / all;
-    const u32 others = last - first;
-    u32* const counter = arrived + tile * PAIR + half();
-    if (QUADS <= 8) {
-        write();
-        if (count(counter, 1, word) != others) return false;
-        if (threadIdx.x == 0) *counter = 0;
-    } else {
-        if ((count(counter, 1, word) & 0xffff) != others) {
-            write();
-            workers_meet();
-            if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(0x10000) : "memory");
-            return false;
-        }
-        if (threadIdx.x == 0) {
-            while (load_acquired(counter) >> 16 != others);  // who arrived is writing already
-            *counter = 0;
-        }
-        workers_meet();
+        for (int p = 0; p < PARTS_AT_ONCE; p++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float* d = sums[0] + i * 4;
+                if (part + p == share())
+                    more[p][i] = make_float4(d[0], d[1], d[2], d[3]);
+                else if (part + p <= last)
+                    more[p][i] = __ldcg(from + p * (2 * PAIR * PART) - (p ? behind : 0) + i * WORKERS);
+            }
+#pragma unroll
+        for (int p = 0; p < PARTS_AT_ONCE; p++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) total[i] = sum_of(total[i], more[p][i]);
     }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float* d = sums[0] + i * 4;
+        d[0] = total[i].x, d[1] = total[i].y, d[2] = total[i].z, d[3] = total[i].w;
+    }
+#else
     auto add = [&](int i, float4 more) {
         float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
         d[0] += more.x, d[1] += more.y, d[2] += more.z, d[3] += more.w;
@@ -206,6 +204,46 @@ __device__ __forceinline__ bool add_parts(float (&sums)[R][BM / 2], float4* part
 #pragma unroll
         for (int i = 0; i < QUADS; i++) add(i, __ldcg(from + i * WORKERS));
     }
+#endif
+}
+
+// Of a tile that several blocks share: the last to arrive keeps its sums, adds those of the others, and gets true. The
+// order of the parts is the tile's own, whoever is last: the same bits every time. `all` steps stand in a row, `steps` for
+// each tile. Few sums are written before it is known who is last, which is quick; of many the last writes none.
+// `arrived` counts who arrived in its lower half and who has written in the upper; it is left at zero.
+__device__ __forceinline__ bool add_parts(float (&sums)[R][BM / 2], float4* partial, u32* arrived, u32* word, int tile, int steps, u32 all) {
+    const int first = ((u32)(tile * steps + 1) * shares() - 1) / all, last = ((u32)(tile + 1) * steps * shares() - 1) / all;
+    const u32 others = last - first;
+    u32* const counter = arrived + tile * PAIR + half();
+    auto part_of = [&](int share) {  // a block is the first of one of its shared tiles, and not of the other
+        return partial + (u64)((share * PAIR + half()) * 2 + (share == first)) * PART + threadIdx.x;
+    };
+    auto write = [&] {
+        float4* mine = part_of(share());
+#pragma unroll
+        for (int i = 0; i < QUADS; i++) {
+            const float* d = sums[i / (BM / 8)] + i % (BM / 8) * 4;
+            __stcg(mine + i * WORKERS, make_float4(d[0], d[1], d[2], d[3]));
+        }
+    };
+    if (QUADS <= 8) {
+        write();
+        if (count(counter, 1, word) != others) return false;
+        if (threadIdx.x == 0) *counter = 0;
+    } else {
+        if ((count(counter, 1, word) & 0xffff) != others) {
+            write();
+            workers_meet();
+            if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(0x10000) : "memory");
+            return false;
+        }
+        if (threadIdx.x == 0) {
+            while (load_acquired(counter) >> 16 != others);  // who arrived is writing already
+            *counter = 0;
+        }
+        workers_meet();
+    }
+    sum_parts(sums, first, last, part_of);
     return true;
 }
 

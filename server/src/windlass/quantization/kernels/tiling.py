@@ -14,8 +14,6 @@ Kind = int | str
 FP8, FP8_BF16 = "fp8", "fp8_bf16"
 HOPPER = 9  # the major capability
 TABLE_BYTES: dict[Kind, int] = {4: 32 * 1024, 8: 0, FP8: 0, FP8_BF16: 0}  # of the pairs of codebook values
-SHARED_BYTES = 226 * 1024  # of a multiprocessor of Hopper, for two blocks
-THREADS_OF_TWO = 640  # of two blocks, with 96 registers each
 _BITS: dict[Kind, tuple[str, ...]] = {FP8: ("BITS=8", "FP8"), FP8_BF16: ("BITS=8", "FP8", "BF16")}
 _CODE = ",".join(str(float16_bits(value)) for value in NF4_FLOAT16)
 
@@ -178,10 +176,6 @@ class PackedStream(Stream):
             return 128, self.bm // self.pair, 1
         return 128, self.bm, self.kb // self.pair
 
-    def resident(self, kind: Kind) -> int:
-        """Blocks of a multiprocessor: two where the next kernel's begin beside this one's, to ask for their weights."""
-        return 2 if self.shared_bytes(kind) <= SHARED_BYTES // 2 and 2 * self.threads <= THREADS_OF_TWO else 1
-
     def box_blocks(self, bits: int) -> int:
         """Blocks of 64 columns of W that are asked for at once: at most 2 KiB of a row of tiles."""
         return min(self.kb, 16 // bits)
@@ -198,7 +192,7 @@ class PackedStream(Stream):
         first = self.bm // 2
         fragment = ",".join(f"%{first + i}" for i in range(4))
         operands = {"FRAGMENT": fragment, "B_AT": f"%{first + 4}", "ADDS": f"%{first + 5}"}
-        own = (f"KB={self.kb}", f"IN_FLIGHT={self.in_flight}", f"PAIR={self.pair}", f"RESIDENT={self.resident(kind)}")
+        own = (f"KB={self.kb}", f"IN_FLIGHT={self.in_flight}", f"PAIR={self.pair}")
         return (*weight_macros(kind), *self._sizes(), *own, *self._operands(operands))
 
 
