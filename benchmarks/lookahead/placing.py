@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 
 import torch
-from vllm.triton_utils import triton
 from vllm.v1.worker.gpu.spec_decode.adaptive_verification import _assign_draft_token_budget_compiled as engines
 from windlass.lookahead.kernels import allot
 
@@ -33,10 +32,7 @@ def place(
     logits, tokens = (torch.full((rows + 1,), -1, dtype=torch.int32, device=device) for _ in range(2))
     plans = torch.zeros((2, rows), dtype=torch.int32, device=device)
     plans[0, :count], plans[1, :count] = torch.tensor(planned), torch.tensor(plain)
-    allot[(1,)](
-        sure, torch.tensor(places, device=device), plans[0], plans[1], logits, tokens, count, budget, bonus,
-        MOST, rows, triton.next_power_of_2(MOST), num_warps=4,
-    )  # fmt: skip
+    allot(sure, torch.tensor(places, device=device), (plans[0], plans[1]), (logits, tokens), budget, bonus)
     found = (logits.diff()[:count] - bonus).tolist()
     of_tokens = (tokens.diff()[:count] - plans[1, :count]).tolist()
     if found != of_tokens or int(logits[0]) or int(tokens[0]) or logits[count + 1 :].ne(-1).any():
@@ -108,10 +104,7 @@ def timed(rows: int) -> str:
     starts = torch.zeros((2, rows + 16), dtype=torch.int32, device="cuda")
 
     def ours() -> None:
-        allot[(1,)](
-            sure, places, plans[0], plans[1], starts[0], starts[1], rows, 2 * rows, 1,
-            MOST, rows, triton.next_power_of_2(MOST), num_warps=4,
-        )  # fmt: skip
+        allot(sure, places, (plans[0], plans[1]), (starts[0], starts[1]), 2 * rows, 1)
 
     def stock() -> None:
         engines(sure, places, plans[1], 2 * rows, MOST)
@@ -132,7 +125,7 @@ def main() -> int:
     said = parser.parse_args()
     chance = random.Random(1)  # noqa: S311 - no secret
     for number in range(said.batches):
-        check(chance, (16, 64, 256, 1024)[number % 4])
+        check(chance, (16, 64, 256, 1024, 1200)[number % 5])
     print(f"{said.batches} batches: as sorting has it")
     for rows in (16, 64, 256):
         print(timed(rows), flush=True)

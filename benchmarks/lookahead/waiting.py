@@ -14,9 +14,8 @@ import time
 
 import torch
 from placing import device_us
-from vllm.triton_utils import triton
-from windlass.lookahead.kernels import take
-from windlass.lookahead.on_device import ANSWERED_AT, PATIENCE_NS, ROW_NS, ROWS_AT_ONCE, Pinned
+from windlass.lookahead.kernels import PATIENCE_NS, Drafts, take
+from windlass.lookahead.on_device import ANSWERED_AT, Pinned
 from windlass.lookahead.stream import ring, wait
 
 MOST = 6
@@ -33,20 +32,15 @@ class Host:
         self.pinned.tokens[:] = torch.arange(self.pinned.tokens.numel()).view_as(self.pinned.tokens) + 7
         self.pinned.confidences[:] = 0.5
         self.places = torch.arange(rows, device="cuda").flip(0).contiguous()
-        self.drafts, self.drafts_by_place = (
-            torch.empty((rows, MOST), dtype=torch.int64, device="cuda") for _ in range(2)
-        )
-        self.sure, self.by_place = (torch.empty((rows, MOST), device="cuda") for _ in range(2))
-        self.missed = torch.empty(rows, dtype=torch.int32, device="cuda")
+        tokens, self.by_place = (torch.empty((rows, MOST), dtype=torch.int64, device="cuda") for _ in range(2))
+        sure, sure_by_place = (torch.empty((rows, MOST), device="cuda") for _ in range(2))
+        self.drafts = Drafts(tokens, sure, sure_by_place, torch.empty(rows, dtype=torch.int32, device="cuda"))
 
     def take(self, step: int) -> None:
         """Queue it."""
         pinned = self.pinned
-        take[(1,)](
-            pinned.device_answered, step, self.rows, pinned.device_tokens, pinned.device_confidences, self.places,
-            self.drafts, self.sure, self.drafts_by_place, MOST, self.by_place, self.missed,
-            PATIENCE_NS, ROW_NS, MOST, ROWS_AT_ONCE, triton.next_power_of_2(MOST), num_warps=1,
-        )  # fmt: skip
+        said = pinned.device_tokens, pinned.device_confidences
+        take(step, pinned.device_answered, said, self.places, self.drafts, self.by_place)
 
     def answer(self, step: int) -> None:
         """As the native thread does, when all else is written."""
@@ -54,7 +48,7 @@ class Host:
 
     def taken_us(self, step: int) -> float:
         """Take, and wait for it."""
-        self.drafts.fill_(-1)
+        self.drafts.tokens.fill_(-1)
         torch.cuda.synchronize()
         begun = time.perf_counter()
         self.take(step)
@@ -69,20 +63,21 @@ class Host:
             timer.start()
             us = self.taken_us(3)
             timer.join()
-            if not self.missed.any():
+            if not self.drafts.missed.any():
                 break
         self.check("while it waits", came=True)
         return us
 
     def check(self, what: str, came: bool) -> None:
         """Every row has its drafts, or none has."""
-        sure, tokens = (0.5, self.pinned.tokens[: self.rows].cuda()) if came else (0.0, torch.zeros_like(self.drafts))
+        sure, tokens = (0.5, self.pinned.tokens[: self.rows].cuda()) if came else (0.0, torch.zeros_like(self.by_place))
+        drafts = self.drafts
         held = (
-            self.sure.eq(sure), self.by_place.eq(sure), self.drafts.eq(tokens),
-            self.drafts_by_place[self.places].eq(tokens), self.missed.eq(0 if came else 1),
+            drafts.sure.eq(sure), drafts.sure_by_place.eq(sure), drafts.tokens.eq(tokens),
+            self.by_place[self.places].eq(tokens), drafts.missed.eq(0 if came else 1),
         )  # fmt: skip
         if not all(bool(one.all()) for one in held):
-            raise AssertionError(f"{what}, {self.rows} rows: {self.drafts.tolist()}, {self.missed.tolist()}")
+            raise AssertionError(f"{what}, {self.rows} rows: {drafts.tokens.tolist()}, {drafts.missed.tolist()}")
 
 
 def check(rows: int) -> str:

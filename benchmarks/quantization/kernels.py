@@ -27,8 +27,9 @@ from candidates import few, packed_streams, sensible, splits, streams
 from tables import SHAPES, table, tilings
 from timing import copies, error, graph_us, issue_us
 from weights import quantized
+from windlass import nvrtc
 from windlass.quantization.fp8.product import by_cutlass, on_gpu
-from windlass.quantization.kernels import gemm, nvrtc
+from windlass.quantization.kernels import gemm
 from windlass.quantization.kernels.choice import choose_fp8, choose_stream
 from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Kind, PackedStream, Stream, Tiling
 from windlass.quantization.kernels.tokens import Tokens

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from vllm.distributed.parallel_state import get_tp_group
-from vllm.triton_utils import triton
 from vllm.utils.torch_utils import get_accelerator_view_from_cpu_tensor as device_view
 from vllm.v1.worker.gpu.attn_utils import (
     get_query_lens_mismatch_unsupported_backend,
@@ -29,7 +28,7 @@ from windlass_lookahead.round_trip import TOLD, TURNS, Places, RoundTrip
 
 from windlass.lookahead import settings
 from windlass.lookahead.drafting import Drafting
-from windlass.lookahead.kernels import take, tell
+from windlass.lookahead.kernels import Drafts, take, tell
 from windlass.lookahead.promises import Promises
 from windlass.lookahead.stream import ring, wait
 from windlass.lookahead.truth import truth_of
@@ -40,22 +39,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("windlass.lookahead")
 WORDS = 2**32
-EVEN = 4
-"""Rows are a multiple of it, so that each turn begins at 16 bytes: kernels are compiled for what they are given."""
-ROWS_AT_ONCE = 32
-"""Of which one warp takes the drafts."""
 ANSWERED_AT = 32
 """Words between the two flags, so that each has a cache line of its own."""
-PATIENCE_NS, ROW_NS = 500_000, 10_000
-"""Of a step that waits for its drafts, and for each of its rows: some times what an answer takes, and less than the
-drafts of most steps save."""
 
 
 class Pinned:
     """Host memory that the device sees as its own."""
 
     def __init__(self, rows: int, most: int, span: int) -> None:
-        self.rows = rows = -(-rows // EVEN) * EVEN
         self.told = torch.zeros((TURNS, rows, TOLD + span), dtype=torch.int32).pin_memory()
         self.tokens = torch.zeros((rows, most), dtype=torch.int64).pin_memory()
         self.confidences = torch.zeros((rows, most), dtype=torch.float32).pin_memory()
@@ -81,18 +72,6 @@ def _address(promises: Promises) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(promises.memory))
 
 
-@dataclass(frozen=True, slots=True)
-class Drafts:
-    """A step's drafts and how sure they are, on the device: [rows, most] each, rows as many as requests at a time."""
-
-    tokens: Tensor
-    sure: Tensor
-    sure_by_place: Tensor
-    """By a request's place among the requests; each row of the others is its row in the step."""
-    missed: Tensor
-    """int32 [rows], by a request's place: 1 where its last drafts came too late."""
-
-
 class Drafter:
     """The cache of the first rank and its threads."""
 
@@ -101,11 +80,11 @@ class Drafter:
         truth = truth_of(config)
         self._drafting = Drafting(known, truth)
         self._drafts = drafts
-        self._most, self._span = most, most + 1
-        self._pinned = Pinned(rows, most, self._span)
+        span = most + 1
+        self._pinned = Pinned(rows, most, span)
         self._promises = Promises(known.counts_dir, truth.engine) if known.counts_dir else None
         self._places = places = replace(self._pinned.places, promises=_address(self._promises) if self._promises else 0)
-        self.trip = RoundTrip(self._drafting.cache, places, self._pinned.rows, most, self._span)
+        self.trip = RoundTrip(self._drafting.cache, places, rows, most, span)
         self._answered = self._pinned.flags.numpy()[ANSWERED_AT:]
         self._number = 0
         self._told: tuple[Any, Tensor] | None = None  # what is needed to take the last step's drafts
@@ -160,20 +139,14 @@ class Drafter:
         return self._number - WORDS if self._number >= WORDS // 2 else self._number
 
     def _tell(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
-        tokens = states.all_token_ids.gpu
         told = self._pinned.device_told[self._number % TURNS]
-        tell[(len(places),)](
-            tokens, tokens.stride(0), places, states.total_len.gpu, emitted, rejected,
-            self._drafts.missed, told, self._signed, self._span, triton.next_power_of_2(self._span), num_warps=1,
-        )  # fmt: skip
+        settled = states.all_token_ids.gpu, states.total_len.gpu
+        tell(self._signed, settled, places, (emitted, rejected), self._drafts.missed, told)
 
     def _take(self, states: Any, places: Tensor) -> None:  # noqa: ANN401
-        pinned, out, by_place = self._pinned, self._drafts, states.draft_tokens
-        take[(1,)](
-            pinned.device_answered, self._signed, len(places), pinned.device_tokens, pinned.device_confidences, places,
-            out.tokens, out.sure, by_place, by_place.stride(0), out.sure_by_place, out.missed, PATIENCE_NS, ROW_NS,
-            self._most, ROWS_AT_ONCE, triton.next_power_of_2(self._most), num_warps=1,
-        )  # fmt: skip
+        pinned = self._pinned
+        said = pinned.device_tokens, pinned.device_confidences
+        take(self._signed, pinned.device_answered, said, places, self._drafts, states.draft_tokens)
 
     def warm(self, states: Any) -> None:  # noqa: ANN401
         """Compile what the first request would wait for: a row of nothing is told and taken, and nobody rings."""

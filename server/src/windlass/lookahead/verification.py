@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
-from vllm.triton_utils import triton
 from vllm.utils.torch_utils import get_accelerator_view_from_cpu_tensor as device_view
 from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerificationManager
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 UNDER_WAY = 8
 """Steps whose plans are kept: more than the engine ever has on the device."""
-ALIGNED = 16
 FIRST_US, WORD_US = 25, 8e-6
 """What judging drafts takes beside the model, which the engine's tables leave out: once, and for each word of each row
 of logits. Of an H200; steps are longer elsewhere, and this with them."""
@@ -49,8 +47,7 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         self._most_logits, self._sure_by_place = most_logits, sure_by_place
         self._trip, self._take = trip, take
         rows, most, device = self.req_states.max_num_reqs, self.num_speculative_steps, self.req_states.device
-        self._rows_padded = max(ALIGNED, triton.next_power_of_2(rows))
-        self._plans = torch.zeros((UNDER_WAY, 2, self._rows_padded), dtype=torch.int32).pin_memory()
+        self._plans = torch.zeros((UNDER_WAY, 2, rows), dtype=torch.int32).pin_memory()
         self._device_plans, self._host_plans = device_view(self._plans), self._plans.numpy()
         self._turn = 0
         self._logits_from = torch.zeros(rows + 1, dtype=torch.int32, device=device)
@@ -126,18 +123,15 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         self._turn = (self._turn + 1) % UNDER_WAY
         host, plans = self._host_plans[self._turn], self._device_plans[self._turn]
         host[0, :rows], host[1, :rows] = self._planned, self._plain
-        self._allot(idx_mapping, plans, rows, budget)
+        self._allot(idx_mapping, plans, budget)
         return self._logits_from[: rows + 1], self.query_start_loc, budget
 
-    def _allot(self, places: Tensor, plans: Tensor, rows: int, budget: int) -> None:
-        most = self.num_speculative_steps
-        allot[(1,)](
-            self._sure_by_place, places, plans[0], plans[1], self._logits_from, self.query_start_loc,
-            rows, budget, self.num_bonus_tokens, most, self._rows_padded, triton.next_power_of_2(most), num_warps=4,
-        )  # fmt: skip
+    def _allot(self, places: Tensor, plans: Tensor, budget: int) -> None:
+        starts = self._logits_from, self.query_start_loc
+        allot(self._sure_by_place, places, (plans[0], plans[1]), starts, budget, self.num_bonus_tokens)
 
     def warm(self) -> None:
         """Compile what a request would wait for."""
-        places = torch.zeros(ALIGNED, dtype=torch.int64, device=self.req_states.device)
-        self._allot(places, self._device_plans[0], 2, 0)
+        places = torch.zeros(2, dtype=torch.int64, device=self.req_states.device)
+        self._allot(places, self._device_plans[0], 0)
         self.query_start_loc.zero_()

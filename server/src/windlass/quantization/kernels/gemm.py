@@ -6,7 +6,7 @@ import functools
 
 import torch
 
-from windlass.quantization.kernels.nvrtc import Boxes, Launch, kernel
+from windlass.nvrtc import Boxes, Launch, kernel
 from windlass.quantization.kernels.tiling import (
     FP8,
     FP8_BF16,

@@ -18,6 +18,11 @@ _BITS: dict[Kind, tuple[str, ...]] = {FP8: ("BITS=8", "FP8"), FP8_BF16: ("BITS=8
 _CODE = ",".join(str(float16_bits(value)) for value in NF4_FLOAT16)
 
 
+def sources(*names: str) -> tuple[str, ...]:
+    """Files of a kernel, behind what all of them begin with."""
+    return tuple(f"quantization/kernels/{name}" for name in ("weights.cuh", *names))
+
+
 def weight_macros(kind: Kind) -> tuple[str, ...]:
     """The macros of weights.cuh."""
     return (*_BITS.get(kind, (f"BITS={kind}",)), f"CODE={_CODE}")
@@ -38,7 +43,7 @@ class Few:
     """Launched before the kernel in front has ended, to read weights meanwhile: from capability 9.0."""
 
     name = "few_gemm"
-    files = ("weights.cuh", "few.cu")
+    files = sources("few.cu")
 
     @property
     def threads(self) -> int:
@@ -83,7 +88,7 @@ class Stream:
     """Blocks for each tile of W; 0: one for each multiprocessor, with an even share of all tiles."""
 
     name = "stream_gemm"
-    files = ("weights.cuh", "streaming.cuh", "stream.cu")
+    files = sources("streaming.cuh", "stream.cu")
     step = 128
 
     @property
@@ -148,7 +153,7 @@ class PackedStream(Stream):
     """Blocks that have tiles of W side by side and share what they fetch of x: 1 or 2."""
 
     name = "stream_packed"
-    files = ("weights.cuh", "streaming.cuh", "stream_packed.cu")
+    files = sources("streaming.cuh", "stream_packed.cu")
 
     @property
     def step(self) -> int:  # type: ignore[override]

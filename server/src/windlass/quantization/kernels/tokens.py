@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
+from windlass.nvrtc import Launch, kernel
 from windlass.quantization.kernels.gemm import FP8_OF
-from windlass.quantization.kernels.nvrtc import Launch, kernel
-from windlass.quantization.kernels.tiling import weight_macros
+from windlass.quantization.kernels.tiling import sources, weight_macros
 
 _VECTOR = 8  # numbers that a thread reads at once
 _THREADS = 128  # of a block that need not see a whole row
@@ -79,7 +79,7 @@ def _launch(device: int, dtype: torch.dtype, shape: tuple[int, int], macros: tup
     across, how = _blocks_of_a_row(shape, macros, has_clusters=is_ahead)
     vectors = -(-count // (1024 * across))
     every = (*weight_macros(FP8_OF[dtype]), f"VECTORS={vectors}", *macros, *how, *(["AHEAD"] if is_ahead else []))
-    run = kernel(device, ("weights.cuh", "tokens.cu"), "quantize_tokens", 0, every)
+    run = kernel(device, sources("tokens.cu"), "quantize_tokens", 0, every)
     threads = -(-count // (32 * vectors * across)) * 32
     return Launch(run, (m, across, 1), threads, 6, count, epsilon, ahead=is_ahead)
 

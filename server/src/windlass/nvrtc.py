@@ -84,7 +84,7 @@ def compile_cubin(source: str, architecture: str, macros: tuple[str, ...]) -> by
 
 def cubin(files: tuple[str, ...], architecture: str, macros: tuple[str, ...]) -> bytes:
     """The machine code of our files joined, from the cache folder (under VLLM_CACHE_ROOT) or compiled and put there."""
-    source = "".join(resources.files(__package__).joinpath(name).read_text() for name in files)
+    source = "".join(resources.files("windlass").joinpath(name).read_text() for name in files)
     key = "\0".join((source, architecture, str(torch.version.cuda), *macros))
     root = Path(os.environ.get("VLLM_CACHE_ROOT", "~/.cache/vllm")).expanduser()
     path = root / "windlass-kernels" / f"{hashlib.sha256(key.encode()).hexdigest()}.cubin"
@@ -171,7 +171,8 @@ class Launch:
         ahead: bool = False,
     ) -> None:
         self._addresses = [ctypes.c_void_p() for _ in range(tensors)]
-        self._held = [*self._addresses, *map(_number, numbers)]
+        self._numbers = [_number(value) for value in numbers]
+        self._held = [*self._addresses, *self._numbers]
         self._pointers = (ctypes.c_void_p * len(self._held))(*(ctypes.addressof(value) for value in self._held))
         self._function, self._launch = kernel.function, _driver().cuLaunchKernelEx
         self._config = _Config((*grid, threads, 1, 1), kernel.shared_bytes)
@@ -179,6 +180,12 @@ class Launch:
             self._config.attributes, self._config.count = ctypes.pointer(_Attribute(_AHEAD, 0, 1)), 1
         self._by_config = ctypes.byref(self._config)
         self._device = kernel.device
+
+    def numbered(self, *numbers: int) -> Launch:
+        """Itself, with other numbers, of which these are the first."""
+        for place, number in zip(self._numbers, numbers, strict=False):
+            place.value = number
+        return self
 
     def over(self, boxes: tuple[Boxes, ...], *tensors: torch.Tensor | None) -> None:
         """The same, where the first arguments are such arrays."""
