@@ -1,4 +1,6 @@
-"""On a GPU: the kernel that takes drafts, with a host that is played here: in time, late, and lost; and what it takes.
+"""On a GPU: the kernels that tell the host and take its drafts, with a host that is played here; and what they take.
+
+It answers in time, late, and never.
 
     python waiting.py
 
@@ -13,14 +15,14 @@ import threading
 import time
 
 import torch
-from placing import device_us
-from windlass.lookahead.kernels import PATIENCE_NS, Drafts, take
+from placing import device_us, host_us
+from windlass.lookahead.kernels import PATIENCE_NS, Drafts, take, tell
 from windlass.lookahead.on_device import ANSWERED_AT, Pinned
-from windlass.lookahead.stream import ring, wait
+from windlass.lookahead.stream import wait
 
 MOST = 6
 LATE_S = (PATIENCE_NS / 1e9) / 4
-TRIES = 5
+TRIES, TURN = 5, 3
 
 
 class Host:
@@ -34,6 +36,8 @@ class Host:
         self.places = torch.arange(rows, device="cuda").flip(0).contiguous()
         tokens, self.by_place = (torch.empty((rows, MOST), dtype=torch.int64, device="cuda") for _ in range(2))
         sure, sure_by_place = (torch.empty((rows, MOST), device="cuda") for _ in range(2))
+        self.texts = torch.randint(0, 1000, (rows, 64), dtype=torch.int32, device="cuda")
+        self.lengths, self.emitted, self.rejected = torch.randint(0, 40, (3, rows), dtype=torch.int32, device="cuda")
         self.drafts = Drafts(tokens, sure, sure_by_place, torch.empty(rows, dtype=torch.int32, device="cuda"))
 
     def take(self, step: int) -> None:
@@ -41,6 +45,11 @@ class Host:
         pinned = self.pinned
         said = pinned.device_tokens, pinned.device_confidences
         take(step, pinned.device_answered, said, self.places, self.drafts, self.by_place)
+
+    def tell(self, step: int) -> None:
+        """Queue it: texts of 0 to 39 tokens."""
+        host = self.pinned.device_told[TURN], self.pinned.device_rung
+        tell(step, (self.texts, self.lengths), self.places, (self.emitted, self.rejected), self.drafts.missed, host)
 
     def answer(self, step: int) -> None:
         """As the native thread does, when all else is written."""
@@ -98,30 +107,45 @@ def check(rows: int) -> str:
     return f"{rows} rows, µs until taken when the host answers {', '.join(said)}"
 
 
+def check_told(rows: int) -> None:
+    """Every word of every row, and the ring."""
+    host = Host(rows)
+    host.drafts.missed.copy_(torch.arange(rows) % 2)
+    host.tell(-5)
+    torch.cuda.synchronize()
+    places, texts, lengths = host.places.tolist(), host.texts.tolist(), host.lengths.tolist()
+    for row, (place, emitted, rejected) in enumerate(
+        zip(places, host.emitted.tolist(), host.rejected.tolist(), strict=True)
+    ):
+        newest = texts[place][: lengths[place]][: -MOST - 2 : -1]
+        wanted = [-5, emitted, rejected, lengths[place], place % 2, *newest, *[0] * (MOST + 1 - len(newest))]
+        if (found := host.pinned.told[TURN, row].tolist()) != wanted:
+            raise AssertionError(f"row {row} of {rows} is told {found} where {wanted} is so")
+    if int(host.flags[0]) != -5 or host.drafts.missed.any():
+        raise AssertionError(f"{rows} rows: rung with {int(host.flags[0])}, missed {host.drafts.missed.tolist()}")
+
+
 def timed(rows: int) -> str:
-    """What ringing and taking take the device where the answer is there already."""
+    """What telling and taking take where the answer is there already."""
     host = Host(rows)
     flags = host.pinned.places
     host.answer(3)
     host.take(3)
 
-    def alone() -> None:
-        ring(flags.rung, 3)
-        host.take(3)
-
     def by_the_stream() -> None:
-        ring(flags.rung, 3)
         wait(flags.answered, 3)
         host.take(3)
 
-    found = [device_us(work) for work in (alone, by_the_stream)]
-    return f"{rows} rows, µs of the device: {found[0]:.1f}; waiting by the stream, too, {found[1]:.1f}"
+    works = {"tell": lambda: host.tell(3), "take": lambda: host.take(3), "wait by the stream and take": by_the_stream}
+    words = [f"{name} {host_us(work):.0f}, {device_us(work):.1f}" for name, work in works.items()]
+    return f"{rows} rows, µs of host and device: {'; '.join(words)}"
 
 
 def main() -> int:
     """Check, then time."""
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     for rows in (1, 10, 40, 64, 256):
+        check_told(rows)
         print(check(rows), flush=True)
     for rows in (1, 10, 64, 256):
         print(timed(rows), flush=True)

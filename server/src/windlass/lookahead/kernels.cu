@@ -9,18 +9,23 @@
 typedef unsigned long long u64;
 typedef long long i64;
 
-// One warp a row, to the host's memory: step, emitted, rejected, length, missed, then the newest tokens, newest first.
+// One block, to the host's memory: of each row step, emitted, rejected, length, missed, then the newest tokens, newest
+// first; and when all of it can be seen, the step's number to where the host looks.
 extern "C" __global__ void tell(const int* tokens, const i64* places, const int* lengths, const int* emitted,
-                                const int* rejected, int* missed, int* told, int stride, int step) {
-    const int row = blockIdx.x, lane = threadIdx.x;
-    const i64 place = places[row];
-    const int length = lengths[place];
-    int* const out = told + row * (TOLD + SPAN);
-    if (lane == 0) {
-        out[0] = step, out[1] = emitted[row], out[2] = rejected[row], out[3] = length, out[4] = missed[place];
-        missed[place] = 0;
+                                const int* rejected, int* missed, int* told, int* rung, int stride, int rows, int step) {
+    for (int i = threadIdx.x; i < rows * (TOLD + SPAN); i += blockDim.x) {
+        const int row = i / (TOLD + SPAN), word = i % (TOLD + SPAN), at = word - TOLD;
+        const i64 place = places[row];
+        const int length = lengths[place];
+        if (at >= 0)
+            told[i] = at < length ? tokens[place * stride + length - 1 - at] : 0;
+        else if (word == 4)
+            told[i] = missed[place], missed[place] = 0;
+        else
+            told[i] = word == 0 ? step : word == 1 ? emitted[row] : word == 2 ? rejected[row] : length;
     }
-    for (int at = lane; at < SPAN; at += 32) out[TOLD + at] = at < length ? tokens[place * stride + length - 1 - at] : 0;
+    __syncthreads();
+    if (threadIdx.x == 0) asm volatile("st.release.sys.global.b32 [%0], %1;" ::"l"(rung), "r"(step) : "memory");
 }
 
 __device__ __forceinline__ int acquired(const int* word) {

@@ -21,7 +21,7 @@ FILES = ("lookahead/kernels.cu",)
 PATIENCE_NS, ROW_NS = 500_000, 10_000
 """Of a step that waits for its drafts, and for each of its rows: some times what an answer takes, and less than the
 drafts of most steps save."""
-_WARP, _TAKING, _PLACING = 32, 256, 1024  # threads: of a row, of all drafts, and at most of those that place them
+_WARP, _TELLING, _TAKING, _PLACING = 32, 1024, 256, 1024  # threads; the last at most: as many as rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,11 @@ def tell(
     places: Tensor,
     outcome: tuple[Tensor, Tensor],
     missed: Tensor,
-    told: Tensor,
+    host: tuple[Tensor, Tensor],
 ) -> None:
-    """What a step emitted, to `told` int32 [rows, TOLD + span], newest tokens first; `missed` is set back.
+    """What a step emitted, to the host's int32 [rows, TOLD + span], newest tokens first; `missed` is set back.
+
+    Then the step's number goes to the host's other array, int32 [1].
 
     Settled are all tokens, int32 [requests, any], and how many, int32 [requests]; `places` int64 [rows] are the rows'
     among the requests; the outcome is how many tokens a row emitted, and how many were rejected, int32 [rows].
@@ -52,8 +54,8 @@ def tell(
     _only(torch.int64, places)
     _only(torch.int32, *settled, *outcome)
     tokens, lengths = settled
-    launch = _tell(places.get_device(), told.shape[1] - TOLD, len(places))
-    launch.numbered(tokens.stride(0), step)(tokens, places, lengths, *outcome, missed, told)
+    launch = _tell(places.get_device(), host[0].shape[1] - TOLD)
+    launch.numbered(tokens.stride(0), len(places), step)(tokens, places, lengths, *outcome, missed, *host)
 
 
 def take(
@@ -97,10 +99,10 @@ def _only(dtype: torch.dtype, *tensors: Tensor) -> None:
             raise TypeError(f"this vLLM hands {tensor.dtype} where {dtype} was; leave --use-lookahead out")
 
 
-@functools.lru_cache(maxsize=4096)
-def _tell(device: int, span: int, rows: int) -> Launch:
+@functools.cache
+def _tell(device: int, span: int) -> Launch:
     run = kernel(device, FILES, "tell", 0, _macros(SPAN=span))
-    return Launch(run, (rows, 1, 1), _WARP, 7, 0, 0)
+    return Launch(run, (1, 1, 1), _TELLING, 8, 0, 0, 0)
 
 
 @functools.cache

@@ -30,7 +30,7 @@ from windlass.lookahead import settings
 from windlass.lookahead.drafting import Drafting
 from windlass.lookahead.kernels import Drafts, take, tell
 from windlass.lookahead.promises import Promises
-from windlass.lookahead.stream import ring, wait
+from windlass.lookahead.stream import wait
 from windlass.lookahead.truth import truth_of
 from windlass.lookahead.verification import Verification
 
@@ -53,7 +53,7 @@ class Pinned:
         self.flags = torch.zeros(2 * ANSWERED_AT, dtype=torch.int32).pin_memory()
         self.device_told = device_view(self.told).unbind()
         self.device_tokens, self.device_confidences = device_view(self.tokens), device_view(self.confidences)
-        self.device_answered = device_view(self.flags)[ANSWERED_AT:]
+        self.device_rung, self.device_answered = device_view(self.flags).split(ANSWERED_AT)
 
     @property
     def places(self) -> Places:
@@ -119,7 +119,6 @@ class Drafter:
         if (behind := self._turn_taken()) is not None:
             wait(self._places.answered, behind)
         self._tell(states, batch.idx_mapping, emitted, rejected)
-        ring(self._places.rung, self._number)
         self._told, self._told_of = (states, batch.idx_mapping) if wanted else None, batch.req_ids
 
     def take(self) -> None:
@@ -139,9 +138,9 @@ class Drafter:
         return self._number - WORDS if self._number >= WORDS // 2 else self._number
 
     def _tell(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
-        told = self._pinned.device_told[self._number % TURNS]
+        host = self._pinned.device_told[self._number % TURNS], self._pinned.device_rung
         settled = states.all_token_ids.gpu, states.total_len.gpu
-        tell(self._signed, settled, places, (emitted, rejected), self._drafts.missed, told)
+        tell(self._signed, settled, places, (emitted, rejected), self._drafts.missed, host)
 
     def _take(self, states: Any, places: Tensor) -> None:  # noqa: ANN401
         pinned = self._pinned
@@ -149,7 +148,7 @@ class Drafter:
         take(self._signed, pinned.device_answered, said, places, self._drafts, states.draft_tokens)
 
     def warm(self, states: Any) -> None:  # noqa: ANN401
-        """Compile what the first request would wait for: a row of nothing is told and taken, and nobody rings."""
+        """Compile what the first request would wait for: nothing is told and taken, as step 0, before all others."""
         none = torch.zeros(1, dtype=torch.int32, device=self._drafts.sure.device)
         place = torch.zeros(1, dtype=torch.int64, device=self._drafts.sure.device)
         self._tell(states, place, none, none)

@@ -1,7 +1,7 @@
-"""Stream memory operations of the CUDA driver: a stream writes a word of host memory, and waits for another.
+"""A stream memory operation of the CUDA driver: a stream waits for a word of host memory.
 
-They cost some microseconds where a host function costs an interrupt. Called through the driver's C interface, since
-torch has no word for them.
+It costs some microseconds where a host function costs an interrupt. Called through the driver's C interface, since
+torch has no word for it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import torch
 
 AT_LEAST = 0
 """CU_STREAM_WAIT_VALUE_GEQ: by the sign of the difference, so numbers may wrap."""
-PLAIN = 0
-"""CU_STREAM_WRITE_VALUE_DEFAULT: after all earlier writes of the stream can be seen."""
 
 
 @cache
@@ -22,28 +20,10 @@ def _driver() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 
 
-def ring(rung: int, number: int) -> None:
-    """Queue on the current stream: write `number` to the address `rung`."""
-    _checked(
-        _driver().cuStreamWriteValue32_v2(
-            _stream(), ctypes.c_uint64(rung), ctypes.c_uint32(number), ctypes.c_uint(PLAIN)
-        )
-    )
-
-
 def wait(answered: int, number: int) -> None:
     """Queue on the current stream: wait until the address `answered` has reached `number`."""
-    _checked(
-        _driver().cuStreamWaitValue32_v2(
-            _stream(), ctypes.c_uint64(answered), ctypes.c_uint32(number), ctypes.c_uint(AT_LEAST)
-        )
-    )
-
-
-def _stream() -> ctypes.c_void_p:
-    return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-
-
-def _checked(code: int) -> None:
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    address, least = ctypes.c_uint64(answered), ctypes.c_uint32(number)
+    code = _driver().cuStreamWaitValue32_v2(stream, address, least, ctypes.c_uint(AT_LEAST))
     if code:
         raise RuntimeError(f"the CUDA driver refuses stream memory operations (code {code}); leave --use-lookahead out")
