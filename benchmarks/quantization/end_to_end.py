@@ -24,6 +24,7 @@ from typing import Any
 
 import shapes
 
+ENDING_S = 30  # until all engines are gone
 METHODS = ("none", "fp8_per_channel", "fp8", "ifq", "ifq_nf4", "int4")
 LENGTHS = (1, 32, 128, 512, 2048)
 GIB = 2**30
@@ -123,7 +124,7 @@ def measure(llm: Any, plan: Plan) -> dict[str, object]:  # noqa: ANN401
 
 
 def one(method: str, wanted: argparse.Namespace) -> None:
-    """Start, wait for a line, measure."""
+    """Start, wait for a line, measure, wait for the end: an engine that ends takes the time of the next one's launches."""
     row: dict[str, object] = {"method": method, "compiled": not (wanted.eager or wanted.small)}
     watch_loading(row)
     begun = time.perf_counter()
@@ -134,6 +135,7 @@ def one(method: str, wanted: argparse.Namespace) -> None:
     prefill = tuple(place for place in Plan().prefill if place[0] in wanted.lengths)
     row |= measure(llm, SMALL if wanted.small else Plan(prefill=prefill))
     print("RESULT", json.dumps(row), flush=True)
+    sys.stdin.readline()
 
 
 class Started:
@@ -170,6 +172,14 @@ class Started:
             found = self.wait("RESULT", deadline)
         return json.loads(found) if found else {"method": self.method, "failed": "".join(self.errors)[-1500:]}
 
+    def end(self, deadline: float) -> None:
+        """Let it go, by force when it takes too long."""
+        self.process.stdin.close()
+        try:
+            self.process.wait(max(1.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
 
 def main() -> None:
     """All engines at once, timed one by one."""
@@ -203,8 +213,9 @@ def main() -> None:
             if wanted.out:
                 wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
     finally:
+        until = time.monotonic() + ENDING_S
         for engine_of in started:
-            engine_of.process.kill()
+            engine_of.end(until)
 
 
 if __name__ == "__main__":
