@@ -124,7 +124,7 @@ def measure(llm: Any, plan: Plan) -> dict[str, object]:  # noqa: ANN401
 
 
 def one(method: str, wanted: argparse.Namespace) -> None:
-    """Start, wait for a line, measure, wait for the end: an engine that ends takes the time of the next one's launches."""
+    """Start, wait for a line, measure, stay: an engine that ends takes time of whoever is measured then."""
     row: dict[str, object] = {"method": method, "compiled": not (wanted.eager or wanted.small)}
     watch_loading(row)
     begun = time.perf_counter()
