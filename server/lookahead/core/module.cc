@@ -180,5 +180,6 @@ NB_MODULE(_core, module) {
           nb::keep_alive<1, 2>())
       .def("submit", &submit)
       .def("choose", &choose)
+      .def("awaited", &windlass::RoundTrip::awaited)
       .def("counts", &trip_counts);
 }

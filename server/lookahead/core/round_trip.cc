@@ -109,6 +109,7 @@ bool RoundTrip::await(std::uint32_t number) {
   const auto since = Clock::now();
   was_late_ = is_late_;
   is_late_ = reached(load(shared_.rung), number);
+  awaited_ = number;
   while (!reached(load(shared_.rung), number)) {
     if (stopping_) return false;
     if (Clock::now() - since > kSpin) {

@@ -80,6 +80,8 @@ class RoundTrip {
   // rows is none of the device's: it is for requests that came or went, nobody rings for it, and its number is not looked at.
   void submit(Step step);
   TripCounts counts() const;
+  // The number that is looked for now: a ring that comes from here on is on time.
+  std::uint32_t awaited() const { return awaited_; }
   // Drafts that the step after the one under way should verify: see Foresight::choose; none while we are late. For any thread.
   int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs, int emitting,
              bool decoding);
@@ -125,6 +127,7 @@ class RoundTrip {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Step> steps_;
+  std::atomic<std::uint32_t> awaited_{0};
   std::atomic<std::size_t> announced_{0};  // steps in it, for a look without the lock
   std::unordered_map<std::string, Known> known_;
   TripCounts counts_;

@@ -107,6 +107,11 @@ class RoundTrip:
         """
         return self._native.choose(rows, planned, costs, emitting, decoding) if self._native is not None else 0
 
+    @property
+    def awaited(self) -> int:
+        """The step whose ring is looked for now: one that comes from here on is on time."""
+        return self._native.awaited() if self._native else 0
+
     def counts(self) -> TripCounts:
         """What was done since the start."""
         return TripCounts(*self._native.counts()) if self._native else TripCounts(0, 0, 0, 0, 0, 0, 0.0, 0.0)
