@@ -11,6 +11,7 @@ tests the script and measures nothing.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -131,7 +132,8 @@ def one(method: str, wanted: argparse.Namespace) -> None:
     llm = engine(method, wanted)
     row["start_s"] = round(time.perf_counter() - begun, 1)
     print("READY", flush=True)
-    sys.stdin.readline()
+    if not sys.stdin.readline():
+        return
     prefill = tuple(place for place in Plan().prefill if place[0] in wanted.lengths)
     row |= measure(llm, SMALL if wanted.small else Plan(prefill=prefill))
     print("RESULT", json.dumps(row), flush=True)
@@ -174,7 +176,8 @@ class Started:
 
     def end(self, deadline: float) -> None:
         """Let it go, by force when it takes too long."""
-        self.process.stdin.close()
+        with contextlib.suppress(OSError):  # it may have ended by itself
+            self.process.stdin.close()
         try:
             self.process.wait(max(1.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:

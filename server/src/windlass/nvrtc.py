@@ -155,7 +155,7 @@ def _number(value: float) -> ctypes.c_int | ctypes.c_float:
 
 
 class Launch:
-    """A kernel with its grid and its numbers, made once for a shape: between calls only addresses change.
+    """A kernel with its grid and its numbers, made once for a shape: between calls addresses change, and some numbers.
 
     Without torch.compile and graphs, as in a prefill, a layer's product waits for the Python in front of it. `ahead`
     lets the kernel begin before the one in front has ended; it waits for that itself.

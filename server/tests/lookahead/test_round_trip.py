@@ -89,7 +89,7 @@ def test_steps_that_nobody_waits_for_are_heard_all_the_same(device):
     device.step(1, {"a": TEXT[:1]}, begun=[("a", TEXT)])
     before = device.tokens.copy()
     for number in range(2, TURNS):
-        device.step(number, {"a": [TEXT[number - 1]]}, wanted=False)
+        device.step(number, {"a": [TEXT[number - 1]]}, wanted=False, ahead=True)
     wait_until(lambda: device.trip.counts().steps == TURNS - 1)
     assert (device.tokens == before).all()
     [draft] = device.step(TURNS, {"a": [TEXT[TURNS - 1]]})

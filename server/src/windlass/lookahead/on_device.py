@@ -148,7 +148,11 @@ class Drafter:
         take(self._signed, pinned.device_answered, said, places, self._drafts, states.draft_tokens)
 
     def warm(self, states: Any) -> None:  # noqa: ANN401
-        """Compile what the first request would wait for: nothing is told and taken, as step 0, before all others."""
+        """Compile what the first request would wait for: nothing is told and taken, as step 0, before all others.
+
+        Whether the driver knows stream memory operations is asked here, too: the first that is needed comes under load.
+        """
+        wait(self._places.answered, 0)
         none = torch.zeros(1, dtype=torch.int32, device=self._drafts.sure.device)
         place = torch.zeros(1, dtype=torch.int64, device=self._drafts.sure.device)
         self._tell(states, place, none, none)
