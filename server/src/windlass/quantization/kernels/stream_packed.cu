@@ -23,7 +23,7 @@
 #define PRODUCTS (KB * 4)  // of a stage, 16 columns each
 #define BOX_BLOCKS (KB * WORDS <= 4 ? KB : 4 / WORDS)  // of 64 columns of W that come at once, of all tiles
 #define BOX_BYTES (BOX_BLOCKS * 512 * WORDS)
-#define EARLY_BYTES 32768  // of W, of two stages at least, that are asked for before the kernel in front has ended: more would stand in its way
+#define EARLY_BYTES 24576  // of W, of two stages at least, that are asked for before the kernel in front has ended: more would stand in its way
 #define EARLY_STAGES ((EARLY_BYTES - 1) / (TILES * (TILE_BYTES + SCALE_BYTES)) + 1)
 #define EARLY (EARLY_STAGES < 2 ? 2 : EARLY_STAGES < STAGES ? EARLY_STAGES : STAGES)
 
