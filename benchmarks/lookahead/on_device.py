@@ -176,6 +176,8 @@ def main() -> None:
     said = parser.parse_args()
     until = time.monotonic() + said.seconds
     found = workloads(said.workloads)
+    if unknown := [name for name in said.only if name not in found]:
+        parser.error(f"--only names {', '.join(unknown)}; there are: {', '.join(found)}")
     arms = arms_of(said.tokens)
     print(f"engines ready, {until - time.monotonic():.0f} s left", flush=True)
     for arm in arms:  # what compiles at its first use
@@ -183,7 +185,7 @@ def main() -> None:
             arm.ask("call", "base", "warm-up", [])
         for batch in said.batches:
             arm.ask("run", found["gsm8k"][1][:batch], 24, True)
-    asked = {name: rows for name, rows in found.items() if not said.only or name in said.only}
+    asked = {name: found[name] for name in said.only or found}
     results: list[dict[str, Any]] = []
     for one in measured(arms, asked, said.batches, until):
         results.append(one)
