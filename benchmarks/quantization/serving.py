@@ -4,8 +4,9 @@
 
 Servers are `windlass run` with random weights in Qwen2-7B's shape; all start at once, one after the other is asked.
 Lengths are drawn log-normal by a seed, their means 217 tokens in and 564 out; every server gets the same. The first
-requests of each are not counted. TTFT is the time to the first token, ITL that between two, TPOT a request's mean of
-it. --small runs the same on a CPU with a tiny shape: it tests the script and measures nothing.
+requests of each are not counted. TTFT is the time to the first token, ITL that between two pieces, TPOT a request's
+mean for a token after the first. --small runs the same on a CPU with a tiny shape: it tests the script and measures
+nothing.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def spread(name: str, seconds: Sequence[float]) -> dict[str, float]:
 def figures(answers: Sequence[Answer], seconds: float) -> dict[str, float]:
     """Of one server."""
     gaps = [[after - before for before, after in zip(one.came, one.came[1:], strict=False)] for one in answers]
-    tokens = sum(len(one.came) for one in answers)
+    tokens = sum(one.tokens_out for one in answers)  # all that were asked for: a piece may bring two
     return {
         "requests_per_s": round(len(answers) / seconds, 3),
         "output_tokens_per_s": round(tokens / seconds, 1),
@@ -103,7 +104,7 @@ def figures(answers: Sequence[Answer], seconds: float) -> dict[str, float]:
         "mean_tokens_in": round(statistics.fmean(one.tokens_in for one in answers), 1),
         "mean_tokens_out": round(tokens / len(answers), 1),
         **spread("ttft", [one.came[0] - one.begun for one in answers]),
-        **spread("tpot", [statistics.fmean(of_one) for of_one in gaps if of_one]),
+        **spread("tpot", [(one.came[-1] - one.came[0]) / (one.tokens_out - 1) for one in answers]),
         **spread("itl", [gap for of_one in gaps for gap in of_one]),
     }
 

@@ -48,10 +48,10 @@ class Foresight {
     latest_.erase(id);
   }
 
-  // A step in which every row got a token.
-  void took(std::size_t rows, std::size_t verified, double us) {
+  // A step in which every row got a token, and for which drafts were planned or not.
+  void took(std::size_t rows, bool planned, std::size_t verified, double us) {
     const std::lock_guard lock(mutex_);
-    pace_.took(rows, verified, us);
+    pace_.took(rows, planned, verified, us);
   }
 
   // Drafts to verify in a step of these requests, of which each has so many planned; costs[n] is the time of the step with n
@@ -71,7 +71,8 @@ class Foresight {
   }
 
   // Whether a decoding step of these requests would verify any of their latest drafts, by what is known of such steps. Where it
-  // would not, none need be planned: that alone costs a large batch host's time. A small one drafts too rarely to be judged so.
+  // would not, none need be planned: that alone costs a large batch host's time, which is weighed as far as steps were seen to be
+  // longer for it. A small one drafts too rarely to be judged so.
   // Nothing where it is not known what so many drafts cost, which it is once they are planned.
   std::optional<bool> hopes(const std::vector<std::string>& ids) {
     const std::lock_guard lock(mutex_);
@@ -82,7 +83,8 @@ class Foresight {
     const auto expected = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
     if (static_cast<std::size_t>(expected) >= costs->size()) return std::nullopt;
     const double rows = static_cast<double>(ids.size());
-    const Best best = best_of(*costs, static_cast<int>(ids.size()), pace_.extra_ms(ids.size()), nullptr, rows);
+    const double extra_ms = pace_.extra_ms(ids.size()) + pace_.planning_ms(ids.size());
+    const Best best = best_of(*costs, static_cast<int>(ids.size()), extra_ms, nullptr, rows);
     return best.drafts > 0 && (best.times >= kSure || !pace_.lacks_plain(ids.size()));
   }
 

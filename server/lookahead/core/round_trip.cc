@@ -159,7 +159,7 @@ void RoundTrip::answer(const Step& step) {
   }
   if (!reached(load(shared_.answered), step.number)) __atomic_store_n(shared_.answered, step.number, __ATOMIC_RELEASE);
   const double waited_us = us_since(rung);
-  time(step.rows.size());
+  time(step);
   try {
     cache_.settle();
     note(soon, drafts);
@@ -180,10 +180,11 @@ void RoundTrip::answer(const Step& step) {
 }
 
 // The step before counts, too: after a prompt the host is ahead, and its own time is hidden.
-void RoundTrip::time(std::size_t rows) {
+void RoundTrip::time(const Step& step) {
   const bool is_timed = !is_late_ && !was_late_ && period_us_ < kLongUs;
-  if (is_decoding_ && was_decoding_ && is_timed) foresight_.took(rows, verified_, period_us_);
+  if (is_decoding_ && was_decoding_ && is_timed) foresight_.took(step.rows.size(), was_wanted_, verified_, period_us_);
   was_decoding_ = is_decoding_;
+  was_wanted_ = step.wanted;
 }
 
 // The last look at what the device told of the step: once it is answered, its room may be taken.

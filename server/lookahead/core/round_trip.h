@@ -109,7 +109,7 @@ class RoundTrip {
   std::vector<Draft> follow(const Batch& batch);
   void note(const Batch& batch, const std::vector<Draft>& drafts);
   void hope(const Step& step);
-  void time(std::size_t rows);
+  void time(const Step& step);
   void write(const Batch& batch, const std::vector<Draft>& drafts);
   void clear(const Step& step);
   void lose(const std::string& id);
@@ -140,6 +140,7 @@ class RoundTrip {
   bool was_late_ = false;
   bool is_decoding_ = false;    // every row of it got a token
   bool was_decoding_ = false;   // the same of the step before
+  bool was_wanted_ = true;      // the drafts of the step before, so this one has some planned
   double rows_ = 1;
   int hopeless_ = 0;            // steps in a row after which no draft of the batch was worth verifying
   bool hopes_ = true;
