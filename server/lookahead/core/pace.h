@@ -38,10 +38,10 @@ class Pace {
     if (verified == 0) {
       kind.plain.add_usual(us / priced_us, kMemory);
       (planned ? kind.planned : kind.bare).add_usual(us / priced_us, kShort);
+      kind.trust += planned ? (1 - kind.trust) / kShort : -kForget * kind.trust;
       kind.extra_us *= kFade;
-      if (!planned) kind.forget_planning();
     } else if (known(kind.plain)) {
-      const double expected_us = priced_us * (known(kind.planned) ? kind.planned : kind.plain).mean;
+      const double expected_us = priced_us * (compared(kind) ? kind.planned : kind.plain).mean;
       kind.extra_us += (std::min(us - expected_us, expected_us) - kind.extra_us) / kMemory;
     }
   }
@@ -69,9 +69,9 @@ class Pace {
     const auto found = kinds_.find(kind_of(rows));
     if (found == kinds_.end() || found->second.costs.empty()) return 0;
     const Kind& kind = found->second;
-    if (std::min(kind.bare.seen, kind.planned.seen) < kFew) return 0;
+    if (!compared(kind)) return 0;
     const double longer = std::max(0.0, kind.planned.mean / kind.bare.mean - 1);
-    return longer * kind.costs[0] / std::max(kSeldom, kind.verifying.mean);
+    return kind.trust * longer * kind.costs[0] / std::max(kSeldom, kind.verifying.mean);
   }
 
  private:
@@ -92,27 +92,23 @@ class Pace {
     Mean bare;             // those of them without planned drafts,
     Mean planned;          // and those with
     Mean verifying{1, 0};  // of the steps with planned drafts, the share that verifies any
+    double trust = 1;      // in what planning was seen to cost: a host may become faster again while none is
     double extra_us = 0;
     int asked = 0;
     std::vector<double> costs;
-
-    // Nothing is learned of it while none are planned, and a host may become faster again, or drafts better.
-    void forget_planning() {
-      planned.mean += kHope * (bare.mean - planned.mean);
-      verifying.mean += kHope * (1 - verifying.mean);
-    }
   };
 
   static constexpr double kEnough = 8;
   static constexpr int kPatience = 64;     // where every other step reads a prompt, none is ever seen
   static constexpr double kMemory = 20;    // steps that a mean looks back
-  static constexpr double kFade = 0.998;   // of what is extra, each step without drafts: a host may become faster again
+  static constexpr double kFade = 0.998;   // of what is extra, each step that verifies none: a host may become faster again
   static constexpr double kFew = 3;        // steps with and without planned drafts by which their price is known
   static constexpr double kSeldom = 0.33;  // no smaller share of verifying steps is reckoned with
-  static constexpr double kShort = 8;      // what it looks back: it is tried now and then, for a few steps
-  static constexpr double kHope = 0.01;    // of what speaks against planning, each step without: tried again in a hundred
+  static constexpr double kShort = 8;      // steps that their means look back: planning is tried now and then, for a few
+  static constexpr double kForget = 0.01;  // of that trust, each step that verifies none and has none planned
 
   static bool known(const Mean& steps) { return steps.seen >= kEnough; }
+  static bool compared(const Kind& kind) { return std::min(kind.bare.seen, kind.planned.seen) >= kFew; }
 
   // Numbers of rows that are within an eighth of one another: a batch whose requests end one by one has each only for a while.
   static std::size_t kind_of(std::size_t rows) { return rows - rows % std::max<std::size_t>(1, std::bit_floor(rows) / 8); }
