@@ -151,3 +151,16 @@ def test_a_cluster_of_an_earlier_engine_is_not_trusted(tmp_path):
     assert cluster.healthy(where, shape)
     (tmp_path / "dockerd.pid").write_text("11 900\n")
     assert not cluster.healthy(where, shape)
+
+
+@pytest.mark.parametrize(
+    ("free_gib", "words"),
+    [
+        (3.2, "3.2 GiB free and needs 10.0 GiB"),
+        (9.97, "9.97 GiB free and needs 10.00 GiB"),
+        (9.9999, "9.9999 GiB free"),
+    ],
+    ids=["far", "near", "very near"],
+)
+def test_a_refusal_says_figures_that_differ(free_gib, words):
+    assert words in machine.compared(free_gib, 10.0)

@@ -65,14 +65,14 @@ def on_kind(faults: Sequence[Fault], parallel: int) -> list[Result]:
     """On the cluster, with the operator that its chart installs; brought up when it is not there."""
     if not faults:
         return []
-    from windlass_testbed import daemon, demo, deploy, machine
+    from windlass_testbed import cluster, daemon, demo, deploy, machine
     from windlass_testbed.paths import paths
 
     where = paths()
     machine.ensure_packages()
     ours = not daemon.answers(where)
     try:
-        machine.check(where)
+        cluster.check(where)
         deployed = deploy.bring_up(where)
         deploy.install_charts(where, deployed)
         with kind_bed(where, deployed["operator"], "faults") as bed:

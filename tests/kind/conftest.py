@@ -13,13 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_testbed import cluster, daemon, demo, deploy, machine
+from windlass_testbed import charts, cluster, daemon, demo, deploy, licensing, machine
 from windlass_testbed.errors import BedError
+from windlass_testbed.licensing import LicenseServer
 from windlass_testbed.paths import Paths, paths
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from airgap import deny_egress
+
+SCENARIO = "test-"
+"""How the namespaces of the scenarios begin."""
+LICENSE_NAMESPACE = "test-e2e-license-server"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,6 +49,8 @@ class Bed:
 
     paths: Paths
     images: deploy.Deployed
+    licenses: LicenseServer
+    """The scenarios' own: the installation's keeps its license, its seats and its pod."""
 
     def kubectl(self, *words: str, stdin: str | None = None) -> str:
         return cluster.kubectl(self.paths, *words, stdin=stdin)
@@ -55,12 +62,18 @@ class Bed:
         return json.loads(self.kubectl("-n", namespace, "get", kinds, "-o", "json", *words))["items"]
 
     def apply(self, namespace: str, name: str, **spec: Any) -> None:
+        """Apply a service of the demo's model that leases from the scenarios' license server, unless `spec` differs."""
         model = spec.pop("model", {"id": "demo", "source": {"pvc": {"claimName": "models", "path": "demo"}}})
         body = {
             "apiVersion": "serving.windlass.dev/v1alpha1",
             "kind": "LLMService",
             "metadata": {"name": name},
-            "spec": {"model": model, "resources": {"cpu": "300m", "memory": "3Gi"}, **spec},
+            "spec": {
+                "model": model,
+                "resources": {"cpu": "300m", "memory": "3Gi"},
+                "license": {"addresses": [self.licenses.url]},
+                **spec,
+            },
         }
         self.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(body))
 
@@ -89,8 +102,12 @@ class Bed:
         return wait_for(what, probe, timeout_s)
 
     def license(self, gpus: str, **terms: Any) -> str:
-        file = deploy.issue_license(self.paths, gpus, self.paths.run / "license-e2e.dat", **terms)
-        return deploy.upload_license(self.paths, file)
+        """Put a license for `nvidia-smi -L` lines into the scenarios' license server."""
+        file = licensing.issue(self.paths, gpus, self.paths.run / "license-e2e.dat", **terms)
+        return self.licenses.upload(file)
+
+    def helm(self, *words: str) -> str:
+        return charts.helm(self.paths, *words)
 
 
 @pytest.fixture(scope="session")
@@ -99,17 +116,53 @@ def bed() -> Iterator[Bed]:
     machine.ensure_packages()
     ours = not daemon.answers(where)
     try:
-        machine.check(where)
+        cluster.check(where)
         deployed = deploy.bring_up(where)
         deny_egress(where)
         deploy.install_charts(where, deployed)
         deploy.make_model(where)
-        yield Bed(where, deployed)
+        licenses = LicenseServer(where, LICENSE_NAMESPACE)
+        licenses.install(deployed["license-server"])
+        yield Bed(where, deployed, licenses)
+        if not ours:
+            cluster.kubectl(where, "delete", "namespace", LICENSE_NAMESPACE, "--timeout=90s")
     except BedError as error:
         pytest.fail(str(error))
     finally:
         if ours and not os.environ.get("WINDLASS_KEEP"):
             demo.delete(where)
+
+
+def others_ready(bed: Bed) -> set[str]:
+    """Return the services outside the scenarios' namespaces that are ready, the demo's among them."""
+    rows = json.loads(bed.kubectl("get", "llm", "-A", "-o", "json"))["items"]
+    return {
+        f"{row['metadata']['namespace']}/{row['metadata']['name']}"
+        for row in rows
+        if not row["metadata"]["namespace"].startswith(SCENARIO)
+        and any(one["type"] == "Ready" and one["status"] == "True" for one in row["status"].get("conditions", ()))
+    }
+
+
+def others_restarts(bed: Bed) -> dict[str, int]:
+    """Return how often each serving pod outside the scenarios' namespaces was started again."""
+    pods = json.loads(bed.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/component=server", "-o", "json"))
+    return {
+        pod["metadata"]["uid"]: status["restartCount"]
+        for pod in pods["items"]
+        if not pod["metadata"]["namespace"].startswith(SCENARIO)
+        for status in pod["status"].get("containerStatuses", ())
+    }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobody_stops_his_neighbour(bed: Bed) -> Iterator[None]:
+    """A service that was ready before the scenarios is ready after them, and none of its pods restarted."""
+    ready, restarts = others_ready(bed), others_restarts(bed)
+    yield
+    assert ready <= others_ready(bed)
+    grown = {uid: count for uid, count in others_restarts(bed).items() if count > restarts.get(uid, 0)}
+    assert grown == {}
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,7 @@ def test_every_line_of_explain_has_a_text(bed):
 def test_what_runs_outlives_the_operator(bed, namespace, sleeper):
     """Uninstalled, the resources and the pods stay; installed again, the operator takes them up without a restart."""
     before = uids(bed, namespace)
-    deploy.helm(bed.paths, "uninstall", "windlass", "--namespace", SYSTEM, "--wait", "--timeout", "60s")
+    bed.helm("uninstall", "windlass", "--namespace", SYSTEM, "--wait", "--timeout", "60s")
     assert bed.get(namespace, "llm", sleeper)["metadata"]["name"] == sleeper
     assert uids(bed, namespace) == before
     deploy.install_charts(bed.paths, bed.images)
@@ -106,15 +106,15 @@ def test_what_runs_outlives_the_operator(bed, namespace, sleeper):
 def test_values_that_are_wrong_are_named_before_anything_is_installed(bed):
     """By the chart's schema."""
     with pytest.raises(Exception, match=r"nodePaths"):
-        deploy.helm(
-            bed.paths, "upgrade", "windlass", str(deploy.REPOSITORY / "charts/windlass"), "--namespace", SYSTEM,
+        bed.helm(
+            "upgrade", "windlass", str(deploy.REPOSITORY / "charts/windlass"), "--namespace", SYSTEM,
             "--dry-run", "--set", "nodePaths[0]=models",
         )  # fmt: skip
 
 
 def test_the_notes_print_the_next_commands(bed):
     """The three that follow."""
-    said = deploy.helm(bed.paths, "get", "notes", "windlass", "--namespace", SYSTEM)
+    said = bed.helm("get", "notes", "windlass", "--namespace", SYSTEM)
     assert [line[:2] for line in said.splitlines() if line[:2] in ("1.", "2.", "3.")] == ["1.", "2.", "3."]
     first = said.split("<<'EOF'\n")[1].split("EOF")[0]
     done = subprocess.run(

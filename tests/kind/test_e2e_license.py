@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from windlass_testbed import cluster, deploy
+from windlass_testbed import cluster, licensing
 from windlass_testbed.errors import BedError
 
 SERVICE, OTHER = "first", "other"
@@ -19,9 +19,7 @@ TOLD_WITHIN_S = 10
 
 @pytest.fixture(scope="module")
 def gpus(bed):
-    listing = cluster.gpu_list(bed.paths)
-    yield listing
-    bed.license(listing)  # without a limit, for whoever comes after
+    return cluster.gpu_list(bed.paths)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,7 @@ def license_pod(bed):
     """The license server that is ready, None while there is none."""
     living = [
         pod
-        for pod in bed.items(deploy.LICENSE_NAMESPACE, "pods", *LICENSE_POD)
+        for pod in bed.items(bed.licenses.namespace, "pods", *LICENSE_POD)
         if "deletionTimestamp" not in pod["metadata"]
         and any(row["type"] == "Ready" and row["status"] == "True" for row in pod["status"].get("conditions", []))
     ]
@@ -69,7 +67,7 @@ def license_pod(bed):
 def lease_answers(bed):
     """How often the license server that runs now has answered what."""
     words = ("exec", license_pod(bed), "--", "python3", "-c", METRICS)
-    lines = bed.kubectl("-n", deploy.LICENSE_NAMESPACE, *words).splitlines()
+    lines = bed.kubectl("-n", bed.licenses.namespace, *words).splitlines()
     counts = {"granted": 0.0, "renewed": 0.0, "refused": 0.0}
     for line in lines:
         if line.startswith("windlass_license_lease_requests_total{"):
@@ -139,7 +137,7 @@ def test_a_third_pod_waits_at_a_limit_of_two(bed, namespace, service):
 
 def test_a_restart_of_the_license_server_frees_no_seat_and_stops_nobody(bed, namespace, service):
     before = lives(bed, namespace, service)
-    bed.kubectl("-n", deploy.LICENSE_NAMESPACE, "delete", "pod", license_pod(bed), "--wait=false")
+    bed.kubectl("-n", bed.licenses.namespace, "delete", "pod", license_pod(bed), "--wait=false")
     bed.wait("the new license server", lambda: license_pod(bed), 120)
 
     def asked_again():
@@ -166,5 +164,5 @@ def test_the_third_starts_when_one_goes(bed, namespace, service):
 
 
 def test_the_chart_tests_itself(bed):
-    said = deploy.helm(bed.paths, "test", "windlass-license-server", "--namespace", deploy.LICENSE_NAMESPACE)
+    said = bed.helm("test", licensing.RELEASE, "--namespace", bed.licenses.namespace)
     assert "Phase:          Succeeded" in said

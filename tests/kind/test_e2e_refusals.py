@@ -84,10 +84,8 @@ def test_a_foreign_license_file_changes_nothing(bed):
     file.unlink(missing_ok=True)
     words = ["issue", "--gpus", listing, "--customer", "x", "--appid", "1", "--expires", "2036-01-01T00:00:00+00:00"]
     subprocess.run([tool, *words, "--max-concurrent", "0", "--key", other / "private.pem", "--out", file], check=True)
-    from windlass_testbed import deploy
-
     with pytest.raises(BedError, match="key"):
-        deploy.upload_license(bed.paths, file)
+        bed.licenses.upload(file)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from windlass_testbed.versions import APISERVER_TOOLS, TOOL
 
 def _up(_: argparse.Namespace) -> None:
     machine.ensure_packages()
-    machine.check(paths())
+    cluster.check(paths())
     cluster.up(paths(), [])
     print(f"export KUBECONFIG={paths().kubeconfig} PATH={paths().bin}:$PATH")
 

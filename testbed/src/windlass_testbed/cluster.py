@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_testbed import content, daemon, golang, node_image, scratch_images, store
+from windlass_testbed import content, daemon, golang, machine, node_image, scratch_images, store
 from windlass_testbed.errors import BedError
 from windlass_testbed.loading import load
 from windlass_testbed.paths import TESTBED, Paths
@@ -61,10 +61,22 @@ def healthy(paths: Paths, shape: Shape) -> bool:
     marker = paths.run / "cluster-shape"
     if not (marker.exists() and marker.read_text() == _mark(paths, shape) and paths.kubeconfig.exists()):
         return False
-    base: list[str | Path] = [paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s"]
-    return succeeds([*base, "get", "--raw", "/readyz"]) and succeeds(
-        [*base, "wait", "--for=condition=Ready", "node", "--all", "--timeout=20s"]
-    )
+    words = ["wait", "--for=condition=Ready", "node", "--all", "--timeout=20s"]
+    return answers(paths) and succeeds([*_impatient(paths), *words])
+
+
+def answers(paths: Paths) -> bool:
+    """Tell whether a cluster is up, of whatever shape."""
+    return paths.kubeconfig.exists() and succeeds([*_impatient(paths), "get", "--raw", "/readyz"])
+
+
+def _impatient(paths: Paths) -> list[str | Path]:
+    return [paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, "--request-timeout=5s"]
+
+
+def check(paths: Paths) -> None:
+    """Raise BedError when the machine cannot hold the cluster and a service, or one service more where it is up."""
+    machine.check(paths, machine.SERVICE if answers(paths) else machine.CLUSTER)
 
 
 def delete(paths: Paths) -> None:

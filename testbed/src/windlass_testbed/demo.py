@@ -7,10 +7,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from windlass_testbed import cluster, daemon, deploy, machine
+from windlass_testbed import cluster, daemon, deploy, licensing, machine
 from windlass_testbed.cluster import kubectl
 from windlass_testbed.errors import BedError
 from windlass_testbed.forward import forward
+from windlass_testbed.licensing import LicenseServer
 from windlass_testbed.paths import REPOSITORY, Paths
 from windlass_testbed.process import phase, say, succeeds
 
@@ -34,7 +35,7 @@ def run_demo(paths: Paths) -> None:
     """Set everything up, serve the demo's model, and ask it one question."""
     started = time.monotonic()
     machine.ensure_packages()
-    machine.check(paths)
+    cluster.check(paths)
     deployed = deploy.bring_up(paths)
     with phase("charts"):
         deploy.install_charts(paths, deployed)
@@ -56,8 +57,9 @@ def run_demo(paths: Paths) -> None:
 def license_gpus(paths: Paths) -> None:
     """Issue a license for every GPU of the cluster and upload it."""
     gpus = cluster.gpu_list(paths)
-    file = deploy.issue_license(paths, gpus, paths.run / "license-demo.dat")
-    say(f"  {len(gpus.splitlines())} GPUs: {deploy.upload_license(paths, file).strip().splitlines()[0]}")
+    file = licensing.issue(paths, gpus, paths.run / "license-demo.dat")
+    answer = LicenseServer(paths, deploy.LICENSE_NAMESPACE).upload(file)
+    say(f"  {len(gpus.splitlines())} GPUs: {answer.strip().splitlines()[0]}")
 
 
 def status(paths: Paths) -> dict[str, object]:

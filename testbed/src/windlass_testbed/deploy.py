@@ -1,27 +1,21 @@
-"""Windlass on the cluster: images into the nodes, both charts, a license for the cluster's GPUs, the demo's model."""
+"""Windlass on the cluster: images into the nodes, both charts, the demo's model."""
 
 import filecmp
-import json
 import shutil
-import sys
 import time
-import urllib.error
-import urllib.request
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_testbed import cluster, daemon, golang, images, node_image
+from windlass_testbed import charts, cluster, daemon, golang, images, node_image
 from windlass_testbed.cluster import kubectl
 from windlass_testbed.errors import BedError
-from windlass_testbed.forward import forward
+from windlass_testbed.licensing import LicenseServer
 from windlass_testbed.loading import load, load_on_base
 from windlass_testbed.paths import REPOSITORY, Paths
 from windlass_testbed.process import phase, run
 
 SYSTEM_NAMESPACE = "windlass-system"
 LICENSE_NAMESPACE = "kube-system"
-LICENSE_SERVICE = "svc/windlass-license-server"
 MODEL = "demo"
 MODEL_FILES = (
     *("config.json", "generation_config.json", "model.safetensors"),
@@ -77,102 +71,14 @@ def _cluster_uid(paths: Paths) -> str:
     return kubectl(paths, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
 
 
-def helm(paths: Paths, *words: str) -> str:
-    """Run helm against the cluster, with folders of its own."""
-    folder = paths.run / "helm"
-    env = {f"HELM_{name}_HOME": str(folder / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
-    return run([paths.bin / "helm", "--kubeconfig", paths.kubeconfig, *words], log="helm", env=env)
-
-
-def repository_and_tag(image: str) -> tuple[str, str]:
-    """Split `name:tag`."""
-    repository, _, tag = image.rpartition(":")
-    return repository, tag
-
-
 def install_charts(paths: Paths, deployed: Deployed) -> None:
     """Install or upgrade both charts and wait until what they run is ready."""
-    keys = license_keys(paths)
-    repository, tag = repository_and_tag(deployed["license-server"])
-    values = [f"image.repository={repository}", f"image.tag={tag}", "auth.adminToken="]
-    chart = str(REPOSITORY / "charts/windlass-license-server")
-    public = ["--set-file", f"publicKeys[0]={keys / 'public.pem'}"]
-    _install(paths, LICENSE_NAMESPACE, "windlass-license-server", chart, values, public)
-    server, version = repository_and_tag(deployed["server-cpu"])
-    repository, tag = repository_and_tag(deployed["operator"])
+    LicenseServer(paths, LICENSE_NAMESPACE).install(deployed["license-server"])
+    server, version = charts.repository_and_tag(deployed["server-cpu"])
+    repository, tag = charts.repository_and_tag(deployed["operator"])
     values = [f"image.repository={repository}", f"image.tag={tag}"]
     values += [f"server.image.repository={server}", f"server.image.version={version}"]
-    _install(paths, SYSTEM_NAMESPACE, "windlass", str(REPOSITORY / "charts/windlass"), values, [])
-
-
-def _install(paths: Paths, namespace: str, release: str, chart: str, values: list[str], more: list[str]) -> None:
-    flags = ["--namespace", namespace, "--create-namespace", "--wait", "--timeout", "180s", *more]
-    sets = [word for value in values for word in ("--set", value)]
-    _settle(paths, namespace, release)
-    try:
-        helm(paths, "upgrade", "--install", release, chart, *flags, *sets)
-    except BedError as error:
-        words = ["-n", namespace, "logs", "-l", f"app.kubernetes.io/instance={release}", "--tail=15", "--prefix"]
-        said = [kubectl(paths, "-n", namespace, "get", "pods", "-o", "wide"), _or_empty(paths, words)]
-        raise BedError("\n".join([str(error), *said])) from error
-
-
-def _settle(paths: Paths, namespace: str, release: str) -> None:
-    """Clear a release that an interrupted run left half done: helm would refuse to touch it."""
-    rows = json.loads(helm(paths, "list", "--namespace", namespace, "--all", "--filter", f"^{release}$", "-o", "json"))
-    states = {row["status"] for row in rows}
-    if states & {"pending-install", "uninstalling"}:
-        helm(paths, "uninstall", release, "--namespace", namespace, "--wait", "--timeout", "60s")
-    elif states & {"pending-upgrade", "pending-rollback"}:
-        helm(paths, "rollback", release, "--namespace", namespace)
-
-
-def _or_empty(paths: Paths, words: list[str]) -> str:
-    try:
-        return kubectl(paths, *words)
-    except BedError:
-        return ""
-
-
-def license_tool(*words: str | Path) -> str:
-    """Run `windlass-license` of this environment."""
-    return run([Path(sys.executable).parent / "windlass-license", *words], log="license")
-
-
-def license_keys(paths: Paths) -> Path:
-    """Return a folder with the demo's signing keys, made once."""
-    folder = paths.cache / "license-keys"
-    if not (folder / "public.pem").exists():
-        license_tool("keygen", "--out", folder)
-    return folder
-
-
-def issue_license(
-    paths: Paths, gpus: str, out: Path, expires: str = "2036-01-01T00:00:00+00:00", *, limit: int = 0
-) -> Path:
-    """Issue a license for `nvidia-smi -L` lines, signed with the demo's key."""
-    listing = out.with_suffix(".gpus")
-    listing.write_text(gpus)
-    out.unlink(missing_ok=True)
-    words: list[str | Path] = ["issue", "--gpus", listing, "--customer", "demo", "--appid", "1", "--expires", expires]
-    license_tool(*words, "--max-concurrent", str(limit), "--key", license_keys(paths) / "private.pem", "--out", out)
-    return out
-
-
-def upload_license(paths: Paths, file: Path) -> str:
-    """Upload a license file as the manual's curl does and return the server's answer."""
-    boundary = uuid.uuid4().hex
-    head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file.name}"\r\n\r\n'
-    body = head.encode() + file.read_bytes() + f"\r\n--{boundary}--\r\n".encode()
-    with forward(paths, LICENSE_NAMESPACE, LICENSE_SERVICE, 10080) as url:
-        request = urllib.request.Request(
-            f"{url}/ls", body, {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return str(answer.read().decode())
-        except urllib.error.HTTPError as error:
-            raise BedError(f"the license server refused the license: {error.read().decode()}") from error
+    charts.Release(paths, SYSTEM_NAMESPACE, "windlass").install(values)
 
 
 def make_model(paths: Paths) -> Path:

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from windlass_testbed.errors import BedError
@@ -12,7 +13,19 @@ from windlass_testbed.process import run, say
 
 DISK_COLD_GIB = 25.0
 DISK_WARM_GIB = 6.0
-MEMORY_GIB = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What is about to run, and the memory that it takes beside what runs already, in GiB."""
+
+    name: str
+    memory_gib: float
+
+
+CLUSTER = Need("the cluster with one service", 10.0)
+SERVICE = Need("one more service on the cluster", 5.0)
+ENGINE = Need("one engine", 4.0)
 
 # Program that shows a package is there → Debian package.
 PACKAGES: tuple[tuple[str, str], ...] = (
@@ -28,8 +41,8 @@ PACKAGES: tuple[tuple[str, str], ...] = (
 )
 
 
-def check(paths: Paths) -> None:
-    """Raise BedError when the machine cannot hold the cluster: not root, too little disk or memory."""
+def check(paths: Paths, need: Need) -> None:
+    """Raise BedError when the machine cannot hold what is needed: not root, too little disk or memory."""
     if os.geteuid() != 0:
         raise BedError("the test bed starts a container engine and needs root: run `sudo make …`.")
     paths.cache.mkdir(parents=True, exist_ok=True)
@@ -37,14 +50,20 @@ def check(paths: Paths) -> None:
     wanted_gib = DISK_WARM_GIB if (paths.cache / "stores").exists() else DISK_COLD_GIB
     if free_gib < wanted_gib:
         raise BedError(
-            f"{paths.cache} has {free_gib:.0f} GiB free and the cluster needs {wanted_gib:.0f}: "
+            f"{paths.cache} has {compared(free_gib, wanted_gib)} of disk for {need.name}: "
             "free some, or set WINDLASS_CACHE to a folder on a larger disk."
         )
     memory_gib = available_memory_gib(Path("/proc/meminfo").read_text())
-    if memory_gib < MEMORY_GIB:
+    if memory_gib < need.memory_gib:
         raise BedError(
-            f"{memory_gib:.1f} GiB of memory are free and the cluster needs {MEMORY_GIB:.0f}: stop programs."
+            f"the machine has {compared(memory_gib, need.memory_gib)} of memory for {need.name}: stop other programs."
         )
+
+
+def compared(free_gib: float, wanted_gib: float) -> str:
+    """Return both figures with as few decimals as tell them apart."""
+    digits = next(n for n in range(1, 12) if f"{free_gib:.{n}f}" != f"{wanted_gib:.{n}f}")
+    return f"{free_gib:.{digits}f} GiB free and needs {wanted_gib:.{digits}f} GiB"
 
 
 def available_memory_gib(meminfo: str) -> float:

@@ -15,7 +15,7 @@ WORK = Path(".cache/demo-model")
 def ensure(paths: Paths, name: str = "server-cpu") -> str:
     """Start our container engine, build the image when absent, return its tag."""
     machine.ensure_packages()
-    machine.check(paths)
+    machine.check(paths, machine.ENGINE)
     golang.ensure(paths, node_image.cluster_tools())
     daemon.start(paths)
     return images.ensure(paths, name)
