@@ -1,0 +1,108 @@
+"""Old TLS versions and weak ciphers against a real license server: a client that offers each of them alone."""
+
+import contextlib
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+PROGRAM = Path(sys.executable).parent / "windlass-license"
+START_TIMEOUT_S = 30.0
+WEAK = ("aNULL", "NULL", "AES128-SHA", "AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA", "CAMELLIA")
+OLD = (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1)
+
+
+def certify(folder: Path) -> None:
+    """Write a certificate for localhost and its key, named as in a Secret."""
+    key = rsa.generate_private_key(65537, 2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "tls.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "tls.key").write_bytes(key.private_bytes(*plain))
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a license server that speaks HTTPS with a certificate of its own."""
+    folder = tmp_path_factory.mktemp("tls")
+    certify(folder)
+    subprocess.run([PROGRAM, "keygen", "--out", folder / "keys"], check=True, capture_output=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number = free.getsockname()[1]
+    words = ["serve", "--host=127.0.0.1", f"--port={number}", "--data", folder / "data", "--tls-dir", folder]
+    process = subprocess.Popen([PROGRAM, *words, "--public-key", folder / "keys/public.pem"], env=os.environ)
+    try:
+        _wait(number)
+        yield number
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def _wait(port: int) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"the license server does not listen on {port} within {START_TIMEOUT_S:.0f} s")
+
+
+def offer(version: ssl.TLSVersion, ciphers: str) -> ssl.SSLContext:
+    """A client of one version and some ciphers, with its own level of security at the lowest."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the old versions, on purpose
+        context.minimum_version = context.maximum_version = version
+    context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
+    return context
+
+
+def agreed(port: int, context: ssl.SSLContext) -> tuple[str | None, str | None]:
+    """The version and the compression that both sides agree upon."""
+    with socket.create_connection(("127.0.0.1", port), 5) as plain, context.wrap_socket(plain) as secure:
+        return secure.version(), secure.compression()
+
+
+@pytest.mark.parametrize("version", OLD, ids=str)
+def test_old_versions_are_refused(port, version):
+    with pytest.raises((ssl.SSLError, ConnectionError), match=r"(?i)protocol|version|alert|reset|EOF"):
+        agreed(port, offer(version, "ALL"))
+
+
+@pytest.mark.parametrize("ciphers", WEAK)
+def test_ciphers_without_forward_secrecy_or_authenticated_encryption_are_refused(port, ciphers):
+    with pytest.raises(ssl.SSLError, match=r"(?i)handshake.failure|EOF"):
+        agreed(port, offer(ssl.TLSVersion.TLSv1_2, ciphers))
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [(ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")], ids=str
+)
+def test_current_versions_are_taken_without_compression(port, version, name):
+    assert agreed(port, offer(version, "DEFAULT")) == (name, None)
