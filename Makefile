@@ -34,7 +34,7 @@ fmt: sync ## format the code
 check: sync crds charts ## format, lint, types, layers, spelling; generated files are current
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 	@$(BIN)/mypy && $(BIN)/lint-imports --no-cache
-	@$(BIN)/codespell README.md CONTRIBUTING.md docs sizing operator server license_server deepspeed_server testbed charts examples models
+	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs sizing operator server license_server deepspeed_server testbed charts examples models
 	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml testbed/node
 	@git diff --exit-code --stat -- crds charts
 crds: sync ## write crds/ from the pydantic models
@@ -81,7 +81,9 @@ test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
 	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
 
 ##@ Break
-.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
+.PHONY: audit crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
+audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it
+	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/python tests/faults/run.py
 fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real API server
