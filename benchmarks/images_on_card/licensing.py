@@ -26,7 +26,10 @@ def license_server(work: Path, root: Path) -> Iterator[str]:
     (folder / "data").mkdir(parents=True, exist_ok=True)
 
     def run(*words: str | Path) -> None:
-        subprocess.run([sys.executable, "-c", PROGRAM, *map(str, words)], env=env, check=True)
+        said = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *map(str, words)], env=env, check=True, capture_output=True
+        )
+        (folder / f"{words[0]}.log").write_bytes(said.stdout + said.stderr)
 
     if not (folder / "keys").exists():
         run("keygen", "--out", folder / "keys")
@@ -37,7 +40,9 @@ def license_server(work: Path, root: Path) -> Iterator[str]:
         run("issue", "--gpus", folder / "cards.txt", *terms, *signed)
     words = ["serve", "--host", "127.0.0.1", "--port", str(PORT), "--data", str(folder / "data")]
     words += ["--public-key", str(folder / "keys/public.pem"), "--admin-token-file", str(folder / "token")]
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, *words], env=env, start_new_session=True)
+    with (folder / "server.log").open("wb") as log:
+        command = [sys.executable, "-c", PROGRAM, *words]
+        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
     address = f"http://127.0.0.1:{PORT}"
     try:
         _wait(address, process)

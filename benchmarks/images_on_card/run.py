@@ -27,7 +27,6 @@ import shapes  # noqa: E402 - beside other benchmarks
 
 FILES = "config.json generation_config.json tokenizer.json tokenizer_config.json chat_template.jinja model.safetensors"
 PLAIN_TEMPLATE = "{% for message in messages %}{{ message.content }} {% endfor %}"
-START_S = 240.0
 NOWHERE = "http://127.0.0.1:9"
 Report = Callable[[dict[str, object]], None]
 
@@ -41,6 +40,12 @@ def card() -> tuple[str, int, int]:
         subprocess.run(words, capture_output=True, text=True, check=True).stdout.split("\n")[0].split(", ")
     )
     return name, int(total), int(used)
+
+
+def _cards() -> int:
+    if not shutil.which("nvidia-smi"):
+        return 0
+    return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout.count("UUID: GPU-")
 
 
 def make_models(folder: Path, *, random: bool, small: bool) -> None:
@@ -89,7 +94,7 @@ def _together(rows: list[Row], wanted: argparse.Namespace, address: str, report:
 def _asked(server: servers.Server, wanted: argparse.Namespace) -> dict[str, object]:
     if REFUSED in server.row.asks:
         return {"row": server.row.name, **servers.refused(server)}
-    ready_s = servers.wait(server, min(START_S, wanted.deadline - time.monotonic()))
+    ready_s = servers.wait(server, min(wanted.start_s, wanted.deadline - time.monotonic()))
     if ready_s is None:
         return {"row": server.row.name, "failed": server.said}
     return {"row": server.row.name, "ready_s": ready_s, **servers.ask(server)}
@@ -157,13 +162,14 @@ def main() -> int:
     parser.add_argument("--reserve-s", type=float, default=60, help="seconds that a row is not begun without")
     parser.add_argument("--only", nargs="*", default=[], help="names of rows")
     parser.add_argument("--beside", type=int, default=7, help="servers at once")
+    parser.add_argument("--start-s", type=float, default=240, help="seconds that a start may take")
     parser.add_argument("--small", action="store_true", help="a small shape for a machine without a GPU")
     parser.add_argument("--product", default="", help="plan for this card")
     parser.add_argument("--more", nargs="*", default=[], help="more words for planned commands")
     wanted = parser.parse_args()
     wanted.deadline = time.monotonic() + wanted.limit_s
     wanted.variables = servers.load_image(wanted.image)
-    wanted.cards = 1
+    wanted.cards = _cards()
     wanted.work.mkdir(parents=True, exist_ok=True)
     make_models(wanted.work / "models", random=wanted.part == "planned", small=wanted.small)
     rows: list[dict[str, object]] = []

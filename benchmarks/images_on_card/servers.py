@@ -70,7 +70,8 @@ def start(row: Row, number: int, work: Path, image: dict[str, str], words: tuple
     own |= {"PATH": f"{BIN}:{os.environ['PATH']}", "HF_HUB_OFFLINE": "1"} | LIKE_THE_IMAGE
     log = work / f"{row.name.replace(' ', '-')}.log"
     command[0] = f"{BIN}/{command[0]}"
-    env = os.environ | image | own | row.variables
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # ours, for the planner
+    env = inherited | image | own | row.variables
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, env=env, cwd="/cache", start_new_session=True)
     return Server(row, process, port, log)
@@ -177,8 +178,8 @@ def refused(server: Server) -> dict[str, object]:
     with contextlib.suppress(subprocess.TimeoutExpired):
         server.process.wait(REFUSED_S)
     code = server.process.poll()
-    last = server.said.strip().splitlines()
-    return {"asks": {REFUSED: {"ok": bool(code), "code": code, "said": last[-1][:300] if last else ""}}}
+    last = (server.said.strip().splitlines() or [""])[-1]
+    return {"asks": {REFUSED: {"ok": bool(code) and "license" in last.lower(), "code": code, "said": last[:300]}}}
 
 
 def load_image(file: Path) -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import pkgutil
@@ -67,6 +68,15 @@ def kernels_for() -> list[str]:
     return str(torch._C._cuda_getArchFlags()).split()
 
 
+def core() -> dict[str, object]:
+    """The file of the lookahead core, and the newest version of the C++ library that it asks for; empty without one."""
+    if not importlib.util.find_spec("windlass_lookahead"):
+        return {}
+    file = Path(importlib.import_module("windlass_lookahead._core").__file__ or "")
+    asked = [int(number) for number in re.findall(rb"GLIBCXX_3\.4\.(\d+)", file.read_bytes())]
+    return {"file": file.name, "glibcxx": max(asked, default=0)}
+
+
 def writable() -> list[str]:
     """Folders of the image that this user could write into."""
     return [place for place in ("/", "/opt/windlass", "/usr", "/etc") if os.access(place, os.W_OK)]
@@ -74,15 +84,17 @@ def writable() -> list[str]:
 
 def main() -> None:
     """Print what is there."""
+    listed = parts()  # first: modules that are imported may add folders of their own to the path
     modules = {name: error for package in sys.argv[1:] for name, error in imported(package).items()}
     seen = {
         "user": os.getuid(),
         "writable": writable(),
-        **parts(),
+        **listed,
         "modules": len(modules),
         "broken": {name: error for name, error in modules.items() if error},
         "plugins": plugins(),
         "kernels": kernels_for(),
+        "core": core(),
         "python": ".".join(map(str, sys.version_info[:3])),
     }
     print(json.dumps(seen))

@@ -14,7 +14,7 @@ ENGINE = REPOSITORY / "images/engine-gpu"
 LOCKS = sorted(ENGINE.glob("*.lock"))
 SEEN = {
     "user": 10001, "writable": [], "unlisted": [], "absent": [], "broken": {}, "plugins": {"windlass-lookahead": ""},
-    "kernels": ["sm_80", "sm_90"],
+    "kernels": ["sm_80", "sm_90"], "core": {"file": "_core.abi3.so", "glibcxx": 30},
 }  # fmt: skip
 
 
@@ -77,6 +77,8 @@ def test_a_gpu_image_is_built_again_when_its_engine_or_our_code_changes(monkeypa
         ({"absent": ["x 1"]}, "not there"),
         ({"broken": {"windlass.x": "ImportError: y"}}, "does not import"),
         ({"plugins": {"windlass-lookahead": "ImportError: y"}}, "plug-in"),
+        ({"core": {"file": "_core.abi3.so", "glibcxx": 31}}, "loads in this image alone"),
+        ({"core": {"file": "_core.cpython-313.so", "glibcxx": 30}}, "loads in this image alone"),
         ({"kernels": ["sm_90"]}, "no kernels for: ['sm_80']"),
     ],
 )

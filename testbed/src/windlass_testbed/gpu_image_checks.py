@@ -19,6 +19,8 @@ USER = 10001
 CARD = "NVIDIA_VISIBLE_DEVICES=GPU-00000000-0000-0000-0000-000000000000"
 INSIDE = "/inside.py"
 CPU = ("DS_ACCELERATOR=cpu", "WINDLASS_ENGINE=cpu", "DTYPE=float32")
+# The C++ library of GCC 12 (Debian 12, Ubuntu 22.04) is GLIBCXX_3.4.30.
+GLIBCXX = 30
 TIMEOUT_S = 900
 
 
@@ -64,6 +66,12 @@ def misses_the_driver_alone(said: Said) -> str:
     return (f"{wrong[0]}: {rows.get(wrong[0])}" if wrong else "") or ("" if driver == "fail" else f"driver: {driver}")
 
 
+def _is_bound(core: dict[str, object]) -> bool:
+    """Whether the core asks for this image's own Python or C++ library; an image without one has none to ask."""
+    is_stable = str(core.get("file", ".abi3.so")).endswith(".abi3.so")
+    return not is_stable or int(str(core.get("glibcxx", 0))) > GLIBCXX
+
+
 def is_whole(*capabilities: str) -> Callable[[Said], str]:
     """What `inside/gpu_image.py` saw: user, root, parts, modules, plug-ins, and kernels for these capabilities."""
 
@@ -78,6 +86,7 @@ def is_whole(*capabilities: str) -> Callable[[Said], str]:
             "on the list of parts and not there": seen["absent"],
             "does not import": seen["broken"],
             "plug-in": {name: error for name, error in seen["plugins"].items() if error},
+            "the core loads in this image alone": _is_bound(seen["core"]) and seen["core"],
             "no kernels for": [one for one in capabilities if one not in seen["kernels"]],
         }
         return "; ".join(f"{name}: {value}" for name, value in wrong.items() if value)
@@ -85,7 +94,6 @@ def is_whole(*capabilities: str) -> Callable[[Said], str]:
     return judge
 
 
-VERSION, RUN = "version", "run"
 CHECKS: dict[str, tuple[Check, ...]] = {
     "server": (
         Check("version", ("windlass", "version"), ends_well),
