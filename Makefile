@@ -8,6 +8,7 @@ ENGINE_TESTS := $(BIN)/pytest -q --timeout 2400 -p no:randomly
 TWO := -n 2 --dist loadfile --no-loadscope-reorder --durations 12
 LOOKAHEAD_FUZZ := $(BIN)/cmake -S server/lookahead -B .cache/lookahead-fuzz -DLOOKAHEAD_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug >/dev/null && $(BIN)/cmake --build .cache/lookahead-fuzz -j2 >/dev/null
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --custom-compile-command 'make lock'
+LOCK_GPU := $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --only-binary :all: --python-version 3.13 --python-platform x86_64-manylinux_2_36
 
 ##@ Use
 .PHONY: help demo chat demo-delete cluster cluster-delete env
@@ -26,7 +27,7 @@ env: sync ## print the environment of the cluster: eval "$$(make env)"
 	@$(BED) env
 
 ##@ Change
-.PHONY: sync fmt check crds charts golden lock images
+.PHONY: sync fmt check crds charts golden lock images images-gpu
 sync: ## make .venv with the locked packages
 	@tools/bootstrap
 fmt: sync ## format the code
@@ -46,8 +47,12 @@ golden: sync ## rewrite the golden manifests; read the diff
 lock: ## resolve requirements.lock and the images' build.lock again
 	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --group dev {operator,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
 	@$(LOCK) --no-header images/build.in -o images/build.lock
+	@$(LOCK_GPU) --override images/engine-gpu/overrides.txt images/engine-gpu/vllm.in -o images/engine-gpu/vllm.lock
+	@$(LOCK_GPU) images/engine-gpu/deepspeed.in -o images/engine-gpu/deepspeed.lock
 images: sync ## build the project's images and print their tags
 	@$(BED) images
+images-gpu: sync ## build the GPU images from Debian and the package index, and check them without a GPU: 20 GB, not in the gate
+	@$(BED) images-gpu
 
 ##@ Test
 .PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-gpu test-gpu-lookahead

@@ -1,6 +1,6 @@
 # The engine of the CPU image: real vLLM on a torch without its GPU parts. Changes only when the lock or `trim.py` does.
 # Build context: the repository's root.   docker build -f images/server-cpu/engine.Dockerfile -t windlass/engine-cpu:dev .
-ARG BASE_IMAGE=python:3.11-slim-bookworm
+ARG BASE_IMAGE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
 FROM ${BASE_IMAGE} AS build
 # gcc and binutils make the stand-ins and cut the files; libnuma1 is for the self-test.

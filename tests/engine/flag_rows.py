@@ -236,7 +236,8 @@ FLAG_ROWS: tuple[Row, ...] = (
         "take ifq, or leave --quantization out", machine=T4),
     Row("S29", "--quantization ifq_nf4", refused="--quantization ifq_nf4 needs compute capability 8.0, and Tesla T4 "
         "has 7.5; take ifq, or leave --quantization out", machine=T4),
-    Row("S29", "--quantization ifq", refused=f"--quantization ifq {TOO_OLD}on a newer card", machine=V100),
+    Row("S29", "--quantization ifq",
+        refused=f"--quantization ifq {TOO_OLD}on a newer card, or by the DeepSpeed image", machine=V100),
     Row("V2", reads={"engine.model_config.multimodal_config": None, "front.image_domains": [],
                      "args.allowed_media_domains": ["no-host-is-allowed.invalid"],
                      "env.VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0"}),

@@ -24,6 +24,7 @@ QWEN_72B = dataclasses.replace(
 L20 = NodeGpus("worker-1", "NVIDIA-L20", 44.99, 8, 8)
 A10 = NodeGpus("worker-2", "NVIDIA-A10", 22.49, 4, 4)
 T4 = NodeGpus("worker-3", "Tesla-T4", 15.0, 2, 2)
+V100 = NodeGpus("worker-5", "Tesla-V100-SXM2-32GB", 32.0, 2, 2)
 A100 = NodeGpus("worker-4", "NVIDIA-A100-SXM4-80GB", 80.0, 8, 8, {"serving.windlass.dev/resource-group": "team-a"})
 
 
@@ -176,6 +177,13 @@ def test_a_running_placement_is_kept_while_it_fits():
     assert planned(nodes=(A10,), keep=Placement("L20", 1)).gpu_type == "A10"
 
 
+def test_a_v100_serves_by_deepspeed_and_by_an_image_of_ones_own():
+    """Its kernels are in our DeepSpeed image and not in our vLLM image; beside a newer card it is passed over."""
+    assert planned(nodes=(V100,), image={"family": "deepspeed"}).gpu_type == "V100-32G"
+    assert planned(nodes=(V100,), image={"repository": "example.com/vllm"}).gpu_type == "V100-32G"
+    assert planned(nodes=(V100, L20)).gpu_type == "L20"
+
+
 def test_free_gpus_do_not_change_a_plan():
     """What pods take now is the scheduler's matter; a plan that followed it would never stand still."""
     busy = dataclasses.replace(L20, free=0)
@@ -222,6 +230,11 @@ REFUSALS = {
         {"resources": {"gpus": 0}, "engine": {"tensorParallelSize": 2}},
         "BadParallelism",
         "gpus is 0 and tensorParallelSize is 2",
+    ),
+    "a card without kernels": (
+        {"nodes": (V100,)},
+        "GpuWithoutKernels",
+        "the vllm image needs compute capability 7.5; V100-32G has 7.0; set spec.image.family to deepspeed, ",
     ),
     "old card": ({"nodes": (T4,), "engine": {"quantization": "fp8"}}, "UnsupportedQuantization", "T4 has 7.5"),
     "experts": (

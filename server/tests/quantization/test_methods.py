@@ -39,7 +39,7 @@ def test_a_card_that_can_gets_the_engine_s_name(name, card, asked, checkpoint, e
         ("fp8", A100, "auto", PLAIN, "--quantization fp8 needs compute capability 8.9, and NVIDIA A100 has 8.0; take "
          "ifq or ifq_nf4, or leave --quantization out"),
         ("ifq", V100, "auto", PLAIN, "--quantization ifq needs compute capability 7.5, and Tesla V100 has 7.0, which "
-         "CUDA 13 has no code for; serve the model on a newer card"),
+         "CUDA 13 has no code for; serve the model on a newer card, or by the DeepSpeed image"),
         ("ifq_nf4", L20, "bfloat16", PLAIN, "--quantization ifq_nf4 runs with float16 only, not bfloat16; set --dtype "
          "float16, take fp8, or leave --quantization out"),
         ("ifq_nf4", CPU, "bfloat16", PLAIN, "--quantization ifq_nf4 runs with float16 only, not bfloat16; set --dtype "

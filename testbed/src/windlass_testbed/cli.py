@@ -6,8 +6,9 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from windlass_testbed import cluster, daemon, demo, deploy, golang, machine, process, serving
+from windlass_testbed import cluster, daemon, demo, deploy, golang, gpu_images, machine, process, serving
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import paths
 from windlass_testbed.versions import APISERVER_TOOLS, TOOL
@@ -57,6 +58,14 @@ def _images(_: argparse.Namespace) -> None:
         print(f"{name} {tag}")
 
 
+def _images_gpu(arguments: argparse.Namespace) -> None:
+    if arguments.words:
+        name, target = arguments.words
+        print(*gpu_images.export(paths(), name, Path(target)), sep="\n")
+    else:
+        gpu_images.make(paths())
+
+
 def _gpus(_: argparse.Namespace) -> None:
     print(cluster.gpu_list(paths()), end="")
 
@@ -82,6 +91,10 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int | None], str]] = {
     "demo": (_demo, "everything, from the tools to an answer of a served model"),
     "chat": (_chat, "talk to the demo's service"),
     "images": (_images, "build the project's images and print their tags"),
+    "images-gpu": (
+        _images_gpu,
+        "build the GPU images and check them without a GPU; `images-gpu server FOLDER` writes our layer of a built one",
+    ),
     "down": (_down, "delete the cluster and stop our container engine; caches stay"),
     "tool": (_tool, "build Go programs by name and print where they are"),
     "env": (_env, "print the environment that talks to the cluster and its engine"),
@@ -102,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sub = commands.add_parser(name, help=text, description=text)
         if name == "tool":
             sub.add_argument("name", nargs="*", help="etcd, kube-apiserver, helm, … (default: those of an API server)")
-        if name in ("python", "during"):
+        if name in ("python", "during", "images-gpu"):
             sub.add_argument("words", nargs=argparse.REMAINDER, help="the program and its arguments")
     arguments = parser.parse_args(argv)
     try:

@@ -69,8 +69,8 @@ def has_capability(status: str, number: int) -> bool:
     return bool(int(line.split()[1], 16) >> number & 1)
 
 
-def start(paths: Paths) -> None:
-    """Start containerd and dockerd unless ours already answer; raise BedError with the log's last line."""
+def start(paths: Paths, *flags: str) -> None:
+    """Start containerd and dockerd with these flags unless ours answer; raise BedError with the log's last line."""
     if answers(paths):
         return
     stop(paths)
@@ -80,7 +80,7 @@ def start(paths: Paths) -> None:
     containerd = paths.run / "containerd.sock"
     _spawn(paths, "containerd", ["containerd", "--config", str(_containerd_config(paths, containerd))])
     _wait(paths, "containerd", lambda: succeeds(["ctr", "--address", containerd, "version"]))
-    _spawn(paths, "dockerd", _dockerd_command(paths, containerd))
+    _spawn(paths, "dockerd", [*_dockerd_command(paths, containerd), *flags])
     _wait(paths, "dockerd", lambda: answers(paths))
 
 

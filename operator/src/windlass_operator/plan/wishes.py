@@ -31,6 +31,7 @@ class Wishes:
     quantization: str | None
     serving: Serving  # its tp and pp are filled in by the plan
     notes: tuple[str, ...]  # what was defaulted, for `because`
+    family: str | None = None  # the engine of our image; None for an image of the user's own
 
 
 def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
@@ -55,7 +56,8 @@ def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
         sequences=engine.max_num_seqs or SAMPLED_SEQUENCES,
     )
     notes = tuple(note for note in (length_note, dtype_note) if note)
-    return Wishes(layout, engine.quantization, serving, notes)
+    family = None if spec.image.repository else spec.image.family
+    return Wishes(layout, engine.quantization, serving, notes, family)
 
 
 def _length(engine: EngineSpec, facts: ModelFacts) -> tuple[int, str]:

@@ -120,6 +120,7 @@ ROWS = (
     # The plan.
     Reason("NoGpuNodes", "GPUs are needed and no node has any", "add a GPU node, or set spec.resources.gpus to 0"),
     Reason("GpuTypeNotFound", "no node has the asked GPU type", "correct spec.resources.gpuType or resourceGroup"),
+    Reason("GpuWithoutKernels", "the image's engine has no kernels for the GPUs", "set spec.image.family to deepspeed"),
     Reason("NotEnoughGpus", "more GPUs are asked than any node has", "lower spec.resources.gpus or add a larger node"),
     Reason(
         "DoesNotFit", "the model is larger than the largest node", "quantize, lower maxModelLen, or add a larger node"

@@ -164,7 +164,7 @@ def _too_old(method: Method, card: Card) -> str:
     found = f"needs compute capability {method.capability / 10:.1f}, and {card.name} has {card.capability / 10:.1f}"
     others = [row.name for row in METHODS.values() if row.capability <= card.capability and row.name != "smoothquant"]
     if not others:
-        return f"{found}, which CUDA 13 has no code for; serve the model on a newer card"
+        return f"{found}, which CUDA 13 has no code for; serve the model on a newer card, or by the DeepSpeed image"
     return f"{found}; take {' or '.join(others)}, or leave --quantization out"
 
 
