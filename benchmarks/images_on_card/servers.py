@@ -63,7 +63,7 @@ def start(row: Row, number: int, work: Path, image: dict[str, str], words: tuple
     command = list(words or shlex.split(row.line))
     command = [str(work / "models" / row.model) if word == "/data/model" else word for word in command]
     port = PORT + number
-    if not words and "--port" not in command:
+    if number and "--port" not in command:  # the first one has the port of the image
         command += ["--port", str(port)]
     own = {"MODEL": str(work / "models" / row.model), "WINDLASS_FACTS_PORT": str(FACTS_PORT + number)}
     own |= {"WINDLASS_LICENSE_REQUIRED": "true" if {LICENSED, REFUSED} & set(row.asks) else "false"}

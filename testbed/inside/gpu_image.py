@@ -48,7 +48,9 @@ def _error(name: str) -> str:
 
 
 def plugins() -> dict[str, str]:
-    """The engine's plug-ins of ours, loaded and called as the engine does it."""
+    """The engine's plug-ins of ours, loaded and called as the engine does it; none where vLLM is not there."""
+    if not importlib.util.find_spec("vllm"):
+        return {}
     found = importlib.metadata.entry_points(group=PLUGINS)
     return {one.name: _called(one) for one in found if one.name.startswith("windlass")}
 

@@ -7,7 +7,15 @@ import sys
 
 import pytest
 from windlass_testbed import gpu_image_checks, images
-from windlass_testbed.gpu_image_checks import CHECKS, Said, ends_well, explains, is_whole, misses_the_driver_alone
+from windlass_testbed.gpu_image_checks import (
+    CHECKS,
+    Said,
+    answers_as_alone,
+    ends_well,
+    explains,
+    is_whole,
+    misses_the_driver_alone,
+)
 from windlass_testbed.paths import REPOSITORY
 
 ENGINE = REPOSITORY / "images/engine-gpu"
@@ -111,6 +119,16 @@ def test_a_program_must_end_with_0_and_say_something():
     assert ends_well(Said(2, "x", "why")) == "exit 2: why"
     assert explains(Said(0, "engine: vllm serve /data/model")) == ""
     assert explains(Said(0, "nothing")) == "no engine line"
+
+
+def test_answers_out_of_a_batch_are_those_of_a_prompt_alone():
+    def said(together, code=0):
+        return Said(code, "loading\nRESULT " + json.dumps({"together": together, "joined": [["a", "a"]]}), "why")
+
+    assert answers_as_alone(said([["b", "b"]])) == ""
+    assert "1 of 2 answers differ" in answers_as_alone(said([["b", "c"]]))
+    assert "exit 3: why" in answers_as_alone(said([["b", "b"]], 3))
+    assert "exit 0" in answers_as_alone(Said(0, "nothing"))
 
 
 def test_every_check_runs_without_a_network_on_a_root_that_is_read_only():

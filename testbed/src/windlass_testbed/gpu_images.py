@@ -20,7 +20,7 @@ from windlass_testbed.process import say
 # In the order in which they are built: an engine, then the image on it, twice.
 NAMES = ("engine-gpu", "server", "engine-deepspeed-gpu", "deepspeed-gpu")
 CHECKED = ("server", "deepspeed-gpu")
-# Free disk in GiB that a first build asks for; 22 was measured at the peak.
+# Free disk in GiB that a first build asks for: 16 stay in the cache, wheels lie beside them meanwhile.
 DISK_GIB = 35
 NO_NETWORKS = ("--iptables=false", "--ip6tables=false")
 SAMPLE_S = 2.0

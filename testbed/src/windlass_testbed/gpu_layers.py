@@ -20,8 +20,7 @@ def sizes(paths: Paths, tag: str) -> list[str]:
 
 
 def _command(text: str) -> str:
-    words = text.removeprefix("RUN ").removeprefix("/bin/sh -c ").removeprefix("|1 ").split()
-    return " ".join(words)[:100]
+    return " ".join(text.rpartition("/bin/sh -c ")[2].split())[:100]
 
 
 def export(paths: Paths, name: str, target: Path) -> list[Path]:

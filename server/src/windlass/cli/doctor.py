@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import typer
 
@@ -11,11 +12,14 @@ from windlass.cli import table
 
 USAGE = """\
 Usage: windlass doctor [MODEL] [FLAGS OF `windlass run`] [-o table|json]
+       windlass doctor --engine [FOLDER] [-o table|json]
 
 Looks whether `windlass run` with the same words would start here. Takes no lease, no port and no GPU memory.
+With --engine it looks whether the installed vLLM, or the one in a folder, has every place where our plug-ins enter it.
 Ends with 0 when nothing failed, else with 1.
 """
 OUTPUTS = ("table", "json")
+ENGINE = "--engine"
 
 
 def command(context: typer.Context) -> None:
@@ -27,6 +31,9 @@ def command(context: typer.Context) -> None:
         table.show(("CHECK", "LOOKS WHETHER"), [(check.name, check.about) for check in checks.CHECKS])
         return
     words, output = split_output(tuple(context.args))
+    if words[:1] == (ENGINE,):
+        engine(words[1:], output)
+        return
     from windlass.doctor.gather import gather
 
     rows = checks.examine(gather(words, os.environ))
@@ -38,6 +45,21 @@ def command(context: typer.Context) -> None:
             if row.fix:
                 print(f"{name}: {row.fix}")
     if not checks.healthy(rows):
+        raise SystemExit(1)
+
+
+def engine(words: tuple[str, ...], output: str) -> None:
+    """Show every integration point and what became of it; exit code 1 when one is gone or changed."""
+    from windlass.doctor import engine as engines
+
+    rows = engines.verdicts(Path(words[0]) if words else None)
+    if output == "json":
+        document = [{"place": row.place, "used_by": row.used_by, "problem": row.problem} for row in rows]
+        print(json.dumps({"built_for": engines.record().release, "places": document}, indent=2))
+    else:
+        shown = [(row.place.replace(":", "."), row.used_by, row.problem or "as recorded") for row in rows]
+        table.show(("PLACE IN VLLM", "USED BY", f"AGAINST {engines.record().release}"), shown)
+    if any(row.problem for row in rows):
         raise SystemExit(1)
 
 

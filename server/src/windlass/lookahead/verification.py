@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from windlass_lookahead.round_trip import RoundTrip
 
+COPIES_COUNTS = "_copy_admitted_drafts_to_host"
+"""The manager's attribute, from vLLM 0.33 on: whether the sampler needs each row's count on the host."""
 UNDER_WAY = 8
 """Steps whose plans are kept: more than the engine ever has on the device."""
 FIRST_US, WORD_US = 25, 8e-6
@@ -46,6 +48,7 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         super().__init__(stock.req_states, stock.query_start_loc, stock.num_bonus_tokens, most_logits)
         self._most_logits, self._sure_by_place = most_logits, sure_by_place
         self._trip, self._take = trip, take
+        self._tells_counts = hasattr(stock, COPIES_COUNTS)
         rows, most, device = self.req_states.max_num_reqs, self.num_speculative_steps, self.req_states.device
         self._plans = torch.zeros((UNDER_WAY, 2, rows), dtype=torch.int32).pin_memory()
         self._device_plans, self._host_plans = device_view(self._plans), self._plans.numpy()
@@ -113,9 +116,16 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         spread[:more] += 1
         return spread, cu_num_logits_np
 
-    def reallocate_drafts(self, req_ids: list[str], idx_mapping: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Where each row's logits begin, where its tokens do, and how many drafts there are in all."""
-        rows, budget = len(req_ids), self._budget
+    def reallocate_drafts(self, req_ids: list[str], idx_mapping: Tensor) -> tuple[Any, ...]:
+        """Where each row's logits begin, where its tokens do, and how many drafts there are in all.
+
+        From vLLM 0.33 on the engine also takes the counts of each row, None where it does not need them.
+        """
+        placed = self._placed(len(req_ids), idx_mapping)
+        return (*placed, None) if self._tells_counts else placed
+
+    def _placed(self, rows: int, idx_mapping: Tensor) -> tuple[Tensor, Tensor, int]:
+        budget = self._budget
         if budget == 0:
             return self._no_drafts[: rows + 1], self.query_start_loc, 0
         if rows == 1:
