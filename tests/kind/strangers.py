@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass_testbed import cluster
-from windlass_testbed.paths import Paths
+from windlass_testbed.paths import REPOSITORY, Paths
 
 SILENCE_S = 2.0  # a pod of the cluster answers within milliseconds; a dropped packet is sent again after one second
+LISTENING = (REPOSITORY / "tests/attack/network/listening.py").read_text()
 Place = tuple[str, int]
 """An address and a port."""
 
@@ -33,15 +34,6 @@ async def ask(host, port):
 async def main():
     print(json.dumps(await asyncio.gather(*(ask(*row) for row in json.loads(sys.argv[1])))))
 asyncio.run(main())
-"""
-# Ports of the pod that listen on more than loopback: state 0A of /proc/net/tcp, addresses in hexadecimal.
-LISTENING = """
-import json
-rows = [line.split() for name in ("tcp", "tcp6") for line in list(open("/proc/net/" + name))[1:]]
-places = [row[1].split(":") for row in rows if row[3] == "0A"]
-def loopback(host):
-    return host.endswith("7F") or host == "00000000000000000000000001000000"
-print(json.dumps(sorted({int(port, 16) for host, port in places if not loopback(host)})))
 """
 # Listens on the ports until it is told to end; the first one answers every GET, as a probe asks it.
 SERVE = """
