@@ -1,5 +1,6 @@
 """`windlass run --worker-num 2` in its image: two engines behind one port, as one thing."""
 
+import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from windlass_testbed import daemon
+from windlass_testbed.paths import REPOSITORY
 
 FLAGS = "--dtype float32 --max-model-len 512 --served-model-name demo --worker-num 2 --limit-worker-concurrency 3"
 QUESTION = [{"role": "user", "content": "What does os.path.join do?"}]
@@ -58,6 +60,13 @@ def test_a_stream_is_a_stream(address):
 def test_the_limit_is_for_each_worker(address):
     """One API process, so that the container's limit is exact."""
     assert httpx.get(f"{address}/windlass/facts").json()["limits"]["concurrency"] == 6
+
+
+def test_others_reach_the_api_and_the_facts_alone(engine, address):
+    """The engines and their workers talk to each other on loopback: from another pod nobody reaches them."""
+    program = (REPOSITORY / "tests/attack/network/listening.py").read_text()
+    found = daemon.docker(engine.paths, "exec", engine.container(address), "python3", "-c", program)
+    assert json.loads(found) == [8501, 8502]
 
 
 @pytest.mark.long

@@ -1,5 +1,6 @@
 """A replica over two nodes: a pod on each, one answer, and one restart of both when either is killed."""
 
+import json
 import random
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from windlass_testbed.forward import forward
 sys.path.insert(0, str(Path(__file__).parent))
 
 from group_kills import Group, Kill, hurt, kill_container
+from strangers import Asker, listener
 
 NAME = "duo"
 JOIN = "Join one or more path segments intelligently."
@@ -53,6 +55,22 @@ def test_the_service_answers_a_chat_through_its_head(bed, namespace, group):
         said = client.chat.completions.create(model="demo", messages=question, max_tokens=80, temperature=0)
         client.close()
     assert said.choices[0].message.content.startswith(JOIN)
+
+
+def test_a_stranger_reaches_only_the_declared_ports_of_the_real_engine(bed, namespace, group):
+    """Whatever vLLM listens on: the ports come from each member's own list."""
+    image = bed.images["license-server"]
+    bed.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(listener("stranger", image, [7000])))
+    bed.kubectl("-n", namespace, "wait", "pod", "stranger", "--for=condition=Ready", "--timeout=60s")
+    stranger = Asker(bed.paths, namespace, "stranger")
+    head, follower = (Asker(bed.paths, namespace, member.name) for member in group.members())
+    assert {8501, 8502} < head.listening()
+    assert {8502} < follower.listening()
+    for member in (head, follower):
+        ports = member.listening()
+        said = stranger.says(member.address, ports)
+        assert {port: "open" if port in {8501, 8502} else "silent" for port in ports} == said
+    bed.kubectl("-n", namespace, "delete", "pod", "stranger", "--wait=false")
 
 
 def test_a_killed_member_takes_all_with_it_once_and_all_come_back(group):

@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from group_kills import Group, Kill, hurt, kill_container  # noqa: E402 - beside this file, wherever it is run
+from strangers import Asker, listener  # noqa: E402 - the same
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 NAME, FOLDER, RAY = "rays", "ray", "ray==2.60.0"
@@ -82,6 +83,26 @@ def asked(bed, namespace: str) -> dict:
 def test_ray_counts_both_pods_and_places_a_card_on_each(bed, namespace, group):
     assert asked(bed, namespace) == {"nodes": [f"{NAME}-0-0", f"{NAME}-0-1"], "gpus": 2.0, "placed": 2}
     assert len({member.node for member in group.members()}) == 2
+
+
+def test_a_stranger_reaches_no_port_of_ray(bed, namespace, group):
+    """GCS, Ray Client, raylets, workers: whatever the real Ray listens on, from each member's own list."""
+    bed.kubectl(
+        "-n",
+        namespace,
+        "apply",
+        "-f",
+        "-",
+        stdin=json.dumps(listener("stranger", bed.images["license-server"], [7000])),
+    )
+    bed.kubectl("-n", namespace, "wait", "pod", "stranger", "--for=condition=Ready", "--timeout=60s")
+    stranger = Asker(bed.paths, namespace, "stranger")
+    head, follower = (Asker(bed.paths, namespace, member.name) for member in group.members())
+    assert {6379, 8501, 8502} < head.listening()
+    for member in (head, follower):
+        ports = member.listening()
+        said = stranger.says(member.address, ports)
+        assert {port: "open" if port in {8501, 8502} else "silent" for port in ports} == said
 
 
 @pytest.mark.parametrize("index", [0, 1], ids=["head", "follower"])

@@ -19,6 +19,7 @@ from windlass_testbed.forward import forward
 sys.path.insert(0, str(Path(__file__).parent))
 
 import hub_pod
+from strangers import Asker
 
 NAME = "chat"
 FILLED = "filled-by-a-download"
@@ -192,6 +193,12 @@ def test_a_pod_of_the_cluster_reaches_the_service_by_name(bed, namespace, servic
     )
     answer = bed.kubectl("-n", namespace, "exec", f"deploy/{service}", "--", "python3", "-c", script)
     assert json.loads(answer)["data"][0]["id"] == "demo"
+
+
+def test_a_pod_that_serves_alone_listens_for_its_declared_ports_only(bed, namespace, service):
+    """No policy is needed for it: what the engine's processes say to each other stays on loopback."""
+    pod = bed.items(namespace, "pods", "-l", "app.kubernetes.io/component=server")[0]["metadata"]["name"]
+    assert {8501, 8502} == Asker(bed.paths, namespace, pod).listening()
 
 
 def test_the_answer_is_the_models_own(bed, namespace, service):

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_testbed import content, daemon, golang, machine, node_image, scratch_images, store
+from windlass_testbed import content, daemon, golang, machine, node_image, rootfs, scratch_images, store
 from windlass_testbed.errors import BedError
 from windlass_testbed.loading import load
 from windlass_testbed.paths import TESTBED, Paths
@@ -17,6 +17,8 @@ CONTROL_PLANE = f"{NAME}-control-plane"
 WORKERS = (f"{NAME}-worker", f"{NAME}-worker2")
 MODELS_ON_NODE = "/models"
 GPU_PLUGIN_IMAGE = "windlass-testbed/gpu-plugin:1"
+POLICY_AGENT_IMAGE = "windlass-testbed/policyagent:1"
+NFT = "/usr/sbin/nft"
 GPU_LABELS = {"nvidia.com/gpu.product": "NVIDIA-L20", "nvidia.com/gpu.memory": "46068", "nvidia.com/gpu.count": "8"}
 
 
@@ -31,7 +33,8 @@ class Shape:
     @property
     def key(self) -> str:
         """The identity of the shape, written on the cluster's control plane."""
-        return content.key(self.node_image, str(self.store), str(self.own_network), Path(__file__), TESTBED / "node")
+        files = (Path(__file__), TESTBED / "node", TESTBED / "go" / "network")
+        return content.key(self.node_image, str(self.store), str(self.own_network), *files)
 
 
 def kubectl(paths: Paths, *words: str, stdin: str | None = None) -> str:
@@ -133,6 +136,8 @@ def _create(paths: Paths, shape: Shape) -> None:
     kubectl(paths, "wait", "--for=condition=Ready", "node", "--all", "--timeout=120s")
     kubectl(paths, "-n", "kube-system", "scale", "deployment/coredns", "--replicas=1")
     kubectl(paths, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
+    if shape.own_network:
+        _policies(paths)
     (paths.run / "cluster-shape").write_text(_mark(paths, shape))
 
 
@@ -165,6 +170,17 @@ def _nodes_with_cidr(paths: Paths, timeout_s: float = 60) -> dict[str, tuple[str
 
 def _address(node: dict[str, dict[str, list[dict[str, str]]]]) -> str:
     return next(a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP")
+
+
+def _policies(paths: Paths) -> None:
+    """Enforce NetworkPolicy on every node; the published nodes have kindnet, which does so itself."""
+    name = "policyagent"
+    folder = scratch_images.programs(paths.cache / "work" / name, {f"/{name}": paths.bin / name})
+    scratch_images.stage_libraries(rootfs.tree(paths, rootfs.NODE_PACKAGES), folder, [NFT])
+    scratch_images.import_tree(paths, folder, POLICY_AGENT_IMAGE, f'ENTRYPOINT ["/{name}"]')
+    load(paths, POLICY_AGENT_IMAGE, [CONTROL_PLANE, *WORKERS])
+    kubectl(paths, "apply", "-f", str(TESTBED / "node" / f"{name}.yaml"))
+    kubectl(paths, "-n", "kube-system", "rollout", "status", f"daemonset/{name}", "--timeout=60s")
 
 
 def _gpus(paths: Paths) -> None:

@@ -34,6 +34,7 @@ PACKAGES: tuple[tuple[str, str], ...] = (
     ("/usr/sbin/debootstrap", "debootstrap"),
     ("/usr/sbin/iptables", "iptables"),
     ("/usr/sbin/ip", "iproute2"),
+    ("/usr/sbin/nft", "nftables"),
     ("/usr/bin/gcc", "gcc"),
     ("/usr/bin/git", "git"),
     ("/usr/lib/x86_64-linux-gnu/libc.a", "libc6-dev"),

@@ -35,6 +35,7 @@ TOOLS: tuple[GoTool, ...] = (
     GoTool("crictl", "./crictl", "kubernetes"),
     GoTool("gpu-plugin", "./gpuplugin", "kubernetes"),
     GoTool("etcd", "go.etcd.io/etcd/server/v3", "etcd"),
+    GoTool("policyagent", "./policyagent", "network"),
     GoTool("kind", KIND_MODULE),
     GoTool("coredns", "github.com/coredns/coredns@v1.12.1"),
     GoTool("ptp", f"{CNI}/main/ptp@v1.7.1"),
@@ -53,4 +54,4 @@ TOOL = {tool.name: tool for tool in TOOLS}
 CLUSTER_TOOLS = tuple(tool.name for tool in TOOLS if tool.name not in {"kwok", "prometheus"})
 # … and with kind's published node image (WINDLASS_NODE_IMAGE), which brings Kubernetes itself.
 PUBLISHED_TOOLS = ("kind", "kubectl", "helm", "gpu-plugin")
-APISERVER_TOOLS = ("etcd", "kube-apiserver", "kubectl")
+APISERVER_TOOLS = ("etcd", "kube-apiserver", "kubectl", "policyagent")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from windlass.adapters.model import Asked
 from windlass.errors import UsageError
 from windlass.group import arguments
-from windlass.launch import adjust, conflicts, cpu, legacy, lookahead, lora, quantize, templates, values
+from windlass.launch import adjust, conflicts, cpu, legacy, lookahead, loopback, lora, quantize, templates, values
 from windlass.launch.flags import FLAGS, ROW, Effect, Flag, Kind
 from windlass.launch.front import front
 from windlass.launch.model import (
@@ -92,7 +92,12 @@ def resolve(
         warnings=(*warnings, *adapters.notes, *drafts.notes),
         files=_files(settings, model),
         merge=adapters.merge,
-        variables={**api.variables, **drafts.variables, **cpu.variables(settings, machine, environment)},
+        variables={
+            **api.variables,
+            **drafts.variables,
+            **cpu.variables(settings, machine, environment),
+            **loopback.variables(machine, line.engine_words, environment),
+        },
     )
 
 
