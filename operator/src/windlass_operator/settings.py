@@ -5,6 +5,7 @@ Pure: `from_env` takes the environment as a mapping. A wrong value is one senten
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from windlass_operator.errors import SettingsError
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PORT_MAX = 65535
+ANNOTATION = re.compile(r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]*\*?")  # a key, or the beginning of keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Settings:
     license_addresses: tuple[str, ...] = ()
     download_env: tuple[tuple[str, str], ...] = ()  # of download Jobs: the cluster's way out
     watch_namespace: str | None = None  # None: all namespaces
+    ingress_annotations: tuple[str, ...] = ()  # allowed beside the built-in table; a row may end with *
+    pod_annotations: tuple[str, ...] = ()  # as above, of spec.podTemplate
     group_network_policy: bool = True  # whether groups get a NetworkPolicy
     metrics_port: int = 9090  # 0: no metrics
     health_port: int = 8080  # 0: no /healthz and /readyz
@@ -60,6 +64,14 @@ VARIABLES = (
     Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
     Variable("WINDLASS_WATCH_NAMESPACE", "the one namespace to watch; empty: all"),
     Variable(
+        "WINDLASS_INGRESS_ANNOTATIONS",
+        "annotations that spec.expose.ingress may set beside the built-in ones, comma-separated; KEY or PREFIX*",
+    ),
+    Variable(
+        "WINDLASS_POD_ANNOTATIONS",
+        "annotations that spec.podTemplate may set though nodes act on them, comma-separated; KEY or PREFIX*",
+    ),
+    Variable(
         "WINDLASS_GROUP_NETWORK_POLICY", "whether replicas over several nodes get a NetworkPolicy: true, false", "true"
     ),
     Variable("WINDLASS_METRICS_PORT", "port of /metrics; 0 switches it off", "9090"),
@@ -86,6 +98,8 @@ def from_env(env: Mapping[str, str]) -> Settings:
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
         watch_namespace=values["WINDLASS_WATCH_NAMESPACE"] or None,
+        ingress_annotations=_annotations("WINDLASS_INGRESS_ANNOTATIONS", values),
+        pod_annotations=_annotations("WINDLASS_POD_ANNOTATIONS", values),
         group_network_policy=_one_of("WINDLASS_GROUP_NETWORK_POLICY", values, ("true", "false")) == "true",
         metrics_port=_port("WINDLASS_METRICS_PORT", values),
         health_port=_port("WINDLASS_HEALTH_PORT", values),
@@ -107,6 +121,14 @@ def _directories(name: str, values: Mapping[str, str]) -> tuple[str, ...]:
         if not path.startswith("/") or ".." in path.split("/"):
             raise SettingsError(f'{name} holds "{path}": write directories as absolute paths without ".."')
     return paths
+
+
+def _annotations(name: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    rows = tuple(part.strip() for part in values[name].split(",") if part.strip())
+    for row in rows:
+        if not ANNOTATION.fullmatch(row):
+            raise SettingsError(f'{name} holds "{row}": write DOMAIN/NAME, or DOMAIN/* for a whole domain')
+    return rows
 
 
 def _proxy(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
