@@ -12,7 +12,7 @@ from windlass_operator.api.rules import GATEWAY_RULES, HOST_RULES, INGRESS_ANNOT
 Host = Annotated[str, Field(min_length=1, max_length=253, json_schema_extra=schema_extra(*HOST_RULES))]
 
 # Printable ASCII without what ends or opens a statement in a controller's configuration: quotes, ; { } $ \\ # and `.
-ANNOTATION_VALUE = r"^[A-Za-z0-9 ._:/,*@%+=()|^~<>!?&\[\]-]*$"
+ANNOTATION_VALUE = r"^[A-Za-z0-9 ._:/,\*@%+=()|^~<>!?&\[\]-]*$"
 IngressAnnotations = Annotated[
     dict[str, Annotated[str, Field(max_length=1024, pattern=ANNOTATION_VALUE)]],
     string_map(32, {"maxLength": 1024, "pattern": ANNOTATION_VALUE}, *INGRESS_ANNOTATION_RULES),
