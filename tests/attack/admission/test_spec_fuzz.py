@@ -38,6 +38,8 @@ SERVICES = "/apis/serving.windlass.dev/v1alpha1/namespaces/attack/llmservices"
 DEPTH_MAX = 24  # of a stored object: 14 of ours, the rest metadata.managedFields
 CHARACTERS_MAX = 131_072
 SHOWN = 12
+ATTEMPTS = 4
+BUSY = (httpx2.codes.GATEWAY_TIMEOUT, httpx2.codes.TOO_MANY_REQUESTS)  # after the API server's own 34 seconds
 
 
 def body_of(spec: str, name: str = "a") -> str:
@@ -46,8 +48,13 @@ def body_of(spec: str, name: str = "a") -> str:
 
 
 def create(http: httpx2.Client, spec: str, **params: str) -> httpx2.Response:
+    """A dry run; an API server that has no time on this machine is asked again."""
     asked = {"dryRun": "All", **params}
-    return http.post(SERVICES, content=body_of(spec), params=asked, headers={"Content-Type": "application/json"})
+    for _ in range(ATTEMPTS):
+        answer = http.post(SERVICES, content=body_of(spec), params=asked, headers={"Content-Type": "application/json"})
+        if answer.status_code not in BUSY:
+            break
+    return answer
 
 
 def complaints(answer: httpx2.Response) -> list[str]:
