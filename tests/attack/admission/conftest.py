@@ -58,8 +58,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client
     with plane.running_api_server(folder) as server:
         server.kubectl("create", "namespace", NAMESPACE)
         server.kubectl("apply", "-f", "-", stdin=RIGHTS)
-        server.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(schema.crd()))
-        server.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{schema.CRD_NAME}")
+        server.install_crd(text=yaml.safe_dump(schema.crd()))
         context = ssl.create_default_context(cafile=str(server.ca_file))
         headers = {"Authorization": f"Bearer {token}"}
         with httpx2.Client(base_url=server.url, verify=context, headers=headers, trust_env=False, timeout=60) as http:
