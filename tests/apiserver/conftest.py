@@ -39,10 +39,7 @@ def bare_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]
 @pytest.fixture(scope="session")
 def apiserver(bare_apiserver):
     """A real API server that serves LLMService: .url, .token, .ca_file, .kubeconfig, .kubectl(*arguments)."""
-    bare_apiserver.kubectl("apply", "--server-side", "-f", str(CRD_FILE))
-    bare_apiserver.kubectl(
-        "wait", "--for=condition=Established", "--timeout=30s", "crd/llmservices.serving.windlass.dev"
-    )
+    bare_apiserver.install_crd(CRD_FILE)
     return bare_apiserver
 
 

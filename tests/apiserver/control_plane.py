@@ -61,6 +61,15 @@ class ApiServer:
         """`kubectl apply` one object; never raises, so that refusals can be read."""
         return self.kubectl("apply", "-f", "-", *arguments, stdin=json.dumps(document), check=False)
 
+    def install_crd(self, file: Path | str = "-", text: str | None = None) -> None:
+        """Apply our CRD and wait until it is served; `kubectl wait` fails on a CRD that has no conditions yet."""
+        self.kubectl("apply", "--server-side", "-f", str(file), stdin=text)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.kubectl("get", "llmservices", "-A", check=False).returncode:
+            if time.monotonic() > deadline:
+                raise AssertionError("the API server does not serve LLMServices")
+            time.sleep(0.2)
+
     def get(self, *arguments: str) -> dict[str, object]:
         """`kubectl get … -o json`."""
         found: dict[str, object] = json.loads(self.kubectl("get", *arguments, "-o", "json").stdout)

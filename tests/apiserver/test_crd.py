@@ -101,6 +101,10 @@ def test_a_full_service_is_accepted_as_it_is_written(apiserver, namespace):
     assert apiserver.get("llm", "qwen2-7b", "-n", namespace)["spec"] == service["spec"]
 
 
+def piece(**fields: object) -> dict[str, object]:
+    return a_service(podTemplate={"spec": fields})
+
+
 BAD = {
     "no source": (from_source(), "needs exactly one of pvc, cfs, nfs, gooseFSx, hostPath"),
     "two sources": (from_source(pvc={"claimName": "a"}, hostPath={"path": "/a"}),
@@ -189,6 +193,21 @@ BAD = {
     "a variable with a bad name": (a_service(env=[{"name": "1A"}]), "spec.env[0].name"),
     "license address without a scheme": (a_service(license={"addresses": ["licenses:10080"]}),
         "spec.license.addresses[0]"),
+    "a probe of another address": (
+        piece(containers=[{"name": "server", "livenessProbe": {"httpGet": {"host": "10.0.0.1", "port": 80}}}]),
+        'unknown field "spec.podTemplate.spec.containers[0].livenessProbe.httpGet.host"'),
+    "a token of another audience": (
+        piece(volumes=[{"name": "a", "projected": {"sources": [{"serviceAccountToken": {"path": "a"}}]}}]),
+        'unknown field "spec.podTemplate.spec.volumes[0].projected.sources[0].serviceAccountToken"'),
+    "a privilege": (piece(hostNetwork=True), 'unknown field "spec.podTemplate.spec.hostNetwork"'),
+    "a volume of two kinds": (piece(volumes=[{"name": "a", "emptyDir": {}, "secret": {"secretName": "a"}}]),
+        "a volume must have one kind, not several"),
+    "the model's volume": (piece(volumes=[{"name": "model", "emptyDir": {}}]), "the name model must not be used"),
+    "a class above all others": (piece(priorityClassName="system-node-critical"), "must not begin with system-"),
+    "a cache on the model": (a_service(cache={"pvc": "models"}), "must be another claim than the model's"),
+    "an annotation with a line end": (
+        a_service(expose={"ingress": {"host": "a.example", "annotations": {"a": "b\nc"}}}), "should match"),
+    "a spec of 200,000 characters": (a_service(args=["a" * 10_000] * 20), "must have at most 131072 characters"),
     "unknown family": (a_service(image={"family": "triton"}), 'supported values: "vllm"'),
     "unknown field": (a_service(replica=2), 'unknown field "spec.replica"'),
 }  # fmt: skip

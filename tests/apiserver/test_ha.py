@@ -61,10 +61,7 @@ class Bed:
         (self.folder / "policy.json").write_text(json.dumps(POLICY))
         self.etcd_url = self.stack.enter_context(self.control_plane.running_etcd(self.folder))
         self.start_server()
-        self.server.kubectl("apply", "--server-side", "-f", str(self.crd_file))
-        self.server.kubectl(
-            "wait", "--for=condition=Established", "--timeout=30s", "crd/llmservices.serving.windlass.dev"
-        )
+        self.server.install_crd(self.crd_file)
 
     def start_server(self) -> None:
         """The API server, on the port that it had before."""

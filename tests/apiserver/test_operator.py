@@ -138,7 +138,7 @@ def running_operator(namespace: str | None) -> Iterator[None]:
         server_image="windlass/server",
         server_version="1.2",
         operator_image="windlass/operator:1.2",
-        watch_namespace=namespace,
+        watch_namespaces=(namespace,) if namespace else (),
         metrics_port=0,
         health_port=0,
     )
@@ -157,7 +157,7 @@ def running_operator(namespace: str | None) -> Iterator[None]:
 @pytest.fixture
 def operator_kubeconfig(apiserver, namespace, tmp_path):
     """A login with exactly the rights that the chart gives the operator for one namespace."""
-    rights = rendered_rights(apiserver, namespace, tmp_path, f"watchNamespace={namespace}")
+    rights = rendered_rights(apiserver, namespace, tmp_path, f"watchNamespaces={{{namespace}}}")
     apiserver.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
     account = next(row["metadata"]["name"] for row in rights if row["kind"] == "ServiceAccount")
     token = apiserver.kubectl("-n", namespace, "create", "token", account).stdout
@@ -354,7 +354,7 @@ def test_a_service_that_waits_for_gpus_is_planned_when_a_node_comes(bed, request
 
 def test_the_chart_s_rights_for_all_namespaces_are_the_same(apiserver, namespace, tmp_path):
     """One list of rules, bound in one namespace or in all of them."""
-    one = rendered_rights(apiserver, namespace, tmp_path, f"watchNamespace={namespace}", "rbac.aggregate=false")
+    one = rendered_rights(apiserver, namespace, tmp_path, f"watchNamespaces={{{namespace}}}", "rbac.aggregate=false")
     every = rendered_rights(apiserver, namespace, tmp_path, "rbac.aggregate=false")
     rules = lambda rows: sorted((r["rules"] for r in rows if "rules" in r), key=str)  # noqa: E731
     assert rules(one) == rules(every)

@@ -27,8 +27,9 @@ BAD_VALUES = {
     "a node path with a comma": ({"nodePaths": ["/a,/"]}, "nodePaths"),
     "an address without a scheme": ({"license": {"addresses": ["licenses:10080"]}}, "addresses"),
     "a policy that is neither there nor not": ({"groups": {"networkPolicy": "maybe"}}, "networkPolicy"),
+    "an annotation without a domain": ({"admission": {"ingressAnnotations": ["*"]}}, "ingressAnnotations"),
     "an interval that is none": ({"metrics": {"serviceMonitor": {"interval": "soon"}}}, "interval"),
-    "a namespace that is none": ({"watchNamespace": "Team A"}, "watchNamespace"),
+    "a namespace that is none": ({"watchNamespaces": ["Team A"]}, "watchNamespaces"),
 }
 
 
@@ -77,6 +78,8 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
         nodePaths=["/goosefsx", "/models"],
         license={"addresses": ["http://one:10080"]},
         groups={"networkPolicy": False},
+        watchNamespaces=["team-a", "team-b"],
+        admission={"ingressAnnotations": ["a.example/b"], "podAnnotations": ["cdi.k8s.io/*"]},
     )
     (container,) = objects["Deployment", "windlass"]["spec"]["template"]["spec"]["containers"]
     names = [row["name"] for row in container["env"]]
@@ -87,6 +90,8 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     assert settings.license_addresses == ("http://one:10080",)
     assert settings.deepspeed_image == "windlass/deepspeed"
     assert settings.group_network_policy is False
+    assert settings.watch_namespaces == ("team-a", "team-b")
+    assert (settings.ingress_annotations, settings.pod_annotations) == (("a.example/b",), ("cdi.k8s.io/*",))
 
 
 def test_the_rights_are_those_that_the_operator_needs(render):
@@ -109,12 +114,22 @@ def test_the_rights_are_those_that_the_operator_needs(render):
         assert word not in text
 
 
-def test_one_namespace_needs_no_rights_in_others(render):
-    """Beside nodes, which have no namespace."""
-    objects = render(watchNamespace="team-a", rbac={"aggregate": False})
-    cluster = [name for kind, name in objects if kind == "ClusterRole"]
-    assert cluster == ["windlass-nodes"]
-    assert objects["Role", "windlass"]["metadata"]["namespace"] == "team-a"
+def test_namespaces_need_no_rights_in_others(template):
+    """Beside nodes, which have no namespace: the same rules as a Role in each, bound there, and no cluster-wide one."""
+    done = template({"watchNamespaces": ["team-a", "team-b"], "rbac": {"aggregate": False}})
+    every = template({"rbac": {"aggregate": False}})
+    assert (done.returncode, every.returncode) == (0, 0), done.stderr
+    rows, wide = ([item for item in yaml.safe_load_all(one.stdout) if item] for one in (done, every))
+    (whole,) = [item for item in wide if (item["kind"], item["metadata"]["name"]) == ("ClusterRole", "windlass")]
+    assert [item["metadata"]["name"] for item in rows if item["kind"] == "ClusterRole"] == ["windlass-nodes"]
+    for namespace in ("team-a", "team-b"):
+        mine = [item for item in rows if item["metadata"].get("namespace") == namespace]
+        role, binding = mine
+        assert (role["kind"], role["rules"]) == ("Role", whole["rules"])
+        assert (binding["kind"], binding["roleRef"]["name"]) == ("RoleBinding", role["metadata"]["name"])
+        assert binding["subjects"][0] == {"kind": "ServiceAccount", "name": "windlass", "namespace": "windlass"}
+    (nodes,) = [item for item in rows if item["kind"] == "ClusterRole"]
+    assert nodes["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]
 
 
 def test_alerts_and_dashboard_speak_of_metrics_that_are_there(render):

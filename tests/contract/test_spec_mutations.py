@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
 from windlass_operator.api.schema import crd
+from windlass_operator.errors import UserError
 from windlass_operator.intent import must_be_allowed, parse_service, workload
 from windlass_operator.manifests.download_job import download_job
 from windlass_operator.manifests.inspect_job import inspect_job
@@ -134,7 +136,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "expose.ingress.host": ({"expose": {"ingress": INGRESS}}, "b.example"),
     "expose.ingress.className": ({"expose": {"ingress": INGRESS}}, "nginx"),
     "expose.ingress.tlsSecret": ({"expose": {"ingress": INGRESS}}, "tls"),
-    "expose.ingress.annotations": ({"expose": {"ingress": INGRESS}}, {"a": "b"}),
+    "expose.ingress.annotations": ({"expose": {"ingress": INGRESS}}, {"haproxy.org/timeout-connect": "5s"}),
     "expose.gateway.parentRefs.[].name": ({"expose": {"gateway": GATEWAY}}, "private"),
     "expose.gateway.parentRefs.[].namespace": ({"expose": {"gateway": GATEWAY}}, "gateways"),
     "expose.gateway.parentRefs.[].sectionName": ({"expose": {"gateway": GATEWAY}}, "https"),
@@ -152,8 +154,9 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "scheduling.topologySpread": ({}, "Zone"),
     "podTemplate.labels": ({}, {"a": "b"}),
     "podTemplate.annotations": ({}, {"a": "b"}),
-    "podTemplate.spec": ({}, {"runtimeClassName": "nvidia"}),
 }  # fmt: skip
+PIECE = "podTemplate.spec."  # below it each leaf is Kubernetes' own: it is changed to what its schema allows
+SAMPLES = ("a", "x", "/a", "A", "a.b", "v1", "Memory")
 INERT = {
     "deployment.maxRestarts": "read when a group keeps failing: it decides when the group is stopped, not what it is",
 }
@@ -175,6 +178,44 @@ def leaves(node: dict[str, Any], path: str = "") -> Iterator[str]:
 
 def spec_leaves() -> list[str]:
     return list(leaves(crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]))
+
+
+def smallest(node: dict[str, Any]) -> Any:
+    """The least that the schema takes, with all that is required."""
+    if "enum" in node:
+        return node["enum"][0]
+    if node.get("x-kubernetes-int-or-string"):
+        return 7
+    kind = node["type"]
+    if kind == "object" and "properties" in node:
+        return {name: smallest(node["properties"][name]) for name in node.get("required", ())}
+    if kind == "object":
+        return {"a": smallest(node["additionalProperties"])}
+    if kind == "array":
+        return [smallest(node["items"])]
+    if kind == "string":
+        return next(text for text in SAMPLES if re.fullmatch(node.get("pattern", ".*"), text))
+    return True if kind == "boolean" else node["minimum"]
+
+
+def piece_with(node: dict[str, Any], steps: list[str]) -> Any:
+    """The least around a leaf, and the leaf."""
+    if not steps:
+        return smallest(node)
+    step, *rest = steps
+    if step == "[]":
+        return [piece_with(node["items"], rest)]
+    return {**smallest(node), step: piece_with(node["properties"][step], rest)}
+
+
+def without(piece: Any, steps: list[str]) -> Any:
+    """The same piece without the leaf, or with another text where it is required."""
+    step, *rest = steps
+    if step == "[]":
+        return [without(piece[0], rest)]
+    if rest:
+        return {**piece, step: without(piece[step], rest)}
+    return {key: value for key, value in piece.items() if key != step}
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -216,7 +257,8 @@ def _without_plan(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def test_every_leaf_of_the_spec_has_a_row() -> None:
     """A new field comes with its row here, or with a reason why it changes nothing."""
-    assert sorted(spec_leaves()) == sorted([*CHANGES, *INERT])
+    named = [path for path in spec_leaves() if not path.startswith(PIECE)]
+    assert sorted(named) == sorted([*CHANGES, *INERT])
     assert len(INERT) <= 5
 
 
@@ -227,6 +269,23 @@ def test_a_changed_leaf_changes_an_object(path: str) -> None:
     before = merged(BASE, around)
     assert rendered(before) == rendered(before)
     assert json.dumps(rendered(before)) != json.dumps(rendered(changed(before, path, value)))
+
+
+def test_every_leaf_of_a_piece_of_a_pod_reaches_the_pod() -> None:
+    """Written alone among what it needs, it is rendered; left out, it is not."""
+    spec = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    schema = spec["properties"]["podTemplate"]["properties"]["spec"]
+    paths = [path.removeprefix(PIECE).split(".") for path in spec_leaves() if path.startswith(PIECE)]
+    assert len(paths) > 150
+    for steps in paths:
+        piece = piece_with(schema, steps)
+        pods = json.dumps(rendered(merged(BASE, {"podTemplate": {"spec": piece}})))
+        kept = without(piece, steps)
+        try:
+            other = json.dumps(rendered(merged(BASE, {"podTemplate": {"spec": kept}})))
+        except UserError:  # a required leaf; that it is asked for is an effect
+            continue
+        assert pods != other, steps
 
 
 @pytest.mark.parametrize("path", VLLM)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,19 +33,9 @@ def load(name: str) -> ModuleType:
 def api_bed(folder: Path, namespace: str = "faults") -> Iterator[Bed]:
     """A namespace of an API server of its own, with the operator at work in it."""
     with load("control_plane").running_api_server(folder) as server:
-        server.kubectl("apply", "--server-side", "-f", str(CRD_FILE))
-        _served(server)
+        server.install_crd(CRD_FILE)
         with on_server(server, namespace) as bed:
             yield bed
-
-
-def _served(server: object, patience_s: float = 60) -> None:
-    """Wait until the API server lists our kind."""
-    deadline = time.monotonic() + patience_s
-    while server.kubectl("get", "llmservices", "-A", check=False).returncode:  # type: ignore[attr-defined]
-        if time.monotonic() > deadline:
-            raise TimeoutError("the API server does not serve LLMServices")
-        time.sleep(0.3)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from api_bed import CRD_FILE, _served, load
+from api_bed import CRD_FILE, load
 from hostile_answers import SERVED
 
 NAMESPACE, USER = "hostile", "operator"
@@ -124,8 +124,7 @@ async def hostile_bed(folder: Path) -> AsyncIterator[HostileBed]:
     (folder / "tokens.csv").write_text(f'{token},{USER},{USER},"system:masters"\n')
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}", "--audit-log-mode=blocking")
     with plane.running_api_server(folder, flags) as server:
-        server.kubectl("apply", "--server-side", "-f", str(CRD_FILE))
-        _served(server)
+        server.install_crd(CRD_FILE)
         metrics, health = plane.free_ports(2)
         hosts = tuple(f"127.{20 + os.getpid() % 200}.0.{index + 1}" for index in range(len(SERVED)))
         async with _client(server) as http, _lying_pods(hosts):

@@ -5,12 +5,14 @@ Conflicts that the API server cannot see stay in: those are the operator's to te
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 Spec = dict[str, Any]
 ONLINE = ("fp8", "ifq", "ifq_nf4", "smoothquant")
+CHARACTERS = 60_000  # of JSON; half of what the API server takes, which counts 16 for each row beside its texts
 PACKED = re.compile(r"(^|[-_./])(gptq|awq)($|[-_./0-9])", re.IGNORECASE)
 
 
@@ -104,6 +106,31 @@ def _download(spec: Spec) -> None:
         claim["path"] = claim.get("path") or "filled"
 
 
+def _cache(spec: Spec) -> None:
+    """Another claim than the model's."""
+    cache, claim = spec.get("cache") or {}, spec["model"]["source"].get("pvc") or {}
+    if cache.get("pvc", "") == claim.get("claimName"):
+        cache["pvc"] = "" if claim.get("claimName") else "cache"
+
+
+def _volumes(spec: Spec) -> None:
+    """One kind each, and none by the name of the model's own."""
+    rows = ((spec.get("podTemplate") or {}).get("spec") or {}).get("volumes") or ()
+    for row in rows:
+        kinds = [key for key in row if key != "name"]
+        for key in kinds[1:]:
+            del row[key]
+        row["name"] = "models" if row["name"] == "model" else row["name"]
+
+
+def _size(spec: Spec) -> None:
+    """A spec that is longer in all than may be keeps short words."""
+    if len(json.dumps(spec)) > CHARACTERS:
+        for part in ("command", "args", "env", "podTemplate"):
+            spec.pop(part, None)
+
+
 MENDS: tuple[Callable[[Spec], None], ...] = (
-    _lookahead, _quantization, _adapters, _env, _gateways, _layout, _deepspeed, _download,
+    _lookahead, _quantization, _adapters, _env, _gateways, _layout, _deepspeed, _download, _cache, _volumes,
+    _size,
 )  # fmt: skip

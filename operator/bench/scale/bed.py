@@ -93,8 +93,7 @@ def running_bed(folder: Path, controllers: str = CONTROLLERS) -> Iterator[Bed]:
     )
     with ExitStack() as stack:
         api = stack.enter_context(control_plane.running_api_server(folder, flags))
-        api.kubectl("apply", "--server-side", "-f", str(CRD_FILE))
-        api.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/llmservices.serving.windlass.dev")
+        api.install_crd(CRD_FILE)
         _operator_login(folder, api, token)
         for name, command in _commands(folder, api, controllers).items():
             stack.enter_context(process(command, folder / f"{name}.log"))

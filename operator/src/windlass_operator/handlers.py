@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from windlass_operator import metrics
@@ -26,8 +26,8 @@ from windlass_operator.cluster.kinds import (
     StatefulSets,
 )
 from windlass_operator.cluster.rest import Rest, resource_of
-from windlass_operator.cluster.store import Place, Row, Shelf, Store, version_of
-from windlass_operator.cluster.watch import Watch, Watched
+from windlass_operator.cluster.store import EVERYWHERE, Place, Row, Shelf, Store, version_of
+from windlass_operator.cluster.watch import Sink, Watch, Watched
 from windlass_operator.look import Key
 from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
 from windlass_operator.queue import WorkQueue
@@ -100,6 +100,7 @@ class ShelfSink:
 
     kind: str
     router: Router
+    scope: str = EVERYWHERE
 
     def put(self, item: Mapping[str, Any]) -> None:
         """It is there, or has changed."""
@@ -115,12 +116,12 @@ class ShelfSink:
 
     def keep(self, places: set[Place], version: int) -> None:
         """All but these are gone."""
-        for place, row in self._shelf.keep(places, version):
+        for place, row in self._shelf.keep(places, version, self.scope):
             self._gone(place, row)
 
     def passed(self, version: int) -> None:
         """Nothing happened up to this version."""
-        self._shelf.passed(version)
+        self._shelf.passed(version, self.scope)
 
     def _gone(self, place: Place, row: Row) -> None:
         if self.kind == SERVICE:
@@ -167,13 +168,51 @@ def _pruned(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def watches(rest: Rest, namespace: str | None, router: Router, claims: Claims) -> list[Watch]:
-    """A watch for each row, feeding the store, and the one that counts GPUs."""
-    rows: list[Watch] = []
+@dataclass
+class ClaimsSink:
+    """Gives the claims what the watch of one scope sees."""
+
+    claims: Claims
+    scope: str
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """It is there, or has changed."""
+        self.claims.put(item)
+
+    def drop(self, item: Mapping[str, Any]) -> None:
+        """It is gone."""
+        self.claims.drop(item)
+
+    def keep(self, places: set[Place], version: int) -> None:
+        """All but these are gone."""
+        self.claims.keep(places, version, self.scope)
+
+    def passed(self, version: int) -> None:
+        """Nothing happened up to this version."""
+
+
+def scopes(namespaces: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The scopes of each watched kind: one for each namespace, or one for all; nodes have no namespace."""
+    return {row.name: () if row.name == NODE else namespaces for row in WATCHES}
+
+
+def watches(rest: Rest, namespaces: tuple[str, ...], router: Router, claims: Claims) -> list[Watch]:
+    """A watch for each row and scope, feeding the store, and those that count GPUs."""
+    found: list[Watch] = []
     for row in WATCHES:
-        sink = NodeSink(row.name, router) if row.name == NODE else ShelfSink(row.name, router)
-        rows.append(Watch(rest, row, namespace, sink))
-    return [*rows, Watch(rest, GPU_PODS, namespace, claims)]
+        for scope in scopes(namespaces)[row.name] or (EVERYWHERE,):
+            sink = NodeSink(row.name, router) if row.name == NODE else ShelfSink(row.name, router, scope)
+            found.append(_watch(rest, row, scope, sink))
+    return [
+        *found,
+        *(_watch(rest, GPU_PODS, scope, ClaimsSink(claims, scope)) for scope in namespaces or (EVERYWHERE,)),
+    ]
+
+
+def _watch(rest: Rest, row: Watched, scope: str, sink: Sink) -> Watch:
+    """The label of a watch, which logs and metrics have, names its namespace."""
+    named = replace(row, purpose=", ".join(filter(None, (row.purpose, scope))))
+    return Watch(rest, named, scope or None, sink)
 
 
 def _place(item: Mapping[str, Any]) -> Place:

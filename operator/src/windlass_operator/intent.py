@@ -20,9 +20,9 @@ from windlass_operator.manifests.group import GroupShape, group_objects
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.overlay import judge
 from windlass_operator.manifests.pod import PodShape, pod_template
-from windlass_operator.manifests.route import http_route, ingress
+from windlass_operator.manifests.route import http_route, ingress, judge_annotations
 from windlass_operator.manifests.service import service as service_manifest
-from windlass_operator.manifests.volume import model_volume, within
+from windlass_operator.manifests.volume import judge_claims, model_volume, within
 from windlass_operator.plan.args import DEEPSPEED, container_command
 from windlass_operator.plan.cpu import engine_variables
 from windlass_operator.plan.model import Plan
@@ -40,18 +40,37 @@ def parse_service(raw: Mapping[str, Any]) -> LLMService:
     try:
         service = LLMService.model_validate(raw)
         model_volume(service.spec.model.source)
-        judge(service.spec.pod_template.spec)
+        judge_claims(service.spec.model.source, service.spec.cache.pvc)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UserError("Rejected", f"{where}: {first['msg']}") from error
+        raise UserError("Rejected", _first_of(error)) from error
     except ValueError as error:
         raise UserError("Rejected", str(error)) from error
     return service
 
 
+def _first_of(error: ValidationError) -> str:
+    """The first thing that is wrong, in a sentence that names its field."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return (
+            f"{where} is not allowed, since it could raise the pod's privileges or break what the operator keeps; "
+            "`kubectl explain llmservice.spec.podTemplate.spec --recursive` lists what is allowed"
+        )
+    return f"{where}: {first['msg']}"
+
+
 def must_be_allowed(service: LLMService, settings: Settings) -> None:
-    """UserError when the source is a directory of the node that the installation does not allow."""
+    """UserError when the spec asks for what this installation does not allow."""
+    try:
+        judge(service.spec.pod_template, settings.pod_annotations)
+        judge_annotations(service.spec.expose.ingress, settings.ingress_annotations)
+    except ValueError as error:
+        raise UserError("Rejected", str(error)) from error
+    _source_must_be_allowed(service, settings)
+
+
+def _source_must_be_allowed(service: LLMService, settings: Settings) -> None:
     volume = model_volume(service.spec.model.source)
     path = volume.node_path
     if not path or within(path, settings.node_paths):

@@ -44,7 +44,7 @@ async def _decided(
     if kept is not None and not look.cannot_be_placed:
         return Outcome(c.yes("Planned", kept.plan.summary()), kept)
     meta = look.service.metadata
-    inventory = await read_inventory(cluster, settings.watch_namespace, meta.namespace, meta.name)
+    inventory = await read_inventory(cluster, settings.watch_namespaces, meta.namespace, meta.name)
     keep = Placement(kept.plan.gpu_type, kept.plan.gpus, kept.plan.nodes) if kept and kept.plan.gpu_type else None
     decided = decide(look.service.spec, facts, inventory, keep=keep)
     if not isinstance(decided, Refusal):
@@ -62,5 +62,5 @@ async def _rolled_out(
     if before is not None and before.pods == pods and before.rollout:
         return with_rollout(record, pods, before.rollout)
     meta = look.service.metadata
-    free = await read_inventory(cluster, settings.watch_namespace, meta.namespace, meta.name, own_is_free=False)
+    free = await read_inventory(cluster, settings.watch_namespaces, meta.namespace, meta.name, own_is_free=False)
     return with_rollout(record, pods, choose_rollout(look.service.spec.deployment.rollout, record.plan, free))

@@ -29,7 +29,7 @@ from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError, login
 from windlass_operator.cluster.store import Store
 from windlass_operator.cluster.stored import StoredCluster
 from windlass_operator.cluster.watch import Watch
-from windlass_operator.handlers import WATCHES, Router, watches
+from windlass_operator.handlers import WATCHES, Router, scopes, watches
 from windlass_operator.health import WATCH_PATIENCE_S, Health, serve
 from windlass_operator.look import Key
 from windlass_operator.queue import WorkQueue
@@ -89,11 +89,11 @@ class Parts:
     def build(cls, settings: Settings, rest: Rest, cluster: ApiServer, http: httpx2.AsyncClient) -> Parts:
         """Wire them together; nothing runs yet."""
         queue: WorkQueue[Key] = WorkQueue()
-        store = Store(row.name for row in WATCHES)
+        store = Store((row.name for row in WATCHES), scopes(settings.watch_namespaces))
         router = Router(store, queue, lambda: reconciler.waiting_for_gpus)
-        claims = Claims(freed=router.gpus_changed)
+        claims = Claims(freed=router.gpus_changed, scopes=settings.watch_namespaces)
         reconciler = Reconciler(StoredCluster(cluster, store, claims), http, settings)
-        return cls(rest, queue, store, claims, reconciler, watches(rest, settings.watch_namespace, router, claims))
+        return cls(rest, queue, store, claims, reconciler, watches(rest, settings.watch_namespaces, router, claims))
 
     @property
     def synced(self) -> bool:
@@ -133,8 +133,8 @@ def _duty(settings: Settings, rest: Rest) -> Duty | None:
 
 
 async def _run(parts: Parts, settings: Settings, duty: Duty | None, ready: threading.Event | None) -> None:
-    await wait_for_crd(parts.rest, settings.watch_namespace)
-    logger.info("watching LLMServices in %s", settings.watch_namespace or "all namespaces")
+    await wait_for_crd(parts.rest, next(iter(settings.watch_namespaces), None))
+    logger.info("watching LLMServices in %s", ", ".join(settings.watch_namespaces) or "all namespaces")
     try:
         async with asyncio.TaskGroup() as group:
             for watch in parts.watches:

@@ -5,6 +5,7 @@ Pure: `from_env` takes the environment as a mapping. A wrong value is one senten
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from windlass_operator.errors import SettingsError
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PORT_MAX = 65535
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+ANNOTATION = re.compile(r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]*\*?")  # a key, or the beginning of keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,9 @@ class Settings:
     node_paths: tuple[str, ...] = ()  # directories of the nodes under which models may lie; none: no node paths
     license_addresses: tuple[str, ...] = ()
     download_env: tuple[tuple[str, str], ...] = ()  # of download Jobs: the cluster's way out
-    watch_namespace: str | None = None  # None: all namespaces
+    watch_namespaces: tuple[str, ...] = ()  # none: all namespaces
+    ingress_annotations: tuple[str, ...] = ()  # allowed beside the built-in table; a row may end with *
+    pod_annotations: tuple[str, ...] = ()  # as above, of spec.podTemplate
     group_network_policy: bool = True  # whether groups get a NetworkPolicy
     metrics_port: int = 9090  # 0: no metrics
     health_port: int = 8080  # 0: no /healthz and /readyz
@@ -58,7 +63,15 @@ VARIABLES = (
     Variable("WINDLASS_HTTPS_PROXY", "proxy by which download Jobs reach the hubs; empty: none"),
     Variable("WINDLASS_NO_PROXY", "hosts that download Jobs reach without it, comma-separated"),
     Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
-    Variable("WINDLASS_WATCH_NAMESPACE", "the one namespace to watch; empty: all"),
+    Variable("WINDLASS_WATCH_NAMESPACE", "the namespaces to watch, comma-separated; empty: all"),
+    Variable(
+        "WINDLASS_INGRESS_ANNOTATIONS",
+        "annotations that spec.expose.ingress may set beside the built-in ones, comma-separated; KEY or PREFIX*",
+    ),
+    Variable(
+        "WINDLASS_POD_ANNOTATIONS",
+        "annotations that spec.podTemplate may set though nodes act on them, comma-separated; KEY or PREFIX*",
+    ),
     Variable(
         "WINDLASS_GROUP_NETWORK_POLICY", "whether replicas over several nodes get a NetworkPolicy: true, false", "true"
     ),
@@ -85,7 +98,9 @@ def from_env(env: Mapping[str, str]) -> Settings:
         download_env=_proxy(values),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
-        watch_namespace=values["WINDLASS_WATCH_NAMESPACE"] or None,
+        watch_namespaces=_namespaces("WINDLASS_WATCH_NAMESPACE", values),
+        ingress_annotations=_annotations("WINDLASS_INGRESS_ANNOTATIONS", values),
+        pod_annotations=_annotations("WINDLASS_POD_ANNOTATIONS", values),
         group_network_policy=_one_of("WINDLASS_GROUP_NETWORK_POLICY", values, ("true", "false")) == "true",
         metrics_port=_port("WINDLASS_METRICS_PORT", values),
         health_port=_port("WINDLASS_HEALTH_PORT", values),
@@ -107,6 +122,22 @@ def _directories(name: str, values: Mapping[str, str]) -> tuple[str, ...]:
         if not path.startswith("/") or ".." in path.split("/"):
             raise SettingsError(f'{name} holds "{path}": write directories as absolute paths without ".."')
     return paths
+
+
+def _namespaces(name: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(part.strip() for part in values[name].split(",") if part.strip()))
+    for namespace in found:
+        if not NAMESPACE.fullmatch(namespace):
+            raise SettingsError(f'{name} holds "{namespace}": a namespace has lower-case letters, digits and "-"')
+    return found
+
+
+def _annotations(name: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    rows = tuple(part.strip() for part in values[name].split(",") if part.strip())
+    for row in rows:
+        if not ANNOTATION.fullmatch(row):
+            raise SettingsError(f'{name} holds "{row}": write DOMAIN/NAME, or DOMAIN/* for a whole domain')
+    return rows
 
 
 def _proxy(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -88,6 +88,7 @@ WRONG = {
     "quantity": edit(spec__resources={"memory": "lots"}),
     "name": edit(metadata__name="Has.Dots"),
     "other kind": edit(kind="Pod"),
+    "a pod's field that could raise a privilege": edit(spec__podTemplate={"spec": {"hostNetwork": True}}),
 }
 
 
@@ -98,7 +99,7 @@ def test_a_wrong_document_is_refused(document):
 
 RIGHT = {
     "quantity as number": edit(spec__resources={"cpu": 4, "memory": "64Gi"}),
-    "open template": edit(spec__podTemplate={"spec": {"anything": {"goes": 1}}}),
+    "a piece of a pod": edit(spec__podTemplate={"spec": {"runtimeClassName": "nvidia"}}),
     "labels": edit(metadata__labels={"team": "a"}),
 }
 

@@ -74,6 +74,26 @@ def test_a_list_drops_what_it_does_not_name():
     assert {place[1] for place in shelf.rows} == {"kept", "new"}
 
 
+def test_each_namespace_s_list_drops_its_own_alone():
+    """With a watch for each namespace; only after all lists the picture is whole."""
+    shelf = Shelf(["team-a", "team-b"])
+    shelf.put(an_object("one", version=3))
+    shelf.keep(set(), 20, "team-b")
+    assert not shelf.synced
+    assert {place[1] for place in shelf.rows} == {"one"}
+    shelf.keep({("team-a", "one")}, 20, "team-a")
+    assert shelf.synced
+
+
+def test_one_namespace_s_watch_passes_no_version_for_another():
+    """A write is news until its own namespace's watch has come to it."""
+    shelf = Shelf(["team-a", "team-b"])
+    shelf.passed(30, "team-b")
+    assert shelf.answer(an_object(version=20))
+    shelf.passed(30, "team-a")
+    assert shelf.answer(an_object("other", version=20)) is None
+
+
 def test_a_reader_s_changes_stay_its_own():
     shelf = Shelf()
     shelf.put(an_object(spec={"replicas": 1}))

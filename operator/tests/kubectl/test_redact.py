@@ -69,6 +69,7 @@ NAMES = {
     "AWS_SECRET_ACCESS_KEY": True, "Authorization": True, "LICENSE_KEY": True, "COOKIE": True, "SIGNING_KEY": True,
     "secretName": False, "apiKeysSecret": False, "tokenSecret": False, "key": False, "speculativeTokens": False,
     "max_tokens": False, "TOKENIZERS_PARALLELISM": False, "kvTokens": False, "SEED": False, "MODEL_ID": False,
+    "tokens\n": True,
 }  # fmt: skip
 
 

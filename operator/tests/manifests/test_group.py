@@ -21,13 +21,14 @@ ARGS = ("run", "--model", "/data/model", "--tensor-parallel-size", "4")
 BY_RAY = GroupShape(replace(ON_GPUS, args=ARGS), 2, "Ray")
 STAGES = replace(ON_GPUS, args=("run", "--model", "/data/model", *"--tensor-parallel-size 2".split(), *"-pp 3".split()))
 NATIVE = GroupShape(STAGES, 3, "Native")
+TERMS = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
 OWN_TEMPLATE = {
     "spec": {
         "containers": [
             {"name": "server", "readinessProbe": {"periodSeconds": 30}},
             {"name": "watcher", "image": "watcher:1", "ports": [{"containerPort": 9400, "protocol": "UDP"}]},
         ],
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": TERMS}}},
     }
 }
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from windlass_operator.api.pod_template import PodTemplateSpec
+from windlass_operator.errors import UserError
+from windlass_operator.intent import must_be_allowed, parse_service
 from windlass_operator.manifests.metadata import container_security
 from windlass_operator.manifests.overlay import judge, laid_over
+from windlass_operator.settings import Settings
 
 POD = {
     "securityContext": {"runAsNonRoot": True},
@@ -19,6 +23,22 @@ POD = {
     ],
     "volumes": [{"name": "model", "hostPath": {"path": "/m"}}],
 }
+SETTINGS = Settings("windlass/server", "1", "windlass/operator:1")
+
+
+def in_server(**fields: object) -> dict:
+    return {"containers": [{"name": "server", **fields}]}
+
+
+def in_volume(**kind: object) -> dict:
+    return {"volumes": [{"name": "x", **kind}]}
+
+
+def affine(**term: object) -> dict:
+    terms = [{"topologyKey": "zone", **term}]
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
 RAISING = {
     "the host's network": {"hostNetwork": True},
     "the host's processes": {"hostPID": True},
@@ -36,14 +56,79 @@ RAISING = {
     "containers that are no list": {"containers": {"name": "server"}},
     "a container without a name": {"containers": [{"image": "x"}]},
     "a field nobody knows": {"ephemeralContainers": []},
-}
+    "a certificate of the pod": in_volume(projected={"sources": [{"podCertificate": {"signerName": "a/b"}}]}),
+    "the trust bundles of the cluster": in_volume(projected={"sources": [{"clusterTrustBundle": {"path": "a"}}]}),
+    "a driver of its choice": in_volume(csi={"driver": "secrets-store.csi.k8s.io"}),
+    "a claim that names its volume": in_volume(ephemeral={"volumeClaimTemplate": {"spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {}, "volumeName": "another's"}}}),
+    "a claim that copies another": in_volume(ephemeral={"volumeClaimTemplate": {"spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {}, "dataSourceRef": {"kind": "x", "name": "y"}}}}),
+    "a claim with words for its provisioner": in_volume(ephemeral={"volumeClaimTemplate": {
+        "metadata": {"annotations": {"nfs.io/storage-path": "../.."}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {}}}}),
+    "a probe of another address": in_server(livenessProbe={"httpGet": {"host": "10.0.0.1", "port": 10250}}),
+    "a connection to another address": in_server(startupProbe={"tcpSocket": {"host": "10.0.0.1", "port": 22}}),
+    "a hook to another address": in_server(lifecycle={"preStop": {"httpGet": {"host": "10.0.0.1", "port": 80}}}),
+    "a connecting hook": in_server(lifecycle={"postStart": {"tcpSocket": {"host": "10.0.0.1", "port": 80}}}),
+    "mounts that reach the node": in_server(volumeMounts=[
+        {"name": "x", "mountPath": "/x", "mountPropagation": "Bidirectional"}]),
+    "the model's volume replaced": {"volumes": [{"name": "model", "emptyDir": {}}]},
+    "the model covered": in_server(volumeMounts=[{"name": "x", "mountPath": "/data/model"}]),
+    "the model covered, spelt otherwise": in_server(volumeMounts=[{"name": "x", "mountPath": "//data/./model/"}]),
+    "a part of the model covered": in_server(volumeMounts=[{"name": "x", "mountPath": "/data/model/tokenizer"}]),
+    "what is above the model covered": in_server(volumeMounts=[{"name": "x", "mountPath": "/data"}]),
+    "keeping all neighbours off a zone": affine(namespaceSelector={}),
+    "keeping one neighbour off a zone": affine(namespaces=["team-b"]),
+    "a list for a name": {"priorityClassName": ["high"]},
+    "affinity without an end": {"affinity": {"affinity": {"affinity": {}}}},
+}  # fmt: skip
+
+
+def service_with(**template: object) -> dict:
+    model = {"id": "m", "source": {"pvc": {"claimName": "models", "path": "m"}}}
+    return {"metadata": {"name": "a", "namespace": "b"}, "spec": {"model": model, "podTemplate": template}}
+
+
+def refusal(**template: object) -> str:
+    """What the operator says of such a service; empty when it takes it."""
+    try:
+        must_be_allowed(parse_service(service_with(**template)), SETTINGS)
+    except UserError as error:
+        assert error.reason == "Rejected"
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize("wish", RAISING.values(), ids=RAISING.keys())
 def test_what_could_raise_a_privilege_is_refused(wish):
     """One sentence that names the place."""
-    with pytest.raises(ValueError, match=r"^spec\.podTemplate\.spec"):
-        judge(wish)
+    assert refusal(spec=wish).startswith("spec.podTemplate.spec.")
+
+
+NODE_ANNOTATIONS = (
+    "container.apparmor.security.beta.kubernetes.io/server",
+    "cdi.k8s.io/gpus",
+    "io.kubernetes.cri-o.Devices",
+    "io.katacontainers.config.hypervisor.path",
+    "k8s.v1.cni.cncf.io/networks",
+    "v1.multus-cni.io/default-network",
+    "sidecar.istio.io/userVolume",
+    "K8S.IO/x",
+)
+
+
+@pytest.mark.parametrize("key", NODE_ANNOTATIONS)
+def test_an_annotation_that_nodes_act_on_needs_the_administrator(key):
+    """Refused by name, and taken where the installation allows it."""
+    assert refusal(annotations={key: "x"}).startswith(f"spec.podTemplate.annotations[{key}] is not allowed")
+    judge(PodTemplateSpec(annotations={key: "x"}), [key])
+    judge(PodTemplateSpec(annotations={key: "x"}), [f"{key[:-1]}*"])
+
+
+@pytest.mark.parametrize("key", ["team", "example.com/scrape", "prometheus.io/scrape", "sidecar.istio.io/inject",
+                                 "cluster-autoscaler.kubernetes.io/safe-to-evict", "notk8s.io/x"])  # fmt: skip
+def test_other_annotations_pass(key):
+    assert refusal(annotations={key: "x"}) == ""
 
 
 def test_rows_are_merged_by_their_key_and_the_rest_is_added_or_replaced():
@@ -56,7 +141,7 @@ def test_rows_are_merged_by_their_key_and_the_rest_is_added_or_replaced():
             {"name": "side", "image": "s"},
         ],
     }
-    judge(wish)
+    assert refusal(spec=wish) == ""
     pod = laid_over(POD, wish)
     server, side = pod["containers"]
     assert pod["priorityClassName"] == "high"
@@ -78,6 +163,31 @@ def test_the_model_stays_read_only_wherever_it_is_mounted():
     mounts = [{"name": "model", "mountPath": "/again", "readOnly": False}]
     pod = laid_over(POD, {"containers": [{"name": "server", "volumeMounts": mounts}]})
     assert all(mount["readOnly"] is True for mount in pod["containers"][0]["volumeMounts"])
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_the_models_claim_stays_read_only_under_another_name(kind):
+    """Two volumes may name one claim; each mount of either is for reading."""
+    claim = {"persistentVolumeClaim": {"claimName": "models"}}
+    pod = {**POD, "volumes": [{"name": "model", **claim}]}
+    mounts = [
+        {"name": "again", "mountPath": "/w", "subPath": "m", "readOnly": False},
+        {"name": "own", "mountPath": "/o"},
+    ]
+    wish = {
+        kind: [{"name": "side", "volumeMounts": mounts}],
+        "volumes": [{"name": "again", **claim}, {"name": "own", "persistentVolumeClaim": {"claimName": "other"}}],
+    }
+    rows = next(row for row in laid_over(pod, wish)[kind] if row["name"] == "side")["volumeMounts"]
+    assert [row.get("readOnly", False) for row in rows] == [True, False]
+
+
+def test_the_cache_is_never_on_the_models_claim():
+    """The operator says it where the API server's rule is not yet the newest."""
+    service = service_with()
+    service["spec"]["cache"] = {"pvc": "models"}
+    with pytest.raises(UserError, match=r"^spec\.cache\.pvc is models, the model's own claim"):
+        parse_service(service)
 
 
 def test_nothing_wished_is_nothing_changed():

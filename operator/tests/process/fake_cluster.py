@@ -35,7 +35,7 @@ class FakeCluster:
     async def gpu_nodes(self):
         return usable(self.all("Node"))
 
-    async def gpus_taken(self, namespace, besides):
+    async def gpus_taken(self, namespaces, besides):
         claims = Claims()
         for pod in self.all("Pod"):
             claims.put(pod)

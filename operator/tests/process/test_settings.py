@@ -20,7 +20,7 @@ def test_the_chart_s_least_environment_is_enough():
         operator_image="windlass/operator:1.2",
         image_pull_policy="IfNotPresent",
         license_addresses=(),
-        watch_namespace=None,
+        watch_namespaces=(),
         metrics_port=9090,
         health_port=8080,
     )
@@ -31,13 +31,13 @@ def test_every_variable_is_read():
         **ENOUGH,
         "WINDLASS_IMAGE_PULL_POLICY": "Never",
         "WINDLASS_LS_ADDR": "http://one:10080, https://two",
-        "WINDLASS_WATCH_NAMESPACE": "team-a",
+        "WINDLASS_WATCH_NAMESPACE": "team-a, team-b,team-a",
         "WINDLASS_METRICS_PORT": "0",
         "WINDLASS_HEALTH_PORT": "81",
     }
     settings = from_env(env)
     assert settings.license_addresses == ("http://one:10080", "https://two")
-    assert (settings.image_pull_policy, settings.watch_namespace) == ("Never", "team-a")
+    assert (settings.image_pull_policy, settings.watch_namespaces) == ("Never", ("team-a", "team-b"))
     assert (settings.metrics_port, settings.health_port) == (0, 81)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from windlass_operator.api.rules import PATH_RULES, Rule
+from windlass_operator.api.rules import KEY_RULES, PATH_RULES, Rule
 
 GPUS_MAX = 1024
 
@@ -23,27 +23,33 @@ def _quantity(value: object) -> object:
 
 
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?$"
-Quantity = Annotated[
-    str,
-    BeforeValidator(_quantity),
-    WithJsonSchema(
-        {
-            "x-kubernetes-int-or-string": True,
-            "pattern": QUANTITY_PATTERN,
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-        }
-    ),
-]
+QUANTITY_SCHEMA: dict[str, Any] = {
+    "x-kubernetes-int-or-string": True,
+    "pattern": QUANTITY_PATTERN,
+    "maxLength": 32,
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+}
+Quantity = Annotated[str, BeforeValidator(_quantity), WithJsonSchema(QUANTITY_SCHEMA)]
+PATH_PATTERN = r"^/[^\x00-\x1f\x7f]*$"
 VolumePath = Annotated[str, Field(max_length=1024, json_schema_extra=schema_extra(*PATH_RULES))]
 AbsolutePath = Annotated[
-    str, Field(min_length=1, max_length=1024, pattern="^/", json_schema_extra=schema_extra(*PATH_RULES))
+    str, Field(min_length=1, max_length=1024, pattern=PATH_PATTERN, json_schema_extra=schema_extra(*PATH_RULES))
 ]
 
 
-_LABEL_VALUE = {"type": "string", "maxLength": 1024}
-StringMap = Annotated[
-    dict[str, str], WithJsonSchema({"type": "object", "maxProperties": 32, "additionalProperties": _LABEL_VALUE})
-]
+def string_map(most: int, value: dict[str, Any], *rules: Rule) -> WithJsonSchema:
+    """The schema of a map with at most `most` entries, whose keys are no longer than a label's."""
+    return WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": most,
+            "additionalProperties": {"type": "string", **value},
+            **schema_extra(*KEY_RULES, *rules),
+        }
+    )
+
+
+StringMap = Annotated[dict[str, str], string_map(32, {"maxLength": 1024})]
 
 
 class ApiModel(BaseModel):

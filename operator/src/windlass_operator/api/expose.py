@@ -6,10 +6,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from windlass_operator.api.base import WHOLE_LIST, ApiModel, StringMap, schema_extra
+from windlass_operator.api.base import WHOLE_LIST, ApiModel, schema_extra, string_map
 from windlass_operator.api.rules import GATEWAY_RULES, HOST_RULES, INGRESS_ANNOTATION_RULES
 
 Host = Annotated[str, Field(min_length=1, max_length=253, json_schema_extra=schema_extra(*HOST_RULES))]
+
+# Printable ASCII without what ends or opens a statement in a controller's configuration: quotes, ; { } $ \\ # and `.
+ANNOTATION_VALUE = r"^[A-Za-z0-9 ._:/,\*@%+=()|^~<>!?&\[\]-]*$"
+IngressAnnotations = Annotated[
+    dict[str, Annotated[str, Field(max_length=1024, pattern=ANNOTATION_VALUE)]],
+    string_map(32, {"maxLength": 1024, "pattern": ANNOTATION_VALUE}, *INGRESS_ANNOTATION_RULES),
+]
 
 
 class IngressSpec(ApiModel):
@@ -22,11 +29,10 @@ class IngressSpec(ApiModel):
     tls_secret: str = Field(
         "", max_length=253, description="tlsSecret is the Secret with the host's certificate; empty means plain HTTP."
     )
-    annotations: StringMap = Field(
+    annotations: IngressAnnotations = Field(
         default_factory=dict,
         max_length=32,
-        json_schema_extra=schema_extra(*INGRESS_ANNOTATION_RULES),
-        description="annotations are added to the Ingress; they win over Windlass's own.",
+        description="annotations are added to the Ingress and win over Windlass's own; the installation allows them.",
     )
 
 

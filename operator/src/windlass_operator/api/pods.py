@@ -1,15 +1,14 @@
-"""The parts of the spec that shape pods: layout, environment, cache, scheduling, and the template laid over them."""
+"""The parts of the spec that shape pods: layout, environment, cache and scheduling."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import ConfigDict, Field
 
 from windlass_operator.api.base import WHOLE_LIST, ApiModel, Quantity, SecretKey, StringMap, schema_extra
-from windlass_operator.api.rules import ENV_RULES
+from windlass_operator.api.rules import ENV_RULES, PRIORITY_RULES
 
-OpenObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})]
 NODES_MAX = 64
 
 
@@ -100,21 +99,11 @@ class SchedulingSpec(ApiModel):
         description="tolerations are further taints that the pods bear.",
     )
     priority_class_name: str = Field(
-        "", max_length=253, description="priorityClassName is the pods' PriorityClass; empty means the default."
+        "",
+        max_length=253,
+        json_schema_extra=schema_extra(*PRIORITY_RULES),
+        description="priorityClassName is the pods' PriorityClass; empty means the default.",
     )
     topology_spread: Literal["None", "Node", "Zone"] = Field(
         "None", description="topologySpread spreads the replicas over nodes or zones where it can."
-    )
-
-
-class PodTemplateSpec(ApiModel):
-    """A piece of a pod template, laid over the serving pods: the way out for what has no field of its own."""
-
-    labels: StringMap = Field(default_factory=dict, max_length=32, description="labels are added to the pods.")
-    annotations: StringMap = Field(
-        default_factory=dict, max_length=32, description="annotations are added to the pods."
-    )
-    spec: OpenObject = Field(
-        default_factory=dict,
-        description="spec is a piece of a PodSpec; fields that could raise a privilege are refused with a sentence.",
     )

@@ -56,6 +56,15 @@ PATH_RULES = (
     ),
 )
 
+# A map's schema bounds its values and their number; only a rule bounds its keys.
+KEY_MAX = 317  # a label's key: a DNS name of 253 characters, a slash, a name of 63
+KEY_RULES = (
+    Rule(
+        f"self.all(key, key.size() <= {KEY_MAX})",
+        f"a key must have at most {KEY_MAX} characters",
+    ),
+)
+
 MODEL_ID_RULES = (
     Rule(
         "self.matches('^[A-Za-z0-9][A-Za-z0-9._/:@+-]*$')",
@@ -123,6 +132,26 @@ HOST_RULES = (
     Rule(
         "self.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
         "a host is a DNS name in lower-case letters, for example llm.example.com",
+    ),
+)
+
+VOLUME_KINDS = (*("configMap", "secret", "emptyDir", "persistentVolumeClaim", "projected", "downwardAPI", "ephemeral"),)
+VOLUME_RULES = (
+    Rule(
+        "[" + ", ".join(f"has(self.{kind})" for kind in VOLUME_KINDS) + "].filter(x, x).size() <= 1",
+        "spec.podTemplate.spec.volumes: a volume must have one kind, not several",
+    ),
+    Rule(
+        "self.name != 'model'",
+        "spec.podTemplate.spec.volumes: the name model must not be used; the operator's volume of the model has it",
+    ),
+)
+
+# The two classes with this prefix are above every other pod of the cluster.
+PRIORITY_RULES = (
+    Rule(
+        "!self.startsWith('system-')",
+        "priorityClassName must not begin with system-: these classes are for the cluster's own pods",
     ),
 )
 
@@ -208,6 +237,10 @@ SPEC_RULES = (
     Rule(
         "self.deployment.mode != 'Distributed' || self.engine.workers == 1",
         "spec.engine.workers above 1 does not go with spec.deployment.mode Distributed: raise spec.replicas instead",
+    ),
+    Rule(
+        "!has(self.model.source.pvc) || self.cache.pvc != self.model.source.pvc.claimName",
+        "spec.cache.pvc must be another claim than the model's, which serving pods mount read-only",
     ),
     Rule(
         "!has(self.model.download) || !has(self.model.source.pvc) || self.model.source.pvc.path != ''",

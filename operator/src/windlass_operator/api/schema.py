@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from windlass_operator.api.size import size_rule
 from windlass_operator.api.v1alpha1 import (
     CATEGORIES,
     GROUP,
@@ -33,6 +34,7 @@ CRD_FILE = Path("crds") / f"{CRD_NAME}.yaml"
 HEADER = "# Generated from windlass_operator.api.v1alpha1 by `make crds`; change the models, not this file.\n"
 UNSTRUCTURAL = ("title", "additionalProperties", "$defs")
 INT32_MAX = 2**31 - 1
+VALIDATIONS = "x-kubernetes-validations"
 
 READY = '.status.conditions[?(@.type=="Ready")]'
 # name, type, JSONPath, shown only by `-o wide`
@@ -116,6 +118,8 @@ def _root() -> Schema:
     properties["metadata"] = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}}
     # The operator alone writes the status, whole: a default there would be a second author.
     properties["status"] = _without_defaults(properties["status"])
+    spec = properties["spec"]
+    spec[VALIDATIONS] = [*spec[VALIDATIONS], size_rule(spec).to_dict()]
     return root
 
 

@@ -23,7 +23,8 @@ from windlass_operator.api.base import (
 )
 from windlass_operator.api.expose import ExposeSpec
 from windlass_operator.api.model import ModelSpec
-from windlass_operator.api.pods import CacheSpec, DeploymentSpec, EnvVar, PodTemplateSpec, SchedulingSpec
+from windlass_operator.api.pod_template import PodTemplateSpec
+from windlass_operator.api.pods import CacheSpec, DeploymentSpec, EnvVar, SchedulingSpec
 from windlass_operator.api.rules import ENGINE_RULES, NAME_RULES, QUANTIZATION_RULES, SPEC_RULES
 from windlass_operator.api.status import LLMServiceStatus
 
@@ -190,7 +191,7 @@ class LicenseSpec(ApiModel):
     """Whether serving needs a license, and who grants it."""
 
     required: bool = Field(True, description="required makes each replica wait for a license before it serves.")
-    addresses: list[Annotated[str, Field(min_length=1, max_length=512, pattern="^https?://")]] = Field(
+    addresses: list[Annotated[str, Field(min_length=1, max_length=512, pattern=r"^https?://[^,\s]+$")]] = Field(
         default_factory=list,
         max_length=8,
         json_schema_extra=WHOLE_LIST,

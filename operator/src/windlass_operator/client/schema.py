@@ -19,6 +19,7 @@ Schema = dict[str, Any]
 # Kubernetes' own words that a form builder has no use for; its validation rules stay: they hold our sentences.
 KUBERNETES_ONLY = ("x-kubernetes-list-type", "x-kubernetes-list-map-keys")
 EXACTLY_ONE = "exactly one of"
+RULE_SHOWN_MAX = 2000  # characters; the longest rule written by hand has about 1,000
 METADATA = {
     "type": "object",
     "description": "metadata names the service.",
@@ -84,6 +85,8 @@ def _node(node: Schema) -> Schema:
     out = {key: value for key, value in node.items() if key not in KUBERNETES_ONLY}
     if out.pop("x-kubernetes-int-or-string", False):
         out = _quantity(out)
+    if RULES in out:
+        out[RULES] = [_row(row) for row in out[RULES]]
     if isinstance(out.get("items"), dict):
         out["items"] = _node(out["items"])
     if "properties" in out:
@@ -97,9 +100,14 @@ def _node(node: Schema) -> Schema:
     return out
 
 
+def _row(rule: Schema) -> Schema:
+    """A rule that is generated from the schema keeps its sentence alone: its expression is longer than all others."""
+    return rule if len(rule["rule"]) <= RULE_SHOWN_MAX else {"message": rule["message"]}
+
+
 def _of_a_part(rule: Schema) -> bool:
     """A rule that speaks of the members of one of the node's fields, not of the node's own."""
-    return str(rule["rule"]).startswith("!has(")
+    return str(rule.get("rule", "")).startswith("!has(")
 
 
 def _quantity(node: Schema) -> Schema:

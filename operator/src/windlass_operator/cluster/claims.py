@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from windlass_operator.cluster.quantity import whole
+from windlass_operator.cluster.store import EVERYWHERE
 from windlass_operator.manifests.metadata import SERVICE_LABEL
 from windlass_operator.plan.model import GPU_RESOURCE
 from windlass_operator.status.children import Object, dig
@@ -38,12 +39,17 @@ def claim_of(pod: Object) -> Claim | None:
 class Claims:
     """All claims, summed by node; fed by a watch of everyone's pods."""
 
-    def __init__(self, freed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, freed: Callable[[], None] = lambda: None, scopes: Iterable[str] = ()) -> None:
         self._claims: dict[tuple[str, str], Claim] = {}
         self._taken: dict[str, int] = {}
         self._own: dict[tuple[str, str], dict[str, int]] = {}
         self._freed = freed
-        self.synced = False
+        self._unlisted = set(scopes) or {EVERYWHERE}
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watch has had its first list."""
+        return not self._unlisted
 
     def taken(self, besides: tuple[str, str] | None = None) -> Mapping[str, int]:
         """GPUs held by node; what the LLMService `besides` holds is left out."""
@@ -58,13 +64,15 @@ class Claims:
         """A pod that is gone or has ended."""
         self._set(_place(item), None)
 
-    def keep(self, places: set[tuple[str, str]], version: int) -> None:
-        """All pods but these are gone."""
-        for place in [place for place in self._claims if place not in places]:
-            self._set(place, None)
-        self.synced = True
+    def keep(self, places: set[tuple[str, str]], version: int, scope: str = EVERYWHERE) -> None:
+        """All pods of the scope but these are gone."""
+        known = [place for place in self._claims if scope in (EVERYWHERE, place[0])]
+        for place in known:
+            if place not in places:
+                self._set(place, None)
+        self._unlisted.discard(scope)
 
-    def passed(self, version: int) -> None:
+    def passed(self, version: int, scope: str = EVERYWHERE) -> None:
         """Nothing to remember."""
 
     def _set(self, place: tuple[str, str], claim: Claim | None) -> None:

@@ -54,7 +54,7 @@ class Cluster(Protocol):
     async def gpu_nodes(self) -> tuple[NodeGpus, ...]:
         """Nodes with GPUs that take new pods, by name, as if no pod was there."""
 
-    async def gpus_taken(self, namespace: str | None, besides: tuple[str, str] | None) -> Mapping[str, int]:
+    async def gpus_taken(self, namespaces: tuple[str, ...], besides: tuple[str, str] | None) -> Mapping[str, int]:
         """GPUs that pods hold, by node, without those of the LLMService `besides` (namespace, name)."""
 
     async def apply(self, manifest: Manifest) -> Manifest:
@@ -125,11 +125,12 @@ class ApiServer:
                 return found
             params["continue"] = page["metadata"]["continue"]
 
-    async def gpus_taken(self, namespace: str | None, besides: tuple[str, str] | None) -> Mapping[str, int]:
+    async def gpus_taken(self, namespaces: tuple[str, ...], besides: tuple[str, str] | None) -> Mapping[str, int]:
         """GPUs that pods hold, by node, without those of the LLMService `besides` (namespace, name)."""
         claims = Claims()
-        for pod in await self.find(Pods, namespace or ALL_NAMESPACES):
-            claims.put(pod)
+        for namespace in namespaces or (ALL_NAMESPACES,):
+            for pod in await self.find(Pods, namespace):
+                claims.put(pod)
         return claims.taken(besides)
 
     async def apply(self, manifest: Manifest) -> Manifest:

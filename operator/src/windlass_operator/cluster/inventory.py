@@ -19,13 +19,13 @@ CARDS_MAX = 256  # of a node; more is a lie, and every count of cards is tried
 
 
 async def read_inventory(
-    cluster: Cluster, watch_namespace: str | None, namespace: str, name: str, *, own_is_free: bool = True
+    cluster: Cluster, watched: tuple[str, ...], namespace: str, name: str, *, own_is_free: bool = True
 ) -> Inventory:
     """GPUs as the service `namespace/name` sees them: what its own pods hold counts as free for it, or not."""
     nodes = await cluster.gpu_nodes()
     if not nodes:
         return Inventory()
-    return inventory(nodes, await cluster.gpus_taken(watch_namespace, (namespace, name) if own_is_free else None))
+    return inventory(nodes, await cluster.gpus_taken(watched, (namespace, name) if own_is_free else None))
 
 
 def usable(nodes: Iterable[Manifest]) -> tuple[NodeGpus, ...]:

@@ -19,6 +19,7 @@ from windlass_operator.manifests.metadata import SERVICE_LABEL
 Manifest = dict[str, Any]
 Place = tuple[str, str]  # namespace, name
 DOWNLOAD_LABEL = "serving.windlass.dev/download"  # of a Job that fills a source for several services, and of its pods
+EVERYWHERE = ""  # the scope of a watch that follows all namespaces
 INDEXED = (SERVICE_LABEL, DOWNLOAD_LABEL)
 UNREAD_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
 
@@ -58,25 +59,33 @@ def version_of(text: object) -> int:
 
 
 class Shelf:
-    """The objects of one kind."""
+    """The objects of one kind; `scopes` are the namespaces that a watch of its own follows each, none: one for all."""
 
-    def __init__(self) -> None:
+    def __init__(self, scopes: Iterable[str] = ()) -> None:
         self.rows: dict[Place, Row] = {}
-        self.synced = False
+        self._unlisted = set(scopes) or {EVERYWHERE}
         self.changes = 0  # how often the rows have changed, for those who keep what they made of them
-        self._seen = 0  # the newest version that the watch has delivered or passed
+        self._seen = dict.fromkeys(self._unlisted, 0)  # the newest version that each watch has delivered or passed
         self._by_mark: dict[tuple[int, str, str], set[str]] = {}  # label's number, namespace, value → names
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watch has had its first list."""
+        return not self._unlisted
+
+    def _scope(self, place: Place) -> str:
+        return place[0] if place[0] in self._seen else EVERYWHERE
 
     def put(self, item: Mapping[str, Any]) -> Row | None:
         """What the watch says of an object; the row when it is news."""
-        row = row_of(item)
-        self.passed(row.version)
-        return self._put(_place(item), row)
+        row, place = row_of(item), _place(item)
+        self.passed(row.version, self._scope(place))
+        return self._put(place, row)
 
     def answer(self, item: Mapping[str, Any]) -> Row | None:
         """What a write of ours made of an object; nothing where the watch has passed that version already."""
-        row = row_of(item)
-        return None if row.version <= self._seen else self._put(_place(item), row)
+        row, place = row_of(item), _place(item)
+        return None if row.version <= self._seen.get(self._scope(place), 0) else self._put(place, row)
 
     def _put(self, place: Place, row: Row) -> Row | None:
         old = self.rows.get(place)
@@ -93,22 +102,23 @@ class Shelf:
     def drop(self, item: Mapping[str, Any]) -> Row | None:
         """The watch says that it is gone; nothing when our own write has made it anew meanwhile."""
         version, place = version_of(item["metadata"].get("resourceVersion")), _place(item)
-        self.passed(version)
+        self.passed(version, self._scope(place))
         old = self.rows.get(place)
         if old is None or old.version > version:
             return None
         return self._remove(place)
 
-    def keep(self, places: set[Place], version: int) -> list[tuple[Place, Row]]:
-        """A list of everything, of that version, is through: drop what it did not name; returns what was dropped."""
-        gone = [place for place, row in self.rows.items() if place not in places and row.version <= version]
-        self.passed(version)
-        self.synced = True
+    def keep(self, places: set[Place], version: int, scope: str = EVERYWHERE) -> list[tuple[Place, Row]]:
+        """A list of a scope, of that version, is through: drop what it did not name; returns what was dropped."""
+        known = [(place, row) for place, row in self.rows.items() if self._scope(place) == scope]
+        gone = [place for place, row in known if place not in places and row.version <= version]
+        self.passed(version, scope)
+        self._unlisted.discard(scope)
         return [(place, self._remove(place)) for place in gone]
 
-    def passed(self, version: int) -> None:
-        """The watch has come to this version."""
-        self._seen = max(self._seen, version)
+    def passed(self, version: int, scope: str = EVERYWHERE) -> None:
+        """The watch of a scope has come to this version."""
+        self._seen[scope] = max(self._seen.get(scope, 0), version)
 
     def _remove(self, place: Place) -> Row:
         row = self.rows.pop(place)
@@ -153,8 +163,8 @@ def _place(item: Mapping[str, Any]) -> Place:
 class Store:
     """A shelf for each watched kind, by the kind's name."""
 
-    def __init__(self, kinds: Iterable[str]) -> None:
-        self.shelves = {kind: Shelf() for kind in kinds}
+    def __init__(self, kinds: Iterable[str], scopes: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        self.shelves = {kind: Shelf((scopes or {}).get(kind, ())) for kind in kinds}
 
     @property
     def synced(self) -> bool:

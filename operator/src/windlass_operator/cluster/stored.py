@@ -53,7 +53,7 @@ class StoredCluster:
             self._nodes = (shelf.changes, usable(shelf.find(None, {})))
         return self._nodes[1]
 
-    async def gpus_taken(self, namespace: str | None, besides: tuple[str, str] | None) -> Mapping[str, int]:
+    async def gpus_taken(self, namespaces: tuple[str, ...], besides: tuple[str, str] | None) -> Mapping[str, int]:
         """GPUs that pods hold, by node."""
         return self._claims.taken(besides)
 

@@ -19,7 +19,7 @@ NAMES = re.compile(
 HARMLESS = re.compile(
     r"(?i)^(secret(name|key|ref|keyref)?|tokenSecret|apiKeysSecret|tlsSecret|imagePullSecrets|pullSecrets|key"
     r"|.*tokens|tokens_.*|max[-_]?.*tokens?.*|tokenizer.*|.*tokenizer.*|serviceAccountToken|automountServiceAccountToken"
-    r"|speculativeTokens|.*monkey|token_?ids?|optional)$"
+    r"|speculativeTokens|.*monkey|token_?ids?|optional)\Z"
 )
 DROPPED = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 SHORTEST_KNOWN = 6  # a shorter value would be found everywhere

@@ -1,31 +1,23 @@
 """`spec.podTemplate` laid over a serving pod: the way out for what has no field of its own, and never a privilege.
 
-An allow-list, not a block-list: a field that a later Kubernetes invents is refused until somebody thought about it.
-What is allowed can at most move the pod, add a side container under our own security context, or mount what the
-service's namespace holds anyway. Pure.
+The schema is an allow-list (`api/pod_template.py`); this module holds what a schema cannot say: which names, mounts and
+annotations would reach what the operator keeps. Every rule is a row of CHECKS. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
+from windlass_operator.api.pod_template import PodTemplateSpec
+from windlass_operator.manifests.allowed import POD_ANNOTATIONS, refused
 from windlass_operator.manifests.metadata import Manifest, container_security
-from windlass_operator.manifests.volume import VOLUME_NAME
+from windlass_operator.manifests.volume import MODEL_PATH, VOLUME_NAME
 
-WHERE = "spec.podTemplate.spec"
-POD_FIELDS = (
-    *("affinity", "tolerations", "nodeSelector", "topologySpreadConstraints", "priorityClassName", "schedulerName"),
-    *("runtimeClassName", "terminationGracePeriodSeconds", "dnsPolicy", "dnsConfig", "hostAliases", "hostname"),
-    *("imagePullSecrets", "schedulingGates", "preemptionPolicy", "readinessGates", "setHostnameAsFQDN"),
-    *("containers", "initContainers", "volumes", "resourceClaims", "overhead"),
-)
-CONTAINER_FIELDS = (
-    *("name", "image", "imagePullPolicy", "command", "args", "env", "envFrom", "ports", "resources", "workingDir"),
-    *("volumeMounts", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicy"),
-    *("terminationMessagePath", "terminationMessagePolicy", "stdin", "tty"),
-)
-VOLUME_KINDS = ("configMap", "secret", "emptyDir", "persistentVolumeClaim", "projected", "downwardAPI", "ephemeral")
+WHERE = "spec.podTemplate"
+SERVER_CONTAINER = "server"
+CONTAINER_LISTS = ("containers", "initContainers")
 # Lists that are merged by a key; every other list is replaced.
 ROW_KEYS = {
     "containers": "name",
@@ -45,54 +37,59 @@ def laid_over(pod: Manifest, wish: Mapping[str, Any]) -> Manifest:
     return {**merged, **_secured(merged, pod)}
 
 
-def judge(wish: Mapping[str, Any]) -> None:
-    """ValueError with a sentence where the wish could raise a privilege."""
-    _only(WHERE, wish, POD_FIELDS)
-    for kind in ("containers", "initContainers"):
-        for index, row in enumerate(_rows(WHERE, wish, kind)):
-            where = f"{WHERE}.{kind}[{index}]"
-            if not isinstance(row.get("name"), str) or not row["name"]:
-                raise ValueError(f"{where}: name is missing; the serving container's name is server")
-            _only(where, row, CONTAINER_FIELDS)
-            _lifecycle(where, row)
-    for index, row in enumerate(_rows(WHERE, wish, "volumes")):
-        where = f"{WHERE}.volumes[{index}]"
-        if not isinstance(row.get("name"), str) or not row["name"]:
-            raise ValueError(f"{where}: name is missing")
-        _only(where, row, ("name", *VOLUME_KINDS))
-        _no_token(where, row)
+def judge(wish: PodTemplateSpec, annotations: Iterable[str] = ()) -> None:
+    """ValueError with a sentence where the wish reaches what the operator keeps; `annotations` are further allowed."""
+    for sentence in _objections(wish.spec.to_piece()):
+        raise ValueError(f"{WHERE}.spec.{sentence}")
+    key = refused(wish.annotations, POD_ANNOTATIONS, annotations)
+    if key:
+        raise ValueError(
+            f"{WHERE}.annotations[{key}] is not allowed: a kubelet, a container runtime or a network plug-in acts on "
+            "it; the administrator may allow it by the chart's value admission.podAnnotations"
+        )
 
 
-def _only(where: str, row: Mapping[str, Any], allowed: Iterable[str]) -> None:
-    allowed = tuple(allowed)
-    for field in row:
-        if field not in allowed:
-            raise ValueError(
-                f"{where}.{field} is not allowed, since it could raise the pod's privileges or break what the "
-                f"operator keeps; allowed are {', '.join(allowed)}"
-            )
+def _objections(piece: Mapping[str, Any]) -> Iterator[str]:
+    for check in CHECKS:
+        yield from check(piece)
 
 
-def _lifecycle(where: str, row: Mapping[str, Any]) -> None:
-    ports = row.get("ports")
-    for port in ports if isinstance(ports, list) else ():
-        if isinstance(port, Mapping) and ("hostPort" in port or "hostIP" in port):
-            raise ValueError(f"{where}.ports: hostPort is not allowed; use a Service")
+def _model_renamed(piece: Mapping[str, Any]) -> Iterator[str]:
+    for index, row in enumerate(piece.get("volumes", ())):
+        if row["name"] == VOLUME_NAME:
+            yield f"volumes[{index}]: the name {VOLUME_NAME} is that of the model's own volume; choose another"
 
 
-def _no_token(where: str, row: Mapping[str, Any]) -> None:
-    projected = row.get("projected")
-    sources = projected.get("sources") if isinstance(projected, Mapping) else None
-    for source in sources if isinstance(sources, list) else ():
-        if isinstance(source, Mapping) and ("serviceAccountToken" in source or "clusterTrustBundle" in source):
-            raise ValueError(f"{where}.projected: a service account's token is not given to serving pods")
+def _model_covered(piece: Mapping[str, Any]) -> Iterator[str]:
+    """A mount at, above or below the model's place in the serving container would hide or extend the model."""
+    for index, container in enumerate(piece.get("containers", ())):
+        if container["name"] != SERVER_CONTAINER:
+            continue
+        for mount in container.get("volumeMounts", ()):
+            if _overlaps(mount["mountPath"]):
+                yield (
+                    f"containers[{index}].volumeMounts: {mount['mountPath']} would cover {MODEL_PATH}, where the model "
+                    "is mounted; mount it elsewhere"
+                )
 
 
-def _rows(where: str, wish: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
-    rows = wish.get(field, [])
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise ValueError(f"{where}.{field} must be a list of objects")
-    return rows
+def _overlaps(text: str) -> bool:
+    place, model = _plain(text), PurePosixPath(MODEL_PATH)
+    return place.is_relative_to(model) or model.is_relative_to(place)
+
+
+def _plain(text: str) -> PurePosixPath:
+    """The absolute path that a runtime makes of it: no double slashes, no dots."""
+    parts: list[str] = []
+    for part in text.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+    return PurePosixPath("/", *parts)
+
+
+CHECKS: tuple[Callable[[Mapping[str, Any]], Iterator[str]], ...] = (_model_renamed, _model_covered)
 
 
 def with_part(pod: Manifest, part: Manifest) -> Manifest:
@@ -130,17 +127,40 @@ def _merge_rows(key: str, ours: list[Any], wished: list[Any]) -> list[Any]:
 def _secured(merged: Manifest, pod: Manifest) -> Manifest:
     """Every container under our own security context; what belongs to the pod as a whole stays ours."""
     out: Manifest = {"securityContext": pod["securityContext"], "automountServiceAccountToken": False}
-    for kind in ("containers", "initContainers"):
+    models = _volumes_of_the_model(merged)
+    for kind in CONTAINER_LISTS:
         if kind in merged:
-            out[kind] = [_container(row) for row in merged[kind]]
+            out[kind] = [_container(row, models) for row in merged[kind]]
     return out
 
 
-def _container(row: Manifest) -> Manifest:
+def _volumes_of_the_model(pod: Manifest) -> frozenset[str]:
+    """Names of all volumes that reach what the model's volume reaches: a claim may be named by several volumes."""
+    rows = [row for row in pod.get("volumes", ()) if isinstance(row, Mapping)]
+    sources = [_source(row) for row in rows if row.get("name") == VOLUME_NAME]
+    return frozenset({VOLUME_NAME, *(str(row.get("name")) for row in rows if _source(row) in sources)})
+
+
+def _source(volume: Mapping[str, Any]) -> tuple[str, str]:
+    """What a volume mounts, without how: the claim, the export, or the directory of the node."""
+    for kind, keys in SOURCES:
+        if isinstance(volume.get(kind), Mapping):
+            return kind, " ".join(str(volume[kind].get(key)) for key in keys)
+    return "", str(volume.get("name"))
+
+
+SOURCES = (
+    ("persistentVolumeClaim", ("claimName",)),
+    ("nfs", ("server", "path")),
+    ("hostPath", ("path",)),
+)
+
+
+def _container(row: Manifest, models: frozenset[str]) -> Manifest:
     """Under our security context, with the model for reading only, and telling the end of its log when it fails."""
     wished = row.get("volumeMounts")
     mounts = [
-        {**one, "readOnly": True} if isinstance(one, Mapping) and one.get("name") == VOLUME_NAME else one
+        {**one, "readOnly": True} if isinstance(one, Mapping) and one.get("name") in models else one
         for one in (wished if isinstance(wished, list) else ())
     ]
     told = {**row, "terminationMessagePolicy": row.get("terminationMessagePolicy", "FallbackToLogsOnError")}

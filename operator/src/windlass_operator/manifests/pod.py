@@ -53,7 +53,7 @@ def pod_template(service: LLMService, shape: PodShape) -> Manifest:
     meta: Manifest = {"labels": {**wish.labels, **labels(name, SERVER)}}
     if wish.annotations:
         meta["annotations"] = dict(wish.annotations)
-    return {"metadata": meta, "spec": laid_over(with_part(_pod(service, shape), shape.over), wish.spec)}
+    return {"metadata": meta, "spec": laid_over(with_part(_pod(service, shape), shape.over), wish.spec.to_piece())}
 
 
 def _pod(service: LLMService, shape: PodShape) -> Manifest:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from windlass_operator.api.expose import GatewaySpec, IngressSpec
 from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.manifests.allowed import INGRESS_ANNOTATIONS, refused
 from windlass_operator.manifests.metadata import SERVER, Manifest, object_meta
 from windlass_operator.manifests.service import PORT
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"
+
+
+def judge_annotations(wish: IngressSpec | None, further: Iterable[str] = ()) -> None:
+    """ValueError with a sentence where an Ingress asks for an annotation that nobody allowed."""
+    key = refused(wish.annotations, INGRESS_ANNOTATIONS, further) if wish else ""
+    if key:
+        raise ValueError(
+            f"spec.expose.ingress.annotations[{key}] is not allowed: a controller that acts on it could change what "
+            "all namespaces share; the administrator may allow it by the chart's value admission.ingressAnnotations"
+        )
 
 
 def ingress(service: LLMService, wish: IngressSpec) -> Manifest:

@@ -99,6 +99,14 @@ BUILDERS: tuple[tuple[str, Callable[[Any], ModelVolume]], ...] = (
 )
 
 
+def judge_claims(source: ModelSource, cache_claim: str) -> None:
+    """ValueError when the writable cache would lie on the model's own claim."""
+    if source.pvc is not None and cache_claim == source.pvc.claim_name:
+        raise ValueError(
+            f"spec.cache.pvc is {cache_claim}, the model's own claim, which serving pods mount read-only; name another"
+        )
+
+
 def within(path: str, prefixes: Iterable[str]) -> bool:
     """Whether a directory of the node lies under one of the allowed prefixes; a path that goes up never does."""
     place = PurePosixPath(path)
