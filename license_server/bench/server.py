@@ -64,9 +64,9 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path, key: Ed25519PrivateKey, wrapper: tuple[str, ...] = ()) -> Iterator[Server]:
+def running(folder: Path, key: Ed25519PrivateKey, flags: tuple[str, ...] = ()) -> Iterator[Server]:
     """A started server that is stopped, by its id, at the end."""
-    server = started(folder, key, (), wrapper)
+    server = started(folder, key, flags)
     try:
         yield server
     finally:

@@ -158,7 +158,7 @@ def test_from_key_to_refusal(server: Server, shop: Path) -> None:
     assert server.lease("a", "GPU-1", "GPU-0")[1]["lease"] == granted["lease"]
     status, refused = server.lease("b", "GPU-2")
     assert (status, refused["reason"]) == (403, "LimitReached")
-    assert "in use by 1 pod (demo/pod-a)" in str(refused["message"])
+    assert "in use by 1 pod; demo/pod-b asks" in str(refused["message"])
     assert server.lease("b", "GPU-9")[1]["gpus"] == ["GPU-9"]
 
     assert server.call(f"/v1/leases/{granted['lease']}", method="DELETE").status == 204

@@ -4,8 +4,9 @@
 `/readyz` and `/metrics` for the cluster. Whatever takes longer than a moment runs in a thread, never in the event loop.
 """
 
+import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,13 +25,13 @@ from windlass_license.clock import GuardedClock, Seconds
 from windlass_license.description import NOT_NOW, UPLOAD_OPERATION, YAML, describe_leases
 from windlass_license.duty import Duty
 from windlass_license.election import Election, FileLock
-from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError
+from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError, StandByError
 from windlass_license.lease_path import RETRY_AFTER_S, LeasePath, problem
 from windlass_license.metrics import Metrics
 from windlass_license.model import License
 from windlass_license.service import LicenseService, Rules
 from windlass_license.settings import Settings
-from windlass_license.store import Store
+from windlass_license.store import Store, damaged
 from windlass_license.upload import HOW_TO, read_upload
 from windlass_license.view import view
 from windlass_license.wire import explain
@@ -68,10 +69,11 @@ def create_app(
     wall: Seconds = time.time,
     monotonic: Seconds = time.monotonic,
     election: Election | None = None,
+    turned_away: Mapping[str, int] | None = None,
 ) -> FastAPI:
     """The whole server for these settings; clocks and election are parameters so that tests can set them."""
     duty = Duty(election or FileLock(settings.data_dir), _opener(settings, wall, monotonic))
-    metrics = Metrics(duty.standing)
+    metrics = Metrics(duty.standing, turned_away or {})
     duty.observe = metrics.observe_commit
     duty.step()
 
@@ -98,8 +100,11 @@ def _opener(settings: Settings, wall: Seconds, monotonic: Seconds) -> Callable[[
         try:
             with store.transaction() as tx:
                 floor = None if settings.trust_clock else tx.last_seen()
-            rules = Rules(settings.public_keys, settings.ttl, settings.audit)
+            rules = Rules(settings.public_keys, settings.ttl, settings.audit, settings.leases)
             return LicenseService(store, GuardedClock(floor, wall, monotonic), rules, fence)
+        except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError) as error:
+            store.close()
+            raise damaged(settings.data_dir, error) from error
         except BaseException:
             store.close()
             raise
@@ -113,12 +118,12 @@ def _add_probes(app: FastAPI, duty: Duty, metrics: Metrics) -> None:
         """Say who answers; the manual's way to see that clients reach the server."""
         return GREETING
 
-    @app.get("/healthz", response_class=PlainTextResponse)
+    @app.get("/healthz", response_class=PlainTextResponse, responses=NOT_NOW)
     def healthz() -> str:
         """Answer while the process works: a stand-by does, and so does a server without a license."""
         try:
             duty.active().service.check()
-        except NotNowError as error:
+        except StandByError as error:
             return f"{error}\n"
         return "ok\n"
 

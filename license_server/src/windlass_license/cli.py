@@ -17,7 +17,8 @@ from windlass_license import __version__, codec, keys, tls
 from windlass_license.errors import KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
 from windlass_license.issue import Terms, file_name, issue, parse_expiry
 from windlass_license.listing import ListedGpu, merge_listings, parse_listing
-from windlass_license.model import DEFAULT_GRACE_S, License
+from windlass_license.model import DEFAULT_GRACE_S, LeaseBounds, License
+from windlass_license.peers import FrontLimits
 from windlass_license.settings import (
     DEFAULT_PORT,
     DEFAULT_TTL,
@@ -132,6 +133,8 @@ def serve(options: argparse.Namespace) -> int:
         ttl=timedelta(seconds=options.ttl_seconds),
         trust_clock=options.trust_clock,
         audit=AuditBounds(options.audit_records, options.audit_mib * 2**20),
+        leases=LeaseBounds(options.leases_per_gpu),
+        front=FrontLimits(options.connections, options.connections_per_peer, options.requests_per_peer),
     )
     certificate = tls.read(options.tls_dir) if options.tls_dir else None
     return run_server(settings, options.host, options.port, kube_lease, certificate)
@@ -234,6 +237,15 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
     audit_help = "the audit log keeps this many records (default %(default)s)"
     add("--audit-records", type=_positive, default=AuditBounds().rows, metavar="N", help=audit_help)
     add("--audit-mib", type=_positive, default=AuditBounds().bytes // 2**20, metavar="N", help="… and this many MiB")
+    sharing_help = "leases that may share one GPU, by MIG or in time (default %(default)s)"
+    add("--leases-per-gpu", type=_positive, default=LeaseBounds().per_gpu, metavar="N", help=sharing_help)
+    front = FrontLimits()
+    connections_help = "connections open at a time (default %(default)s)"
+    add("--connections", type=_positive, default=front.connections, metavar="N", help=connections_help)
+    peer_help = "… of one address (default %(default)s)"
+    add("--connections-per-peer", type=_positive, default=front.connections_per_peer, metavar="N", help=peer_help)
+    rate_help = "requests a second of one address; 0 is no limit (default %(default)g)"
+    add("--requests-per-peer", type=_not_negative, default=front.requests_per_s, metavar="N", help=rate_help)
     lease_help = "elect one active replica by this Lease of the cluster; without it, by a lock on the data directory"
     add("--tls-dir", type=Path, metavar="DIR", help="directory with tls.crt and tls.key, to speak HTTPS")
     add("--kube-lease", metavar="NAMESPACE/NAME", default=os.environ.get(KUBE_LEASE_VARIABLE), help=lease_help)
@@ -247,6 +259,12 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
 def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{number} is too small; give 1 or more")
+    return number
+
+
+def _not_negative(text: str) -> float:
+    if not 0 <= (number := float(text)) < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is out of range; give 0 or more")
     return number
 
 

@@ -6,7 +6,8 @@
        anything else                                        → refused, Expired
     4. the pod already holds a live lease for these GPUs    → renewed; it counts already
     5. more distinct GPUs in use than the limit             → refused, LimitReached, with the number of holders
-    6. else                                                 → granted
+    6. a GPU that as many leases share as may (`LeaseBounds`), or no room for more → refused, LimitReached
+    7. else                                                 → granted
 
 All or nothing for one pod. A MIG slice counts as its GPU, and a GPU shared by two pods counts once.
 A limit lowered by a new license evicts nobody: it holds back new pods until enough GPUs are free.
@@ -14,7 +15,6 @@ Pure: no clock, no storage, no web framework.
 """
 
 from datetime import datetime
-from itertools import islice
 
 from windlass_license.book import LeaseBook, physical
 from windlass_license.model import Lease, LeaseRequest, License, Refusal, State, Usage, Verdict
@@ -38,6 +38,8 @@ def gate(book: LeaseBook, request: LeaseRequest, now: datetime) -> Verdict:
     more = sum(gpu not in book.in_use for gpu in wanted)
     if license_.limit and len(book.in_use) + more > license_.limit:
         return _limit_reached(license_, request, book)
+    if full := _no_room(book, request, wanted):
+        return _refuse(Refusal.LIMIT_REACHED, request.gpus, full)
     return _allow(license_, request, None)
 
 
@@ -90,14 +92,29 @@ def _unlicensed(license_: License, gpus: tuple[str, ...]) -> str:
 
 def _limit_reached(license_: License, request: LeaseRequest, book: LeaseBook) -> Verdict:
     usage = Usage(license_.limit, len(book.in_use), len(book.holders))
-    shown = ", ".join(islice(book.holders, _NAMES_SHOWN)) + (", …" if usage.holders > _NAMES_SHOWN else "")
-    by = f" by {_count(usage.holders, 'pod')} ({shown})" if usage.holders else ""
+    by = f" by {_count(usage.holders, 'pod')}" if usage.holders else ""
     message = (
         f"the license allows {_count(usage.limit, 'GPU')} at a time and "
         f"{usage.in_use} {_are(usage.in_use)} in use{by}; "
         f"{request.holder} asks for {len(request.gpus)}: it waits until enough are free or the license allows more"
     )
     return Verdict(State.REFUSED, message, request.gpus, reason=Refusal.LIMIT_REACHED, usage=usage)
+
+
+def _no_room(book: LeaseBook, request: LeaseRequest, wanted: set[str]) -> str:
+    """Why the server cannot hold one more lease on these GPUs; empty when it can."""
+    bounds = book.bounds
+    if shared := tuple(sorted(gpu for gpu in wanted if book.in_use.get(gpu, 0) >= bounds.per_gpu)):
+        return (
+            f"{name_gpus(shared)} {_are(len(shared))} leased {bounds.per_gpu} times already, which is the most for one "
+            f"GPU (--leases-per-gpu); {request.holder} waits until one of these leases ends"
+        )
+    if book.devices + len(request.gpus) > bounds.devices:
+        return (
+            f"the license server holds leases on {book.devices} devices and takes at most {bounds.devices}; "
+            f"{request.holder} waits until some end"
+        )
+    return ""
 
 
 def _count(number: int, noun: str) -> str:

@@ -13,11 +13,12 @@ from windlass_license.duty import Duty
 from windlass_license.errors import NotNowError
 from windlass_license.metrics import Metrics
 from windlass_license.model import State
+from windlass_license.peers import FrontLimits
 from windlass_license.wire import BadRequestError, answer_json, parse_lease
 
 PATH = "/v1/leases"
 RETRY_AFTER_S = 2
-BODY_MAX_BYTES = 256 * 1024
+BODY_MAX_BYTES = FrontLimits().body_bytes
 _Answer = tuple[int, bytes]
 
 

@@ -14,12 +14,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from windlass_license import audit, codec
+from windlass_license.audit_rings import RINGS, Ring
 from windlass_license.book import LeaseBook
 from windlass_license.clock import GuardedClock
 from windlass_license.errors import LicenseFileError, StoreError
 from windlass_license.gate import gate
 from windlass_license.keys import PublicKeys
-from windlass_license.model import Lease, LeaseRequest, License, State, Verdict
+from windlass_license.model import DEFAULT_GRACE_S, Lease, LeaseBounds, LeaseRequest, License, State, Verdict
+from windlass_license.refusals import Refusals
 from windlass_license.rotation import Rotation
 from windlass_license.store import AuditBounds, AuditQuery, Store, Transaction
 
@@ -67,6 +69,7 @@ class Rules:
     keys: PublicKeys
     ttl: timedelta
     audit: AuditBounds = field(default_factory=AuditBounds)
+    leases: LeaseBounds = field(default_factory=LeaseBounds)
 
 
 class LicenseService:
@@ -79,12 +82,13 @@ class LicenseService:
         self.ttl = rules.ttl
         self._skipped = timedelta()
         self._book = LeaseBook(None)
-        self._repeats = audit.Repeats()
+        self._refusals = Refusals()
         with store.transaction() as tx:
             fence()
             self._epoch = tx.take_over()
-            self._rotation = Rotation(rules.audit, tx.audit_size())
-            self._begin(tx)
+            self._rotation = Rotation(rules.audit, tx.audit_sizes())
+            begun = self._begin(tx)
+        _say(begun)
         self._stale = False
 
     def commit(self, jobs: Sequence[Job]) -> list[Any]:
@@ -140,7 +144,10 @@ class LicenseService:
 
     def audit_records(self, query: AuditQuery) -> Sequence[str]:
         """The newest matching audit records as JSON texts, oldest first."""
-        return self._store.audit(query)
+        try:
+            return self._store.audit(query)
+        except sqlite3.Error as error:
+            raise StoreError(f"the license server cannot read its audit log: {error}; look at its volume") from error
 
     def standing(self) -> Standing:
         """The figures of this moment."""
@@ -148,33 +155,54 @@ class LicenseService:
         return Standing(book.license, len(book), len(book.in_use), reading.now, reading.behind)
 
     def check(self) -> None:
-        """Raise when the store cannot be read any more."""
-        self._store.check()
+        """StoreError when the store cannot be read any more."""
+        try:
+            self._store.check()
+        except sqlite3.Error as error:
+            raise StoreError(f"the license server cannot read its data: {error}; look at its volume") from error
 
     def close(self) -> None:
         """Release the store."""
         self._store.close()
 
-    def _begin(self, tx: Transaction) -> None:
-        """Read the book. Pods could not renew while no server was active: that time is given back to them."""
-        self._book = LeaseBook(self._stored_license(tx), tx.leases())
-        self._repeats = audit.Repeats()
+    def _begin(self, tx: Transaction) -> list[audit.Entry]:
+        """Read the book. Pods could not renew while no server was active: that time is given back to them.
+
+        The answer is what a stored state had beyond the bounds of this server, as audit records.
+        """
+        bounds = self._rules.leases
+        unreadable = tx.drop_unreadable_leases(bounds.devices)
+        self._book = LeaseBook(self._stored_license(tx), tx.leases(), bounds)
+        excess = self._book.take_excess()
+        self._refusals = Refusals()
         reading, before = self._clock.read(), tx.last_seen()
         self._skipped = reading.skipped
         if before is not None and reading.now > before:
-            self._book.give_back(reading.now - before, before)
+            self._book.give_back(reading.now - before, before, self._longest())
         tx.apply(self._book.take_changes())
+        dropped = (
+            ("leases with names or numbers that cannot be read", unreadable),
+            ("leases beyond what one GPU or this server takes, or on devices with no name of NVIDIA's", len(excess)),
+        )
+        records = [audit.dropped(reading.now, what, count) for what, count in dropped if count]
+        self._rotation.append(tx, _ringed(records))
         tx.saw(reading.now)
+        return records
+
+    def _longest(self) -> timedelta:
+        """How long after its last question a pod may still serve: the lease, then the license's grace."""
+        license_ = self._book.license
+        return self.ttl + timedelta(seconds=license_.grace_s if license_ else DEFAULT_GRACE_S)
 
     def _round(self, tx: Transaction) -> Round:
         """Bring the book to this moment: time that the clock jumped over is given back, lapsed leases are dropped."""
         if self._stale:
-            self._begin(tx)
-            self._rotation = Rotation(self._rules.audit, tx.audit_size())
+            self._rotation = Rotation(self._rules.audit, tx.audit_sizes())
+            _say(self._begin(tx))
             self._stale = False
         reading = self._clock.read()
         if absence := reading.skipped - self._skipped:
-            self._book.give_back(absence, reading.now - absence)
+            self._book.give_back(absence, reading.now - absence, self._longest())
             self._skipped = reading.skipped
         round_ = Round(reading.now, self._book)
         lapsed = self._book.take_lapsed(reading.now)
@@ -185,16 +213,16 @@ class LicenseService:
         if round_.blob is not None:
             tx.replace_license(round_.blob, round_.now)
         tx.apply(round_.book.take_changes())
-        self._rotation.append(tx, [audit.text(record) for record in round_.records])
+        self._rotation.append(tx, _ringed(round_.records))
         tx.saw(round_.now)
 
     def _decide(self, round_: Round, request: LeaseRequest) -> Answer:
         verdict, now, book = gate(round_.book, request, round_.now), round_.now, round_.book
         grace_s = book.license.grace_s if book.license else 0
         if verdict.state is State.REFUSED:
-            repeats = self._repeats.to_record(verdict, request, now)
-            if repeats is not None:
-                round_.records.append(audit.refused(now, verdict, request, repeats))
+            counts = self._refusals.to_record(verdict, request, now)
+            if counts is not None:
+                round_.records.append(audit.refused(now, verdict, request, counts))
             return Answer(verdict)
         if verdict.renews is not None:
             renewed = verdict.renews.renewed(now, self.ttl)
@@ -202,7 +230,7 @@ class LicenseService:
             return Answer(verdict, renewed, grace_s)
         lease = Lease(secrets.token_hex(16), request.gpus, request.holder, now, now + self.ttl)
         book.add(lease)
-        self._repeats.forget(request)
+        self._refusals.forget(request)
         round_.records.append(audit.granted(now, lease))
         return Answer(verdict, lease, grace_s)
 
@@ -214,6 +242,10 @@ class LicenseService:
         except LicenseFileError as error:
             log.warning("the stored license is not in force: %s", error)
             return None
+
+
+def _ringed(records: Sequence[audit.Entry]) -> list[tuple[Ring, str]]:
+    return [(RINGS[record["event"]], audit.text(record)) for record in records]
 
 
 def _say(records: Sequence[audit.Entry]) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from windlass_license.errors import SettingsError
 from windlass_license.keys import PublicKeys, by_id, parse_public
 from windlass_license.kube_lease import LeaseName
+from windlass_license.model import LeaseBounds
+from windlass_license.peers import FrontLimits
 from windlass_license.store import AuditBounds
 
 PUBLIC_KEYS_VARIABLE = "WINDLASS_LICENSE_PUBLIC_KEYS"
@@ -35,6 +37,8 @@ class Settings:
     ttl: timedelta = DEFAULT_TTL
     upload_max_bytes: int = UPLOAD_MAX_BYTES
     audit: AuditBounds = field(default_factory=AuditBounds)
+    leases: LeaseBounds = field(default_factory=LeaseBounds)
+    front: FrontLimits = field(default_factory=FrontLimits)
     trust_clock: bool = False
     """Forget the latest time seen: for a server whose date was once wrong, far in the future."""
 

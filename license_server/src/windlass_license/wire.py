@@ -5,17 +5,22 @@ Pydantic stays in this file. Bodies are parsed and written here by hand, not by 
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from pydantic import Field as Bounds
 from pydantic.alias_generators import to_camel
 
+from windlass_license.devices import DEVICE_PATTERN
 from windlass_license.model import Holder, LeaseRequest, Refusal
 from windlass_license.service import Answer
 
 Name = Annotated[str, StringConstraints(max_length=253)]
-Device = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
+Device = Annotated[str, StringConstraints(max_length=128, pattern=DEVICE_PATTERN)]
+DEVICES_MAX = 64
+"""Devices of one pod: a node has at most 16 GPUs of up to seven MIG slices, and a pod of slices takes a few."""
+_PLACES_NAMED = 8
 
 
 class BadRequestError(Exception):
@@ -34,7 +39,7 @@ class HolderBody(BaseModel):
 class LeaseBody(BaseModel):
     """The body of `POST /v1/leases`."""
 
-    gpus: Annotated[list[Device], Bounds(min_length=1, max_length=1024)]
+    gpus: Annotated[list[Device], Bounds(min_length=1, max_length=DEVICES_MAX)]
     holder: HolderBody
 
 
@@ -85,8 +90,9 @@ def parse_lease(body: bytes) -> LeaseRequest:
 
 def explain(errors: Iterable[tuple[Sequence[int | str], str]]) -> str:
     """Name the fields that are wrong, in one sentence instead of a list."""
-    rows = (f"{'.'.join(map(str, place)) or 'body'}: {what}" for place, what in errors)
-    return f"the request is not understood: {'; '.join(rows)}"
+    rows = [f"{'.'.join(map(str, place)) or 'body'}: {what}" for place, what in islice(errors, _PLACES_NAMED + 1)]
+    more = "; and more" if len(rows) > _PLACES_NAMED else ""
+    return f"the request is not understood: {'; '.join(rows[:_PLACES_NAMED])}{more}"
 
 
 def answer_json(answer: Answer, ttl_s: int) -> bytes:
