@@ -21,19 +21,20 @@ from starlette.types import Lifespan, Receive, Scope, Send
 from windlass_license import __version__, lease_path
 from windlass_license.admin import admin_only
 from windlass_license.audit_page import add_audit_path
+from windlass_license.callers import Callers
 from windlass_license.clock import GuardedClock, Seconds
-from windlass_license.description import NOT_NOW, UPLOAD_OPERATION, YAML, describe_leases
+from windlass_license.description import ADMIN, NO_TOKEN, NOT_NOW, UPLOAD_OPERATION, YAML, describe_leases
 from windlass_license.duty import Duty
 from windlass_license.election import Election, FileLock
-from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError, StandByError
-from windlass_license.lease_path import RETRY_AFTER_S, LeasePath, problem
+from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError, StandByError, UnknownCallerError
+from windlass_license.lease_path import RETRY_AFTER_S, LeasePath, caller_of, problem
 from windlass_license.metrics import Metrics
 from windlass_license.model import License
 from windlass_license.service import LicenseService, Rules
 from windlass_license.settings import Settings
 from windlass_license.store import Store, damaged
 from windlass_license.upload import HOW_TO, read_upload
-from windlass_license.view import view
+from windlass_license.view import view, view_of_numbers
 from windlass_license.wire import explain
 
 GREETING = "windlass license server\n"
@@ -70,8 +71,12 @@ def create_app(
     monotonic: Seconds = time.monotonic,
     election: Election | None = None,
     turned_away: Mapping[str, int] | None = None,
+    callers: Callers | None = None,
 ) -> FastAPI:
-    """The whole server for these settings; clocks and election are parameters so that tests can set them."""
+    """The whole server for these settings; clocks and election are parameters so that tests can set them.
+
+    Without `callers` no token is asked for: whoever reaches the server leases under any name.
+    """
     duty = Duty(election or FileLock(settings.data_dir), _opener(settings, wall, monotonic))
     metrics = Metrics(duty.standing, turned_away or {})
     duty.observe = metrics.observe_commit
@@ -82,15 +87,18 @@ def create_app(
         duty.start()
         yield
         await run_in_threadpool(duty.stop)
+        if callers is not None:
+            callers.close()
 
-    leases = LeasePath(duty, metrics, int(settings.ttl.total_seconds()))
+    leases = LeasePath(duty, metrics, int(settings.ttl.total_seconds()), callers)
     app = LicenseApp(leases, lifespan)
     _add_probes(app, duty, metrics)
     _add_license_paths(app, duty, metrics, settings)
     add_audit_path(app, duty, admin_only(settings.admin_token))
-    _add_lease_paths(app, duty, leases)
+    _add_lease_paths(app, duty, leases, callers)
     app.add_exception_handler(RequestValidationError, _explain_bad_request)
     app.add_exception_handler(NotNowError, _not_now)
+    app.add_exception_handler(UnknownCallerError, _unknown_caller)
     return app
 
 
@@ -140,7 +148,8 @@ def _add_probes(app: FastAPI, duty: Duty, metrics: Metrics) -> None:
 
 
 def _add_license_paths(app: FastAPI, duty: Duty, metrics: Metrics, settings: Settings) -> None:
-    admin = Depends(admin_only(settings.admin_token))
+    may_see_all = admin_only(settings.admin_token)
+    admin = Depends(may_see_all)
 
     @app.post("/ls", response_class=PlainTextResponse, dependencies=[admin], **UPLOAD_OPERATION)
     async def upload(request: Request) -> Response:
@@ -158,23 +167,28 @@ def _add_license_paths(app: FastAPI, duty: Duty, metrics: Metrics, settings: Set
         metrics.count_upload("accepted")
         return PlainTextResponse(f"license file successfully uploaded: {summary(license_)}\n")
 
-    @app.get("/ls/view", response_class=Response, responses=YAML | NOT_NOW)
-    def read_view() -> Response:
-        """The license in force as YAML."""
+    @app.get("/ls/view", response_class=Response, responses=YAML | ADMIN | NOT_NOW)
+    async def read_view(request: Request) -> Response:
+        """The license in force as YAML: with its GPUs for the admin, as numbers of GPUs for anybody else."""
         license_ = duty.active().service.license_in_force()
+        whole = settings.admin_token is None or "authorization" in request.headers
+        if whole:
+            await may_see_all(request)
         if license_ is None:
             return PlainTextResponse(f"no license is in force; {HOW_TO}\n", 404)
-        return Response(view(license_), media_type="application/yaml")
+        render = view if whole else view_of_numbers
+        return Response(await run_in_threadpool(render, license_), media_type="application/yaml")
 
 
-def _add_lease_paths(app: FastAPI, duty: Duty, leases: LeasePath) -> None:
+def _add_lease_paths(app: FastAPI, duty: Duty, leases: LeasePath, callers: Callers | None) -> None:
     app.router.routes.append(Route(lease_path.PATH, leases, methods=["POST"]))
 
-    @app.delete("/v1/leases/{lease_id}", status_code=204, response_class=Response, responses=NOT_NOW)
-    async def release(lease_id: str) -> Response:
-        """Give the GPUs of a lease back; done also when there is no such lease."""
+    @app.delete("/v1/leases/{lease_id}", status_code=204, response_class=Response, responses=NOT_NOW | NO_TOKEN)
+    async def release(lease_id: str, request: Request) -> Response:
+        """Give the GPUs of a lease of this pod back; done also when there is no such lease."""
+        caller = await caller_of(callers, request.headers, request.scope)
         active = duty.active()
-        await active.run(active.service.release(lease_id))
+        await active.run(active.service.release(lease_id, caller.uid if caller else None))
         return Response(status_code=204)
 
 
@@ -191,6 +205,13 @@ async def _explain_bad_request(_: Request, error: Exception) -> Response:
         raise error
     message = explain((row["loc"][1:], row["msg"]) for row in error.errors())
     return Response(problem("BadRequest", message), 422, media_type="application/json")
+
+
+async def _unknown_caller(_: Request, error: Exception) -> Response:
+    if not isinstance(error, UnknownCallerError):
+        raise error
+    asks = {"WWW-Authenticate": "Bearer"}
+    return Response(problem(error.reason, str(error)), 401, asks, "application/json")
 
 
 async def _not_now(_: Request, error: Exception) -> Response:

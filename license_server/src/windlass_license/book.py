@@ -5,7 +5,7 @@ One question costs the same with ten leases and with ten thousand. Pure: the tim
 """
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -34,6 +34,7 @@ class LeaseBook:
     ) -> None:
         self._leases: dict[str, Lease] = {}
         self._by_question: dict[_Question, str] = {}
+        self._by_uid: defaultdict[str, set[str]] = defaultdict(set)
         self._ends: list[tuple[datetime, str]] = []
         self._holders: Counter[str] = Counter()
         self._in_use: Counter[str] = Counter()
@@ -76,10 +77,15 @@ class LeaseBook:
         lease_id = self._by_question.get((request.holder.uid, request.gpus))
         return None if lease_id is None else self._leases[lease_id]
 
+    def devices_of(self, uid: str) -> set[str]:
+        """The devices in all leases of one pod."""
+        return {gpu for lease_id in self._by_uid.get(uid, ()) for gpu in self._leases[lease_id].gpus}
+
     def add(self, lease: Lease) -> None:
         """Count a granted lease."""
         self._leases[lease.id] = lease
         self._by_question[lease.holder.uid, lease.gpus] = lease.id
+        self._by_uid[lease.holder.uid].add(lease.id)
         heapq.heappush(self._ends, (lease.expires, lease.id))
         self._holders[str(lease.holder)] += 1
         self._in_use.update(self._gpus(lease))
@@ -92,12 +98,16 @@ class LeaseBook:
         fresh = self.changes.added if lease.id in self.changes.added else self.changes.renewed
         fresh[lease.id] = lease
 
-    def take(self, lease_id: str) -> Lease | None:
-        """Remove a lease and return it; None when there is no such lease."""
-        lease = self._leases.pop(lease_id, None)
-        if lease is None:
+    def take(self, lease_id: str, uid: str | None = None) -> Lease | None:
+        """Remove a lease and return it; None when there is no such lease, or it is not of the pod `uid`."""
+        lease = self._leases.get(lease_id)
+        if lease is None or uid not in (None, lease.holder.uid):
             return None
+        del self._leases[lease_id]
         del self._by_question[lease.holder.uid, lease.gpus]
+        self._by_uid[lease.holder.uid].discard(lease_id)
+        if not self._by_uid[lease.holder.uid]:
+            del self._by_uid[lease.holder.uid]
         _uncount(self._holders, (str(lease.holder),))
         _uncount(self._in_use, self._gpus(lease))
         self._devices -= len(lease.gpus)

@@ -23,6 +23,9 @@ from windlass_license.settings import (
     DEFAULT_PORT,
     DEFAULT_TTL,
     KUBE_LEASE_VARIABLE,
+    KUBERNETES,
+    LEASE_AUTH_VARIABLE,
+    NONE,
     Settings,
     parse_kube_lease,
     read_admin_token,
@@ -133,6 +136,8 @@ def serve(options: argparse.Namespace) -> int:
         ttl=timedelta(seconds=options.ttl_seconds),
         trust_clock=options.trust_clock,
         audit=AuditBounds(options.audit_records, options.audit_mib * 2**20),
+        lease_auth=_lease_auth(options.lease_auth),
+        pod_gpus=options.pod_gpus == "enforce",
         leases=LeaseBounds(options.leases_per_gpu),
         front=FrontLimits(options.connections, options.connections_per_peer, options.requests_per_peer),
     )
@@ -237,6 +242,11 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
     audit_help = "the audit log keeps this many records (default %(default)s)"
     add("--audit-records", type=_positive, default=AuditBounds().rows, metavar="N", help=audit_help)
     add("--audit-mib", type=_positive, default=AuditBounds().bytes // 2**20, metavar="N", help="… and this many MiB")
+    auth_help = "how a pod shows which it is: by its service account token, or none: under any name that it says"
+    default_auth = os.environ.get(LEASE_AUTH_VARIABLE) or KUBERNETES
+    add("--lease-auth", choices=[KUBERNETES, NONE], default=default_auth, help=f"{auth_help} (default {KUBERNETES})")
+    gpus_help = "whether a pod leases at most as many GPUs as it requests of Kubernetes (default %(default)s)"
+    add("--pod-gpus", choices=["enforce", "ignore"], default="enforce", help=gpus_help)
     sharing_help = "leases that may share one GPU, by MIG or in time (default %(default)s)"
     add("--leases-per-gpu", type=_positive, default=LeaseBounds().per_gpu, metavar="N", help=sharing_help)
     front = FrontLimits()
@@ -254,6 +264,12 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="forget the latest time seen, after the date was once far in the future",
     )
+
+
+def _lease_auth(word: str) -> str:
+    if word not in (KUBERNETES, NONE):  # argparse does not check defaults
+        raise SettingsError(f'{LEASE_AUTH_VARIABLE} is "{word}"; write {KUBERNETES} or {NONE}')
+    return word
 
 
 def _positive(text: str) -> int:

@@ -5,9 +5,10 @@
     3. a GPU past its expiry: a live lease is renewed and marked expired (unless the license says otherwise);
        anything else                                        → refused, Expired
     4. the pod already holds a live lease for these GPUs    → renewed; it counts already
-    5. more distinct GPUs in use than the limit             → refused, LimitReached, with the number of holders
-    6. a GPU that as many leases share as may (`LeaseBounds`), or no room for more → refused, LimitReached
-    7. else                                                 → granted
+    5. more devices than the pod requests of Kubernetes, where that is known → refused, NotRequested
+    6. more distinct GPUs in use than the limit             → refused, LimitReached, with the number of holders
+    7. a GPU that as many leases share as may (`LeaseBounds`), or no room for more → refused, LimitReached
+    8. else                                                 → granted
 
 All or nothing for one pod. A MIG slice counts as its GPU, and a GPU shared by two pods counts once.
 A limit lowered by a new license evicts nobody: it holds back new pods until enough GPUs are free.
@@ -34,6 +35,8 @@ def gate(book: LeaseBook, request: LeaseRequest, now: datetime) -> Verdict:
         return _after_expiry(license_, request, expired, held)
     if held is not None:
         return _allow(license_, request, held)
+    if request.most is not None and len(book.devices_of(request.holder.uid) | set(request.gpus)) > request.most:
+        return _refuse(Refusal.NOT_REQUESTED, request.gpus, _not_requested(request, book))
     wanted = {physical(license_, gpu) for gpu in request.gpus}
     more = sum(gpu not in book.in_use for gpu in wanted)
     if license_.limit and len(book.in_use) + more > license_.limit:
@@ -99,6 +102,14 @@ def _limit_reached(license_: License, request: LeaseRequest, book: LeaseBook) ->
         f"{request.holder} asks for {len(request.gpus)}: it waits until enough are free or the license allows more"
     )
     return Verdict(State.REFUSED, message, request.gpus, reason=Refusal.LIMIT_REACHED, usage=usage)
+
+
+def _not_requested(request: LeaseRequest, book: LeaseBook) -> str:
+    devices = len(book.devices_of(request.holder.uid) | set(request.gpus))
+    return (
+        f"{request.holder} requests {_count(request.most or 0, 'GPU')} of Kubernetes and asks to lease {devices}; "
+        "give its containers as many in resources.limits as they use"
+    )
 
 
 def _no_room(book: LeaseBook, request: LeaseRequest, wanted: set[str]) -> str:

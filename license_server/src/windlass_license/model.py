@@ -79,6 +79,8 @@ class LeaseRequest:
 
     gpus: tuple[str, ...]
     holder: Holder
+    most: int | None = None
+    """How many devices this pod may lease at a time: as many GPUs as it requests of Kubernetes; None is any number."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gpus", tuple(sorted(set(self.gpus))))
@@ -133,6 +135,7 @@ class Refusal(StrEnum):
     UNLICENSED = "Unlicensed"
     EXPIRED = "Expired"
     LIMIT_REACHED = "LimitReached"
+    NOT_REQUESTED = "NotRequested"
 
 
 @dataclass(frozen=True, slots=True)

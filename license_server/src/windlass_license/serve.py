@@ -9,10 +9,11 @@ import uvicorn
 
 from windlass_license import tls
 from windlass_license.app import create_app
+from windlass_license.callers import Callers
 from windlass_license.front import Front, guarded, raise_file_limit
 from windlass_license.kube_api import from_pod
 from windlass_license.kube_lease import KubeLease, LeaseName
-from windlass_license.settings import Settings
+from windlass_license.settings import KUBERNETES, Settings
 
 log = logging.getLogger("windlass_license")
 SWITCH_S = 0.0005
@@ -26,9 +27,12 @@ def serve(
     _configure_logging()
     sys.setswitchinterval(SWITCH_S)
     election = KubeLease(from_pod(), lease) if lease is not None else None
+    callers = Callers(from_pod(), settings.pod_gpus) if settings.lease_auth == KUBERNETES else None
     front = Front(replace(settings.front, connections=raise_file_limit(settings.front, log.warning)))
-    app = create_app(settings, election=election, turned_away=front.peers.turned_away)
+    app = create_app(settings, election=election, turned_away=front.peers.turned_away, callers=callers)
     log.info("trusting public keys %s; data in %s", ", ".join(sorted(settings.public_keys)), settings.data_dir)
+    if callers is None:
+        log.warning("--lease-auth is none: whoever reaches this server may lease GPUs under any name")
     if settings.admin_token is None:
         log.warning("no admin token is set: whoever reaches this server may upload a license and read the audit log")
     # One process: a second one would be a stand-by of the first.

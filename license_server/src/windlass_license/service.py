@@ -133,11 +133,11 @@ class LicenseService:
         """Grant, renew or refuse."""
         return lambda round_: self._decide(round_, request)
 
-    def release(self, lease_id: str) -> Job:
-        """Give a lease's GPUs back; an unknown or lapsed lease is no error."""
+    def release(self, lease_id: str, uid: str | None = None) -> Job:
+        """Give a lease's GPUs back, when it is of the pod `uid`; an unknown or lapsed lease is no error."""
 
         def take(round_: Round) -> None:
-            if (lease := round_.book.take(lease_id)) is not None:
+            if (lease := round_.book.take(lease_id, uid)) is not None:
                 round_.records.append(audit.lease_ended(round_.now, "released", lease))
 
         return take

@@ -13,6 +13,7 @@ from pydantic import Field as Bounds
 from pydantic.alias_generators import to_camel
 
 from windlass_license.devices import DEVICE_PATTERN
+from windlass_license.identity import Caller
 from windlass_license.model import Holder, LeaseRequest, Refusal
 from windlass_license.service import Answer
 
@@ -78,14 +79,17 @@ class ProblemBody(BaseModel):
     message: str
 
 
-def parse_lease(body: bytes) -> LeaseRequest:
-    """The request in a body; BadRequestError says what is wrong with it."""
+def parse_lease(body: bytes, caller: Caller | None = None) -> LeaseRequest:
+    """The request in a body, of the pod `caller` whatever it says; BadRequestError says what is wrong with it."""
     try:
         asked = LeaseBody.model_validate_json(body)
     except ValidationError as error:
         raise BadRequestError(explain((row["loc"], row["msg"]) for row in error.errors())) from error
-    holder = Holder(asked.holder.namespace, asked.holder.pod, asked.holder.uid, asked.holder.service)
-    return LeaseRequest(tuple(asked.gpus), holder)
+    said = asked.holder
+    if caller is None:
+        return LeaseRequest(tuple(asked.gpus), Holder(said.namespace, said.pod, said.uid, said.service))
+    holder = Holder(caller.namespace, caller.pod, caller.uid, said.service)
+    return LeaseRequest(tuple(asked.gpus), holder, caller.gpus)
 
 
 def explain(errors: Iterable[tuple[Sequence[int | str], str]]) -> str:

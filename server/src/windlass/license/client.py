@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ import httpx
 
 from windlass.errors import UsageError
 from windlass.license.model import Answer, Granted, Holder, Refused, Unreachable
-from windlass.license.settings import CA, TIMEOUT_S, LicenseSettings
+from windlass.license.settings import CA, TIMEOUT_S, TOKEN_FILE, LicenseSettings
 
 CONNECT_TIMEOUT_S = 5.0
 RELEASE_TIMEOUT_S = 3.0
@@ -29,6 +30,7 @@ class LeaseClient:
         *,
         total_timeout_s: float = TIMEOUT_S,
         ca: str = "",
+        token_file: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Ask these addresses in order; all of them together take at most the total time-out."""
@@ -36,12 +38,15 @@ class LeaseClient:
         # Proxies of the environment are for the outside world; the license server is in the cluster.
         self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False, verify=trust(ca))
         self._addresses = list(addresses)
+        self._token_file = token_file
         self._total_timeout_s = total_timeout_s
 
     @classmethod
     def of(cls, settings: LicenseSettings) -> Self:
         """A client as the environment wants it."""
-        return cls(settings.addresses, total_timeout_s=settings.timeout_s, ca=settings.ca)
+        return cls(
+            settings.addresses, total_timeout_s=settings.timeout_s, ca=settings.ca, token_file=settings.token_file
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -70,20 +75,30 @@ class LeaseClient:
     async def release(self, lease: str) -> None:
         """Give the GPUs back; a server that is gone lets the lease run out by itself."""
         try:
-            await self._http.delete(f"{self._addresses[0]}/v1/leases/{lease}", timeout=RELEASE_TIMEOUT_S)
-        except httpx.HTTPError:
+            where, shown = f"{self._addresses[0]}/v1/leases/{lease}", bearer(self._token_file)
+            await self._http.delete(where, headers=shown, timeout=RELEASE_TIMEOUT_S)
+        except (httpx.HTTPError, OSError, ValueError):
             return
 
     async def _ask(self, address: str, body: dict[str, Any], timeout_s: float) -> Answer:
         try:
+            shown = bearer(self._token_file)
+        except (OSError, ValueError) as error:
+            return Unreachable(f"the pod's token cannot be read ({TOKEN_FILE}): {error}")
+        try:
             async with asyncio.timeout(timeout_s):  # httpx bounds each step, not the whole
-                return _read(address, await self._http.post(f"{address}/v1/leases", json=body))
+                return _read(address, await self._http.post(f"{address}/v1/leases", json=body, headers=shown))
         except (httpx.HTTPError, TimeoutError) as error:
             return Unreachable(f"{address}: {_why(error)}")
 
     def _prefer(self, address: str) -> None:
         self._addresses.remove(address)
         self._addresses.insert(0, address)
+
+
+def bearer(token_file: str) -> dict[str, str]:
+    """The header that shows this pod's token; the file is read each time, since the kubelet renews it."""
+    return {"Authorization": f"Bearer {Path(token_file).read_text(encoding='ascii').strip()}"} if token_file else {}
 
 
 def trust(ca: str) -> ssl.SSLContext | bool:
