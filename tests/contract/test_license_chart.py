@@ -154,6 +154,16 @@ def test_switched_off(render: Callable[..., Objects]) -> None:
     assert {"name": "data", "emptyDir": {}} in pod["volumes"]
 
 
+def test_an_answer_key_of_one_s_own(render: Callable[..., Objects]) -> None:
+    """The Secret is mounted where the flag says."""
+    objects = render(answerKey={"existingSecret": "mine"})
+    options = command_line().parse_args(server(objects)["args"])
+    mounts = {row["name"]: row["mountPath"] for row in server(objects)["volumeMounts"]}
+    assert str(options.answer_key) == f"{mounts['answer-key']}/private.pem"
+    volumes = {row["name"]: row for row in objects["Deployment", NAME]["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["answer-key"]["secret"]["secretName"] == "mine"
+
+
 def test_tokens_need_two_rights_and_one_without_pods(render: Callable[..., Objects]) -> None:
     """To review tokens and to read a pod; `leases.podGpus=false` does without the second, `auth=none` without both."""
     role = ("ClusterRole", f"{NAME}-kube-system")

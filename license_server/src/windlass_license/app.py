@@ -8,9 +8,9 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -20,6 +20,7 @@ from starlette.types import Lifespan, Receive, Scope, Send
 
 from windlass_license import __version__, lease_path
 from windlass_license.admin import admin_only
+from windlass_license.answer_key import load_or_make
 from windlass_license.audit_page import add_audit_path
 from windlass_license.callers import Callers
 from windlass_license.clock import GuardedClock, Seconds
@@ -27,6 +28,7 @@ from windlass_license.description import ADMIN, NO_TOKEN, NOT_NOW, UPLOAD_OPERAT
 from windlass_license.duty import Duty
 from windlass_license.election import Election, FileLock
 from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError, StandByError, UnknownCallerError
+from windlass_license.keys import public_pem
 from windlass_license.lease_path import RETRY_AFTER_S, LeasePath, caller_of, problem
 from windlass_license.metrics import Metrics
 from windlass_license.model import License
@@ -38,6 +40,7 @@ from windlass_license.view import view, view_of_numbers
 from windlass_license.wire import explain
 
 GREETING = "windlass license server\n"
+AllowOlder = Annotated[bool, Query(alias="allowOlder", description="let a license with a lower serial in")]
 _STATUS = {FileRefusal.TOO_LARGE: 413}
 
 
@@ -108,7 +111,8 @@ def _opener(settings: Settings, wall: Seconds, monotonic: Seconds) -> Callable[[
         try:
             with store.transaction() as tx:
                 floor = None if settings.trust_clock else tx.last_seen()
-            rules = Rules(settings.public_keys, settings.ttl, settings.audit, settings.leases)
+            key = load_or_make(settings.data_dir, settings.answer_key)
+            rules = Rules(settings.public_keys, settings.ttl, settings.audit, settings.leases, key)
             return LicenseService(store, GuardedClock(floor, wall, monotonic), rules, fence)
         except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError) as error:
             store.close()
@@ -152,20 +156,26 @@ def _add_license_paths(app: FastAPI, duty: Duty, metrics: Metrics, settings: Set
     admin = Depends(may_see_all)
 
     @app.post("/ls", response_class=PlainTextResponse, dependencies=[admin], **UPLOAD_OPERATION)
-    async def upload(request: Request) -> Response:
+    async def upload(request: Request, allow_older: AllowOlder = False) -> Response:
         """Replace every license in force by the form's `file`, or refuse it and change nothing."""
         active = duty.active()
         try:
             blob = await read_upload(request, settings.upload_max_bytes)
-            license_, install = await run_in_threadpool(active.service.upload, blob)
+            license_, install = await run_in_threadpool(active.service.upload, blob, allow_older)
+            if (refused := await active.run(install)) is not None:
+                raise refused
         except LicenseFileError as error:
             await active.run(active.service.refuse_upload(error))
             metrics.count_upload(error.reason)
             text = f"license file refused, nothing changed: {error}\n"
             return PlainTextResponse(text, _STATUS.get(error.reason, 400))
-        await active.run(install)
         metrics.count_upload("accepted")
         return PlainTextResponse(f"license file successfully uploaded: {summary(license_)}\n")
+
+    @app.get("/ls/answer-key", response_class=PlainTextResponse, responses=NOT_NOW)
+    def read_answer_key() -> str:
+        """The public key of this server's answers, for `windlass-license issue --answer-key`."""
+        return public_pem(duty.active().service.answer_key())
 
     @app.get("/ls/view", response_class=Response, responses=YAML | ADMIN | NOT_NOW)
     async def read_view(request: Request) -> Response:

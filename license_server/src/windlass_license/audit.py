@@ -50,8 +50,9 @@ def dropped(now: datetime, what: str, count: int) -> Entry:
     return entry(now, "dropped", what=what, count=count)
 
 
-def uploaded(now: datetime, license_: License) -> Entry:
-    """A license came into force."""
+def uploaded(now: datetime, license_: License, older: bool = False) -> Entry:
+    """A license came into force; `older` when one with a higher serial went for it."""
+    back = {"older": True} if older else {}
     return entry(
         now,
         "uploaded",
@@ -60,6 +61,8 @@ def uploaded(now: datetime, license_: License) -> Entry:
         gpus=len(license_.gpus),
         limit=license_.limit,
         expires=license_.expires_last.isoformat(),
+        serial=license_.serial,
+        **back,
     )
 
 

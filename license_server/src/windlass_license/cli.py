@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from windlass_license import __version__, codec, keys, tls
+from windlass_license import __version__, answer_key, codec, keys, tls
 from windlass_license.errors import KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
 from windlass_license.issue import Terms, file_name, issue, parse_expiry
 from windlass_license.listing import ListedGpu, merge_listings, parse_listing
@@ -78,6 +78,8 @@ def issue_file(options: argparse.Namespace) -> int:
         limit=options.max_concurrent,
         grace_s=options.grace_seconds,
         renew_after_expiry=not options.stop_at_expiry,
+        serial=options.serial,
+        answer_key=_answer_key(options.answer_key) if options.answer_key else "",
     )
     license_ = issue(gpus, terms, datetime.now(UTC))
     key = keys.parse_private(options.key.read_text(encoding="utf-8"), str(options.key))
@@ -136,6 +138,7 @@ def serve(options: argparse.Namespace) -> int:
         ttl=timedelta(seconds=options.ttl_seconds),
         trust_clock=options.trust_clock,
         audit=AuditBounds(options.audit_records, options.audit_mib * 2**20),
+        answer_key=options.answer_key,
         lease_auth=_lease_auth(options.lease_auth),
         pod_gpus=options.pod_gpus == "enforce",
         leases=LeaseBounds(options.leases_per_gpu),
@@ -155,6 +158,8 @@ def license_facts(license_: License) -> dict[str, object]:
         "expires": license_.expires_last,
         "graceSeconds": license_.grace_s,
         "renewAfterExpiry": license_.renew_after_expiry,
+        "serial": license_.serial,
+        "answerKey": license_.answer_key,
     }
 
 
@@ -195,6 +200,9 @@ def _issue_options(parser: argparse.ArgumentParser) -> None:
     grace_help = f"how long pods serve without the server (default {DEFAULT_GRACE_S})"
     add("--grace-seconds", type=int, default=DEFAULT_GRACE_S, metavar="S", help=grace_help)
     add("--stop-at-expiry", action="store_true", help="refuse serving pods too once the license expired")
+    add("--serial", type=int, metavar="N", help="number that grows with each license (default: the time of issue)")
+    answer_help = "the license server's public answer key (GET /ls/answer-key), which this license certifies"
+    add("--answer-key", type=Path, metavar="PUBLIC", help=answer_help)
     add("--key", type=Path, required=True, metavar="PRIVATE", help="private key made by keygen")
     add("--out", type=Path, required=True, metavar="FILE", help="license file, or a directory to name it in")
     _output_option(parser)
@@ -236,6 +244,8 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, required=True, metavar="DIR", help="directory of the license, the leases and the audit log"
     )
     _keys_option(parser, required=False)
+    answer_help = "private key that signs answers (default: one that is made in the data directory)"
+    add("--answer-key", type=Path, metavar="PRIVATE", help=answer_help)
     add("--admin-token-file", type=Path, metavar="PATH", help="file with the token that upload and audit ask for")
     ttl_help = "how long a lease lasts unless it is renewed (default %(default)s)"
     add("--ttl-seconds", type=int, default=int(DEFAULT_TTL.total_seconds()), metavar="S", help=ttl_help)
@@ -270,6 +280,13 @@ def _lease_auth(word: str) -> str:
     if word not in (KUBERNETES, NONE):  # argparse does not check defaults
         raise SettingsError(f'{LEASE_AUTH_VARIABLE} is "{word}"; write {KUBERNETES} or {NONE}')
     return word
+
+
+def _answer_key(path: Path) -> str:
+    found = keys.parse_public(path.read_text(encoding="utf-8"), str(path))
+    if len(found) != 1:
+        raise KeyFileError(f"{path} holds {len(found)} public keys; give the one answer key of the license server")
+    return answer_key.encode(found[0])
 
 
 def _positive(text: str) -> int:

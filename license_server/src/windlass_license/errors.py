@@ -48,6 +48,7 @@ class FileRefusal(StrEnum):
     TAMPERED = "Tampered"
     NOT_CANONICAL = "NotCanonical"
     EXPIRED = "Expired"
+    OLDER = "Older"
     TOO_LARGE = "TooLarge"
     NO_FILE = "NoFile"
 

@@ -64,8 +64,7 @@ def from_pod() -> KubeApi:
     if not host or not (_ACCOUNT / "token").is_file():
         raise SettingsError(
             "--kube-lease and --lease-auth kubernetes need a pod with a service account token; outside a cluster leave "
-            "--kube-lease out (the data directory's lock decides then) and give --lease-auth none, with which whoever "
-            "reaches the server leases under any name"
+            "the first out and give --lease-auth none, with which whoever reaches the server leases under any name"
         )
     address = f"[{host}]" if ":" in host else host
     return KubeApi(f"https://{address}:{port}", _ACCOUNT / "token", _ACCOUNT / "ca.crt")

@@ -6,6 +6,7 @@ passed by; its router knows the path for the wrong methods, and `description` fo
 
 import json
 import time
+from datetime import UTC, datetime
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
@@ -17,7 +18,7 @@ from windlass_license.identity import Caller
 from windlass_license.metrics import Metrics
 from windlass_license.model import State
 from windlass_license.peers import FrontLimits
-from windlass_license.wire import BadRequestError, answer_json, parse_lease
+from windlass_license.wire import BadRequestError, answer_json, parse_lease, statement
 
 PATH = "/v1/leases"
 RETRY_AFTER_S = 2
@@ -37,8 +38,11 @@ class LeasePath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        signed: list[tuple[bytes, bytes]] = []
         try:
             status, body = await self._answer(scope, receive)
+            signer = self._duty.active().service.signer()
+            signed = signer.headers(status, body) if signer else []
         except NotNowError as error:
             status, body = 503, problem(error.reason, str(error))
         except UnknownCallerError as error:
@@ -47,7 +51,7 @@ class LeasePath:
             status, body = 422, problem("BadRequest", str(error))
         except TooLargeError as error:
             status, body = 413, problem("TooLarge", str(error))
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *signed]
         if status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
         if status == 503:
@@ -60,9 +64,12 @@ class LeasePath:
         caller = await caller_of(self._callers, Headers(scope=scope), scope)
         body = await _read(receive)
         begun, active = time.perf_counter(), self._duty.active()
-        answer = await active.run(active.service.lease(parse_lease(body, caller)))
+        request, nonce = parse_lease(body, caller)
+        answer = await active.run(active.service.lease(request))
         self._metrics.count_lease(answer.verdict, time.perf_counter() - begun)
-        return 403 if answer.verdict.state is State.REFUSED else 200, answer_json(answer, self._ttl_s)
+        return 403 if answer.verdict.state is State.REFUSED else 200, answer_json(
+            answer, self._ttl_s, statement(request, nonce, datetime.now(UTC))
+        )
 
 
 async def caller_of(callers: Callers | None, headers: Headers, scope: Scope) -> Caller | None:

@@ -37,6 +37,12 @@ class License:
     """How long a serving pod goes on without this server."""
     renew_after_expiry: bool = True
     """Whether a pod that already serves when the license expires may go on."""
+    serial: int = 0
+    """Grows with every license that is issued; 0 in those of earlier versions."""
+    answer_key: str = ""
+    """The license server's public answer key as base64; empty: its answers carry no signature."""
+    answer_certificate: str = ""
+    """The issuer's signature over the certificate of that key."""
     _by_device: Mapping[str, LicensedGpu] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

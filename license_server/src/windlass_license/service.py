@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
 from windlass_license import audit, codec
+from windlass_license.answer_key import Signer, certificate_header, encode
 from windlass_license.audit_rings import RINGS, Ring
 from windlass_license.book import LeaseBook
 from windlass_license.clock import GuardedClock
-from windlass_license.errors import LicenseFileError, StoreError
+from windlass_license.errors import FileRefusal, LicenseFileError, SettingsError, StoreError
 from windlass_license.gate import gate
 from windlass_license.keys import PublicKeys
 from windlass_license.model import DEFAULT_GRACE_S, Lease, LeaseBounds, LeaseRequest, License, State, Verdict
@@ -57,6 +60,7 @@ class Round:
     book: LeaseBook
     records: list[audit.Entry] = field(default_factory=list)
     blob: bytes | None = None
+    signer: Signer | None = None
 
 
 Job = Callable[[Round], Any]
@@ -70,6 +74,7 @@ class Rules:
     ttl: timedelta
     audit: AuditBounds = field(default_factory=AuditBounds)
     leases: LeaseBounds = field(default_factory=LeaseBounds)
+    answer_key: Ed25519PrivateKey | None = None
 
 
 class LicenseService:
@@ -81,6 +86,7 @@ class LicenseService:
         self._store, self._clock, self._rules, self._fence = store, clock, rules, fence
         self.ttl = rules.ttl
         self._skipped = timedelta()
+        self._signs: Signer | None = None
         self._book = LeaseBook(None)
         self._refusals = Refusals()
         with store.transaction() as tx:
@@ -107,6 +113,8 @@ class LicenseService:
             self._stale = True
             raise
         self._fence()
+        if round_.blob is not None:
+            self._signs = round_.signer
         _say(round_.records)
         return answers
 
@@ -114,14 +122,22 @@ class LicenseService:
         """The license that the next request will be decided by."""
         return self._book.license
 
-    def upload(self, blob: bytes) -> tuple[License, Job]:
-        """Check a license file now; the job puts it in force instead of all others. A refused file raises."""
+    def upload(self, blob: bytes, allow_older: bool = False) -> tuple[License, Job]:
+        """Check a license file now; the job puts it in force instead of all others. A refused file raises.
+
+        The job answers a LicenseFileError when a license with a higher serial is in force and nobody allowed that.
+        """
         license_ = codec.accept(blob, self._rules.keys, self._clock.read().now)
 
-        def install(round_: Round) -> None:
+        def install(round_: Round) -> LicenseFileError | None:
+            older = license_.serial < (round_.book.license.serial if round_.book.license else 0)
+            if older and not allow_older:
+                return _older(license_, round_.book.license)
             round_.blob = blob
             round_.book.install(license_)
-            round_.records.append(audit.uploaded(round_.now, license_))
+            round_.signer = self._signer(blob, license_)
+            round_.records.append(audit.uploaded(round_.now, license_, older))
+            return None
 
         return license_, install
 
@@ -132,6 +148,16 @@ class LicenseService:
     def lease(self, request: LeaseRequest) -> Job:
         """Grant, renew or refuse."""
         return lambda round_: self._decide(round_, request)
+
+    def answer_key(self) -> Ed25519PublicKey:
+        """The public half of the key that signs answers."""
+        if self._rules.answer_key is None:
+            raise SettingsError("this server has no answer key")
+        return self._rules.answer_key.public_key()
+
+    def signer(self) -> Signer | None:
+        """What signs answers; None while the license in force certifies no key of this server."""
+        return self._signs
 
     def release(self, lease_id: str, uid: str | None = None) -> Job:
         """Give a lease's GPUs back, when it is of the pod `uid`; an unknown or lapsed lease is no error."""
@@ -234,14 +260,35 @@ class LicenseService:
         round_.records.append(audit.granted(now, lease))
         return Answer(verdict, lease, grace_s)
 
+    def _signer(self, blob: bytes, license_: License) -> Signer | None:
+        key = self._rules.answer_key
+        if key is None or not license_.answer_key:
+            return None
+        if license_.answer_key != encode(key.public_key()):
+            log.warning("the license certifies another answer key than this server's; answers carry no signature")
+            return None
+        certified = codec.certified(license_)
+        return Signer(key, certificate_header(certified, license_.answer_certificate, codec.issuer_of(blob)))
+
     def _stored_license(self, tx: Transaction) -> License | None:
         """The stored file, verified again: a key that was withdrawn takes its license along."""
-        blob = tx.license()
+        blob, self._signs = tx.license(), None
         try:
-            return None if blob is None else codec.verify(blob, self._rules.keys)
+            license_ = None if blob is None else codec.verify(blob, self._rules.keys)
+            if blob is not None and license_ is not None:
+                self._signs = self._signer(blob, license_)
+            return license_
         except LicenseFileError as error:
             log.warning("the stored license is not in force: %s", error)
             return None
+
+
+def _older(license_: License, now: License | None) -> LicenseFileError:
+    return LicenseFileError(
+        FileRefusal.OLDER,
+        f"its serial {license_.serial} is lower than {now.serial if now else 0} of the license in force, so it was "
+        "issued before; upload the newer file, or go back with POST /ls?allowOlder=true",
+    )
 
 
 def _ringed(records: Sequence[audit.Entry]) -> list[tuple[Ring, str]]:

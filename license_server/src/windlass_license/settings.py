@@ -40,6 +40,8 @@ class Settings:
     upload_max_bytes: int = UPLOAD_MAX_BYTES
     audit: AuditBounds = field(default_factory=AuditBounds)
     leases: LeaseBounds = field(default_factory=LeaseBounds)
+    answer_key: Path | None = None
+    """The private key that signs answers; None is one in the data directory."""
     lease_auth: str = KUBERNETES
     """Whether pods show a token, or anybody leases under any name."""
     pod_gpus: bool = True

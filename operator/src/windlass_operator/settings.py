@@ -25,6 +25,7 @@ class Settings:
     image_pull_policy: str = "IfNotPresent"  # of the Jobs
     node_paths: tuple[str, ...] = ()  # directories of the nodes under which models may lie; none: no node paths
     license_addresses: tuple[str, ...] = ()
+    license_public_keys: str = ""  # PEM text; serving pods believe answers that these issuers certified
     download_env: tuple[tuple[str, str], ...] = ()  # of download Jobs: the cluster's way out
     watch_namespace: str | None = None  # None: all namespaces
     group_network_policy: bool = True  # whether groups get a NetworkPolicy
@@ -58,6 +59,10 @@ VARIABLES = (
     Variable("WINDLASS_HTTPS_PROXY", "proxy by which download Jobs reach the hubs; empty: none"),
     Variable("WINDLASS_NO_PROXY", "hosts that download Jobs reach without it, comma-separated"),
     Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
+    Variable(
+        "WINDLASS_LICENSE_PUBLIC_KEYS",
+        "PEM text of the license issuers' public keys, for serving pods; empty: they believe unsigned answers",
+    ),
     Variable("WINDLASS_WATCH_NAMESPACE", "the one namespace to watch; empty: all"),
     Variable(
         "WINDLASS_GROUP_NETWORK_POLICY", "whether replicas over several nodes get a NetworkPolicy: true, false", "true"
@@ -85,6 +90,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         download_env=_proxy(values),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
+        license_public_keys=_pem(values["WINDLASS_LICENSE_PUBLIC_KEYS"]),
         watch_namespace=values["WINDLASS_WATCH_NAMESPACE"] or None,
         group_network_policy=_one_of("WINDLASS_GROUP_NETWORK_POLICY", values, ("true", "false")) == "true",
         metrics_port=_port("WINDLASS_METRICS_PORT", values),
@@ -129,6 +135,12 @@ def _addresses(text: str) -> tuple[str, ...]:
         if not address.startswith(("http://", "https://")):
             raise SettingsError(f'WINDLASS_LS_ADDR holds "{address}": each address begins with http:// or https://')
     return addresses
+
+
+def _pem(text: str) -> str:
+    if text and "-----BEGIN PUBLIC KEY-----" not in text:
+        raise SettingsError("WINDLASS_LICENSE_PUBLIC_KEYS holds no public key: give the issuer's public.pem as it is")
+    return text
 
 
 def _lease(values: Mapping[str, str]) -> dict[str, str]:

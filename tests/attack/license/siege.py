@@ -7,7 +7,6 @@ WINDLASS_ATTACK_SOURCE runs another version of the server: the `src` directory o
 import asyncio
 import json
 import os
-import resource
 import socket
 import sys
 import time
@@ -43,13 +42,16 @@ class Castle:
     flags: tuple[str, ...] = ()
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
     server: Server | None = None
+    files: int = 0
+    """File descriptors that the process may open; 0 leaves what this process has."""
 
     def start(self) -> float:
         """Start the process; the seconds until it was ready."""
         begun, environment = time.monotonic(), dict(os.environ)
         if source := os.environ.get("WINDLASS_ATTACK_SOURCE"):
             environment["PYTHONPATH"] = source
-        self.server = started(self.folder, self.key, self.flags, environment=environment)
+        few = ("prlimit", f"--nofile={self.files}:{self.files}", sys.executable, "-m", "windlass_license.cli")
+        self.server = started(self.folder, self.key, self.flags, few if self.files else (), environment)
         return time.monotonic() - begun
 
     def stop(self) -> None:
@@ -79,15 +81,11 @@ class Castle:
         lines = self.up.get("/ls/audit?limit=10000").decode().splitlines()
         return [json.loads(line)["event"] for line in lines]
 
-    def allow_files(self, count: int) -> None:
-        """Give the running process this many file descriptors."""
-        resource.prlimit(self.up.process.pid, resource.RLIMIT_NOFILE, (count, count))
-
 
 @contextmanager
-def castle(folder: Path, *flags: str) -> Iterator[Castle]:
+def castle(folder: Path, *flags: str, files: int = 0) -> Iterator[Castle]:
     """A started server, ended afterwards."""
-    built = Castle(folder, flags)
+    built = Castle(folder, flags, files=files)
     try:
         built.start()
         yield built

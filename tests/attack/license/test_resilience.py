@@ -89,9 +89,8 @@ def test_refusals_push_nothing_out_of_the_audit(tmp_path: Path) -> None:
 
 def test_half_connections_leave_room(tmp_path: Path) -> None:
     """Finding 12: with 256 descriptors and 1,000 half connections from ten addresses, another address is answered."""
-    with castle(tmp_path, "--connections", "100") as held:
+    with castle(tmp_path, files=256) as held:
         held.license()
-        held.allow_files(256)
         lines = [half(held, f"127.0.2.{number % 10 + 1}", number) for number in range(1000)]
         try:
             began = time.monotonic()

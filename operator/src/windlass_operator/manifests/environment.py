@@ -18,7 +18,7 @@ FIXED = ("WINDLASS_LICENSE_TOKEN_FILE", "WINDLASS_LICENSE_PUBLIC_KEYS")
 
 
 def environment(
-    service: LLMService, license_addresses: Iterable[str], further: Iterable[Manifest] = ()
+    service: LLMService, license_addresses: Iterable[str], license_keys: str = "", further: Iterable[Manifest] = ()
 ) -> list[Manifest]:
     """Our variables, then the user's, which win by name."""
     spec = service.spec
@@ -31,7 +31,7 @@ def environment(
         _downward("WINDLASS_POD_UID", "metadata.uid"),
         {"name": "WINDLASS_LICENSE_REQUIRED", "value": _word(spec.license.required)},
         *([{"name": "WINDLASS_LS_ADDR", "value": ",".join(addresses)}] if addresses else []),
-        *_license_token(service),
+        *_license_trust(service, license_keys),
         {"name": "HOME", "value": CACHE_PATH},
         {"name": "XDG_CACHE_HOME", "value": CACHE_PATH},
         {"name": "XDG_CONFIG_HOME", "value": f"{CACHE_PATH}/config"},
@@ -43,9 +43,12 @@ def environment(
     return list(named.values())
 
 
-def _license_token(service: LLMService) -> list[Manifest]:
-    path = f"{LICENSE_PATH}/{LICENSE_TOKEN}"
-    return [{"name": "WINDLASS_LICENSE_TOKEN_FILE", "value": path}] if service.spec.license.required else []
+def _license_trust(service: LLMService, keys: str) -> list[Manifest]:
+    """How the license server knows the pod, and the pod the license server."""
+    if not service.spec.license.required:
+        return []
+    token: Manifest = {"name": "WINDLASS_LICENSE_TOKEN_FILE", "value": f"{LICENSE_PATH}/{LICENSE_TOKEN}"}
+    return [token, *([{"name": "WINDLASS_LICENSE_PUBLIC_KEYS", "value": keys}] if keys else [])]
 
 
 def _told_by_spec(service: LLMService) -> list[Manifest]:

@@ -50,6 +50,7 @@ class PodShape:
     weights_gib: float = 0.0
     node_selector: tuple[tuple[str, str], ...] = ()
     license_addresses: tuple[str, ...] = ()
+    license_keys: str = ""  # PEM text of the issuers' public keys
     env: tuple[tuple[str, str], ...] = ()  # beside those that every serving pod gets
     over: Manifest = field(default_factory=dict)  # laid over the pod before the user's own template
 
@@ -115,7 +116,7 @@ def _container(service: LLMService, shape: PodShape, sub_path: str) -> Manifest:
         "imagePullPolicy": service.spec.image.pull_policy,
         "command": list(shape.command) or ["windlass"],
         "args": list(shape.args),
-        "env": environment(service, shape.license_addresses, further),
+        "env": environment(service, shape.license_addresses, shape.license_keys, further),
         "ports": [
             {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
             {"name": "facts", "containerPort": FACTS_PORT, "protocol": "TCP"},

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from windlass.errors import UsageError
 from windlass.launch.values import SWITCH_WORDS
+from windlass.license.answers import PUBLIC_KEYS
 
 REQUIRED, WAIT, TIMEOUT = "WINDLASS_LICENSE_REQUIRED", "WINDLASS_LICENSE_WAIT", "WINDLASS_LICENSE_TIMEOUT"
 CA = "WINDLASS_LS_CA"
@@ -34,6 +35,8 @@ class LicenseSettings:
     """How long a refusal is waited out; None is for ever, 0 not at all."""
     ca: str = ""
     """The certificate authority of https addresses, as PEM text or a file's path; empty means the usual ones."""
+    public_keys: str = ""
+    """The issuer's public keys as PEM text; empty: answers are believed without a signature."""
     token_file: str = ""
     """The file with this pod's token for the license server; empty: none is shown."""
 
@@ -46,6 +49,7 @@ def read(environment: Mapping[str, str]) -> LicenseSettings:
         timeout_s=_seconds(environment, TIMEOUT, above_0=True) or TIMEOUT_S,
         wait_s=_seconds(environment, WAIT),
         ca=environment.get(CA, "").strip(),
+        public_keys=environment.get(PUBLIC_KEYS, "").strip(),
         token_file=environment.get(TOKEN_FILE, "").strip(),
     )
 
