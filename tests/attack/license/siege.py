@@ -78,8 +78,12 @@ class Castle:
 
     def events(self) -> list[str]:
         """The events of the audit log, oldest first."""
-        lines = self.up.get("/ls/audit?limit=10000").decode().splitlines()
-        return [json.loads(line)["event"] for line in lines]
+        return [record["event"] for record in self.records("limit=10000")]
+
+    def records(self, query: str) -> list[dict[str, object]]:
+        """Records of the audit log, oldest first."""
+        rows = self.up.get(f"/ls/audit?{query}").split(b"\n")
+        return [json.loads(row) for row in rows if row]
 
 
 @contextmanager

@@ -5,6 +5,7 @@ The server runs without tokens here (`--lease-auth none`), which is when anybody
 
 import contextlib
 import json
+import os
 import socket
 import sqlite3
 import subprocess
@@ -239,3 +240,11 @@ def test_a_sample_of_the_floods() -> None:
     missed = [line for line in done.stdout.splitlines() if line.startswith("missed") and " ms," not in line]
     assert [line for line in missed if "restart" not in line] == [], done.stdout + done.stderr
     assert "renewals p50" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_sample_of_the_fuzzer() -> None:
+    """Hostile requests of all kinds; WINDLASS_FUZZ_EXAMPLES says how many."""
+    environment = {**os.environ, "WINDLASS_FUZZ_EXAMPLES": os.environ.get("WINDLASS_FUZZ_EXAMPLES", "60")}
+    command = [sys.executable, str(HERE / "fuzz_http.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280, env=environment)
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["nothing wrong"]), done.stdout + done.stderr
