@@ -7,7 +7,6 @@ Must not import the web framework; `commits` brings the batches, `app` turns ans
 
 import logging
 import secrets
-import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,7 +25,7 @@ from windlass_license.keys import PublicKeys
 from windlass_license.model import DEFAULT_GRACE_S, Lease, LeaseBounds, LeaseRequest, License, State, Verdict
 from windlass_license.refusals import Refusals
 from windlass_license.rotation import Rotation
-from windlass_license.store import AuditBounds, AuditQuery, Store, Transaction
+from windlass_license.store import UNREADABLE, AuditBounds, AuditQuery, Store, Transaction
 
 log = logging.getLogger("windlass_license")
 audit_log = logging.getLogger("windlass_license.audit")
@@ -106,7 +105,7 @@ class LicenseService:
                 round_ = self._round(tx)
                 answers = [job(round_) for job in jobs]
                 self._store_round(tx, round_)
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             self._stale = True
             raise StoreError(f"the license server cannot write its data: {error}; look at its volume") from error
         except BaseException:
@@ -172,7 +171,7 @@ class LicenseService:
         """The newest matching audit records as JSON texts, oldest first."""
         try:
             return self._store.audit(query)
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             raise StoreError(f"the license server cannot read its audit log: {error}; look at its volume") from error
 
     def standing(self) -> Standing:
@@ -184,7 +183,7 @@ class LicenseService:
         """StoreError when the store cannot be read any more."""
         try:
             self._store.check()
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             raise StoreError(f"the license server cannot read its data: {error}; look at its volume") from error
 
     def close(self) -> None:

@@ -24,6 +24,8 @@ from windlass_license.errors import SettingsError, StandByError
 from windlass_license.model import Holder, Lease
 
 FILE_NAME = "license.sqlite3"
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises on a damaged file; the second when the damage is in a text that its message quotes."""
 SYNCHRONOUS = "FULL"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -187,7 +189,7 @@ class Store:
             self._db.text_factory = self._reader.text_factory = _text
         except (OSError, sqlite3.OperationalError) as error:
             raise SettingsError(f"cannot keep licenses in {directory}: {error}; give a writable directory") from error
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             raise damaged(directory, error) from error
 
     @contextmanager
