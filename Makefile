@@ -86,7 +86,7 @@ test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
 	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
 
 ##@ Break
-.PHONY: audit crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
+.PHONY: audit attack-license crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
 audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
@@ -95,6 +95,8 @@ fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real AP
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_HOSTILE_SPECS=2000 $(BIN)/pytest -q -s tests/faults/test_hostile_specs.py
 crash-license: sync ## kill the license server 100 times, cut its power 100 times, hold it to what it acknowledged
 	@$(BIN)/python license_server/crash/run.py
+attack-license: sync ## three floods at the license server for five minutes while healthy pods renew; on a machine that does nothing else
+	@$(BIN)/python tests/attack/license/floods.py
 crash-download: sync ## kill the download 100 times, let several own it at once, look for half models
 	@$(BIN)/python operator/download_faults/run.py
 fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and invented requests for every path

@@ -20,6 +20,8 @@ from server import Server, license_file, running
 GPUS = 10_000
 AIM_PER_S, AIM_P99_MS, AIM_LICENSE_S = 2000, 50, 1.0
 UNDER_WAY = 64
+FLAGS = ("--connections", "4096", "--connections-per-peer", "4096", "--requests-per-peer", "0")
+"""All pods of the bench have one address."""
 
 
 async def leases(server: Server, limit: int, options: argparse.Namespace) -> list[str]:
@@ -100,7 +102,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=options.data) as folder:
         print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; {disk(Path(folder))}")
     for limit in (0, 10):
-        with tempfile.TemporaryDirectory(dir=options.data) as folder, running(Path(folder), key) as server:
+        with tempfile.TemporaryDirectory(dir=options.data) as folder, running(Path(folder), key, flags=FLAGS) as server:
             missed += install(server, license_file(key, GPUS, limit))
             missed += uvloop.run(leases(server, limit, options))
             print(

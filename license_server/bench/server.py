@@ -1,5 +1,6 @@
 """A real `windlass-license serve` process with a license for the bench, on the loopback, with durability on."""
 
+import os
 import subprocess
 import sys
 import time
@@ -64,9 +65,9 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path, key: Ed25519PrivateKey, wrapper: tuple[str, ...] = ()) -> Iterator[Server]:
+def running(folder: Path, key: Ed25519PrivateKey, flags: tuple[str, ...] = ()) -> Iterator[Server]:
     """A started server that is stopped, by its id, at the end."""
-    server = started(folder, key, (), wrapper)
+    server = started(folder, key, flags)
     try:
         yield server
     finally:
@@ -89,6 +90,7 @@ def started(
     where = ("--host", "127.0.0.1", "--port", str(port), "--data", str(folder / "data"))
     program = wrapper or (sys.executable, "-m", "windlass_license.cli")
     command = [*program, "serve", *where, "--public-key", str(folder / "public.pem"), *flags]
+    environment = {**(environment or os.environ), "WINDLASS_LICENSE_LEASE_AUTH": "none"}
     with (folder / "server.log").open("ab") as log, (folder / "audit.out").open("ab") as out:
         process = subprocess.Popen(command, stdout=out, stderr=log, env=environment)
     server = Server(process, "127.0.0.1", port)

@@ -28,7 +28,7 @@ from pods import GPUS, LIMIT, Line, Pod, Promises, all_pods, check_held, live
 
 from server import Server, license_file, started
 
-FLAGS = ("--ttl-seconds", "86400")
+FLAGS = ("--ttl-seconds", "86400", "--requests-per-peer", "0", "--connections-per-peer", "1000")
 LONGEST_LIFE_S = 0.5
 
 

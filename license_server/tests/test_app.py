@@ -153,7 +153,7 @@ BAD_BODIES = {
     "no uid": ('{"gpus": ["GPU-0"], "holder": {}}', 422, "holder.uid: Field required"),
     "control characters": ('{"gpus": ["GPU-\\n0"], "holder": {"uid": "u"}}', 422, "gpus.0: String should match"),
     "half a surrogate": ('{"gpus": ["GPU-0"], "holder": {"uid": "\\ud800"}}', 422, "the request is not understood"),
-    "too large": ('{"gpus": ["' + "x" * 300_000 + '"]}', 413, "larger than 256 KiB"),
+    "too large": ('{"gpus": ["' + "x" * 300_000 + '"]}', 413, "larger than 16 KiB"),
 }
 
 

@@ -6,9 +6,14 @@ from typing import Any
 
 from windlass_license.audit import FILTERS
 from windlass_license.cli import command_line
-from windlass_license.errors import StandByError, StoreError
+from windlass_license.errors import ReviewError, StandByError, StoreError, UnknownCallerError
 from windlass_license.model import Refusal
-from windlass_license.settings import ADMIN_TOKEN_VARIABLE, KUBE_LEASE_VARIABLE, PUBLIC_KEYS_VARIABLE
+from windlass_license.settings import (
+    ADMIN_TOKEN_VARIABLE,
+    KUBE_LEASE_VARIABLE,
+    LEASE_AUTH_VARIABLE,
+    PUBLIC_KEYS_VARIABLE,
+)
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "license-server.md").read_text()
 
@@ -30,6 +35,9 @@ def test_every_reason_and_variable_is_documented() -> None:
     words = [
         *Refusal,
         StandByError.reason,
+        ReviewError.reason,
+        UnknownCallerError.reason,
+        LEASE_AUTH_VARIABLE,
         StoreError.reason,
         PUBLIC_KEYS_VARIABLE,
         ADMIN_TOKEN_VARIABLE,

@@ -111,11 +111,11 @@ def test_unlicensed_message(a_license: MakeLicense) -> None:
 
 
 def test_limit_message(a_license: MakeLicense) -> None:
-    """The sentence counts the holders and names them."""
+    """The sentence counts the holders and names none of them."""
     live = [lease("GPU-0", uid="a"), lease("GPU-1", uid="b")]
     verdict = judge(a_license(3, limit=2), live, ask("GPU-2", uid="c"), NOW)
     assert verdict.message == (
-        "the license allows 2 GPUs at a time and 2 are in use by 2 pods (demo/pod-a, demo/pod-b); "
+        "the license allows 2 GPUs at a time and 2 are in use by 2 pods; "
         "demo/pod-c asks for 1: it waits until enough are free or the license allows more"
     )
 

@@ -201,5 +201,5 @@ def test_the_name_of_the_lease() -> None:
 def test_outside_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """The flag without a cluster is explained."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(SettingsError, match="outside a cluster leave it out"):
+    with pytest.raises(SettingsError, match="outside a cluster leave the first out and give --lease-auth none"):
         from_pod()

@@ -44,7 +44,14 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
 
 OPERATIONS = (
     *("GET /", "GET /healthz", "GET /readyz", "GET /metrics"),
-    *("POST /ls", "GET /ls/view", "GET /ls/audit", "POST /v1/leases", "DELETE /v1/leases/{lease_id}"),
+    *(
+        "POST /ls",
+        "GET /ls/view",
+        "GET /ls/answer-key",
+        "GET /ls/audit",
+        "POST /v1/leases",
+        "DELETE /v1/leases/{lease_id}",
+    ),
 )
 
 

@@ -77,9 +77,10 @@ def server(objects: Objects) -> dict[str, Any]:
 def test_default_objects(render: Callable[..., Objects]) -> None:
     """Out of the box: a token, a volume, one name, an elected replica, no way out but to the API server."""
     kinds = {"Deployment", "Service", "PersistentVolumeClaim", "ServiceAccount", "Role", "RoleBinding"}
+    cluster = {(kind, f"{NAME}-kube-system") for kind in ("ClusterRole", "ClusterRoleBinding")}
     named = {(kind, NAME) for kind in {*kinds, "NetworkPolicy", "PodDisruptionBudget"}}
     others = {("ConfigMap", f"{NAME}-keys"), ("Secret", f"{NAME}-admin"), ("Pod", f"{NAME}-test")}
-    assert set(render()) == named | others
+    assert set(render()) == named | others | cluster
 
 
 def test_the_server_understands_its_arguments(render: Callable[..., Objects]) -> None:
@@ -143,12 +144,38 @@ def test_two_keys_in_one_file(render: Callable[..., Objects]) -> None:
 def test_switched_off(render: Callable[..., Objects]) -> None:
     """Whatever can be left out is left out, with all that belongs to it."""
     off = {"enabled": False}
-    objects = render(persistence=off, networkPolicy=off, podDisruptionBudget=off, election={"lease": False})
+    objects = render(
+        persistence=off, networkPolicy=off, podDisruptionBudget=off, election={"lease": False}, leases={"auth": "none"}
+    )
     assert {kind for kind, _ in objects} == {"ConfigMap", "Deployment", "Pod", "Secret", "Service"}
     pod = objects["Deployment", NAME]["spec"]["template"]["spec"]
     assert (pod["automountServiceAccountToken"], pod.get("serviceAccountName")) == (False, None)
     assert not [word for word in server(objects)["args"] if word.startswith("--kube-lease")]
     assert {"name": "data", "emptyDir": {}} in pod["volumes"]
+
+
+def test_an_answer_key_of_one_s_own(render: Callable[..., Objects]) -> None:
+    """The Secret is mounted where the flag says."""
+    objects = render(answerKey={"existingSecret": "mine"})
+    options = command_line().parse_args(server(objects)["args"])
+    mounts = {row["name"]: row["mountPath"] for row in server(objects)["volumeMounts"]}
+    assert str(options.answer_key) == f"{mounts['answer-key']}/private.pem"
+    volumes = {row["name"]: row for row in objects["Deployment", NAME]["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["answer-key"]["secret"]["secretName"] == "mine"
+
+
+def test_tokens_need_two_rights_and_one_without_pods(render: Callable[..., Objects]) -> None:
+    """To review tokens and to read a pod; `leases.podGpus=false` does without the second, `auth=none` without both."""
+    role = ("ClusterRole", f"{NAME}-kube-system")
+    rights = [(rule["resources"], rule["verbs"]) for rule in render()[role]["rules"]]
+    assert rights == [(["tokenreviews"], ["create"]), (["pods"], ["get"])]
+    (rule,) = render(leases={"podGpus": False})[role]["rules"]
+    assert rule["resources"] == ["tokenreviews"]
+    assert role not in render(leases={"auth": "none"})
+    options = command_line().parse_args(server(render(leases={"podGpus": False, "perGpu": 7}))["args"])
+    assert (options.lease_auth, options.pod_gpus, options.leases_per_gpu) == ("kubernetes", "ignore", 7)
+    pod = render(election={"lease": False})["Deployment", NAME]["spec"]["template"]["spec"]
+    assert (pod["automountServiceAccountToken"], pod["serviceAccountName"]) == (True, NAME)
 
 
 def test_the_election_needs_one_lease_and_no_more(render: Callable[..., Objects]) -> None:
@@ -191,7 +218,7 @@ def test_ready_is_the_active_replica(render: Callable[..., Objects], tmp_path: P
         ({"service": {"type": "NodePort"}}, None, [443, 6443]),
         ({"networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "apiServerPorts": [8443]}},
          [{"ipBlock": {"cidr": "10.0.0.0/8"}}], [8443]),
-        ({"election": {"lease": False}}, [{"namespaceSelector": {}}], []),
+        ({"election": {"lease": False}, "leases": {"auth": "none"}}, [{"namespaceSelector": {}}], []),
     ],
     ids=["pods", "everybody", "chosen", "nothing goes out"],
 )  # fmt: skip

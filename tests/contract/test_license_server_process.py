@@ -93,7 +93,7 @@ def start(shop: Path, port: int) -> Server:
     assert PROGRAM is not None
     where = ["--host", "127.0.0.1", "--port", str(port), "--data", str(shop / "data")]
     command = [PROGRAM, "serve", *where, "--public-key", str(shop / "keys" / "public.pem")]
-    environment = {**os.environ, "WINDLASS_LICENSE_ADMIN_TOKEN": TOKEN}
+    environment = {**os.environ, "WINDLASS_LICENSE_ADMIN_TOKEN": TOKEN, "WINDLASS_LICENSE_LEASE_AUTH": "none"}
     with (shop / "server.log").open("a") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
     server = Server(process, f"http://127.0.0.1:{port}")
@@ -149,7 +149,10 @@ def test_from_key_to_refusal(server: Server, shop: Path) -> None:
     uploaded = server.upload(shop / "license.dat")
     assert (uploaded.status, uploaded.text.split(": ")[0]) == (200, "license file successfully uploaded")
 
-    seen = yaml.safe_load(server.call("/ls/view").text)
+    open_view = server.call("/ls/view").text
+    assert "GPU-0" not in open_view
+    assert [info["count"] for info in yaml.safe_load(open_view)["gpuinfos"]] == [3]
+    seen = yaml.safe_load(server.call("/ls/view", Authorization=f"Bearer {TOKEN}").text)
     assert (seen["appid"], seen["customer"], seen["accesslimit"]) == ("1234", "leolingli", 2)
     assert [info["uuid"] for info in seen["gpuinfos"]] == ["GPU-0", "GPU-1", "GPU-2"]
 
@@ -158,7 +161,7 @@ def test_from_key_to_refusal(server: Server, shop: Path) -> None:
     assert server.lease("a", "GPU-1", "GPU-0")[1]["lease"] == granted["lease"]
     status, refused = server.lease("b", "GPU-2")
     assert (status, refused["reason"]) == (403, "LimitReached")
-    assert "in use by 1 pod (demo/pod-a)" in str(refused["message"])
+    assert "in use by 1 pod; demo/pod-b asks" in str(refused["message"])
     assert server.lease("b", "GPU-9")[1]["gpus"] == ["GPU-9"]
 
     assert server.call(f"/v1/leases/{granted['lease']}", method="DELETE").status == 204

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
+from windlass.license.answers import issuers
 from windlass_operator import metrics
 from windlass_operator.cluster.kinds import APPLIED
 from windlass_operator.settings import VARIABLES, from_env
@@ -59,6 +60,12 @@ def template(helm_binary: Path, tmp_path: Path) -> Template:
     return run
 
 
+PEM = (
+    "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=\n"
+    "-----END PUBLIC KEY-----\n"
+)
+
+
 @pytest.fixture
 def render(template: Template) -> Callable[..., Objects]:
     """The chart's objects by kind and name."""
@@ -76,7 +83,7 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     """A variable that nobody reads is a value without effect."""
     objects = render(
         nodePaths=["/goosefsx", "/models"],
-        license={"addresses": ["http://one:10080"]},
+        license={"addresses": ["http://one:10080"], "publicKeys": [PEM, PEM.strip()]},
         groups={"networkPolicy": False},
         watchNamespaces=["team-a", "team-b"],
         admission={"ingressAnnotations": ["a.example/b"], "podAnnotations": ["cdi.k8s.io/*"]},
@@ -88,6 +95,8 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     assert settings.lease_name == "windlass-operator"
     assert settings.node_paths == ("/goosefsx", "/models")
     assert settings.license_addresses == ("http://one:10080",)
+    assert settings.license_public_keys == (PEM * 2).strip()
+    assert len(issuers(settings.license_public_keys).keys) == 1
     assert settings.deepspeed_image == "windlass/deepspeed"
     assert settings.group_network_policy is False
     assert settings.watch_namespaces == ("team-a", "team-b")

@@ -57,7 +57,15 @@ class Shop:
     def start(self) -> None:
         """Start the process and wait for its greeting."""
         words = ["serve", "--host", "127.0.0.1", "--port", str(self.port), "--data", self.folder / "data"]
-        words += ["--public-key", self.folder / "keys" / "public.pem", "--ttl-seconds", str(self.ttl_s), *self.more]
+        words += [
+            "--lease-auth",
+            "none",
+            "--public-key",
+            self.folder / "keys" / "public.pem",
+            "--ttl-seconds",
+            str(self.ttl_s),
+            *self.more,
+        ]
         with (self.folder / "server.log").open("a") as log:
             self.process = subprocess.Popen([str(PROGRAM), *map(str, words)], stdout=log, stderr=log)
         deadline = time.monotonic() + DEADLINE_S

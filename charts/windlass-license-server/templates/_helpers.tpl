@@ -54,3 +54,8 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
+
+{{/* true where the server asks the API server, for the election or for the pods' tokens; empty where it does not. */}}
+{{- define "license-server.asksApiServer" -}}
+{{- if or .Values.election.lease (eq .Values.leases.auth "kubernetes") }}true{{ end }}
+{{- end }}

@@ -4,12 +4,13 @@
 `/readyz` and `/metrics` for the cluster. Whatever takes longer than a moment runs in a thread, never in the event loop.
 """
 
+import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -19,23 +20,27 @@ from starlette.types import Lifespan, Receive, Scope, Send
 
 from windlass_license import __version__, lease_path
 from windlass_license.admin import admin_only
+from windlass_license.answer_key import load_or_make
 from windlass_license.audit_page import add_audit_path
+from windlass_license.callers import Callers
 from windlass_license.clock import GuardedClock, Seconds
-from windlass_license.description import NOT_NOW, UPLOAD_OPERATION, YAML, describe_leases
+from windlass_license.description import ADMIN, NO_TOKEN, NOT_NOW, UPLOAD_OPERATION, YAML, describe_leases
 from windlass_license.duty import Duty
 from windlass_license.election import Election, FileLock
-from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError
-from windlass_license.lease_path import RETRY_AFTER_S, LeasePath, problem
+from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError, StandByError, UnknownCallerError
+from windlass_license.keys import public_pem
+from windlass_license.lease_path import RETRY_AFTER_S, LeasePath, caller_of, problem
 from windlass_license.metrics import Metrics
 from windlass_license.model import License
 from windlass_license.service import LicenseService, Rules
 from windlass_license.settings import Settings
-from windlass_license.store import Store
+from windlass_license.store import Store, damaged
 from windlass_license.upload import HOW_TO, read_upload
-from windlass_license.view import view
+from windlass_license.view import view, view_of_numbers
 from windlass_license.wire import explain
 
 GREETING = "windlass license server\n"
+AllowOlder = Annotated[bool, Query(alias="allowOlder", description="let a license with a lower serial in")]
 _STATUS = {FileRefusal.TOO_LARGE: 413}
 
 
@@ -68,10 +73,15 @@ def create_app(
     wall: Seconds = time.time,
     monotonic: Seconds = time.monotonic,
     election: Election | None = None,
+    turned_away: Mapping[str, int] | None = None,
+    callers: Callers | None = None,
 ) -> FastAPI:
-    """The whole server for these settings; clocks and election are parameters so that tests can set them."""
+    """The whole server for these settings; clocks and election are parameters so that tests can set them.
+
+    Without `callers` no token is asked for: whoever reaches the server leases under any name.
+    """
     duty = Duty(election or FileLock(settings.data_dir), _opener(settings, wall, monotonic))
-    metrics = Metrics(duty.standing)
+    metrics = Metrics(duty.standing, turned_away or {})
     duty.observe = metrics.observe_commit
     duty.step()
 
@@ -80,15 +90,18 @@ def create_app(
         duty.start()
         yield
         await run_in_threadpool(duty.stop)
+        if callers is not None:
+            callers.close()
 
-    leases = LeasePath(duty, metrics, int(settings.ttl.total_seconds()))
+    leases = LeasePath(duty, metrics, int(settings.ttl.total_seconds()), callers)
     app = LicenseApp(leases, lifespan)
     _add_probes(app, duty, metrics)
     _add_license_paths(app, duty, metrics, settings)
     add_audit_path(app, duty, admin_only(settings.admin_token))
-    _add_lease_paths(app, duty, leases)
+    _add_lease_paths(app, duty, leases, callers)
     app.add_exception_handler(RequestValidationError, _explain_bad_request)
     app.add_exception_handler(NotNowError, _not_now)
+    app.add_exception_handler(UnknownCallerError, _unknown_caller)
     return app
 
 
@@ -98,8 +111,12 @@ def _opener(settings: Settings, wall: Seconds, monotonic: Seconds) -> Callable[[
         try:
             with store.transaction() as tx:
                 floor = None if settings.trust_clock else tx.last_seen()
-            rules = Rules(settings.public_keys, settings.ttl, settings.audit)
+            key = load_or_make(settings.data_dir, settings.answer_key)
+            rules = Rules(settings.public_keys, settings.ttl, settings.audit, settings.leases, key)
             return LicenseService(store, GuardedClock(floor, wall, monotonic), rules, fence)
+        except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError) as error:
+            store.close()
+            raise damaged(settings.data_dir, error) from error
         except BaseException:
             store.close()
             raise
@@ -113,12 +130,12 @@ def _add_probes(app: FastAPI, duty: Duty, metrics: Metrics) -> None:
         """Say who answers; the manual's way to see that clients reach the server."""
         return GREETING
 
-    @app.get("/healthz", response_class=PlainTextResponse)
+    @app.get("/healthz", response_class=PlainTextResponse, responses=NOT_NOW)
     def healthz() -> str:
         """Answer while the process works: a stand-by does, and so does a server without a license."""
         try:
             duty.active().service.check()
-        except NotNowError as error:
+        except StandByError as error:
             return f"{error}\n"
         return "ok\n"
 
@@ -135,41 +152,53 @@ def _add_probes(app: FastAPI, duty: Duty, metrics: Metrics) -> None:
 
 
 def _add_license_paths(app: FastAPI, duty: Duty, metrics: Metrics, settings: Settings) -> None:
-    admin = Depends(admin_only(settings.admin_token))
+    may_see_all = admin_only(settings.admin_token)
+    admin = Depends(may_see_all)
 
     @app.post("/ls", response_class=PlainTextResponse, dependencies=[admin], **UPLOAD_OPERATION)
-    async def upload(request: Request) -> Response:
+    async def upload(request: Request, allow_older: AllowOlder = False) -> Response:
         """Replace every license in force by the form's `file`, or refuse it and change nothing."""
         active = duty.active()
         try:
             blob = await read_upload(request, settings.upload_max_bytes)
-            license_, install = await run_in_threadpool(active.service.upload, blob)
+            license_, install = await run_in_threadpool(active.service.upload, blob, allow_older)
+            if (refused := await active.run(install)) is not None:
+                raise refused
         except LicenseFileError as error:
             await active.run(active.service.refuse_upload(error))
             metrics.count_upload(error.reason)
             text = f"license file refused, nothing changed: {error}\n"
             return PlainTextResponse(text, _STATUS.get(error.reason, 400))
-        await active.run(install)
         metrics.count_upload("accepted")
         return PlainTextResponse(f"license file successfully uploaded: {summary(license_)}\n")
 
-    @app.get("/ls/view", response_class=Response, responses=YAML | NOT_NOW)
-    def read_view() -> Response:
-        """The license in force as YAML."""
+    @app.get("/ls/answer-key", response_class=PlainTextResponse, responses=NOT_NOW)
+    def read_answer_key() -> str:
+        """The public key of this server's answers, for `windlass-license issue --answer-key`."""
+        return public_pem(duty.active().service.answer_key())
+
+    @app.get("/ls/view", response_class=Response, responses=YAML | ADMIN | NOT_NOW)
+    async def read_view(request: Request) -> Response:
+        """The license in force as YAML: with its GPUs for the admin, as numbers of GPUs for anybody else."""
         license_ = duty.active().service.license_in_force()
+        whole = settings.admin_token is None or "authorization" in request.headers
+        if whole:
+            await may_see_all(request)
         if license_ is None:
             return PlainTextResponse(f"no license is in force; {HOW_TO}\n", 404)
-        return Response(view(license_), media_type="application/yaml")
+        render = view if whole else view_of_numbers
+        return Response(await run_in_threadpool(render, license_), media_type="application/yaml")
 
 
-def _add_lease_paths(app: FastAPI, duty: Duty, leases: LeasePath) -> None:
+def _add_lease_paths(app: FastAPI, duty: Duty, leases: LeasePath, callers: Callers | None) -> None:
     app.router.routes.append(Route(lease_path.PATH, leases, methods=["POST"]))
 
-    @app.delete("/v1/leases/{lease_id}", status_code=204, response_class=Response, responses=NOT_NOW)
-    async def release(lease_id: str) -> Response:
-        """Give the GPUs of a lease back; done also when there is no such lease."""
+    @app.delete("/v1/leases/{lease_id}", status_code=204, response_class=Response, responses=NOT_NOW | NO_TOKEN)
+    async def release(lease_id: str, request: Request) -> Response:
+        """Give the GPUs of a lease of this pod back; done also when there is no such lease."""
+        caller = await caller_of(callers, request.headers, request.scope)
         active = duty.active()
-        await active.run(active.service.release(lease_id))
+        await active.run(active.service.release(lease_id, caller.uid if caller else None))
         return Response(status_code=204)
 
 
@@ -186,6 +215,13 @@ async def _explain_bad_request(_: Request, error: Exception) -> Response:
         raise error
     message = explain((row["loc"][1:], row["msg"]) for row in error.errors())
     return Response(problem("BadRequest", message), 422, media_type="application/json")
+
+
+async def _unknown_caller(_: Request, error: Exception) -> Response:
+    if not isinstance(error, UnknownCallerError):
+        raise error
+    asks = {"WWW-Authenticate": "Bearer"}
+    return Response(problem(error.reason, str(error)), 401, asks, "application/json")
 
 
 async def _not_now(_: Request, error: Exception) -> Response:

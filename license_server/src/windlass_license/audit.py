@@ -1,22 +1,21 @@
 """What the audit log says: one flat JSON object an event. Pure.
 
-A waiting pod asks every few seconds, for days if it must. Its refusal is recorded when it is new or has another reason,
-then once in ten minutes with the number of times between, so that one impatient pod cannot push the grants out of the
-log. Renewals are a number in the record that ends the lease.
+Renewals are a number in the record that ends the lease; `refusals` decides which refusals are recorded. A record has a
+bounded length whatever it is about, and is ASCII: no byte of it steers a terminal or breaks a line.
 """
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from windlass_license.errors import LicenseFileError
-from windlass_license.model import Lease, LeaseRequest, License, Refusal, Verdict
+from windlass_license.model import Lease, LeaseRequest, License, Verdict
 
 Entry = dict[str, Any]
 
-QUIET = timedelta(minutes=10)
-_REMEMBERED = 20_000
+_TEXT_CHARACTERS, _LIST_ITEMS = 1024, 64
+"""The longest text and list in a record; a lease names at most 64 devices."""
 
 FILTERS: Mapping[str, str] = {
     "event": "record ->> '$.event' = ?",
@@ -38,16 +37,22 @@ def moment_text(moment: datetime) -> str:
 
 def entry(now: datetime, event: str, **facts: object) -> Entry:
     """One record."""
-    return {"at": moment_text(now), "event": event, **facts}
+    return {"at": moment_text(now), "event": event, **{name: _cut(value) for name, value in facts.items()}}
 
 
 def text(record: Entry) -> str:
-    """A record as one line."""
-    return json.dumps(record, ensure_ascii=False)
+    """A record as one line of ASCII."""
+    return json.dumps(record)
 
 
-def uploaded(now: datetime, license_: License) -> Entry:
-    """A license came into force."""
+def dropped(now: datetime, what: str, count: int) -> Entry:
+    """A start did not take over something that was stored."""
+    return entry(now, "dropped", what=what, count=count)
+
+
+def uploaded(now: datetime, license_: License, older: bool = False) -> Entry:
+    """A license came into force; `older` when one with a higher serial went for it."""
+    back = {"older": True} if older else {}
     return entry(
         now,
         "uploaded",
@@ -56,6 +61,8 @@ def uploaded(now: datetime, license_: License) -> Entry:
         gpus=len(license_.gpus),
         limit=license_.limit,
         expires=license_.expires_last.isoformat(),
+        serial=license_.serial,
+        **back,
     )
 
 
@@ -74,11 +81,10 @@ def granted(now: datetime, lease: Lease) -> Entry:
     return entry(now, "granted", lease=lease.id, gpus=lease.gpus, **_holder(lease))
 
 
-def refused(now: datetime, verdict: Verdict, request: LeaseRequest, repeats: int) -> Entry:
-    """A pod did not get its GPUs; `repeats` times it was told so since the last such record."""
-    again = {"repeats": repeats} if repeats else {}
+def refused(now: datetime, verdict: Verdict, request: LeaseRequest, counts: Mapping[str, int]) -> Entry:
+    """A pod did not get its GPUs; `counts` says how many refusals before this one have no record."""
     facts = {"reason": verdict.reason, "message": verdict.message, "gpus": request.gpus}
-    return entry(now, "refused", **facts, **_holder(request), **again)
+    return entry(now, "refused", **facts, **_holder(request), **counts)
 
 
 def _holder(of: LeaseRequest | Lease) -> dict[str, object]:
@@ -86,25 +92,9 @@ def _holder(of: LeaseRequest | Lease) -> dict[str, object]:
     return {"namespace": holder.namespace, "pod": holder.pod, "uid": holder.uid, "service": holder.service}
 
 
-class Repeats:
-    """Which refusals were recorded a short while ago; bounded, the longest-known are forgotten first."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, tuple[str, ...]], tuple[Refusal | None, datetime, int]] = {}
-
-    def to_record(self, verdict: Verdict, request: LeaseRequest, now: datetime) -> int | None:
-        """How many refusals went unrecorded before this one; None when this one is to be counted only."""
-        key = (request.holder.uid, request.gpus)
-        reason, since, count = self._known.get(key, (None, now, 0))
-        if reason is verdict.reason and now - since < QUIET:
-            self._known[key] = (reason, since, count + 1)
-            return None
-        self._known.pop(key, None)
-        self._known[key] = (verdict.reason, now, 0)
-        if len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return count
-
-    def forget(self, request: LeaseRequest) -> None:
-        """The pod got what it waited for."""
-        self._known.pop((request.holder.uid, request.gpus), None)
+def _cut(value: object) -> object:
+    if isinstance(value, str) and len(value) > _TEXT_CHARACTERS:
+        return f"{value[:_TEXT_CHARACTERS]}…"
+    if isinstance(value, tuple | list) and len(value) > _LIST_ITEMS:
+        return [*value[:_LIST_ITEMS], f"and {len(value) - _LIST_ITEMS} more"]
+    return value

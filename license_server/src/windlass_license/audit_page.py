@@ -17,7 +17,8 @@ from windlass_license.duty import Duty
 from windlass_license.store import AuditQuery
 
 _MEDIA = {"jsonl": "application/x-ndjson", "yaml": "application/yaml"}
-Event = Literal["uploaded", "uploadRefused", "granted", "refused", "released", "lapsed"]
+Event = Literal["uploaded", "uploadRefused", "granted", "refused", "released", "lapsed", "dropped"]
+_SHOWN_CHARACTERS = 256
 Text = Annotated[str | None, Field(max_length=253)]
 
 
@@ -52,8 +53,18 @@ def add_audit_path(app: FastAPI, duty: Duty, admin: Check) -> None:
     def read_audit(asked: Annotated[AuditQuestion, Query()]) -> Response:
         """The newest audit records, one JSON object a line or a YAML list, oldest first."""
         records = duty.active().service.audit_records(asked.query())
-        text = _yaml(records) if asked.format == "yaml" else "".join(f"{row}\n" for row in records)
+        texts = [readable(row) for row in records]
+        text = _yaml(texts) if asked.format == "yaml" else "".join(f"{row}\n" for row in texts)
         return Response(text, media_type=_MEDIA[asked.format])
+
+
+def readable(record: str) -> str:
+    """The stored record; a damaged one as text inside a record, so that the others can be read."""
+    try:
+        json.loads(record)
+    except (ValueError, RecursionError):
+        return json.dumps({"event": "unreadable", "record": record[:_SHOWN_CHARACTERS]})
+    return record
 
 
 def _text(value: object) -> str:

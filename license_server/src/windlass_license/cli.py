@@ -13,15 +13,19 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from windlass_license import __version__, codec, keys, tls
+from windlass_license import __version__, answer_key, codec, keys, tls
 from windlass_license.errors import KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
 from windlass_license.issue import Terms, file_name, issue, parse_expiry
 from windlass_license.listing import ListedGpu, merge_listings, parse_listing
-from windlass_license.model import DEFAULT_GRACE_S, License
+from windlass_license.model import DEFAULT_GRACE_S, LeaseBounds, License
+from windlass_license.peers import FrontLimits
 from windlass_license.settings import (
     DEFAULT_PORT,
     DEFAULT_TTL,
     KUBE_LEASE_VARIABLE,
+    KUBERNETES,
+    LEASE_AUTH_VARIABLE,
+    NONE,
     Settings,
     parse_kube_lease,
     read_admin_token,
@@ -74,6 +78,8 @@ def issue_file(options: argparse.Namespace) -> int:
         limit=options.max_concurrent,
         grace_s=options.grace_seconds,
         renew_after_expiry=not options.stop_at_expiry,
+        serial=options.serial,
+        answer_key=_answer_key(options.answer_key) if options.answer_key else "",
     )
     license_ = issue(gpus, terms, datetime.now(UTC))
     key = keys.parse_private(options.key.read_text(encoding="utf-8"), str(options.key))
@@ -132,6 +138,11 @@ def serve(options: argparse.Namespace) -> int:
         ttl=timedelta(seconds=options.ttl_seconds),
         trust_clock=options.trust_clock,
         audit=AuditBounds(options.audit_records, options.audit_mib * 2**20),
+        answer_key=options.answer_key,
+        lease_auth=_lease_auth(options.lease_auth),
+        pod_gpus=options.pod_gpus == "enforce",
+        leases=LeaseBounds(options.leases_per_gpu),
+        front=FrontLimits(options.connections, options.connections_per_peer, options.requests_per_peer),
     )
     certificate = tls.read(options.tls_dir) if options.tls_dir else None
     return run_server(settings, options.host, options.port, kube_lease, certificate)
@@ -147,6 +158,8 @@ def license_facts(license_: License) -> dict[str, object]:
         "expires": license_.expires_last,
         "graceSeconds": license_.grace_s,
         "renewAfterExpiry": license_.renew_after_expiry,
+        "serial": license_.serial,
+        "answerKey": license_.answer_key,
     }
 
 
@@ -187,6 +200,9 @@ def _issue_options(parser: argparse.ArgumentParser) -> None:
     grace_help = f"how long pods serve without the server (default {DEFAULT_GRACE_S})"
     add("--grace-seconds", type=int, default=DEFAULT_GRACE_S, metavar="S", help=grace_help)
     add("--stop-at-expiry", action="store_true", help="refuse serving pods too once the license expired")
+    add("--serial", type=int, metavar="N", help="number that grows with each license (default: the time of issue)")
+    answer_help = "the license server's public answer key (GET /ls/answer-key), which this license certifies"
+    add("--answer-key", type=Path, metavar="PUBLIC", help=answer_help)
     add("--key", type=Path, required=True, metavar="PRIVATE", help="private key made by keygen")
     add("--out", type=Path, required=True, metavar="FILE", help="license file, or a directory to name it in")
     _output_option(parser)
@@ -228,12 +244,28 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, required=True, metavar="DIR", help="directory of the license, the leases and the audit log"
     )
     _keys_option(parser, required=False)
+    answer_help = "private key that signs answers (default: one that is made in the data directory)"
+    add("--answer-key", type=Path, metavar="PRIVATE", help=answer_help)
     add("--admin-token-file", type=Path, metavar="PATH", help="file with the token that upload and audit ask for")
     ttl_help = "how long a lease lasts unless it is renewed (default %(default)s)"
     add("--ttl-seconds", type=int, default=int(DEFAULT_TTL.total_seconds()), metavar="S", help=ttl_help)
     audit_help = "the audit log keeps this many records (default %(default)s)"
     add("--audit-records", type=_positive, default=AuditBounds().rows, metavar="N", help=audit_help)
     add("--audit-mib", type=_positive, default=AuditBounds().bytes // 2**20, metavar="N", help="… and this many MiB")
+    auth_help = "how a pod shows which it is: by its service account token, or none: under any name that it says"
+    default_auth = os.environ.get(LEASE_AUTH_VARIABLE) or KUBERNETES
+    add("--lease-auth", choices=[KUBERNETES, NONE], default=default_auth, help=f"{auth_help} (default {KUBERNETES})")
+    gpus_help = "whether a pod leases at most as many GPUs as it requests of Kubernetes (default %(default)s)"
+    add("--pod-gpus", choices=["enforce", "ignore"], default="enforce", help=gpus_help)
+    sharing_help = "leases that may share one GPU, by MIG or in time (default %(default)s)"
+    add("--leases-per-gpu", type=_positive, default=LeaseBounds().per_gpu, metavar="N", help=sharing_help)
+    front = FrontLimits()
+    connections_help = "connections open at a time (default %(default)s)"
+    add("--connections", type=_positive, default=front.connections, metavar="N", help=connections_help)
+    peer_help = "… of one address (default %(default)s)"
+    add("--connections-per-peer", type=_positive, default=front.connections_per_peer, metavar="N", help=peer_help)
+    rate_help = "requests a second of one address; 0 is no limit (default %(default)g)"
+    add("--requests-per-peer", type=_not_negative, default=front.requests_per_s, metavar="N", help=rate_help)
     lease_help = "elect one active replica by this Lease of the cluster; without it, by a lock on the data directory"
     add("--tls-dir", type=Path, metavar="DIR", help="directory with tls.crt and tls.key, to speak HTTPS")
     add("--kube-lease", metavar="NAMESPACE/NAME", default=os.environ.get(KUBE_LEASE_VARIABLE), help=lease_help)
@@ -244,9 +276,28 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _lease_auth(word: str) -> str:
+    if word not in (KUBERNETES, NONE):  # argparse does not check defaults
+        raise SettingsError(f'{LEASE_AUTH_VARIABLE} is "{word}"; write {KUBERNETES} or {NONE}')
+    return word
+
+
+def _answer_key(path: Path) -> str:
+    found = keys.parse_public(path.read_text(encoding="utf-8"), str(path))
+    if len(found) != 1:
+        raise KeyFileError(f"{path} holds {len(found)} public keys; give the one answer key of the license server")
+    return answer_key.encode(found[0])
+
+
 def _positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{number} is too small; give 1 or more")
+    return number
+
+
+def _not_negative(text: str) -> float:
+    if not 0 <= (number := float(text)) < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is out of range; give 0 or more")
     return number
 
 

@@ -20,13 +20,14 @@ import base64
 import binascii
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from windlass_license import answer_key
 from windlass_license.errors import FileRefusal, LicenseFileError
 from windlass_license.keys import PublicKeys, key_id
 from windlass_license.model import License, LicensedGpu
@@ -46,7 +47,9 @@ class Envelope:
 
 
 def sign(license_: License, key: Ed25519PrivateKey) -> bytes:
-    """The license file of `license_`."""
+    """The license file of `license_`, with the certificate of its answer key."""
+    if license_.answer_key:
+        license_ = replace(license_, answer_certificate=answer_key.certify(certified(license_), key))
     signed = _body(license_, key_id(key.public_key()))
     return signed + b"Signature: " + base64.b64encode(key.sign(signed)) + b"\n"
 
@@ -63,7 +66,22 @@ def verify(data: bytes, keys: PublicKeys) -> License:
         raise LicenseFileError(
             FileRefusal.TAMPERED, "the license file was changed after it was signed; upload the file as it was issued"
         ) from error
-    return _canonical(envelope)
+    license_ = _canonical(envelope)
+    if license_.answer_key and not answer_key.is_certified(certified(license_), license_.answer_certificate, key):
+        raise LicenseFileError(FileRefusal.NOT_CANONICAL, _NOT_CANONICAL)
+    return license_
+
+
+def certified(license_: License) -> answer_key.Certified:
+    """What the certificate of the answer key says."""
+    return answer_key.Certified(
+        license_.answer_key, license_.appid, license_.customer, license_.serial, license_.expires_last
+    )
+
+
+def issuer_of(data: bytes) -> str:
+    """The id of the key that a verified file names."""
+    return open_envelope(data).key_id
 
 
 def accept(data: bytes, keys: PublicKeys, now: datetime) -> License:
@@ -136,23 +154,31 @@ def _body(license_: License, signer: str) -> bytes:
 def header_rows(license_: License) -> tuple[tuple[str, str], ...]:
     """The header for people; `inspect` prints the same rows."""
     first, last = license_.expires_first, license_.expires_last
+    serial = (("Serial", str(license_.serial)),) if license_.serial else ()
+    answers = (("Answer key", license_.answer_key),) if license_.answer_key else ()
     return (
         ("Customer", _json(license_.customer)),
         ("Appid", _json(license_.appid)),
         ("GPUs", str(len(license_.gpus))),
         ("Concurrent GPUs", str(license_.limit) if license_.limit else "no limit"),
         ("Expires", last.isoformat() if first == last else f"{first.isoformat()} to {last.isoformat()}"),
+        *serial,
+        *answers,
     )
 
 
 def _payload(license_: License) -> str:
-    facts = {
+    facts: dict[str, Any] = {
         "appid": license_.appid,
         "customer": license_.customer,
         "graceSeconds": license_.grace_s,
         "limit": license_.limit,
         "renewAfterExpiry": license_.renew_after_expiry,
     }
+    if license_.serial:
+        facts["serial"] = license_.serial
+    if license_.answer_key:
+        facts["answerKey"] = {"certificate": license_.answer_certificate, "key": license_.answer_key}
     gpus = ",\n".join(_json(_gpu_row(gpu)) for gpu in license_.gpus)
     return f'{_json(facts)[:-1]},"gpus":[\n{gpus}\n]}}'
 
@@ -183,6 +209,7 @@ _NOT_CANONICAL = "the license file is not written as this version writes it; iss
 
 
 def _from_json(facts: dict[str, Any]) -> License:
+    answers = facts.get("answerKey", {})
     license_ = License(
         appid=str(facts["appid"]),
         customer=str(facts["customer"]),
@@ -190,8 +217,11 @@ def _from_json(facts: dict[str, Any]) -> License:
         gpus=tuple(_gpu(row) for row in facts["gpus"]),
         grace_s=int(facts["graceSeconds"]),
         renew_after_expiry=bool(facts["renewAfterExpiry"]),
+        serial=int(facts.get("serial", 0)),
+        answer_key=str(answers.get("key", "")),
+        answer_certificate=str(answers.get("certificate", "")),
     )
-    if not license_.gpus or license_.limit < 0 or license_.grace_s < 0:
+    if not license_.gpus or license_.limit < 0 or license_.grace_s < 0 or license_.serial < 0:
         raise ValueError("a license names at least one GPU and holds no negative number")
     return license_
 

@@ -12,6 +12,7 @@ Responses = dict[int | str, dict[str, Any]]
 
 _TEXT: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
 NOT_NOW: Responses = {503: {"model": ProblemBody, "description": "a stand-by, or the disk is full; ask again"}}
+NO_TOKEN: Responses = {401: {"model": ProblemBody, "description": "the pod's token is missing or refused"}}
 BAD_REQUEST: Responses = {422: {"model": ProblemBody, "description": "the request is not understood"}}
 ADMIN: Responses = {
     401: {
@@ -30,8 +31,12 @@ _VIEW = {
             "type": "array",
             "items": {
                 "type": "object",
-                "required": ["uuid", "brand", "issuedtime", "expiredtime"],
-                "properties": {"uuid": {"type": "string"}, "brand": {"type": "string"}},
+                "required": ["brand", "issuedtime", "expiredtime"],
+                "properties": {
+                    "uuid": {"type": "string", "description": "for the admin"},
+                    "count": {"type": "integer", "minimum": 1, "description": "for anybody else"},
+                    "brand": {"type": "string"},
+                },
             },
         },
     },
@@ -83,6 +88,7 @@ def describe_leases(document: dict[str, Any]) -> None:
         "requestBody": {"required": True, "content": content(LeaseBody, "validation")},
         "responses": {
             "200": {"description": "granted or renewed", "content": content(GrantedBody)},
+            "401": {"description": "the pod's token is missing or refused", "content": content(ProblemBody)},
             "403": {"description": "refused, and why", "content": content(RefusedBody)},
             "413": {"description": "the body is too large", "content": content(ProblemBody)},
             "422": {"description": "the request is not understood", "content": content(ProblemBody)},

@@ -5,7 +5,6 @@ nor a slow API server stops it. Called by `app`.
 """
 
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable
 
@@ -13,6 +12,7 @@ from windlass_license.commits import GroupCommit, Observe
 from windlass_license.election import Election
 from windlass_license.errors import StandByError, WindlassLicenseError
 from windlass_license.service import LicenseService, Standing
+from windlass_license.store import UNREADABLE
 
 log = logging.getLogger("windlass_license")
 OpenService = Callable[[Callable[[], None]], LicenseService]
@@ -82,7 +82,7 @@ class Duty:
         while not self._stop.wait(self._election.period_s):
             try:
                 self.step()
-            except (WindlassLicenseError, sqlite3.Error, OSError):
+            except (WindlassLicenseError, *UNREADABLE, OSError):
                 log.exception("this replica cannot become active")
 
     def _step_down(self) -> None:

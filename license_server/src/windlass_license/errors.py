@@ -6,8 +6,10 @@
     ├── KeyFileError        a key file cannot be read or is of the wrong kind
     ├── LicenseFileError    a license file is refused (`reason` says which rule)
     ├── SettingsError       the server cannot start with what it was given
+    ├── UnknownCallerError  the request does not show which pod asks
     └── NotNowError         the request may succeed a little later (`reason` says why); nothing was changed
         ├── StandByError    this replica is not the active one
+        ├── ReviewError     the API server cannot be asked which pod asks
         └── StoreError      the disk does not take what must be kept
 
 The message is one sentence for the person at the other end: what, where, what to do.
@@ -46,6 +48,7 @@ class FileRefusal(StrEnum):
     TAMPERED = "Tampered"
     NOT_CANONICAL = "NotCanonical"
     EXPIRED = "Expired"
+    OLDER = "Older"
     TOO_LARGE = "TooLarge"
     NO_FILE = "NoFile"
 
@@ -58,6 +61,12 @@ class LicenseFileError(WindlassLicenseError):
         self.reason = reason
 
 
+class UnknownCallerError(WindlassLicenseError):
+    """The request's token is missing or refused; answered as 401."""
+
+    reason = "Unauthorized"
+
+
 class NotNowError(WindlassLicenseError):
     """The request was not decided: ask again; answered as 503."""
 
@@ -68,6 +77,12 @@ class StandByError(NotNowError):
     """Another replica of the server is active, or this one is not yet or no longer."""
 
     reason = "StandBy"
+
+
+class ReviewError(NotNowError):
+    """The token of the request could not be reviewed; it may be good."""
+
+    reason = "ReviewFailed"
 
 
 class StoreError(NotNowError):

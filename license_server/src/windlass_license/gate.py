@@ -5,8 +5,10 @@
     3. a GPU past its expiry: a live lease is renewed and marked expired (unless the license says otherwise);
        anything else                                        → refused, Expired
     4. the pod already holds a live lease for these GPUs    → renewed; it counts already
-    5. more distinct GPUs in use than the limit             → refused, LimitReached, with the number of holders
-    6. else                                                 → granted
+    5. more devices than the pod requests of Kubernetes, where that is known → refused, NotRequested
+    6. more distinct GPUs in use than the limit             → refused, LimitReached, with the number of holders
+    7. a GPU that as many leases share as may (`LeaseBounds`), or no room for more → refused, LimitReached
+    8. else                                                 → granted
 
 All or nothing for one pod. A MIG slice counts as its GPU, and a GPU shared by two pods counts once.
 A limit lowered by a new license evicts nobody: it holds back new pods until enough GPUs are free.
@@ -14,7 +16,6 @@ Pure: no clock, no storage, no web framework.
 """
 
 from datetime import datetime
-from itertools import islice
 
 from windlass_license.book import LeaseBook, physical
 from windlass_license.model import Lease, LeaseRequest, License, Refusal, State, Usage, Verdict
@@ -34,10 +35,14 @@ def gate(book: LeaseBook, request: LeaseRequest, now: datetime) -> Verdict:
         return _after_expiry(license_, request, expired, held)
     if held is not None:
         return _allow(license_, request, held)
+    if request.most is not None and len(book.devices_of(request.holder.uid) | set(request.gpus)) > request.most:
+        return _refuse(Refusal.NOT_REQUESTED, request.gpus, _not_requested(request, book))
     wanted = {physical(license_, gpu) for gpu in request.gpus}
     more = sum(gpu not in book.in_use for gpu in wanted)
     if license_.limit and len(book.in_use) + more > license_.limit:
         return _limit_reached(license_, request, book)
+    if full := _no_room(book, request, wanted):
+        return _refuse(Refusal.LIMIT_REACHED, request.gpus, full)
     return _allow(license_, request, None)
 
 
@@ -90,14 +95,37 @@ def _unlicensed(license_: License, gpus: tuple[str, ...]) -> str:
 
 def _limit_reached(license_: License, request: LeaseRequest, book: LeaseBook) -> Verdict:
     usage = Usage(license_.limit, len(book.in_use), len(book.holders))
-    shown = ", ".join(islice(book.holders, _NAMES_SHOWN)) + (", …" if usage.holders > _NAMES_SHOWN else "")
-    by = f" by {_count(usage.holders, 'pod')} ({shown})" if usage.holders else ""
+    by = f" by {_count(usage.holders, 'pod')}" if usage.holders else ""
     message = (
         f"the license allows {_count(usage.limit, 'GPU')} at a time and "
         f"{usage.in_use} {_are(usage.in_use)} in use{by}; "
         f"{request.holder} asks for {len(request.gpus)}: it waits until enough are free or the license allows more"
     )
     return Verdict(State.REFUSED, message, request.gpus, reason=Refusal.LIMIT_REACHED, usage=usage)
+
+
+def _not_requested(request: LeaseRequest, book: LeaseBook) -> str:
+    devices = len(book.devices_of(request.holder.uid) | set(request.gpus))
+    return (
+        f"{request.holder} requests {_count(request.most or 0, 'GPU')} of Kubernetes and asks to lease {devices}; "
+        "give its containers as many in resources.limits as they use"
+    )
+
+
+def _no_room(book: LeaseBook, request: LeaseRequest, wanted: set[str]) -> str:
+    """Why the server cannot hold one more lease on these GPUs; empty when it can."""
+    bounds = book.bounds
+    if shared := tuple(sorted(gpu for gpu in wanted if book.in_use.get(gpu, 0) >= bounds.per_gpu)):
+        return (
+            f"{name_gpus(shared)} {_are(len(shared))} leased {bounds.per_gpu} times already, which is the most for one "
+            f"GPU (--leases-per-gpu); {request.holder} waits until one of these leases ends"
+        )
+    if book.devices + len(request.gpus) > bounds.devices:
+        return (
+            f"the license server holds leases on {book.devices} devices and takes at most {bounds.devices}; "
+            f"{request.holder} waits until some end"
+        )
+    return ""
 
 
 def _count(number: int, noun: str) -> str:

@@ -22,6 +22,10 @@ class Terms:
     limit: int = 0
     grace_s: int = DEFAULT_GRACE_S
     renew_after_expiry: bool = True
+    serial: int | None = None
+    """None is the time of issue in seconds."""
+    answer_key: str = ""
+    """The license server's public answer key, as base64 of its raw bytes."""
 
 
 def issue(gpus: tuple[ListedGpu, ...], terms: Terms, now: datetime) -> License:
@@ -32,6 +36,8 @@ def issue(gpus: tuple[ListedGpu, ...], terms: Terms, now: datetime) -> License:
         raise TermsError("--customer and --appid must not be empty")
     if terms.limit < 0 or terms.grace_s < 0:
         raise TermsError("--max-concurrent and --grace-seconds must be 0 or more; 0 concurrent GPUs means no limit")
+    if terms.serial is not None and terms.serial < 1:
+        raise TermsError("--serial must be 1 or more; leave it out for the time of issue")
     issued = now.astimezone(terms.expires.tzinfo)
     return License(
         appid=terms.appid,
@@ -40,6 +46,8 @@ def issue(gpus: tuple[ListedGpu, ...], terms: Terms, now: datetime) -> License:
         gpus=tuple(LicensedGpu(gpu.uuid, gpu.brand, issued, terms.expires, gpu.slices) for gpu in gpus),
         grace_s=terms.grace_s,
         renew_after_expiry=terms.renew_after_expiry,
+        serial=int(now.timestamp()) if terms.serial is None else terms.serial,
+        answer_key=terms.answer_key,
     )
 
 

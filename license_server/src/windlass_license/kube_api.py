@@ -1,4 +1,4 @@
-"""The few requests to the Kubernetes API server that an election needs, with the standard library only."""
+"""The few requests to the Kubernetes API server: for the election and for the pods' tokens. Standard library only."""
 
 import json
 import os
@@ -12,6 +12,10 @@ from typing import Any
 from windlass_license.errors import SettingsError
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+_ANSWER_BYTES = 4 * 2**20
+"""The largest object that etcd keeps has 1.5 MiB; JSON writes it a little longer."""
 
 
 class KubeError(Exception):
@@ -31,7 +35,7 @@ class KubeApi:
         """Status and object; 404 and 409 are answers, everything else that failed is a KubeError."""
         try:
             with self._opener().open(self._request(method, path, body), timeout=self.timeout_s) as answer:
-                return answer.status, json.load(answer)
+                return answer.status, json.loads(answer.read(_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in (404, 409):
@@ -59,8 +63,8 @@ def from_pod() -> KubeApi:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host or not (_ACCOUNT / "token").is_file():
         raise SettingsError(
-            "--kube-lease needs a pod with a service account token; outside a cluster leave it out: "
-            "the data directory's lock decides then"
+            "--kube-lease and --lease-auth kubernetes need a pod with a service account token; outside a cluster leave "
+            "the first out and give --lease-auth none, with which whoever reaches the server leases under any name"
         )
     address = f"[{host}]" if ":" in host else host
     return KubeApi(f"https://{address}:{port}", _ACCOUNT / "token", _ACCOUNT / "ca.crt")

@@ -1,9 +1,9 @@
 """The figures of `GET /metrics`. One registry a server, so that tests can run many side by side."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from windlass_license.model import Verdict
@@ -17,10 +17,17 @@ _DAY_S = 86400
 class _StandingCollector(Collector):
     """Gauges read from the service at the moment of the scrape; a stand-by shows that it is one and no more."""
 
-    def __init__(self, read: Callable[[], Standing | None]) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[], Standing | None], turned_away: Mapping[str, int]) -> None:
+        self._read, self._turned_away = read, turned_away
 
     def collect(self) -> Iterable[Metric]:
+        text = "Connections that the limits refused or ended: of a peer, its rate, time, all connections."
+        counts = CounterMetricFamily("windlass_license_turned_away", text, labels=("limit",))
+        for limit, count in self._turned_away.items():
+            counts.add_metric((limit,), count)
+        return [*self._gauges(), counts]
+
+    def _gauges(self) -> Iterable[Metric]:
         now = self._read()
         rows = [("active", "1 on the replica that answers, 0 on a stand-by.", float(now is not None))]
         rows.extend(_figures(now) if now is not None else ())
@@ -46,9 +53,9 @@ def _figures(now: Standing) -> Iterable[tuple[str, str, float]]:
 class Metrics:
     """Counts requests by outcome and reads the rest from the service."""
 
-    def __init__(self, read: Callable[[], Standing | None]) -> None:
+    def __init__(self, read: Callable[[], Standing | None], turned_away: Mapping[str, int]) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_StandingCollector(read))
+        self._registry.register(_StandingCollector(read, turned_away))
         self._leases = Counter(
             "windlass_license_lease_requests",
             "Lease requests by outcome.",

@@ -4,9 +4,11 @@ Everything else speaks in these. No I/O, no clock, no web framework.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from windlass_license.devices import mig_parent
 
 DEFAULT_GRACE_S = 24 * 3600
 
@@ -35,6 +37,12 @@ class License:
     """How long a serving pod goes on without this server."""
     renew_after_expiry: bool = True
     """Whether a pod that already serves when the license expires may go on."""
+    serial: int = 0
+    """Grows with every license that is issued; 0 in those of earlier versions."""
+    answer_key: str = ""
+    """The license server's public answer key as base64; empty: its answers carry no signature."""
+    answer_certificate: str = ""
+    """The issuer's signature over the certificate of that key."""
     _by_device: Mapping[str, LicensedGpu] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -45,7 +53,7 @@ class License:
 
     def covering(self, device: str) -> LicensedGpu | None:
         """The licensed GPU that `device` (a GPU's or a MIG slice's UUID) is, or is a part of."""
-        return self._by_device.get(device) or self._by_device.get(mig_parent(device))
+        return self._by_device.get(device) or self._by_device.get(mig_parent(device) or device)
 
     @property
     def expires_first(self) -> datetime:
@@ -56,13 +64,6 @@ class License:
     def expires_last(self) -> datetime:
         """When the last of the GPUs expires: from then on nothing may start."""
         return max(gpu.expires for gpu in self.gpus)
-
-
-def mig_parent(device: str) -> str:
-    """The GPU named inside an old-style MIG UUID (`MIG-GPU-…/1/0`), else the name unchanged."""
-    if device.startswith("MIG-GPU-"):
-        return device.removeprefix("MIG-").partition("/")[0]
-    return device
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ class LeaseRequest:
 
     gpus: tuple[str, ...]
     holder: Holder
+    most: int | None = None
+    """How many devices this pod may lease at a time: as many GPUs as it requests of Kubernetes; None is any number."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gpus", tuple(sorted(set(self.gpus))))
@@ -99,15 +102,28 @@ class Lease:
     granted: datetime
     expires: datetime
     renewals: int = 0
+    asked: datetime | None = None
+    """When the pod asked last; None is the time of the grant."""
 
     def renewed(self, now: datetime, ttl: timedelta) -> "Lease":
         """This lease after one more renewal; an expiry never moves back."""
         expires = max(self.expires, now + ttl)
-        return Lease(self.id, self.gpus, self.holder, self.granted, expires, self.renewals + 1)
+        return Lease(self.id, self.gpus, self.holder, self.granted, expires, self.renewals + 1, now)
 
-    def prolonged(self, by: timedelta) -> "Lease":
-        """This lease with time given back in which nobody could renew it."""
-        return Lease(self.id, self.gpus, self.holder, self.granted, self.expires + by, self.renewals)
+    def prolonged(self, by: timedelta, most: timedelta) -> "Lease":
+        """This lease with time given back in which nobody could renew it, up to `most` after the pod asked last."""
+        last = (self.asked or self.granted) + most
+        return replace(self, expires=max(self.expires, min(self.expires + by, last)))
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseBounds:
+    """How much of the server the leases may take, whoever asks for them."""
+
+    per_gpu: int = 48
+    """Leases that share one GPU: NVIDIA's Multi-Process Service takes up to 48 clients on a GPU."""
+    devices: int = 32_768
+    """Device names in all leases together: 10,000 GPUs three times over, in about 64 MiB of memory."""
 
 
 class State(StrEnum):
@@ -125,6 +141,7 @@ class Refusal(StrEnum):
     UNLICENSED = "Unlicensed"
     EXPIRED = "Expired"
     LIMIT_REACHED = "LimitReached"
+    NOT_REQUESTED = "NotRequested"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,17 @@
 import gc
 import logging
 import sys
+from dataclasses import replace
 
 import uvicorn
 
 from windlass_license import tls
 from windlass_license.app import create_app
+from windlass_license.callers import Callers
+from windlass_license.front import Front, guarded, raise_file_limit
 from windlass_license.kube_api import from_pod
 from windlass_license.kube_lease import KubeLease, LeaseName
-from windlass_license.settings import Settings
+from windlass_license.settings import KUBERNETES, Settings
 
 log = logging.getLogger("windlass_license")
 SWITCH_S = 0.0005
@@ -24,8 +27,12 @@ def serve(
     _configure_logging()
     sys.setswitchinterval(SWITCH_S)
     election = KubeLease(from_pod(), lease) if lease is not None else None
-    app = create_app(settings, election=election)
+    callers = Callers(from_pod(), settings.pod_gpus) if settings.lease_auth == KUBERNETES else None
+    front = Front(replace(settings.front, connections=raise_file_limit(settings.front, log.warning)))
+    app = create_app(settings, election=election, turned_away=front.peers.turned_away, callers=callers)
     log.info("trusting public keys %s; data in %s", ", ".join(sorted(settings.public_keys)), settings.data_dir)
+    if callers is None:
+        log.warning("--lease-auth is none: whoever reaches this server may lease GPUs under any name")
     if settings.admin_token is None:
         log.warning("no admin token is set: whoever reaches this server may upload a license and read the audit log")
     # One process: a second one would be a stand-by of the first.
@@ -33,6 +40,8 @@ def serve(
         app,
         host=host,
         port=port,
+        http=guarded(front),
+        ws="none",
         log_config=None,
         access_log=False,
         proxy_headers=False,
@@ -50,8 +59,25 @@ def serve(
     return 0
 
 
+class PlainText(logging.Formatter):
+    """One line of printable text a record, and a traceback below it: what others sent cannot steer a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the name of the base class
+        """Every character that does not print becomes its escape."""
+        said = super().formatMessage(record)
+        return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in said)
+
+
+def _says_something(record: logging.LogRecord) -> bool:
+    """Not that somebody sent bytes that are no HTTP: anybody can, as often as he likes."""
+    return record.levelno != logging.WARNING
+
+
 def _configure_logging() -> None:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(PlainText("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
+    logging.getLogger("uvicorn.error").addFilter(_says_something)
     audit = logging.getLogger("windlass_license.audit")
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))

@@ -7,21 +7,25 @@ Must not import the web framework; `commits` brings the batches, `app` turns ans
 
 import logging
 import secrets
-import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
 from windlass_license import audit, codec
+from windlass_license.answer_key import Signer, certificate_header, encode
+from windlass_license.audit_rings import RINGS, Ring
 from windlass_license.book import LeaseBook
 from windlass_license.clock import GuardedClock
-from windlass_license.errors import LicenseFileError, StoreError
+from windlass_license.errors import FileRefusal, LicenseFileError, SettingsError, StoreError
 from windlass_license.gate import gate
 from windlass_license.keys import PublicKeys
-from windlass_license.model import Lease, LeaseRequest, License, State, Verdict
+from windlass_license.model import DEFAULT_GRACE_S, Lease, LeaseBounds, LeaseRequest, License, State, Verdict
+from windlass_license.refusals import Refusals
 from windlass_license.rotation import Rotation
-from windlass_license.store import AuditBounds, AuditQuery, Store, Transaction
+from windlass_license.store import UNREADABLE, AuditBounds, AuditQuery, Store, Transaction
 
 log = logging.getLogger("windlass_license")
 audit_log = logging.getLogger("windlass_license.audit")
@@ -55,6 +59,7 @@ class Round:
     book: LeaseBook
     records: list[audit.Entry] = field(default_factory=list)
     blob: bytes | None = None
+    signer: Signer | None = None
 
 
 Job = Callable[[Round], Any]
@@ -67,6 +72,8 @@ class Rules:
     keys: PublicKeys
     ttl: timedelta
     audit: AuditBounds = field(default_factory=AuditBounds)
+    leases: LeaseBounds = field(default_factory=LeaseBounds)
+    answer_key: Ed25519PrivateKey | None = None
 
 
 class LicenseService:
@@ -78,13 +85,15 @@ class LicenseService:
         self._store, self._clock, self._rules, self._fence = store, clock, rules, fence
         self.ttl = rules.ttl
         self._skipped = timedelta()
+        self._signs: Signer | None = None
         self._book = LeaseBook(None)
-        self._repeats = audit.Repeats()
+        self._refusals = Refusals()
         with store.transaction() as tx:
             fence()
             self._epoch = tx.take_over()
-            self._rotation = Rotation(rules.audit, tx.audit_size())
-            self._begin(tx)
+            self._rotation = Rotation(rules.audit, tx.audit_sizes())
+            begun = self._begin(tx)
+        _say(begun)
         self._stale = False
 
     def commit(self, jobs: Sequence[Job]) -> list[Any]:
@@ -96,13 +105,15 @@ class LicenseService:
                 round_ = self._round(tx)
                 answers = [job(round_) for job in jobs]
                 self._store_round(tx, round_)
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             self._stale = True
             raise StoreError(f"the license server cannot write its data: {error}; look at its volume") from error
         except BaseException:
             self._stale = True
             raise
         self._fence()
+        if round_.blob is not None:
+            self._signs = round_.signer
         _say(round_.records)
         return answers
 
@@ -110,14 +121,22 @@ class LicenseService:
         """The license that the next request will be decided by."""
         return self._book.license
 
-    def upload(self, blob: bytes) -> tuple[License, Job]:
-        """Check a license file now; the job puts it in force instead of all others. A refused file raises."""
+    def upload(self, blob: bytes, allow_older: bool = False) -> tuple[License, Job]:
+        """Check a license file now; the job puts it in force instead of all others. A refused file raises.
+
+        The job answers a LicenseFileError when a license with a higher serial is in force and nobody allowed that.
+        """
         license_ = codec.accept(blob, self._rules.keys, self._clock.read().now)
 
-        def install(round_: Round) -> None:
+        def install(round_: Round) -> LicenseFileError | None:
+            older = license_.serial < (round_.book.license.serial if round_.book.license else 0)
+            if older and not allow_older:
+                return _older(license_, round_.book.license)
             round_.blob = blob
             round_.book.install(license_)
-            round_.records.append(audit.uploaded(round_.now, license_))
+            round_.signer = self._signer(blob, license_)
+            round_.records.append(audit.uploaded(round_.now, license_, older))
+            return None
 
         return license_, install
 
@@ -129,18 +148,31 @@ class LicenseService:
         """Grant, renew or refuse."""
         return lambda round_: self._decide(round_, request)
 
-    def release(self, lease_id: str) -> Job:
-        """Give a lease's GPUs back; an unknown or lapsed lease is no error."""
+    def answer_key(self) -> Ed25519PublicKey:
+        """The public half of the key that signs answers."""
+        if self._rules.answer_key is None:
+            raise SettingsError("this server has no answer key")
+        return self._rules.answer_key.public_key()
+
+    def signer(self) -> Signer | None:
+        """What signs answers; None while the license in force certifies no key of this server."""
+        return self._signs
+
+    def release(self, lease_id: str, uid: str | None = None) -> Job:
+        """Give a lease's GPUs back, when it is of the pod `uid`; an unknown or lapsed lease is no error."""
 
         def take(round_: Round) -> None:
-            if (lease := round_.book.take(lease_id)) is not None:
+            if (lease := round_.book.take(lease_id, uid)) is not None:
                 round_.records.append(audit.lease_ended(round_.now, "released", lease))
 
         return take
 
     def audit_records(self, query: AuditQuery) -> Sequence[str]:
         """The newest matching audit records as JSON texts, oldest first."""
-        return self._store.audit(query)
+        try:
+            return self._store.audit(query)
+        except UNREADABLE as error:
+            raise StoreError(f"the license server cannot read its audit log: {error}; look at its volume") from error
 
     def standing(self) -> Standing:
         """The figures of this moment."""
@@ -148,33 +180,54 @@ class LicenseService:
         return Standing(book.license, len(book), len(book.in_use), reading.now, reading.behind)
 
     def check(self) -> None:
-        """Raise when the store cannot be read any more."""
-        self._store.check()
+        """StoreError when the store cannot be read any more."""
+        try:
+            self._store.check()
+        except UNREADABLE as error:
+            raise StoreError(f"the license server cannot read its data: {error}; look at its volume") from error
 
     def close(self) -> None:
         """Release the store."""
         self._store.close()
 
-    def _begin(self, tx: Transaction) -> None:
-        """Read the book. Pods could not renew while no server was active: that time is given back to them."""
-        self._book = LeaseBook(self._stored_license(tx), tx.leases())
-        self._repeats = audit.Repeats()
+    def _begin(self, tx: Transaction) -> list[audit.Entry]:
+        """Read the book. Pods could not renew while no server was active: that time is given back to them.
+
+        The answer is what a stored state had beyond the bounds of this server, as audit records.
+        """
+        bounds = self._rules.leases
+        unreadable = tx.drop_unreadable_leases(bounds.devices)
+        self._book = LeaseBook(self._stored_license(tx), tx.leases(), bounds)
+        excess = self._book.take_excess()
+        self._refusals = Refusals()
         reading, before = self._clock.read(), tx.last_seen()
         self._skipped = reading.skipped
         if before is not None and reading.now > before:
-            self._book.give_back(reading.now - before, before)
+            self._book.give_back(reading.now - before, before, self._longest())
         tx.apply(self._book.take_changes())
+        dropped = (
+            ("leases with names or numbers that cannot be read", unreadable),
+            ("leases beyond what one GPU or this server takes, or on devices with no name of NVIDIA's", len(excess)),
+        )
+        records = [audit.dropped(reading.now, what, count) for what, count in dropped if count]
+        self._rotation.append(tx, _ringed(records))
         tx.saw(reading.now)
+        return records
+
+    def _longest(self) -> timedelta:
+        """How long after its last question a pod may still serve: the lease, then the license's grace."""
+        license_ = self._book.license
+        return self.ttl + timedelta(seconds=license_.grace_s if license_ else DEFAULT_GRACE_S)
 
     def _round(self, tx: Transaction) -> Round:
         """Bring the book to this moment: time that the clock jumped over is given back, lapsed leases are dropped."""
         if self._stale:
-            self._begin(tx)
-            self._rotation = Rotation(self._rules.audit, tx.audit_size())
+            self._rotation = Rotation(self._rules.audit, tx.audit_sizes())
+            _say(self._begin(tx))
             self._stale = False
         reading = self._clock.read()
         if absence := reading.skipped - self._skipped:
-            self._book.give_back(absence, reading.now - absence)
+            self._book.give_back(absence, reading.now - absence, self._longest())
             self._skipped = reading.skipped
         round_ = Round(reading.now, self._book)
         lapsed = self._book.take_lapsed(reading.now)
@@ -185,16 +238,16 @@ class LicenseService:
         if round_.blob is not None:
             tx.replace_license(round_.blob, round_.now)
         tx.apply(round_.book.take_changes())
-        self._rotation.append(tx, [audit.text(record) for record in round_.records])
+        self._rotation.append(tx, _ringed(round_.records))
         tx.saw(round_.now)
 
     def _decide(self, round_: Round, request: LeaseRequest) -> Answer:
         verdict, now, book = gate(round_.book, request, round_.now), round_.now, round_.book
         grace_s = book.license.grace_s if book.license else 0
         if verdict.state is State.REFUSED:
-            repeats = self._repeats.to_record(verdict, request, now)
-            if repeats is not None:
-                round_.records.append(audit.refused(now, verdict, request, repeats))
+            counts = self._refusals.to_record(verdict, request, now)
+            if counts is not None:
+                round_.records.append(audit.refused(now, verdict, request, counts))
             return Answer(verdict)
         if verdict.renews is not None:
             renewed = verdict.renews.renewed(now, self.ttl)
@@ -202,18 +255,43 @@ class LicenseService:
             return Answer(verdict, renewed, grace_s)
         lease = Lease(secrets.token_hex(16), request.gpus, request.holder, now, now + self.ttl)
         book.add(lease)
-        self._repeats.forget(request)
+        self._refusals.forget(request)
         round_.records.append(audit.granted(now, lease))
         return Answer(verdict, lease, grace_s)
 
+    def _signer(self, blob: bytes, license_: License) -> Signer | None:
+        key = self._rules.answer_key
+        if key is None or not license_.answer_key:
+            return None
+        if license_.answer_key != encode(key.public_key()):
+            log.warning("the license certifies another answer key than this server's; answers carry no signature")
+            return None
+        certified = codec.certified(license_)
+        return Signer(key, certificate_header(certified, license_.answer_certificate, codec.issuer_of(blob)))
+
     def _stored_license(self, tx: Transaction) -> License | None:
         """The stored file, verified again: a key that was withdrawn takes its license along."""
-        blob = tx.license()
+        blob, self._signs = tx.license(), None
         try:
-            return None if blob is None else codec.verify(blob, self._rules.keys)
+            license_ = None if blob is None else codec.verify(blob, self._rules.keys)
+            if blob is not None and license_ is not None:
+                self._signs = self._signer(blob, license_)
+            return license_
         except LicenseFileError as error:
             log.warning("the stored license is not in force: %s", error)
             return None
+
+
+def _older(license_: License, now: License | None) -> LicenseFileError:
+    return LicenseFileError(
+        FileRefusal.OLDER,
+        f"its serial {license_.serial} is lower than {now.serial if now else 0} of the license in force, so it was "
+        "issued before; upload the newer file, or go back with POST /ls?allowOlder=true",
+    )
+
+
+def _ringed(records: Sequence[audit.Entry]) -> list[tuple[Ring, str]]:
+    return [(RINGS[record["event"]], audit.text(record)) for record in records]
 
 
 def _say(records: Sequence[audit.Entry]) -> None:

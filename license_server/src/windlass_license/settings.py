@@ -13,11 +13,15 @@ from pathlib import Path
 from windlass_license.errors import SettingsError
 from windlass_license.keys import PublicKeys, by_id, parse_public
 from windlass_license.kube_lease import LeaseName
+from windlass_license.model import LeaseBounds
+from windlass_license.peers import FrontLimits
 from windlass_license.store import AuditBounds
 
 PUBLIC_KEYS_VARIABLE = "WINDLASS_LICENSE_PUBLIC_KEYS"
 ADMIN_TOKEN_VARIABLE = "WINDLASS_LICENSE_ADMIN_TOKEN"  # noqa: S105  the name of the variable
 KUBE_LEASE_VARIABLE = "WINDLASS_LICENSE_KUBE_LEASE"
+LEASE_AUTH_VARIABLE = "WINDLASS_LICENSE_LEASE_AUTH"
+KUBERNETES, NONE = "kubernetes", "none"
 DEFAULT_PORT = 10080
 DEFAULT_TTL = timedelta(seconds=60)
 UPLOAD_MAX_BYTES = 16 * 1024 * 1024
@@ -35,6 +39,14 @@ class Settings:
     ttl: timedelta = DEFAULT_TTL
     upload_max_bytes: int = UPLOAD_MAX_BYTES
     audit: AuditBounds = field(default_factory=AuditBounds)
+    leases: LeaseBounds = field(default_factory=LeaseBounds)
+    answer_key: Path | None = None
+    """The private key that signs answers; None is one in the data directory."""
+    lease_auth: str = KUBERNETES
+    """Whether pods show a token, or anybody leases under any name."""
+    pod_gpus: bool = True
+    """With tokens: whether a pod leases no more GPUs than it requests of Kubernetes."""
+    front: FrontLimits = field(default_factory=FrontLimits)
     trust_clock: bool = False
     """Forget the latest time seen: for a server whose date was once wrong, far in the future."""
 

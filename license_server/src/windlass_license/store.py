@@ -18,16 +18,22 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from windlass_license.audit_rings import Ring
 from windlass_license.book import Changes
 from windlass_license.errors import SettingsError, StandByError
 from windlass_license.model import Holder, Lease
 
 FILE_NAME = "license.sqlite3"
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises on a damaged file; the second when the damage is in a text that its message quotes."""
 SYNCHRONOUS = "FULL"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_SCHEMA_VERSION = 2
-_ROTATED_AT_ONCE = 256
+_SCHEMA_VERSION = 3
+_RECORD_BYTES = 32 * 1024
+"""A record is cut far below this; an earlier version stored larger ones."""
+_LEASE_BYTES = 8 * 1024
+"""64 device names of 80 characters each, as JSON."""
 
 _SCHEMA = """
 CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), seen_us INTEGER NOT NULL) STRICT;
@@ -47,6 +53,22 @@ CREATE TABLE fence (id INTEGER PRIMARY KEY CHECK (id = 1), epoch INTEGER NOT NUL
 INSERT INTO fence VALUES (1, 0);
 DROP INDEX IF EXISTS leases_by_expiry;
 """,
+    2: f"""
+DROP TRIGGER audit_is_append_only;
+ALTER TABLE leases ADD COLUMN asked_us INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE audit ADD COLUMN ring INTEGER NOT NULL DEFAULT {Ring.LEASES:d};
+INSERT INTO audit (record, ring)
+  SELECT json_object('at', strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now'), 'event', 'dropped',
+    'what', 'audit records of more than {_RECORD_BYTES // 1024} KiB', 'count', count(*)), {Ring.LICENSES:d}
+  FROM audit WHERE length(CAST(record AS BLOB)) > {_RECORD_BYTES} HAVING count(*) > 0;
+DELETE FROM audit WHERE length(CAST(record AS BLOB)) > {_RECORD_BYTES};
+UPDATE audit SET ring = {Ring.LICENSES:d} WHERE substr(record, 1, 80) LIKE '%"event": "uploaded"%';
+UPDATE audit SET ring = {Ring.REFUSALS:d} WHERE substr(record, 1, 80) LIKE '%"event": "refused"%'
+  OR substr(record, 1, 80) LIKE '%"event": "uploadRefused"%';
+CREATE INDEX audit_by_ring ON audit (ring, id);
+CREATE TRIGGER audit_is_append_only BEFORE UPDATE ON audit
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+""",  # noqa: S608  only numbers of this file are put in
 }
 """What brings a file of each version to the next one."""
 
@@ -108,33 +130,45 @@ class Transaction:
         """Every stored lease, the oldest first."""
         return tuple(_lease(row) for row in self._db.execute(f"{_SELECT_LEASE} ORDER BY granted_us, id"))
 
+    def drop_unreadable_leases(self, most: int) -> int:
+        """Remove what no version of this server would store now, and all but the `most` oldest; how many went."""
+        gone = self._db.execute("DELETE FROM leases WHERE length(CAST(gpus AS BLOB)) > ?", (_LEASE_BYTES,)).rowcount
+        oldest = "SELECT id FROM leases ORDER BY granted_us, id LIMIT ?"
+        gone += self._db.execute(f"DELETE FROM leases WHERE id NOT IN ({oldest})", (most,)).rowcount  # noqa: S608  no input
+        damaged = [(row[0],) for row in self._db.execute(f"{_SELECT_LEASE}") if not _readable(row)]
+        self._db.executemany("DELETE FROM leases WHERE id = ?", damaged)
+        return gone + len(damaged)
+
     def apply(self, changes: Changes) -> None:
         """Make the stored leases equal to the book that these changes are from."""
         if changes.gone:
             self._db.executemany("DELETE FROM leases WHERE id = ?", [(lease_id,) for lease_id in changes.gone])
         if changes.added:
             self._db.executemany(
-                "INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_row, changes.added.values())
+                "INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_row, changes.added.values())
             )
         if changes.renewed:
-            rows = [(_us(lease.expires), lease.renewals, lease.id) for lease in changes.renewed.values()]
-            self._db.executemany("UPDATE leases SET expires_us = ?, renewals = ? WHERE id = ?", rows)
+            rows = [
+                (_us(lease.expires), lease.renewals, _us(lease.asked or lease.granted), lease.id)
+                for lease in changes.renewed.values()
+            ]
+            self._db.executemany("UPDATE leases SET expires_us = ?, renewals = ?, asked_us = ? WHERE id = ?", rows)
 
-    def record(self, texts: Iterable[str]) -> None:
-        """Append JSON texts to the audit log."""
-        self._db.executemany("INSERT INTO audit (record) VALUES (?)", [(text,) for text in texts])
+    def record(self, records: Iterable[tuple[Ring, str]]) -> None:
+        """Append JSON texts to their rings of the audit log."""
+        self._db.executemany("INSERT INTO audit (ring, record) VALUES (?, ?)", records)
 
-    def audit_size(self) -> AuditBounds:
-        """How much the audit log holds."""
-        row = self._db.execute("SELECT count(*), coalesce(sum(length(CAST(record AS BLOB))), 0) FROM audit").fetchone()
-        return AuditBounds(rows=row[0], bytes=row[1])
+    def audit_sizes(self) -> dict[Ring, AuditBounds]:
+        """How much each ring of the audit log holds."""
+        rows = self._db.execute("SELECT ring, count(*), sum(length(CAST(record AS BLOB))) FROM audit GROUP BY ring")
+        return {Ring(row[0]): AuditBounds(rows=row[1], bytes=row[2]) for row in rows}
 
-    def forget_oldest(self, count: int = _ROTATED_AT_ONCE) -> AuditBounds:
-        """Remove the oldest records; how much they were."""
+    def forget_oldest(self, ring: Ring, count: int) -> AuditBounds:
+        """Remove the oldest records of a ring; how much they were."""
         rows = self._db.execute(
-            "DELETE FROM audit WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?) "
+            "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE ring = ? ORDER BY id LIMIT ?) "
             "RETURNING length(CAST(record AS BLOB))",
-            (count,),
+            (ring, count),
         ).fetchall()
         return AuditBounds(rows=len(rows), bytes=sum(row[0] for row in rows))
 
@@ -151,8 +185,12 @@ class Store:
             self._prepare()
             _sync_directory(directory)
             self._reader = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
-        except (OSError, sqlite3.Error) as error:
+            # A damaged byte is no reason to stop: it shows as U+FFFD, and what reads the text checks it.
+            self._db.text_factory = self._reader.text_factory = _text
+        except (OSError, sqlite3.OperationalError) as error:
             raise SettingsError(f"cannot keep licenses in {directory}: {error}; give a writable directory") from error
+        except UNREADABLE as error:
+            raise damaged(directory, error) from error
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -170,7 +208,8 @@ class Store:
     def audit(self, query: AuditQuery) -> Sequence[str]:
         """The newest matching audit records as JSON texts, oldest first; the writer does not wait for it."""
         conditions = query.conditions or {}
-        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        valid = f"CASE WHEN json_valid(record) THEN {' AND '.join(conditions)} END"  # a damaged record matches nothing
+        where = f"WHERE {valid}" if conditions else ""
         with self._reading:
             rows = self._reader.execute(
                 f"SELECT record FROM audit {where} ORDER BY id DESC LIMIT ?",  # noqa: S608  conditions are ours
@@ -194,23 +233,45 @@ class Store:
         self._db.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > _SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(f"{FILE_NAME} has schema {version}, this version writes {_SCHEMA_VERSION}")
+            raise sqlite3.OperationalError(f"{FILE_NAME} has schema {version}, this version writes {_SCHEMA_VERSION}")
         for step in range(version, _SCHEMA_VERSION):
             self._db.executescript(f"BEGIN IMMEDIATE; {_UPGRADES[step]} PRAGMA user_version = {step + 1}; COMMIT;")
 
 
-_SELECT_LEASE = "SELECT id, gpus, namespace, pod, uid, service, granted_us, expires_us, renewals FROM leases"
+def damaged(directory: Path, error: Exception) -> SettingsError:
+    """The error for a database that cannot be read."""
+    return SettingsError(
+        f"{directory / FILE_NAME} is damaged: {error}; restore it from a backup, or move it away and upload the "
+        "license again"
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")
+
+
+_SELECT_LEASE = "SELECT id, gpus, namespace, pod, uid, service, granted_us, expires_us, renewals, asked_us FROM leases"
+
+
+def _readable(row: tuple[Any, ...]) -> bool:
+    try:
+        return bool(_lease(row).gpus)
+    except (ValueError, TypeError, OverflowError):
+        return False
 
 
 def _lease(row: tuple[Any, ...]) -> Lease:
     holder = Holder(namespace=row[2], pod=row[3], uid=row[4], service=row[5])
-    return Lease(row[0], tuple(json.loads(row[1])), holder, _moment(row[6]), _moment(row[7]), row[8])
+    gpus = tuple(map(str, json.loads(row[1])))
+    asked = _moment(row[9]) if row[9] else None
+    return Lease(row[0], gpus, holder, _moment(row[6]), _moment(row[7]), row[8], asked)
 
 
 def _row(lease: Lease) -> tuple[str | int, ...]:
     holder = lease.holder
     who = (lease.id, holder.uid, json.dumps(lease.gpus), holder.namespace, holder.pod, holder.service)
-    return (*who, _us(lease.granted), _us(lease.expires), lease.renewals)
+    asked_us = _us(lease.asked) if lease.asked else 0
+    return (*who, _us(lease.granted), _us(lease.expires), lease.renewals, asked_us)
 
 
 def _us(moment: datetime) -> int:

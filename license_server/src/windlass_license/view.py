@@ -4,6 +4,7 @@ Pure. Nothing in it is secret: no key, no signature, no token.
 """
 
 import re
+from collections import Counter
 from functools import lru_cache
 
 from windlass_license.model import License, LicensedGpu
@@ -14,13 +15,26 @@ _WORDS_WITH_A_MEANING = frozenset({"y", "n", "yes", "no", "on", "off", "true", "
 
 def view(license_: License) -> str:
     """The license in force as YAML."""
-    head = (
+    return _head(license_) + "".join(_gpu(gpu) for gpu in license_.gpus)
+
+
+def _head(license_: License) -> str:
+    return (
         f"appid: {scalar(license_.appid)}\n"
         f"customer: {scalar(license_.customer)}\n"
         f"accesslimit: {license_.limit}\n"
         "gpuinfos:\n"
     )
-    return head + "".join(_gpu(gpu) for gpu in license_.gpus)
+
+
+def view_of_numbers(license_: License) -> str:
+    """The same without a UUID: GPUs of one brand with one time of issue and one expiry are a number."""
+    kinds = Counter((gpu.brand, gpu.issued.isoformat(), gpu.expires.isoformat()) for gpu in license_.gpus)
+    rows = (
+        f"- brand: {scalar(brand)}\n  count: {count}\n  issuedtime: {issued}\n  expiredtime: {expires}\n"
+        for (brand, issued, expires), count in sorted(kinds.items())
+    )
+    return _head(license_) + "".join(rows)
 
 
 def _gpu(gpu: LicensedGpu) -> str:

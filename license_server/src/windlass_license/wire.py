@@ -5,17 +5,24 @@ Pydantic stays in this file. Bodies are parsed and written here by hand, not by 
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from pydantic import Field as Bounds
 from pydantic.alias_generators import to_camel
 
+from windlass_license.devices import DEVICE_PATTERN
+from windlass_license.identity import Caller
 from windlass_license.model import Holder, LeaseRequest, Refusal
 from windlass_license.service import Answer
 
 Name = Annotated[str, StringConstraints(max_length=253)]
-Device = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
+Device = Annotated[str, StringConstraints(max_length=128, pattern=DEVICE_PATTERN)]
+DEVICES_MAX = 64
+"""Devices of one pod: a node has at most 16 GPUs of up to seven MIG slices, and a pod of slices takes a few."""
+_PLACES_NAMED = 8
 
 
 class BadRequestError(Exception):
@@ -34,8 +41,18 @@ class HolderBody(BaseModel):
 class LeaseBody(BaseModel):
     """The body of `POST /v1/leases`."""
 
-    gpus: Annotated[list[Device], Bounds(min_length=1, max_length=1024)]
+    gpus: Annotated[list[Device], Bounds(min_length=1, max_length=DEVICES_MAX)]
     holder: HolderBody
+    nonce: Annotated[str, StringConstraints(max_length=64, pattern=r"^[0-9a-f]*$")] = ""
+    """Chosen anew for each request; a signed answer repeats it, so that no answer can be shown twice."""
+
+
+class PodBody(BaseModel):
+    """The pod that an answer is for, as the server knows it."""
+
+    namespace: str
+    pod: str
+    uid: str
 
 
 class GrantedBody(BaseModel):
@@ -50,6 +67,10 @@ class GrantedBody(BaseModel):
     expires: str | None
     expired: bool
     message: str
+    gpus: list[str] | None = None
+    nonce: str | None = None
+    at: str | None = None
+    pod: PodBody | None = None
 
 
 class RefusedBody(BaseModel):
@@ -61,6 +82,9 @@ class RefusedBody(BaseModel):
     reason: Refusal
     message: str
     gpus: list[str]
+    nonce: str | None = None
+    at: str | None = None
+    pod: PodBody | None = None
     limit: int | None = None
     in_use: int | None = None
     holders: int | None = None
@@ -73,24 +97,41 @@ class ProblemBody(BaseModel):
     message: str
 
 
-def parse_lease(body: bytes) -> LeaseRequest:
-    """The request in a body; BadRequestError says what is wrong with it."""
+def parse_lease(body: bytes, caller: Caller | None = None) -> tuple[LeaseRequest, str]:
+    """The request in a body and its nonce; `caller` is who asks, whatever it says. BadRequestError for nonsense."""
     try:
         asked = LeaseBody.model_validate_json(body)
     except ValidationError as error:
         raise BadRequestError(explain((row["loc"], row["msg"]) for row in error.errors())) from error
-    holder = Holder(asked.holder.namespace, asked.holder.pod, asked.holder.uid, asked.holder.service)
-    return LeaseRequest(tuple(asked.gpus), holder)
+    said = asked.holder
+    if caller is None:
+        holder = Holder(said.namespace, said.pod, said.uid, said.service)
+        return LeaseRequest(tuple(asked.gpus), holder), asked.nonce
+    holder = Holder(caller.namespace, caller.pod, caller.uid, said.service)
+    return LeaseRequest(tuple(asked.gpus), holder, caller.gpus), asked.nonce
+
+
+def statement(request: LeaseRequest, nonce: str, now: datetime) -> dict[str, Any]:
+    """What an answer repeats of a request with a nonce, so that a signature binds the one to the other."""
+    if not nonce:
+        return {}
+    holder = request.holder
+    pod = {"namespace": holder.namespace, "pod": holder.pod, "uid": holder.uid}
+    return {"gpus": request.gpus, "nonce": nonce, "at": now.isoformat(timespec="milliseconds"), "pod": pod}
 
 
 def explain(errors: Iterable[tuple[Sequence[int | str], str]]) -> str:
     """Name the fields that are wrong, in one sentence instead of a list."""
-    rows = (f"{'.'.join(map(str, place)) or 'body'}: {what}" for place, what in errors)
-    return f"the request is not understood: {'; '.join(rows)}"
+    rows = [f"{'.'.join(map(str, place)) or 'body'}: {what}" for place, what in islice(errors, _PLACES_NAMED + 1)]
+    more = "; and more" if len(rows) > _PLACES_NAMED else ""
+    return f"the request is not understood: {'; '.join(rows[:_PLACES_NAMED])}{more}"
 
 
-def answer_json(answer: Answer, ttl_s: int) -> bytes:
-    """The body for a verdict: the lease when there is one, else the reason and the GPUs it is about."""
+def answer_json(answer: Answer, ttl_s: int, about: dict[str, Any]) -> bytes:
+    """The body for a verdict: the lease when there is one, else the reason and the GPUs it is about.
+
+    `about` is the request's `statement`; a refusal's `gpus` are the GPUs that stand in the way.
+    """
     verdict, facts = answer.verdict, dict[str, Any]()
     if answer.lease is None:
         facts = {"state": verdict.state, "reason": verdict.reason, "message": verdict.message, "gpus": verdict.gpus}
@@ -107,4 +148,4 @@ def answer_json(answer: Answer, ttl_s: int) -> bytes:
             "expired": verdict.expired,
             "message": verdict.message,
         }
-    return json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(facts | about | facts, ensure_ascii=False, separators=(",", ":")).encode()

@@ -178,6 +178,7 @@ def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
         weights_gib=plan.weights_gib,
         node_selector=plan.node_selector,
         license_addresses=settings.license_addresses,
+        license_keys=settings.license_public_keys,
         env=engine_variables(service.spec, plan),
     )
 

@@ -28,6 +28,7 @@ class Settings:
     image_pull_policy: str = "IfNotPresent"  # of the Jobs
     node_paths: tuple[str, ...] = ()  # directories of the nodes under which models may lie; none: no node paths
     license_addresses: tuple[str, ...] = ()
+    license_public_keys: str = ""  # PEM text; serving pods believe answers that these issuers certified
     download_env: tuple[tuple[str, str], ...] = ()  # of download Jobs: the cluster's way out
     watch_namespaces: tuple[str, ...] = ()  # none: all namespaces
     ingress_annotations: tuple[str, ...] = ()  # allowed beside the built-in table; a row may end with *
@@ -73,6 +74,10 @@ VARIABLES = (
         "annotations that spec.podTemplate may set though nodes act on them, comma-separated; KEY or PREFIX*",
     ),
     Variable(
+        "WINDLASS_LICENSE_PUBLIC_KEYS",
+        "PEM text of the license issuers' public keys, for serving pods; empty: they believe unsigned answers",
+    ),
+    Variable(
         "WINDLASS_GROUP_NETWORK_POLICY", "whether replicas over several nodes get a NetworkPolicy: true, false", "true"
     ),
     Variable("WINDLASS_METRICS_PORT", "port of /metrics; 0 switches it off", "9090"),
@@ -101,6 +106,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         watch_namespaces=_namespaces("WINDLASS_WATCH_NAMESPACE", values),
         ingress_annotations=_annotations("WINDLASS_INGRESS_ANNOTATIONS", values),
         pod_annotations=_annotations("WINDLASS_POD_ANNOTATIONS", values),
+        license_public_keys=_pem(values["WINDLASS_LICENSE_PUBLIC_KEYS"]),
         group_network_policy=_one_of("WINDLASS_GROUP_NETWORK_POLICY", values, ("true", "false")) == "true",
         metrics_port=_port("WINDLASS_METRICS_PORT", values),
         health_port=_port("WINDLASS_HEALTH_PORT", values),
@@ -160,6 +166,12 @@ def _addresses(text: str) -> tuple[str, ...]:
         if not address.startswith(("http://", "https://")):
             raise SettingsError(f'WINDLASS_LS_ADDR holds "{address}": each address begins with http:// or https://')
     return addresses
+
+
+def _pem(text: str) -> str:
+    if text and "-----BEGIN PUBLIC KEY-----" not in text:
+        raise SettingsError("WINDLASS_LICENSE_PUBLIC_KEYS holds no public key: give the issuer's public.pem as it is")
+    return text
 
 
 def _lease(values: Mapping[str, str]) -> dict[str, str]:

@@ -56,8 +56,9 @@ ON_GPUS = PodShape(
     weights_gib=14.2,
     node_selector=(("nvidia.com/gpu.product", "NVIDIA-L20"),),
     license_addresses=("http://licenses.example:10080",),
+    license_keys="-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----\n",
 )
-ON_CPU = replace(ON_GPUS, gpus=0, node_selector=(), license_addresses=())
+ON_CPU = replace(ON_GPUS, gpus=0, node_selector=(), license_addresses=(), license_keys="")
 
 
 def serving(builder: ServiceBuilder, shape: PodShape, rollout: str = REPLACE) -> dict:

@@ -27,6 +27,8 @@ async def test_granted(serve) -> None:
         "gpus": ["GPU-a", "GPU-b"],
         "holder": {"namespace": "team-a", "pod": "qwen-0", "uid": "uid-1", "service": "qwen"},
     }
+    nonce = server.seen[0].body.pop("nonce")
+    assert (len(nonce), set(nonce) <= set("0123456789abcdef")) == (32, True)
     assert [("POST", "/v1/leases", body), ("DELETE", "/v1/leases/L1", {})] == [
         (seen.method, seen.path, seen.body) for seen in server.seen
     ]

@@ -1,4 +1,4 @@
-"""The environment of a serving container: what the server is told that is no flag. The user's variables win."""
+"""The environment of a serving container: what the server is told that is no flag. Users' variables win."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from windlass_operator.manifests.metadata import Manifest
 
 KEYS_PATH = "/etc/windlass/api-keys"
 CACHE_PATH = "/cache"
+LICENSE_PATH = "/var/run/secrets/windlass-license"
+LICENSE_TOKEN = "token"  # noqa: S105  the file's name
+FIXED = ("WINDLASS_LICENSE_TOKEN_FILE", "WINDLASS_LICENSE_PUBLIC_KEYS")
+"""Variables that a service's `env` does not replace: they say whom a license server's answer is believed."""
 
 
 def environment(
-    service: LLMService, license_addresses: Iterable[str], further: Iterable[Manifest] = ()
+    service: LLMService, license_addresses: Iterable[str], license_keys: str = "", further: Iterable[Manifest] = ()
 ) -> list[Manifest]:
     """Our variables, then the user's, which win by name."""
     spec = service.spec
@@ -27,14 +31,24 @@ def environment(
         _downward("WINDLASS_POD_UID", "metadata.uid"),
         {"name": "WINDLASS_LICENSE_REQUIRED", "value": _word(spec.license.required)},
         *([{"name": "WINDLASS_LS_ADDR", "value": ",".join(addresses)}] if addresses else []),
+        *_license_trust(service, license_keys),
         {"name": "HOME", "value": CACHE_PATH},
         {"name": "XDG_CACHE_HOME", "value": CACHE_PATH},
         {"name": "XDG_CONFIG_HOME", "value": f"{CACHE_PATH}/config"},
         *_told_by_spec(service),
         *further,
     ]
-    named = {str(row["name"]): row for row in [*ours, *map(_users, spec.env)]}
+    users = [_users(one) for one in spec.env if one.name not in FIXED]
+    named = {str(row["name"]): row for row in [*ours, *users]}
     return list(named.values())
+
+
+def _license_trust(service: LLMService, keys: str) -> list[Manifest]:
+    """How the license server knows the pod, and the pod the license server."""
+    if not service.spec.license.required:
+        return []
+    token: Manifest = {"name": "WINDLASS_LICENSE_TOKEN_FILE", "value": f"{LICENSE_PATH}/{LICENSE_TOKEN}"}
+    return [token, *([{"name": "WINDLASS_LICENSE_PUBLIC_KEYS", "value": keys}] if keys else [])]
 
 
 def _told_by_spec(service: LLMService) -> list[Manifest]:

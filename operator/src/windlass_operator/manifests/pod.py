@@ -8,7 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from windlass_operator.api.v1alpha1 import LLMService
-from windlass_operator.manifests.environment import CACHE_PATH, KEYS_PATH, environment
+from windlass_operator.manifests.environment import (
+    CACHE_PATH,
+    KEYS_PATH,
+    LICENSE_PATH,
+    LICENSE_TOKEN,
+    environment,
+)
 from windlass_operator.manifests.metadata import (
     SERVER,
     Manifest,
@@ -25,6 +31,8 @@ GPU = "nvidia.com/gpu"
 HTTP_PORT, FACTS_PORT = 8501, 8502
 ENDPOINTS_GONE_S = 5  # what it takes until nobody sends new requests to a pod that is told to go
 GRACE_BEYOND_DRAIN_S = 30
+LICENSE_AUDIENCE = "windlass-license-server"  # of the token by which the license server knows the pod
+LICENSE_TOKEN_S = 3600  # until it expires; the kubelet renews it after four fifths
 TOPOLOGY_KEYS = {"Node": "kubernetes.io/hostname", "Zone": "topology.kubernetes.io/zone"}
 
 
@@ -42,6 +50,7 @@ class PodShape:
     weights_gib: float = 0.0
     node_selector: tuple[tuple[str, str], ...] = ()
     license_addresses: tuple[str, ...] = ()
+    license_keys: str = ""  # PEM text of the issuers' public keys
     env: tuple[tuple[str, str], ...] = ()  # beside those that every serving pod gets
     over: Manifest = field(default_factory=dict)  # laid over the pod before the user's own template
 
@@ -74,6 +83,7 @@ def _pod(service: LLMService, shape: PodShape) -> Manifest:
             {"name": "cache", **_cache(service)},
             {"name": "tmp", "emptyDir": {}},
             *_keys_volume(service),
+            *_license_volume(service),
         ],
     }
 
@@ -106,7 +116,7 @@ def _container(service: LLMService, shape: PodShape, sub_path: str) -> Manifest:
         "imagePullPolicy": service.spec.image.pull_policy,
         "command": list(shape.command) or ["windlass"],
         "args": list(shape.args),
-        "env": environment(service, shape.license_addresses, further),
+        "env": environment(service, shape.license_addresses, shape.license_keys, further),
         "ports": [
             {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
             {"name": "facts", "containerPort": FACTS_PORT, "protocol": "TCP"},
@@ -128,6 +138,7 @@ def _container(service: LLMService, shape: PodShape, sub_path: str) -> Manifest:
             {"name": "cache", "mountPath": CACHE_PATH},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - as above
             *([{"name": "api-keys", "mountPath": KEYS_PATH, "readOnly": True}] if _keys_volume(service) else []),
+            *([{"name": "license", "mountPath": LICENSE_PATH, "readOnly": True}] if _license_volume(service) else []),
         ],
     }
 
@@ -143,6 +154,13 @@ def _keys_volume(service: LLMService) -> list[Manifest]:
     """Mounted as a directory, which the kubelet brings up to date; a mounted single key would stay as it was."""
     secret = service.spec.expose.api_keys_secret
     return [{"name": "api-keys", "secret": {"secretName": secret, "defaultMode": 0o444}}] if secret else []
+
+
+def _license_volume(service: LLMService) -> list[Manifest]:
+    """The pod's token for the license server, and for nobody else; the kubelet renews the file."""
+    token = {"audience": LICENSE_AUDIENCE, "expirationSeconds": LICENSE_TOKEN_S, "path": LICENSE_TOKEN}
+    projected = {"defaultMode": 0o444, "sources": [{"serviceAccountToken": token}]}
+    return [{"name": "license", "projected": projected}] if service.spec.license.required else []
 
 
 def _resources(shape: PodShape) -> Manifest:

@@ -15,6 +15,10 @@ INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 SHOWN = 4
 
 
+UNNAMED = ""
+"""The name under which a license's GPUs stand when the server shows their number only."""
+
+
 def parse_view(text: str) -> LicenseView | None:
     """The license out of the server's YAML, whose shape is fixed; None when it has another."""
     lines = [line.lstrip("- ").split(": ", 1) for line in text.splitlines()]
@@ -23,13 +27,14 @@ def parse_view(text: str) -> LicenseView | None:
     if "customer" not in head or not head.get("accesslimit", "").isdigit():
         return None
     expires: dict[str, datetime] = {}
-    uuid = ""
+    uuid = UNNAMED
     for key, value in rows:
         if key == "uuid":
             uuid = value
         elif key == "expiredtime":
             try:
-                expires[uuid] = datetime.fromisoformat(value)
+                until = datetime.fromisoformat(value)
+                expires[uuid] = min(until, expires.get(uuid, until))
             except ValueError:
                 return None
     return LicenseView(head["customer"], int(head["accesslimit"]), expires)
@@ -51,6 +56,9 @@ def license_server(found: Findings) -> Row:
 
 
 def _licensed(address: str, view: LicenseView, uuids: Sequence[str], now: datetime) -> Row:
+    if set(view.expires) == {UNNAMED}:
+        ends = _aware(view.expires[UNNAMED]).isoformat()
+        return ok(f"{address} holds a license of {view.customer} until {ends}; a lease says for which GPUs")
     whole = [uuid for uuid in uuids if not uuid.startswith("MIG-")]
     unknown = [uuid for uuid in whole if uuid not in view.expires]
     if unknown:

@@ -25,6 +25,7 @@ RENEWALS_PER_TTL = 3
 RENEW_MIN_S = 0.05
 JITTER = 0.2
 EXPIRED = "Expired"
+UNSIGNED = "; its answers are believed without a signature (WINDLASS_LICENSE_PUBLIC_KEYS is not set)"
 NO_GPU = "this container has no GPU, so it needs no license"
 NOT_ASKED = "no license is asked for (WINDLASS_LICENSE_REQUIRED=false)"
 
@@ -87,7 +88,9 @@ class LicenseKeeper:
         self._holder = holder
         self._report = report
         self._wait_s = wait_s
-        self._facts = LicenseFacts(True, "waiting", f"asking the license server for {', '.join(gpus)}", gpus)
+        unsigned = "" if client.signed_only else UNSIGNED
+        asking = f"asking the license server for {', '.join(gpus)}{unsigned}"
+        self._facts = LicenseFacts(True, "waiting", asking, gpus)
         self._granted: Granted | None = None
         self._renewed_at = 0.0
         self._serves_until = ""

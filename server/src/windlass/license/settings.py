@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 
 from windlass.errors import UsageError
 from windlass.launch.values import SWITCH_WORDS
+from windlass.license.answers import PUBLIC_KEYS
 
 REQUIRED, WAIT, TIMEOUT = "WINDLASS_LICENSE_REQUIRED", "WINDLASS_LICENSE_WAIT", "WINDLASS_LICENSE_TIMEOUT"
 CA = "WINDLASS_LS_CA"
+TOKEN_FILE = "WINDLASS_LICENSE_TOKEN_FILE"  # noqa: S105  the name of the variable
 ADDRESS_VARIABLES = ("WINDLASS_LS_ADDR", "TACO_LS_ADDR")
 DEFAULT_ADDRESSES = (
     "http://windlass-license-server.kube-system.svc.cluster.local:10080",
@@ -33,6 +35,10 @@ class LicenseSettings:
     """How long a refusal is waited out; None is for ever, 0 not at all."""
     ca: str = ""
     """The certificate authority of https addresses, as PEM text or a file's path; empty means the usual ones."""
+    public_keys: str = ""
+    """The issuer's public keys as PEM text; empty: answers are believed without a signature."""
+    token_file: str = ""
+    """The file with this pod's token for the license server; empty: none is shown."""
 
 
 def read(environment: Mapping[str, str]) -> LicenseSettings:
@@ -43,6 +49,8 @@ def read(environment: Mapping[str, str]) -> LicenseSettings:
         timeout_s=_seconds(environment, TIMEOUT, above_0=True) or TIMEOUT_S,
         wait_s=_seconds(environment, WAIT),
         ca=environment.get(CA, "").strip(),
+        public_keys=environment.get(PUBLIC_KEYS, "").strip(),
+        token_file=environment.get(TOKEN_FILE, "").strip(),
     )
 
 

@@ -1,0 +1,233 @@
+"""Which pod asks: by tokens that a small API server reviews, over HTTP."""
+
+import asyncio
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from windlass_license import callers as module
+from windlass_license.callers import FAILURES, FRESH_S, USABLE_S, Callers
+from windlass_license.errors import ReviewError, UnknownCallerError
+from windlass_license.identity import AUDIENCE, Caller, gpus_requested
+from windlass_license.kube_api import KubeApi
+
+NOW_S = 1_800_000_000.0
+
+
+def token(name: str, audience: str = AUDIENCE, expires_s: float = NOW_S + 3600) -> str:
+    """A token as it looks; whether it is good is the API server's word."""
+    claims = base64.urlsafe_b64encode(json.dumps({"aud": [audience], "exp": expires_s, "sub": name}).encode())
+    return f"e30.{claims.decode().rstrip('=')}.{name}"
+
+
+def pod(uid: str, gpus: int = 1) -> dict[str, Any]:
+    """A pod that requests so many GPUs."""
+    return {"metadata": {"uid": uid}, "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
+
+
+@dataclass
+class Cluster:
+    """Pods by their tokens; `down` makes the API server answer 500."""
+
+    pods: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    down: bool = False
+    audiences: tuple[str, ...] = (AUDIENCE,)
+    held: threading.Event = field(default_factory=threading.Event)
+
+    def answer(self, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
+        """TokenReview and GET of a pod."""
+        self.held.wait(10)
+        self.asked.append(path)
+        if self.down:
+            return 500, {"message": "etcd is down"}
+        if body is None:
+            found = [row for name, row in self.pods.values() if path.endswith(f"/{name}")]
+            return (200, found[0]) if found else (404, {})
+        name, row = self.pods.get(body["spec"]["token"], ("", {}))
+        if not name:
+            return 201, {"status": {"authenticated": False, "error": "unknown"}}
+        extra = {
+            "authentication.kubernetes.io/pod-name": [name],
+            "authentication.kubernetes.io/pod-uid": [row["metadata"]["uid"]],
+        }
+        user = {"username": "system:serviceaccount:team-a:default", "extra": extra}
+        return 201, {"status": {"authenticated": True, "user": user, "audiences": list(self.audiences)}}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.held.set()
+    return made
+
+
+@pytest.fixture
+def api(cluster: Cluster, tmp_path: Path) -> Iterator[KubeApi]:
+    class Handler(BaseHTTPRequestHandler):
+        def respond(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            status, content = cluster.answer(self.path, json.loads(self.rfile.read(length)) if length else None)
+            data = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = respond  # noqa: N815  the base class calls them so
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    (tmp_path / "token").write_text("t0ken\n")
+    yield KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=5)
+    cluster.held.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class Clock:
+    """The wall clock in the hands of the test."""
+
+    now_s = NOW_S
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def bearer(name: str, **claims: Any) -> str:
+    return f"Bearer {token(name, **claims)}"
+
+
+async def until_idle(callers: Callers) -> None:
+    """Wait for the reviews beside the requests."""
+    while callers._under_way:
+        await asyncio.gather(*callers._under_way.values(), return_exceptions=True)
+        await asyncio.sleep(0)
+
+
+async def test_a_pod_is_known_by_its_token(api: KubeApi, cluster: Cluster) -> None:
+    """Namespace, name and uid are the review's, the GPUs are the pod's own; the second question asks nobody."""
+    cluster.pods[token("a")] = ("pod-a", pod("uid-a", 2))
+    callers = Callers(api, wall=Clock())
+    for _ in range(2):
+        assert Caller("team-a", "pod-a", "uid-a", 2) == await callers.identify(bearer("a"), "10.0.0.1")
+    assert len(cluster.asked) == 2
+    assert Caller("team-a", "pod-a", "uid-a") == await Callers(api, False, Clock()).identify(bearer("a"), "10.0.0.1")
+    callers.close()
+
+
+REFUSED = {
+    "nothing": ("", "no usable token"),
+    "another scheme": (f"Basic {token('a')}", "no usable token"),
+    "no token": ("Bearer x.y.z", "holds no service account token"),
+    "nested": ("Bearer e30." + base64.urlsafe_b64encode(b"[" * 4000).decode() + ".x", "holds no service account token"),
+    "too long": (f"Bearer {'x' * 9000}", "no usable token"),
+    "another audience": (bearer("a", audience="https://kubernetes.default.svc"), "another audience"),
+    "expired": (bearer("a", expires_s=NOW_S - 1), "expired"),
+    "unknown to the API server": (bearer("stranger"), "the API server refuses the token: unknown"),
+}
+
+
+@pytest.mark.parametrize(("shown", "said"), REFUSED.values(), ids=REFUSED)
+async def test_refused(shown: str, said: str, api: KubeApi, cluster: Cluster) -> None:
+    """What cannot be a token for this server never reaches the API server."""
+    cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
+    with pytest.raises(UnknownCallerError, match=said):
+        await Callers(api, wall=Clock()).identify(shown, "10.0.0.1")
+    assert len(cluster.asked) == (1 if "API server" in said else 0)
+
+
+async def test_a_token_without_our_audience_in_the_review(api: KubeApi, cluster: Cluster) -> None:
+    """An API server that knows no audiences proves nothing."""
+    cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
+    cluster.audiences = ()
+    with pytest.raises(UnknownCallerError, match="another audience"):
+        await Callers(api, wall=Clock()).identify(bearer("a"), "10.0.0.1")
+
+
+async def test_another_pod_of_the_same_name(api: KubeApi, cluster: Cluster) -> None:
+    """The token's pod is gone when its name has another uid."""
+    cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
+    callers = Callers(api, wall=Clock())
+    original = cluster.answer
+    cluster.answer = lambda path, body: original(path, body) if body else (200, pod("uid-new"))  # type: ignore[method-assign]
+    with pytest.raises(UnknownCallerError, match="is gone"):
+        await callers.identify(bearer("a"), "10.0.0.1")
+
+
+async def test_a_known_pod_never_waits_for_the_api_server(api: KubeApi, cluster: Cluster) -> None:
+    """Also when the API server is away, until the token cannot count any more; a deleted pod is forgotten."""
+    cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
+    clock = Clock()
+    callers = Callers(api, wall=clock)
+    await callers.identify(bearer("a"), "10.0.0.1")
+    cluster.down = True
+    clock.now_s += FRESH_S + 1
+    assert (await callers.identify(bearer("a"), "10.0.0.1")).uid == "uid-a"
+    await until_idle(callers)
+    clock.now_s = NOW_S + USABLE_S + 1
+    with pytest.raises(ReviewError, match="etcd is down"):
+        await callers.identify(bearer("a"), "10.0.0.1")
+    cluster.down = False
+    await callers.identify(bearer("a"), "10.0.0.1")
+    clock.now_s += FRESH_S + 1
+    cluster.pods.clear()
+    await callers.identify(bearer("a"), "10.0.0.1")
+    await until_idle(callers)
+    with pytest.raises(UnknownCallerError):
+        await callers.identify(bearer("a"), "10.0.0.1")
+
+
+async def test_invented_tokens_do_not_use_up_the_reviews(api: KubeApi, cluster: Cluster) -> None:
+    """One address is soon refused without a review; another is not, and what waits is bounded."""
+    cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
+    callers = Callers(api, wall=Clock())
+    for number in range(50):
+        with pytest.raises(UnknownCallerError):
+            await callers.identify(bearer(f"invented-{number}"), "10.0.0.9")
+    assert len(cluster.asked) == FAILURES
+    assert (await callers.identify(bearer("a"), "10.0.0.1")).uid == "uid-a"
+    cluster.held.clear()
+    waiting = [
+        asyncio.create_task(callers.identify(bearer(f"more-{n}"), f"10.0.1.{n}")) for n in range(module.REVIEWS_WAITING)
+    ]
+    await asyncio.sleep(0.05)
+    with pytest.raises(ReviewError, match="too many tokens to check"):
+        await callers.identify(bearer("one-more"), "10.0.2.1")
+    assert (await callers.identify(bearer("a"), "10.0.0.1")).uid == "uid-a"
+    cluster.held.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+GPU = "nvidia.com/gpu"
+PODS: dict[str, tuple[dict[str, Any], int]] = {
+    "none": ({"containers": [{"name": "a"}]}, 0),
+    "two containers": ({"containers": [{"resources": {"limits": {GPU: "2"}}}, {"resources": {"limits": {GPU: 1}}}]}, 3),
+    "slices": ({"containers": [{"resources": {"limits": {"nvidia.com/mig-1g.5gb": "2", "cpu": "4"}}}]}, 2),
+    "an init container alone": ({"containers": [{}], "initContainers": [{"resources": {"limits": {GPU: "4"}}}]}, 4),
+    "a sidecar beside": (
+        {
+            "containers": [{"resources": {"limits": {GPU: "1"}}}],
+            "initContainers": [{"restartPolicy": "Always", "resources": {"limits": {GPU: "1"}}}],
+        },
+        2,
+    ),
+    "no number": ({"containers": [{"resources": {"limits": {GPU: "1e9"}}}]}, 0),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), PODS.values(), ids=PODS)
+def test_gpus_of_a_pod(spec: dict[str, Any], expected: int) -> None:
+    """As the scheduler counts them."""
+    assert gpus_requested({"spec": spec}) == expected
