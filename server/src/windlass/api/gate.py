@@ -14,6 +14,8 @@ from windlass.api.refusal import Refusal
 
 LONGEST_RETRY_S = 60
 STOPPING_RETRY_S = 5
+RESERVE = 16
+"""One place of so many, at least one, is kept from the key that holds all others."""
 MEMORY = 0.9
 """How much the mean duration keeps of its past with each request."""
 
@@ -25,6 +27,11 @@ def retry_after_s(waiting: int, limit: int, mean_s: float) -> int:
     return max(1, min(LONGEST_RETRY_S, math.ceil((waiting + 1) * mean_s / limit)))
 
 
+def key_limit(limit: int, *, shared: bool) -> int:
+    """Places that one key may run; all of them unless other keys may come."""
+    return limit - max(1, limit // RESERVE) if shared and limit > 1 else limit
+
+
 class Place:
     """One request's place; left once, however often `leave` is called."""
 
@@ -34,9 +41,14 @@ class Place:
         self.turn: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
         self.granted_at = 0.0
 
-    async def wait(self, receive: Receive) -> bool:
-        """Wait for the turn; False when the client went away before. Raises the refusal when there will be none."""
-        if not self.turn.done() and not await _comes(self.turn, receive):
+    async def wait(self, receive: Receive | None) -> bool:
+        """Wait for the turn; False when the client went away before. Raises the refusal when there will be none.
+
+        Without `receive`, as while a body is still unread, nobody hears that the client goes away.
+        """
+        if receive is None:
+            await self.turn
+        elif not self.turn.done() and not await _comes(self.turn, receive):
             return False
         if refusal := self.turn.result():
             raise refusal
@@ -70,10 +82,11 @@ class Gate:
         """Requests that wait for a place."""
         return self._queue.waiting
 
-    def enter(self, key: str) -> Place:
-        """A place that runs or waits; refuses when there is neither."""
+    def enter(self, key: str, *, shared: bool = False) -> Place:
+        """A place that runs or waits; refuses when there is neither. `shared` when other keys may come."""
         if self.is_stopping:
             raise _stopping()
+        self._queue.key_limit = key_limit(self._limit, shared=shared)
         ticket = Ticket(next(self._numbers), key)
         answer = self._queue.ask(ticket)
         if answer.verdict is Verdict.FULL:
