@@ -105,8 +105,13 @@ class Watch:
                 ok = False
             self.asked, self.failed = self.asked + 1, self.failed + (not ok)
             self.longest_s = max(self.longest_s, time.monotonic() - began)
-            self.most_mib = max(self.most_mib, self.target.memory_mib())
             time.sleep(0.02)
+
+    def weigh(self) -> None:
+        """Look at the memory again and again: a server that does not answer still takes some."""
+        while not self._stop.is_set():
+            self.most_mib = max(self.most_mib, self.target.memory_mib())
+            time.sleep(0.1)
 
     @property
     def figures(self) -> Figures:
@@ -119,13 +124,15 @@ class Watch:
 def watching(target: Target) -> Iterator[Watch]:
     """Watch /health meanwhile."""
     watch = Watch(target)
-    thread = threading.Thread(target=watch.run)
-    thread.start()
+    threads = [threading.Thread(target=work) for work in (watch.run, watch.weigh)]
+    for thread in threads:
+        thread.start()
     try:
         yield watch
     finally:
         watch._stop.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
 
 
 def newline_paths(target: Target) -> Figures:

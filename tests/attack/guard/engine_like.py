@@ -40,7 +40,9 @@ async def pieces(count: int) -> AsyncIterator[bytes]:
 
 
 async def answer(request: Request) -> Response:
-    """Say which route was reached, with what."""
+    """Say which route was reached, with what; name a model where models are listed."""
+    if request.scope["path"] == "/v1/models":
+        return JSONResponse({"object": "list", "data": [{"id": "demo"}]})
     raw = await request.body()
     document = json.loads(raw) if raw.strip() and request.headers.get("content-type") == "application/json" else None
     if isinstance(document, dict) and document.get("pieces"):
