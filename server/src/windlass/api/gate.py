@@ -7,8 +7,9 @@ import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
+from windlass.api.intake import Intake
 from windlass.api.queue import FairQueue, Ticket, Verdict
 from windlass.api.refusal import Refusal
 
@@ -20,6 +21,8 @@ MEMORY = 0.9
 """How much the mean duration keeps of its past with each request."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Read = TypeVar("Read")
+"""A body as it was read."""
 
 
 def retry_after_s(waiting: int, limit: int, mean_s: float) -> int:
@@ -127,6 +130,32 @@ class Gate:
 def _stopping() -> Refusal:
     headers = (("retry-after", str(STOPPING_RETRY_S)),)
     return Refusal(503, "this server is shutting down; ask again, another one answers", headers=headers)
+
+
+async def in_turn(
+    enter: Callable[[], Place] | None,
+    intake: Intake,
+    receive: Receive,
+    read: Callable[[], Awaitable[Read]],
+    answer: Callable[[Read, Callable[[], None]], Awaitable[None]],
+) -> None:
+    """Read a small body, wait for a place, read a large one, answer; `answer` may leave the place before its end.
+
+    A body that waits for its place unread holds no memory; one that is read before lets its client be heard leaving.
+    """
+    found = [await read()] if intake.is_small else []
+    place = enter() if enter else None
+    try:
+        if place and not await place.wait(receive if found else None):
+            return
+        await answer(found[0] if found else await read(), place.leave if place else _nothing)
+    finally:
+        if place:
+            place.leave()
+
+
+def _nothing() -> None:
+    return
 
 
 async def _comes(turn: asyncio.Future[Refusal | None], receive: Receive) -> bool:

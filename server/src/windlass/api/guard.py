@@ -35,7 +35,7 @@ from windlass.api.asgi import (
 )
 from windlass.api.body import EMPTY, Body
 from windlass.api.budget import Budget
-from windlass.api.gate import Gate
+from windlass.api.gate import Gate, in_turn
 from windlass.api.intake import SMALL_BYTES, Gone, Hold, Intake
 from windlass.api.keys import EVERYONE, KeyFile, KeyRing
 from windlass.api.outbox import Outbox, Reader, Stock
@@ -186,16 +186,9 @@ class Guard:
         route = request.route
         limit = self._settings.max_body_bytes if route.json or route.is_upload else SMALL_BYTES
         intake = Intake(request.scope, request.receive, limit, hold)
-        found = await self._found(intake, route) if intake.is_small else None
-        place = self._gate.enter(who, shared=self._keys.several) if route.gated else None
-        try:
-            if place and not await place.wait(request.receive if found else None):
-                return
-            found = found or await self._found(intake, route)
-            await self._pass(request, found, answer, place.leave if place else _nothing)
-        finally:
-            if place:
-                place.leave()
+        enter = partial(self._gate.enter, who, shared=self._keys.several) if route.gated else None
+        read, pass_ = partial(self._found, intake, route), partial(self._pass, request, answer)
+        await in_turn(enter, intake, request.receive, read, pass_)
 
     async def _found(self, intake: Intake, route: Route) -> Body:
         raw = await intake.read()
@@ -206,7 +199,7 @@ class Guard:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._parsers, body.rewrite, raw, route, self._settings)
 
-    async def _pass(self, request: Request, found: Body, answer: Answer, gone: Callable[[], None]) -> None:
+    async def _pass(self, request: Request, answer: Answer, found: Body, gone: Callable[[], None]) -> None:
         asked = request.asked(found)
         answer.reshape = partial(self._reshape, request.scope, asked)
         try:
@@ -280,7 +273,3 @@ def _is_preflight(request: Request) -> bool:
 def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(call)
-
-
-def _nothing() -> None:
-    return
