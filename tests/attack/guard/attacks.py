@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -57,7 +60,9 @@ class Target:
     ) -> Answer:
         """One request on a connection of its own; the head and the body may be as hostile as they like."""
         with self.connect(timeout_s=timeout_s) as one:
-            one.sendall(self.head(method, path, None if body is None else len(body), connection="close", **headers))
+            one.sendall(
+                self.head(method, path, None if body is None else len(body), **{"connection": "close"} | headers)
+            )
             with suppress(ConnectionError, TimeoutError):  # refused before it was all sent
                 one.sendall(body or b"")
             return Answer(_all(one))
@@ -254,7 +259,7 @@ def _is_open(one: socket.socket) -> bool:
 
 def _all(one: socket.socket) -> bytes:
     parts = []
-    with suppress(ConnectionError):
+    with suppress(OSError):
         while part := one.recv(65536):
             parts.append(part)
     return b"".join(parts)
@@ -285,6 +290,22 @@ ALL: dict[str, Callable[[Target], Figures]] = {
     "body bombs": body_bombs,
     "four body bombs at once": lambda target: body_bombs(target, 4, names=("empty objects",)),
 }
+
+
+@contextmanager
+def served(program: Path, **environment: str) -> Iterator[Target]:
+    """A server process of these folders, which prints its address and ends with its standard input."""
+    command, more = [sys.executable, str(program)], os.environ | environment
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=more)
+    try:
+        url = process.stdout.readline().strip() if process.stdout else ""
+        yield Target(url, environment.get("KEY", ""), process.pid)
+    finally:
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
 
 
 def main() -> None:

@@ -1,0 +1,140 @@
+"""Every path, spelled in every way and asked by every method, gets the class that the table says, by the real router.
+
+The application behind the guard says which of its routes was reached. A request may reach a route only when its path is
+the route's own by the table, its method is one of the row's, and its key is right. `WINDLASS_FUZZ_PATHS` is how many
+spellings are drawn (3,000 without it); on dde1513 the first hundred find `%0a`.
+"""
+
+import os
+import random
+from urllib.parse import unquote
+
+import pytest
+from windlass.api import paths, routes
+from windlass.api.guard import Guard
+from windlass.api.routes import Access
+
+from .engine_like import application
+
+DRAWS = int(os.environ.get("WINDLASS_FUZZ_PATHS", "3000"))
+SEED = int(os.environ.get("WINDLASS_FUZZ_SEED", "1"))
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "FOO")
+ADDED = (
+    "",
+    "/",
+    "//",
+    "%0a",
+    "%0d",
+    "%0d%0a",
+    "%00",
+    "%20",
+    "%09",
+    "%7f",
+    "%c2%85",
+    "%e2%80%a8",
+    "%ff",
+    "%2f",
+    "%5c",
+    "%23",
+    "%3f",
+    "%25",
+    ";",
+    ";x=1",
+    ".",
+    "..",
+    "/.",
+    "/..",
+    "/../health",
+    "/./",
+    "a",
+    "%61",
+    "%EF%BC%8F",
+    "%c0%af",
+)
+KEY = b"Bearer sk-right"
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """The application, its guard's settings given by hand."""
+    app = application()
+    app.user_middleware.clear()
+    app.add_middleware(Guard, environment={"WINDLASS_API_KEYS": "sk-right"})
+    return app
+
+
+async def asked(app, method: str, raw: str, key: bytes) -> tuple[int, str]:
+    """Status, and the route that was reached; a server gives the path as uvicorn does."""
+    out: list[dict] = []
+
+    async def receive() -> dict:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: dict) -> None:
+        out.append(message)
+
+    headers = [(b"content-length", b"2"), (b"content-type", b"application/json"), (b"host", b"x")]
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+             "path": unquote(raw), "raw_path": raw.encode(), "query_string": b"", "root_path": "",
+             "headers": headers + ([(b"authorization", key)] if key else []), "client": ("1.2.3.4", 5), "server": ("x", 80),
+             "state": {}}  # fmt: skip
+    await app(scope, receive, send)
+    body = b"".join(message.get("body", b"") for message in out)
+    reached = body.decode().partition('"reached":"')[2].partition('"')[0] if b"reached" in body else ""
+    return out[0]["status"], reached
+
+
+def spelled(path: str, chance: random.Random) -> str:
+    """The path with something added, doubled, encoded or turned to another case."""
+    path = routes.WORDS.sub("resp_1", path)
+    at = chance.randrange(len(path) + 1)
+    added = chance.choice(ADDED)
+    ways = (
+        lambda: path + added,
+        lambda: added + path,
+        lambda: path[:at] + added + path[at:],
+        lambda: "".join(f"%{ord(letter):02x}" if chance.random() < 0.3 else letter for letter in path),
+        path.swapcase,
+        lambda: path.replace("/", chance.choice(("//", "/./", "%2f", "\\")), 1),
+        lambda: path + added + chance.choice(ADDED),
+    )
+    return chance.choice(ways)()
+
+
+def test_the_first_draws_hold_the_newline() -> None:
+    """So that the fuzzer finds finding 7 where it is."""
+    chance = random.Random(SEED)  # noqa: S311 — draws, no secrets
+    drawn = [spelled(chance.choice(list(routes.TABLE)), chance) for _ in range(200)]
+    assert any(path.endswith("%0a") for path in drawn)
+
+
+async def test_a_spelling_reaches_no_more_than_the_table_says(guarded) -> None:
+    """With the right key, a wrong one and none."""
+    chance = random.Random(SEED)  # noqa: S311
+    known = list(routes.TABLE)
+    for _ in range(DRAWS):
+        raw, method = spelled(chance.choice(known), chance), chance.choice(METHODS)
+        key = chance.choice((KEY, KEY, b"Bearer sk-wrong", b""))
+        status, reached = await asked(guarded, method, raw, key)
+        says = f"{method} {raw!r} with {key!r}: {status}, reached {reached!r} (seed {SEED})"
+        assert status < 500, says
+        if not reached:
+            continue
+        row = (routes.find(paths.tidy(unquote(raw))) or routes.Rows({})).row(method)
+        assert row is not None and row.path == reached, says
+        assert row.access is not Access.CLOSED, says
+        assert key == KEY or row.access in (Access.OPEN, Access.METRICS), says
+
+
+async def test_every_row_is_as_it_says(guarded) -> None:
+    """Each path of the table with each method, without and with the key."""
+    for row in routes.ROWS:
+        raw = routes.WORDS.sub("resp_1", row.path)
+        for method in row.methods:
+            without, _ = await asked(guarded, method, raw, b"")
+            status, reached = await asked(guarded, method, raw, KEY)
+            is_open = row.access in (Access.OPEN, Access.METRICS)
+            assert (without == 401) is not is_open, (method, raw, without)
+            assert (status == 403) is (row.access is Access.CLOSED), (method, raw, status)
+            if row.access is Access.KEY and row.path not in routes.OURS:
+                assert method == "HEAD" or reached == row.path or raw == "/v1/models", (method, raw, status)
