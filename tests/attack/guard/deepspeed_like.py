@@ -1,4 +1,4 @@
-"""The DeepSpeed server's process without DeepSpeed: its real application, batcher and uvicorn, on an engine of arithmetic.
+"""The DeepSpeed server's process on an engine of arithmetic: its real application, batcher and uvicorn.
 
 `python tests/attack/guard/deepspeed_like.py` prints its address and serves until its standard input ends; the keys are
 those of OPENAI_API_KEYS.

@@ -1,4 +1,4 @@
-"""What of the attacks against a guarded server process takes longer than the gate allows; `make attack-guard` runs it."""
+"""What of the attacks against a guarded server process the gate has no time for; `make attack-guard` runs it."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 
 from . import attacks
 from .attacks import CHAT, Target
-from .test_guard_process import KEYS, PLACES, start
+from .test_guard_process import HEALTH_S, KEYS, PLACES, start
 
 
 @pytest.fixture
@@ -19,6 +19,14 @@ def server():
 @pytest.fixture
 def other(server: Target) -> Target:
     return replace(server, key=KEYS[1])
+
+
+def test_every_body_that_costs_a_parser_most(server: Target) -> None:
+    """Each of 31 MiB, four of it at once."""
+    figures = attacks.body_bombs(server, at_once=4)
+    assert {status for one in figures.values() for status in one["statuses"]} == {400, 413}
+    assert max(one["health_longest_s"] for one in figures.values()) < HEALTH_S
+    assert max(one["memory_mib"] for one in figures.values()) < 900
 
 
 def test_half_heads_end(server: Target) -> None:

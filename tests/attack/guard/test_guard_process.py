@@ -54,9 +54,9 @@ def test_numbers_without_a_float_are_refused(server: Target) -> None:
 
 
 def test_bodies_that_cost_a_parser_most_cost_nobody_else(server: Target) -> None:
-    """Each of 31 MiB: refused, /health stays, memory stays (finding 9)."""
-    figures = attacks.body_bombs(server)
-    assert {status for one in figures.values() for status in one["statuses"]} == {400, 413}
+    """Each of 31 MiB: refused, /health stays, memory stays (finding 9). The others are in long_guard_process.py."""
+    figures = attacks.body_bombs(server, names=("empty objects", "distinct keys"))
+    assert {status for one in figures.values() for status in one["statuses"]} == {413}
     assert max(one["health_longest_s"] for one in figures.values()) < HEALTH_S
     assert sum(one["health_failed"] for one in figures.values()) == 0
     assert max(one["memory_mib"] for one in figures.values()) < 600
@@ -91,7 +91,7 @@ def test_bodies_that_never_end_keep_no_other_key_waiting(server: Target, other: 
 )
 def test_lengths_that_lie_are_refused(server: Target, headers: dict[str, str]) -> None:
     """Whatever is announced, the answer is one of the client's errors, or the connection ends."""
-    answer = server.ask("POST", CHAT, None, timeout_s=5, **headers)
+    answer = server.ask("POST", CHAT, None, timeout_s=1, **headers)
     assert answer.status in (0, 400, 413)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from windlass.api import fields, media, scan
+from windlass.api import fields, media, scan, work
 from windlass.api.refusal import Refusal
 from windlass.api.routes import Route
 from windlass.api.settings import ApiSettings
@@ -70,6 +70,7 @@ def rewrite(raw: bytes, route: Route, settings: ApiSettings) -> Body:
 def prepare(document: Mapping[str, Any], route: Route, settings: ApiSettings) -> dict[str, Any]:
     """The body as the engine gets it: checked, the model named, defaults filled in."""
     media.check(document, settings.image_domains)
+    work.check(document)
     prepared = dict(document)
     if not prepared.get("model") and settings.served_names:
         prepared["model"] = settings.served_names[0]
