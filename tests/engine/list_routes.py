@@ -6,7 +6,12 @@ import os
 os.environ |= {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_PLUGINS": ""}
 OPTIONS = (
     *("--enable-scale-out", "--tokens-only", "--enable-fault-tolerance", "--enable-tokenizer-info-endpoint"),
-    *("--enable-lora", "--enable-offline-docs", "--profiler-config", '{"profiler": "torch", "torch_profiler_dir": "/tmp"}'),
+    *(
+        "--enable-lora",
+        "--enable-offline-docs",
+        "--profiler-config",
+        '{"profiler": "torch", "torch_profiler_dir": "/tmp"}',
+    ),
 )
 
 
@@ -30,7 +35,9 @@ def main() -> None:
         app = build_app(arguments(options), (*GENERATION_TASKS, *POOLING_TASKS, *FRONTEND_TASKS))
         for route in app.routes:
             methods = getattr(route, "methods", None)
-            found.setdefault(route.path, set()).update(methods or {"websocket" if "WebSocket" in type(route).__name__ else "mount"})
+            found.setdefault(route.path, set()).update(
+                methods or {"websocket" if "WebSocket" in type(route).__name__ else "mount"}
+            )
     print("RESULT", json.dumps([[path, sorted(methods)] for path, methods in sorted(found.items())]))
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from windlass.api import body, connections, names, pages, paths, remedies, routes
+from windlass.api import body, connections, fetching, names, pages, paths, remedies, routes
 from windlass.api.asgi import (
     REQUEST_ID,
     Answer,
@@ -113,6 +113,7 @@ class Guard:
         if message["type"] == "lifespan.startup.complete":
             loop = asyncio.get_running_loop()
             on_stop(partial(_tell, loop, self._gate.stop))
+            fetching.guard(self._settings.image_domains)
         await send(message)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
