@@ -86,7 +86,7 @@ test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
 	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
 
 ##@ Break
-.PHONY: audit attack-license crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
+.PHONY: audit attack-license attack-guard crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
 audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
@@ -108,6 +108,10 @@ sanitize-lookahead: sync ## the lookahead core under address, undefined-behaviou
 	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz 150 1 && TSAN_OPTIONS=halt_on_error=1 .cache/lookahead-fuzz/lookahead_threads
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
 	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz $(or $(ROUNDS),5000) $(or $(SEED),1)
+attack-guard: sync ## attack both API fronts as processes, their paths by 200,000 drawn spellings, the chat page by 2,000 answers in Chromium
+	@WINDLASS_FUZZ_PATHS=200000 $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard tests/attack/guard/long_guard_process.py
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@WINDLASS_FUZZ_MARKDOWN=2000 $(BIN)/python tests/attack/chat_page/run.py
 soak: sync ## ten minutes at rest: the operator must write nothing, and take back every edit; REST=600
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/soak.py --seconds $(or $(REST),600)
 deletes: sync ## service, operator and namespace deleted in 50 random orders; nothing may be left

@@ -81,10 +81,10 @@ async def _listen(settings: Settings, files: ModelFiles, loaded: Loaded) -> int:
     batcher = Batcher(leader or loaded.rows, tokenizer.decode, load.stop_ids(loaded, tokenizer), limits, metrics)
     desk = Desk(batcher, settings.limit_worker_concurrency)
     batcher.start()
+    room = settings.limit_worker_concurrency
+    served = Served(name, loaded.context, tokenizer, desk, metrics, settings.api_keys, room)
     try:
-        await _until_told(
-            create_app(Served(name, loaded.context, tokenizer, desk, metrics, settings.api_keys)), settings
-        )
+        await _until_told(create_app(served), settings)
     finally:
         batcher.close()
         if leader and not batcher.failed:  # after a failure the others may wait for a pass that never comes
@@ -95,6 +95,7 @@ async def _listen(settings: Settings, files: ModelFiles, loaded: Loaded) -> int:
 async def _until_told(app: FastAPI, settings: Settings) -> None:
     """Answer HTTP until SIGTERM or SIGINT; then finish what is asked, for a while."""
     import uvicorn
+    from windlass.api.connections import TimedProtocol
 
     class Server(uvicorn.Server):
         @contextmanager
@@ -106,6 +107,12 @@ async def _until_told(app: FastAPI, settings: Settings) -> None:
             yield
 
     config = uvicorn.Config(
-        app, settings.host, settings.port, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S
+        app,
+        settings.host,
+        settings.port,
+        http=TimedProtocol,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=GRACE_S,
     )
     await Server(config).serve()

@@ -41,7 +41,9 @@ async def test_all_others_need_one(api, path: str) -> None:
     assert answer.headers["www-authenticate"] == "Bearer"
     assert answer.json()["error"]["type"] == "AuthenticationError"
     assert server.engine.paths == []
-    assert (await server.client.get(path, headers=KEY)).status_code == 200
+    known = path not in ("/nowhere", "/health/x")
+    assert (await server.client.get(path, headers=KEY)).status_code == (200 if known else 404)
+    assert len(server.engine.paths) == (known and path != "/windlass/facts")
 
 
 @pytest.mark.parametrize(
@@ -139,10 +141,32 @@ async def test_a_value_out_of_range_never_reaches_the_engine(api) -> None:
     assert server.engine.bodies == []
 
 
-async def test_media_is_checked_on_routes_that_the_guard_does_not_know(api) -> None:
-    """A new route of the engine is no way around."""
-    body = {"messages": [{"content": [{"image_url": "http://169.254.169.254/"}]}]}
-    assert (await api().client.post("/v9/new", json=body)).status_code == 400
+async def test_a_route_that_the_guard_does_not_know_is_not_there(api) -> None:
+    """A new route of the engine is no way around; the settings may open it."""
+    server = api()
+    answer = await server.client.post("/v9/new", json={})
+    assert answer.json()["error"]["message"] == "there is no POST /v9/new here; GET /docs lists what there is"
+    assert server.engine.paths == []
+    opened = api(settings=ApiSettings(opened_routes=("/v9/new",)))
+    assert (await opened.client.post("/v9/new", json={})).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/inference/v1/abort_requests", "/sleep", "/v1/load_lora_adapter", "/server_info"])
+async def test_what_controls_the_engine_is_closed(api, path: str) -> None:
+    """By every method and with a right key; the settings may open one."""
+    server = api(keys="sk-b")
+    answers = [await server.client.request(method, path, headers=KEY) for method in ("GET", "POST", "DELETE")]
+    assert [answer.status_code for answer in answers] == [403] * 3
+    assert server.engine.paths == []
+    opened = api(settings=ApiSettings(opened_routes=(path,)), keys="sk-b")
+    assert (await opened.client.post(path)).status_code == 401
+    assert (await opened.client.post(path, json={}, headers=KEY)).status_code == 200
+
+
+async def test_another_method_is_told_the_right_ones(api) -> None:
+    """405 by the guard itself."""
+    answer = await api().client.get("/v1/completions")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
 async def test_other_bodies_pass_unchanged(api) -> None:
@@ -256,7 +280,12 @@ async def test_facts_and_metrics_tell_the_numbers_and_no_secret(api) -> None:
     await server.client.get("/v1/models")
     facts = await server.client.get("/windlass/facts", headers=KEY)
     assert facts.json()["models"] == ["demo"]
-    assert facts.json()["limits"] == {"bodyBytes": 32 * 1024**2, "concurrency": 128, "queue": 512}
+    assert facts.json()["limits"] == {
+        "bodyBytes": 32 * 1024**2,
+        "jsonBytes": 8 * 1024**2,
+        "concurrency": 128,
+        "queue": 512,
+    }
     assert (facts.json()["running"], facts.json()["waiting"], facts.json()["refused"]) == (0, 0, {"401": 1})
     assert "sk-b" not in facts.text
     metrics = (await server.client.get("/windlass/metrics")).text
@@ -264,6 +293,8 @@ async def test_facts_and_metrics_tell_the_numbers_and_no_secret(api) -> None:
     assert "windlass_api_requests_running 0\n" in metrics
     assert "windlass_api_wait_seconds_count 0\n" in metrics
     assert "windlass_api_unread_bytes 0\n" in metrics
+    assert "windlass_api_readers_ended_total 0\n" in metrics
+    assert "windlass_api_body_bytes 0\n" in metrics
 
 
 async def test_the_chat_page_is_open(api, monkeypatch: pytest.MonkeyPatch) -> None:

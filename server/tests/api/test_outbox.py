@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import pytest
+from windlass.api.budget import Shares
 from windlass.api.guard import Guard
-from windlass.api.outbox import Outbox, Stock
+from windlass.api.outbox import Outbox, Reader, Stock
 
 START = {"type": "http.response.start", "status": 200, "headers": []}
 
@@ -43,7 +44,7 @@ async def test_a_reader_has_each_piece_before_the_next() -> None:
 
 async def test_the_bound_holds_for_all_answers_together() -> None:
     """Within it nobody waits; beyond it an answer waits for its own reader."""
-    slow, other, stock = Client(reads=False), Client(reads=False), Stock(limit_bytes=10)
+    slow, other, stock = Client(reads=False), Client(reads=False), Stock(Shares(10))
     first, second = Outbox(slow.send, stock), Outbox(other.send, stock)
     await first(piece(b"12345"))
     await second(piece(b"12345"))
@@ -56,6 +57,37 @@ async def test_the_bound_holds_for_all_answers_together() -> None:
     other.may_read.set()
     await second.close()
     assert (slow.got, other.got, stock.unread_bytes) == ([b"12345", b"6"], [b"12345"], 0)
+
+
+async def test_a_keys_share_leaves_room_for_others() -> None:
+    """A key holds as much as is free; another key's answer is not held up by it."""
+    slow, other, stock = Client(reads=False), Client(reads=False), Stock(Shares(12))
+    first = Outbox(slow.send, stock, Reader("a", shared=True))
+    second = Outbox(other.send, stock, Reader("b", shared=True))
+    await first(piece(b"12345"))
+    blocked = asyncio.create_task(first(piece(b"12345")))
+    await asyncio.sleep(0.01)
+    assert not blocked.done()
+    await asyncio.wait_for(second(piece(b"123")), 1)
+    assert stock.unread_bytes == 8
+    for client in (slow, other):
+        client.may_read.set()
+    await blocked
+    await first.close()
+    await second.close()
+    assert stock.unread_bytes == 0
+
+
+async def test_a_reader_that_takes_nothing_is_ended() -> None:
+    """Its connection ends, what it had not read is given up, and what is still made for it goes nowhere."""
+    slow, stock, ended = Client(reads=False), Stock(Shares(10)), asyncio.Event()
+    outbox = Outbox(slow.send, stock, Reader(abort=ended.set, timeout_s=0.02))
+    await outbox(piece(b"12345"))
+    await outbox(piece(b"12345"))
+    await asyncio.wait_for(ended.wait(), 1)
+    await asyncio.wait_for(outbox(piece(b"6")), 1)
+    await asyncio.wait_for(outbox.close(), 1)
+    assert (slow.got, stock.unread_bytes, stock.ended) == ([], 0, 1)
 
 
 async def test_a_broken_connection_is_raised_where_pieces_are_made() -> None:

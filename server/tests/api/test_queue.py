@@ -1,4 +1,6 @@
-"""The fair queue against a plain model: bounded, nothing lost, no key served twice while another one waits."""
+"""The fair queue against a plain model: bounded, nothing lost, the key that runs least is served, equals in turn."""
+
+from collections import Counter
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -74,11 +76,14 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _note_served(self, served: Ticket) -> None:
         heads = {ticket.key: ticket for ticket in reversed(self.waiting)}
+        runs = Counter(ticket.key for ticket in self.running)
         for key, head in heads.items():
             if key != served.key:
+                before = runs[served.key] - 1
+                assert before <= runs[key], f"{served.key} ran more than {key}, which waited"
                 seen = self.served_while_waiting[head]
                 # A head that followed a served one of its own key starts counting then.
-                assert served.key not in seen, f"{served.key} was served twice while {key} waited"
+                assert before < runs[key] or served.key not in seen, f"{served.key} was served twice while {key} waited"
                 seen.append(served.key)
 
 
@@ -97,3 +102,15 @@ def test_keys_take_turns() -> None:
         order.append(running.key)
         running = queue.leave(running)
     assert "".join(order) == "aabaaa"
+
+
+def test_a_keys_share_leaves_a_place_for_others() -> None:
+    """It waits though a place is free, another key does not, and a place that it leaves is its own again."""
+    queue = FairQueue(3, 10)
+    queue.key_limit = 2
+    mine = [Ticket(number, "a") for number in range(3)]
+    assert [queue.ask(ticket).verdict for ticket in mine] == [Verdict.RUN, Verdict.RUN, Verdict.WAIT]
+    other = Ticket(9, "b")
+    assert queue.ask(other).verdict is Verdict.RUN
+    assert queue.leave(other) is None
+    assert queue.leave(mine[0]) == mine[2]

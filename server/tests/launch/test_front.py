@@ -28,6 +28,10 @@ def told(plan: LaunchPlan) -> dict[str, object]:
         pytest.param("--limit-worker-concurrency 64 --worker-num 2", "concurrency", 128, id="S19-each-worker"),
         pytest.param("--max-waiting-requests 5", "queue", 5, id="queue"),
         pytest.param("--max-request-mib 1", "max_body_bytes", 1048576, id="size"),
+        pytest.param("--max-json-mib 1", "max_json_bytes", 1048576, id="json"),
+        pytest.param("", "max_json_values", 262_144, id="values"),
+        pytest.param("--allowed-hosts a.example", "allowed_hosts", ["a.example"], id="hosts"),
+        pytest.param("--opened-routes /sleep", "opened_routes", ["/sleep"], id="routes"),
         pytest.param("--close-metrics", "metrics_closed", True, id="metrics"),
         pytest.param("--api-keys-file /etc/keys", "keys_file", "/etc/keys", id="S22-file"),
         pytest.param(

@@ -1,18 +1,18 @@
-"""The HTTP application: paths, bearer keys and errors. What a request means is `wire`, what an answer is `bodies`."""
+"""The HTTP application: paths and errors. Keys and sizes: `front`, a request's meaning: `wire`, answers: `bodies`."""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -22,6 +22,7 @@ from windlass_deepspeed import __version__
 from windlass_deepspeed.api import bodies
 from windlass_deepspeed.api.bodies import Shape, Usage
 from windlass_deepspeed.api.exchange import Desk
+from windlass_deepspeed.api.front import Front
 from windlass_deepspeed.api.wire import ChatBody, TextBody
 from windlass_deepspeed.decoder import Tokenizer
 from windlass_deepspeed.errors import RequestError
@@ -31,6 +32,8 @@ from windlass_deepspeed.sampling import Sampling
 ANY_MODEL = "model"
 """The manual's clients ask for this name, whatever is served."""
 CLIENT_IS_GONE = 499
+MOST_ERRORS = 5
+"""Faults that one sentence names; a list of messages may have one each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Served:
     desk: Desk
     metrics: Metrics
     api_keys: tuple[str, ...] = ()
+    concurrency: int = 32
     created: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -61,8 +65,9 @@ class Asked:
 
 
 def create_app(served: Served) -> FastAPI:
-    """The application."""
-    app = FastAPI(title="Windlass DeepSpeed server", version=__version__)
+    """The application behind its front; it describes itself to nobody, for the reference page does."""
+    app = FastAPI(title="Windlass DeepSpeed server", version=__version__, openapi_url=None)
+    app.add_middleware(Front, api_keys=served.api_keys, concurrency=served.concurrency)
     _add_probes(app, served)
     _add_completions(app, served)
     app.add_exception_handler(RequestError, _answer_error)
@@ -84,23 +89,26 @@ def _add_probes(app: FastAPI, served: Served) -> None:
 
 
 def _add_completions(app: FastAPI, served: Served) -> None:
-    keys = [Depends(_keys_only(served.api_keys))]
-
-    @app.get("/v1/models", dependencies=keys)
+    @app.get("/v1/models")
     async def models() -> dict[str, Any]:
         """The model that is served."""
         return bodies.models(served.name, served.created, served.context)
 
-    @app.post("/v1/chat/completions", dependencies=keys)
+    @app.post("/v1/chat/completions")
     async def chat(body: ChatBody, request: Request) -> Response:
         """The next turn of a conversation."""
-        return await _answer(served, body, request, [served.tokenizer.chat(body.turns())])
+        prompt = await asyncio.to_thread(served.tokenizer.chat, body.turns())
+        return await _answer(served, body, request, [prompt])
 
-    @app.post("/v1/completions", dependencies=keys)
+    @app.post("/v1/completions")
     async def complete(body: TextBody, request: Request) -> Response:
         """What follows a text."""
-        prompts = [served.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt for prompt in body.prompts()]
-        return await _answer(served, body, request, prompts)
+        return await _answer(served, body, request, await asyncio.to_thread(_tokens, served.tokenizer, body))
+
+
+def _tokens(tokenizer: Tokenizer, body: TextBody) -> list[list[int]]:
+    """The prompts as tokens; in a thread, for a long text takes seconds."""
+    return [tokenizer.encode(prompt) if isinstance(prompt, str) else prompt for prompt in body.prompts()]
 
 
 async def _answer(served: Served, body: ChatBody | TextBody, request: Request, prompts: list[list[int]]) -> Response:
@@ -190,31 +198,19 @@ async def _left(request: Request) -> None:
         pass
 
 
-def _keys_only(api_keys: tuple[str, ...]) -> Callable[[Request], Awaitable[None]]:
-    async def check(request: Request) -> None:
-        if not api_keys:
-            return
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        said = given.strip().encode("utf-8", "surrogateescape")
-        right = [key for key in api_keys if hmac.compare_digest(key.encode(), said)]
-        if scheme.lower() != "bearer" or not right:
-            wrong = "the API key is wrong" if given else "an API key is needed"
-            raise RequestError(f'{wrong}; send the header "Authorization: Bearer <key>"', status=401)
-
-    return check
-
-
 async def _answer_error(_: Request, error: Exception) -> JSONResponse:
     problem = _problem(error)
-    headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else None
-    return JSONResponse(bodies.error(problem), problem.status, headers)
+    return JSONResponse(bodies.error(problem), problem.status)
 
 
 def _problem(error: Exception) -> RequestError:
     if isinstance(error, RequestError):
         return error
     if isinstance(error, RequestValidationError):
-        rows = [(".".join(str(step) for step in row["loc"][1:]) or "body", row["msg"]) for row in error.errors()]
+        rows = [
+            (".".join(str(step) for step in row["loc"][1:]) or "body", row["msg"])
+            for row in islice(error.errors(), MOST_ERRORS)
+        ]
         sentence = "; ".join(f"{place}: {message}" for place, message in rows)
         return RequestError(f"the request is not understood: {sentence}", param=rows[0][0])
     if isinstance(error, HTTPException):

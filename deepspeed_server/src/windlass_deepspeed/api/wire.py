@@ -13,6 +13,7 @@ from windlass_deepspeed.errors import RequestError
 from windlass_deepspeed.sampling import Sampling
 
 MAX_STOPS = 16
+MAX_PROMPTS = 128
 STOP_CHARACTERS = 1000
 NOT_SERVED = ("tools", "functions", "logprobs", "top_logprobs", "logit_bias", "best_of", "echo", "suffix")
 
@@ -151,6 +152,13 @@ class TextBody(_Body):
     """`POST /v1/completions`."""
 
     prompt: str | list[str] | list[int] | list[list[int]]
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompts_are_few(cls, prompt: str | list[str] | list[int] | list[list[int]]) -> object:
+        if not isinstance(prompt, str) and len(prompt) > MAX_PROMPTS and not isinstance(prompt[0], int):
+            raise ValueError(f"should hold at most {MAX_PROMPTS} prompts")
+        return prompt
 
     def prompts(self) -> list[str | list[int]]:
         """Each prompt, as text or as tokens."""

@@ -48,23 +48,6 @@ def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return header(headers, b"content-length") not in (b"", b"0") or bool(header(headers, b"transfer-encoding"))
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes | None:
-    """The whole body; None when the client went away before its end. Refuses one that is too large, early if told."""
-    declared = header(scope["headers"], b"content-length")
-    if declared.isdigit() and int(declared) > limit:
-        raise _too_large(limit)
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        body += message.get("body", b"")
-        if len(body) > limit:
-            raise _too_large(limit)
-        if not message.get("more_body", False):
-            return bytes(body)
-
-
 def with_body(scope: Scope, body: bytes) -> Scope:
     """The same request with the headers of another body."""
     length = (b"content-length", str(len(body)).encode())
@@ -137,9 +120,3 @@ class Answer:
             marked = replaced(message.get("headers", ()), (REQUEST_ID, self._id), drop=(REQUEST_ID,))
             message = {**message, "headers": marked}
         await self._send(message)
-
-
-def _too_large(limit: int) -> Refusal:
-    # The rest of the body is not read, so the connection cannot be used again.
-    message = f"the body is larger than {limit / 1024**2:g} MiB, the limit of this server; send less"
-    return Refusal(413, message, headers=(("connection", "close"),))

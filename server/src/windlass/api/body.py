@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from windlass.api import fields, media
+from windlass.api import fields, media, scan, work
 from windlass.api.refusal import Refusal
 from windlass.api.routes import Route
 from windlass.api.settings import ApiSettings
@@ -16,12 +17,14 @@ NGRAM = "no_repeat_ngram_size"
 BINDING = ("structured_outputs", "response_format", "text", "tools")
 """Fields that make the engine compile a grammar."""
 XARGS = "vllm_xargs"
+LONGEST_WORD = 40
 
 
 def parse(raw: bytes) -> dict[str, Any]:
     """The body as an object, or a refusal that says where it is broken."""
     try:
-        document = json.loads(raw, parse_constant=_no_constant)
+        # Decoded here, since `json` takes UTF-16 and UTF-32 for JSON too, which `scan` has not measured.
+        document = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         where = f"{error.msg} at line {error.lineno}, column {error.colno}"
         raise Refusal(400, f"the body is not JSON: {where}; send one JSON object") from None
@@ -50,7 +53,8 @@ EMPTY = Body(b"")
 
 
 def rewrite(raw: bytes, route: Route, settings: ApiSettings) -> Body:
-    """The body as the engine gets it."""
+    """The body as the engine gets it, measured before it is parsed."""
+    scan.check(raw, settings.json_limits)
     try:
         prepared = prepare(parse(raw), route, settings)
         bound = any(prepared.get(name) for name in BINDING)
@@ -63,19 +67,10 @@ def rewrite(raw: bytes, route: Route, settings: ApiSettings) -> Body:
         raise Refusal(400, message) from None
 
 
-def check_media(raw: bytes, settings: ApiSettings) -> None:
-    """The rule of `media` for a body that the guard otherwise leaves alone, JSON or not."""
-    try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError):
-        return
-    if isinstance(document, dict):
-        media.check(document, settings.image_domains)
-
-
 def prepare(document: Mapping[str, Any], route: Route, settings: ApiSettings) -> dict[str, Any]:
     """The body as the engine gets it: checked, the model named, defaults filled in."""
     media.check(document, settings.image_domains)
+    work.check(document)
     prepared = dict(document)
     if not prepared.get("model") and settings.served_names:
         prepared["model"] = settings.served_names[0]
@@ -108,6 +103,13 @@ def _move_ngram(document: dict[str, Any], missing: str) -> None:
     if not isinstance(others, dict):
         raise Refusal(400, f"{XARGS} must be an object", param=XARGS)
     document[XARGS] = {NGRAM: size} | others
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word[:LONGEST_WORD]} is too large for a number")
+    return number
 
 
 def _no_constant(word: str) -> NoReturn:

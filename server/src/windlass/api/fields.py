@@ -16,6 +16,8 @@ from windlass.api.refusal import Refusal
 
 INT64_MAX = 2**63 - 1
 LONGEST_SHOWN = 60
+LARGEST_SHOWN = 10**LONGEST_SHOWN
+"""Python refuses to write numbers of more than 4,300 digits in decimal."""
 
 
 class Kind(Enum):
@@ -122,11 +124,16 @@ def _is_right(field: Field, value: object) -> bool:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # A whole number is compared as it is: Python's have any length, and most of them have no float.
+    return _is_int(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and -INT64_MAX <= value <= INT64_MAX
+    return _is_int(value) and -INT64_MAX <= value <= INT64_MAX
 
 
 def _is_within(field: Field, value: float) -> bool:
@@ -136,5 +143,5 @@ def _is_within(field: Field, value: float) -> bool:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = hex(value) if _is_int(value) and abs(value) > LARGEST_SHOWN else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"

@@ -7,22 +7,32 @@ import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
+from windlass.api.intake import Intake
 from windlass.api.queue import FairQueue, Ticket, Verdict
 from windlass.api.refusal import Refusal
 
 LONGEST_RETRY_S = 60
 STOPPING_RETRY_S = 5
+RESERVE = 16
+"""One place of so many, at least one, is kept from the key that holds all others."""
 MEMORY = 0.9
 """How much the mean duration keeps of its past with each request."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Read = TypeVar("Read")
+"""A body as it was read."""
 
 
 def retry_after_s(waiting: int, limit: int, mean_s: float) -> int:
     """When a place may be free: the time that those who wait will take."""
     return max(1, min(LONGEST_RETRY_S, math.ceil((waiting + 1) * mean_s / limit)))
+
+
+def key_limit(limit: int, *, shared: bool) -> int:
+    """Places that one key may run; all of them unless other keys may come."""
+    return limit - max(1, limit // RESERVE) if shared and limit > 1 else limit
 
 
 class Place:
@@ -34,9 +44,14 @@ class Place:
         self.turn: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
         self.granted_at = 0.0
 
-    async def wait(self, receive: Receive) -> bool:
-        """Wait for the turn; False when the client went away before. Raises the refusal when there will be none."""
-        if not self.turn.done() and not await _comes(self.turn, receive):
+    async def wait(self, receive: Receive | None) -> bool:
+        """Wait for the turn; False when the client went away before. Raises the refusal when there will be none.
+
+        Without `receive`, as while a body is still unread, nobody hears that the client goes away.
+        """
+        if receive is None:
+            await self.turn
+        elif not self.turn.done() and not await _comes(self.turn, receive):
             return False
         if refusal := self.turn.result():
             raise refusal
@@ -70,10 +85,11 @@ class Gate:
         """Requests that wait for a place."""
         return self._queue.waiting
 
-    def enter(self, key: str) -> Place:
-        """A place that runs or waits; refuses when there is neither."""
+    def enter(self, key: str, *, shared: bool = False) -> Place:
+        """A place that runs or waits; refuses when there is neither. `shared` when other keys may come."""
         if self.is_stopping:
             raise _stopping()
+        self._queue.key_limit = key_limit(self._limit, shared=shared)
         ticket = Ticket(next(self._numbers), key)
         answer = self._queue.ask(ticket)
         if answer.verdict is Verdict.FULL:
@@ -114,6 +130,32 @@ class Gate:
 def _stopping() -> Refusal:
     headers = (("retry-after", str(STOPPING_RETRY_S)),)
     return Refusal(503, "this server is shutting down; ask again, another one answers", headers=headers)
+
+
+async def in_turn(
+    enter: Callable[[], Place] | None,
+    intake: Intake,
+    receive: Receive,
+    read: Callable[[], Awaitable[Read]],
+    answer: Callable[[Read, Callable[[], None]], Awaitable[None]],
+) -> None:
+    """Read a small body, wait for a place, read a large one, answer; `answer` may leave the place before its end.
+
+    A body that waits for its place unread holds no memory; one that is read before lets its client be heard leaving.
+    """
+    found = [await read()] if intake.is_small else []
+    place = enter() if enter else None
+    try:
+        if place and not await place.wait(receive if found else None):
+            return
+        await answer(found[0] if found else await read(), place.leave if place else _nothing)
+    finally:
+        if place:
+            place.leave()
+
+
+def _nothing() -> None:
+    return
 
 
 async def _comes(turn: asyncio.Future[Refusal | None], receive: Receive) -> bool:

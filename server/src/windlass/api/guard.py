@@ -1,7 +1,8 @@
 """The guard in front of the engine's server: `--middleware windlass.api.guard.Guard`. The shell around this package.
 
-The engine adds it last, so it is the outermost of its middleware. Order of a request: tidy path and id, our own pages,
-key, size, body, place in the queue, engine. Pure ASGI: an answer passes through as the engine sends it.
+The engine adds it last, so it is the outermost of its middleware. Order of a request: path, host, key, route, size,
+place in the queue, body, engine; each step is cheaper than the next, and the first that fails ends it. A small body is
+read and checked before it waits for a place. Pure ASGI: an answer passes through as the engine sends it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 
-from windlass.api import body, names, pages, remedies, routes
+from windlass.api import body, connections, fetching, names, pages, paths, remedies, routes
 from windlass.api.asgi import (
     REQUEST_ID,
     Answer,
@@ -25,25 +28,29 @@ from windlass.api.asgi import (
     Send,
     has_body,
     header,
-    read_body,
     replaced,
     replay,
     request_id,
     with_body,
 )
 from windlass.api.body import EMPTY, Body
-from windlass.api.gate import Gate
+from windlass.api.budget import Budget
+from windlass.api.gate import Gate, in_turn
+from windlass.api.intake import SMALL_BYTES, Gone, Hold, Intake
 from windlass.api.keys import EVERYONE, KeyFile, KeyRing
-from windlass.api.outbox import Outbox, Stock
+from windlass.api.outbox import Outbox, Reader, Stock
 from windlass.api.refusal import Refusal
 from windlass.api.remedies import Asked
-from windlass.api.routes import Route
+from windlass.api.routes import Access, Route, Rows
 from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 from windlass.api.stopping import on_stop
 
 log = logging.getLogger(__name__)
 NO_ROUTE = Route("", json=False, gated=False)
 POLICY_VIOLATION = 1008
+PARSERS = 2
+"""Threads for large bodies: one holds the interpreter at a time, and a second begins while the first one ends."""
+NO_ROWS = Rows({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,8 @@ class Request:
     scope: Scope
     receive: Receive
     path: str
+    rows: Rows | None
+    """The rows of its path; nothing when the path has none."""
 
     @property
     def method(self) -> str:
@@ -60,9 +69,14 @@ class Request:
         return str(self.scope["method"])
 
     @property
+    def row(self) -> Route | None:
+        """The row of its path and method."""
+        return (self.rows or NO_ROWS).row(self.method)
+
+    @property
     def route(self) -> Route:
-        """The row of this path; a plain one when there is none."""
-        return routes.ROUTES.get(self.path, NO_ROUTE) if self.method == "POST" else NO_ROUTE
+        """The same; a plain one when there is none."""
+        return self.row or NO_ROUTE
 
     def asked(self, found: Body = EMPTY) -> Asked:
         """What counts of it when its answer is an error."""
@@ -81,7 +95,10 @@ class Guard:
         self._keys = KeyRing(environment.get(KEYS_VARIABLE, ""), file)
         self._gate = Gate(settings.concurrency, settings.queue)
         self._stock = Stock()
+        self._bodies = Budget(settings.bodies_bytes)
+        self._parsers = ThreadPoolExecutor(PARSERS, "windlass-parse")
         self._refused: Counter[int] = Counter()
+        connections.install()  # the engine reads its server's configuration after it made its middleware
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of any kind."""
@@ -96,11 +113,16 @@ class Guard:
         if message["type"] == "lifespan.startup.complete":
             loop = asyncio.get_running_loop()
             on_stop(partial(_tell, loop, self._gate.stop))
+            fetching.guard(self._settings.image_domains)
         await send(message)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            paths.check(scope["path"], scope.get("raw_path") or b"")
+            paths.check_host(header(scope["headers"], b"host"), self._settings.allowed_hosts)
             self._keys.admit(header(scope["headers"], b"authorization"))
+            if routes.SOCKETS.get(routes.route_path(scope)) is not Access.KEY:
+                raise Refusal(404, "there is no websocket at this path")
         except Refusal as refusal:
             self._refused[refusal.status] += 1
             await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": refusal.message})
@@ -109,10 +131,14 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         id_ = request_id(scope["headers"])
-        outbox = Outbox(send, self._stock)
+        outbox = Outbox(send, self._stock, Reader(abort=connections.abort_of(scope)))
         answer = Answer(outbox, id_)
         try:
-            await self._serve(_request(scope, receive, id_), answer)
+            with suppress(Gone):
+                request = _request(scope, receive, id_, self._settings)
+                who = self._admit(request)
+                outbox.reader = replace(outbox.reader, key=who, shared=self._keys.several)
+                await self._serve(request, who, answer)
         except Refusal as refusal:
             self._refused[refusal.status] += 1
             await answer.refuse(refusal)
@@ -124,52 +150,66 @@ class Guard:
         finally:
             await outbox.close()
 
-    async def _serve(self, request: Request, answer: Answer) -> None:
-        is_open = routes.is_open(request.method, request.path, metrics_closed=self._settings.metrics_closed)
+    def _admit(self, request: Request) -> str:
+        """Who asks; refuses a request by its path, host, key and method alone."""
+        row, rows, path = request.row, request.rows, request.path
+        if row and routes.is_open(row, metrics_closed=self._settings.metrics_closed):
+            return EVERYONE
+        paths.check_host(header(request.scope["headers"], b"host"), self._settings.allowed_hosts)
         who = EVERYONE
-        if not is_open and not _is_preflight(request):
+        if not _is_preflight(request):
             who = self._keys.admit(header(request.scope["headers"], b"authorization"))
-        if request.path in routes.CLOSED:
-            raise Refusal(403, f"{request.path} is closed; the number of engines is set where they are started")
+        if rows is None:
+            raise Refusal(404, f"there is no {request.method} {path[:100]} here; GET /docs lists what there is")
+        if rows.is_closed:
+            raise Refusal(403, f"{path} is closed: it controls the engine; the settings of the server may open it")
+        if row is None and not _is_preflight(request):
+            message = f"{path} does not take {request.method}; the header Allow names what it takes"
+            raise Refusal(405, message, headers=(("allow", ", ".join(rows.methods)),))
+        return who
+
+    async def _serve(self, request: Request, who: str, answer: Answer) -> None:
         page = self._page(request)
         if page:
             await page(answer)
         elif not has_body(request.scope["headers"]) and not request.route.json:
+            is_open = request.route.access is Access.OPEN
             answer.reshape = None if is_open else partial(self._reshape, request.scope, request.asked())
             await self._app(request.scope, request.receive, answer)
         else:
-            await self._with_body(request, who, answer)
+            hold = Hold(self._bodies, who, shared=self._keys.several)
+            try:
+                await self._with_body(request, who, answer, hold)
+            finally:
+                hold.release()
 
-    async def _with_body(self, request: Request, who: str, answer: Answer) -> None:
-        raw = await read_body(request.scope, request.receive, self._settings.max_body_bytes)
-        if raw is None:
-            return
-        if request.route.json:
-            found = body.rewrite(raw, request.route, self._settings)
-        else:
-            body.check_media(raw, self._settings)
-            found = body.Body(raw)
+    async def _with_body(self, request: Request, who: str, answer: Answer, hold: Hold) -> None:
+        route = request.route
+        limit = self._settings.max_body_bytes if route.json or route.is_upload else SMALL_BYTES
+        intake = Intake(request.scope, request.receive, limit, hold)
+        enter = partial(self._gate.enter, who, shared=self._keys.several) if route.gated else None
+        read, pass_ = partial(self._found, intake, route), partial(self._pass, request, answer)
+        await in_turn(enter, intake, request.receive, read, pass_)
+
+    async def _found(self, intake: Intake, route: Route) -> Body:
+        raw = await intake.read()
+        if not route.json:
+            return Body(raw)
+        if len(raw) <= SMALL_BYTES:
+            return body.rewrite(raw, route, self._settings)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._parsers, body.rewrite, raw, route, self._settings)
+
+    async def _pass(self, request: Request, answer: Answer, found: Body, gone: Callable[[], None]) -> None:
         asked = request.asked(found)
         answer.reshape = partial(self._reshape, request.scope, asked)
         try:
-            await self._in_turn(request, found.raw, who, answer)
+            await self._app(with_body(request.scope, found.raw), replay(found.raw, request.receive, gone), answer)
         except Exception as error:
             refusal = remedies.refusal(asked, error)
             if refusal is None or answer.started:
                 raise
             raise refusal from error
-
-    async def _in_turn(self, request: Request, raw: bytes, who: str, answer: Answer) -> None:
-        scope = with_body(request.scope, raw)
-        if not request.route.gated:
-            await self._app(scope, replay(raw, request.receive, _nothing), answer)
-            return
-        place = self._gate.enter(who)
-        try:
-            if await place.wait(request.receive):
-                await self._app(scope, replay(raw, request.receive, place.leave), answer)
-        finally:
-            place.leave()
 
     def _page(self, request: Request) -> Callable[[Answer], Awaitable[None]] | None:
         if request.method not in ("GET", "HEAD"):
@@ -198,7 +238,7 @@ class Guard:
         await answer.give(200, pages.facts(self._settings, names_, self._gate, self._refused, keys=required))
 
     async def _metrics(self, _: Scope, answer: Answer) -> None:
-        await answer.give(200, pages.metrics(self._gate, self._refused, self._stock.unread_bytes), pages.TEXT)
+        await answer.give(200, pages.metrics(self._gate, self._refused, self._stock, self._bodies.shares), pages.TEXT)
 
     def _names(self, scope: Scope) -> tuple[str, ...]:
         return names.served(self._settings, scope.get("app"))
@@ -213,13 +253,15 @@ class Guard:
 _OWN_HEADERS = ("content-type", "content-length")
 
 
-def _request(scope: Scope, receive: Receive, id_: str) -> Request:
-    path = routes.tidy(scope["path"])
+def _request(scope: Scope, receive: Receive, id_: str, settings: ApiSettings) -> Request:
+    raw_path = scope.get("raw_path") or b""
+    paths.check(scope["path"], raw_path)
     headers = replaced(scope["headers"], (REQUEST_ID, id_.encode()), drop=(REQUEST_ID,))
-    tidied = {**scope, "path": path, "headers": headers}
-    if raw_path := scope.get("raw_path"):
-        tidied["raw_path"] = routes.tidy(raw_path.decode("latin-1")).encode("latin-1")
-    return Request(tidied, receive, routes.route_path(tidied))
+    tidied = {**scope, "path": paths.tidy(scope["path"]), "headers": headers}
+    if raw_path:
+        tidied["raw_path"] = paths.tidy(raw_path.decode("latin-1")).encode("latin-1")
+    path = routes.route_path(tidied)
+    return Request(tidied, receive, path, routes.find(path, settings.opened_routes))
 
 
 def _is_preflight(request: Request) -> bool:
@@ -232,7 +274,3 @@ def _is_preflight(request: Request) -> bool:
 def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(call)
-
-
-def _nothing() -> None:
-    return

@@ -115,13 +115,20 @@ class KeyRing:
         if listed.strip() and not self._listed:
             log.error("windlass: the list of keys holds no key; requests are refused until it has some")
 
+    @property
+    def several(self) -> bool:
+        """Whether requests of different keys may come."""
+        return len(set(self._known())) > 1
+
     def admit(self, authorization: bytes) -> str:
         """Who asks; refuses without a right key."""
         if not self.required:
             return EVERYONE
-        known = self._listed + (self._file.digests() if self._file else ())
-        who = holder(authorization, known)
+        who = holder(authorization, self._known())
         if who is None:
             said = "this API key is not known" if authorization else "this server asks for an API key"
             raise Refusal(401, f'{said}; send the header "Authorization: Bearer KEY"', headers=CHALLENGE)
         return who
+
+    def _known(self) -> tuple[Digest, ...]:
+        return self._listed + (self._file.digests() if self._file else ())

@@ -14,12 +14,14 @@ from typing import Any
 
 from windlass.api.refusal import Refusal
 
-HOLDERS = frozenset({"image_url", "audio_url", "video_url", "file_url"})
-"""A string, or an object with `url`, under one of these names is fetched, wherever it stands."""
+HOLDERS = ("url", "uri", "urls", "uris")
+"""Whatever stands under a name that is one of these, or ends in `_` and one of these, counts as fetched, anywhere."""
 LISTS = frozenset({"images", "audio", "videos"})
 """A list of addresses, in the bodies of the embedding and decision routes."""
 NOT_MEDIA = frozenset({"tools", "functions", "response_format", "structured_outputs", "metadata"})
-"""Schemas and free-form values, where such a name is no address."""
+"""Schemas and free-form values of a body, where such a name is no address."""
+NOT_FETCHED = frozenset({"annotations", "action", "arguments", "documents", "chat_template_kwargs"})
+"""What a body quotes, at any depth: citations, calls of tools and texts; the engine hands them to the model as text."""
 ADDRESS = re.compile(r"https?://([a-z0-9._-]+)(:[0-9]{1,5})?([/?#][\x21-\x5b\x5d-\x7e]*)?", re.IGNORECASE)
 """Narrow on purpose: no user info, brackets, backslashes, blanks or other letters that two parsers read differently."""
 NUMERIC_HOST = re.compile(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
@@ -58,18 +60,18 @@ def fetches(document: Mapping[str, Any]) -> bool:
 
 
 def addresses(value: object) -> Iterator[tuple[str, str]]:
-    """Every address that the engine would fetch, with the field that holds it."""
+    """Every address that the engine may fetch, with the field that holds it."""
     left = [value]  # no recursion: a request decides how deep it is nested
     while left:
         value = left.pop()
         if isinstance(value, list):
             left.extend(value)
         elif isinstance(value, dict):
-            left.extend(value.values())
-            if value.get("type") == "url" and isinstance(value.get("url"), str):
-                yield "url", value["url"]
+            quoted = {"input"} if value.get("type") == "tool_use" else set()
             for key, inner in value.items():
-                yield from _held(key, inner)
+                if key not in NOT_FETCHED and key not in quoted:
+                    left.append(inner)
+                    yield from _held(key, inner)
 
 
 def objection(address: str, domains: Collection[str]) -> str:
@@ -94,10 +96,12 @@ def _media(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _held(key: str, inner: object) -> Iterator[tuple[str, str]]:
-    if key in HOLDERS:
+    if key.rpartition("_")[2] in HOLDERS:
         address = inner.get("url") if isinstance(inner, dict) else inner
         if isinstance(address, str):
             yield key, address
+        elif isinstance(address, list):
+            yield from ((key, one) for one in address if isinstance(one, str))
     elif key in LISTS and isinstance(inner, list):
         yield from ((key, address) for address in inner if isinstance(address, str))
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from windlass.api.budget import Shares
 from windlass.api.gate import Gate
+from windlass.api.outbox import Stock
 from windlass.api.refusal import Refusal
 from windlass.api.settings import ApiSettings
 
@@ -42,6 +44,7 @@ def facts(
             "extraStopIds": list(settings.extra_stop_ids),
             "limits": {
                 "bodyBytes": settings.max_body_bytes,
+                "jsonBytes": settings.max_json_bytes,
                 "concurrency": settings.concurrency,
                 "queue": settings.queue,
             },
@@ -53,7 +56,7 @@ def facts(
     )
 
 
-def metrics(gate: Gate, refused: Mapping[int, int], unread_bytes: int) -> bytes:
+def metrics(gate: Gate, refused: Mapping[int, int], stock: Stock, bodies: Shares) -> bytes:
     """The same numbers for Prometheus."""
     lines = [
         *_metric("windlass_api_requests_running", "gauge", "requests that the engine works on"),
@@ -64,7 +67,11 @@ def metrics(gate: Gate, refused: Mapping[int, int], unread_bytes: int) -> bytes:
         f"windlass_api_wait_seconds_count {gate.granted}",
         f"windlass_api_wait_seconds_sum {gate.waited_s:.6f}",
         *_metric("windlass_api_unread_bytes", "gauge", "answers that are made and that slow clients have not read"),
-        f"windlass_api_unread_bytes {unread_bytes}",
+        f"windlass_api_unread_bytes {stock.unread_bytes}",
+        *_metric("windlass_api_readers_ended_total", "counter", "connections ended because the client took nothing"),
+        f"windlass_api_readers_ended_total {stock.ended}",
+        *_metric("windlass_api_body_bytes", "gauge", "bodies of requests that are being read or answered"),
+        f"windlass_api_body_bytes {bodies.held_bytes}",
         *_metric("windlass_api_requests_refused_total", "counter", "requests that the guard refused, by HTTP status"),
         *(f'windlass_api_requests_refused_total{{status="{code}"}} {n}' for code, n in sorted(refused.items())),
     ]

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from windlass.api.scan import JsonLimits
 from windlass.errors import UsageError
 
 SETTINGS_VARIABLE = "WINDLASS_API"
 KEYS_VARIABLE = "WINDLASS_API_KEYS"
 DOMAIN = re.compile(r"(\*\.)?([a-z0-9]([a-z0-9_-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?", re.IGNORECASE)
 """A name; its last label begins with a letter, so no IP address is one."""
+PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,17 @@ class ApiSettings:
     """Adapters that the engine starts with; those loaded later are seen while it runs."""
     metrics_closed: bool = False
     max_body_bytes: int = 32 * 1024**2
+    max_json_bytes: int = 8 * 1024**2
+    """What a body may hold besides media in base64."""
+    max_json_values: int = 262_144
+    """Numbers, strings, lists and objects of a body."""
+    max_json_depth: int = 64
+    max_bodies_bytes: int = 256 * 1024**2
+    """What all bodies that are being read or answered hold together; four of the largest at least."""
+    allowed_hosts: tuple[str, ...] = ()
+    """What the header Host may name, as `llm.example.com` or `*.example.com`; empty: anything."""
+    opened_routes: tuple[str, ...] = ()
+    """Closed or unknown paths of the engine that every key may use."""
     image_domains: tuple[str, ...] = ()
     """Hosts that media is fetched from, as `images.example.com` or `*.example.com`; empty: `data:` URLs only."""
     concurrency: int = 128
@@ -49,6 +62,16 @@ class ApiSettings:
             if not is_right(value):
                 shown = json.dumps(value, default=repr)
                 raise UsageError(f'field "{name}" of variable {SETTINGS_VARIABLE} is {shown}; write {words}')
+
+    @property
+    def json_limits(self) -> JsonLimits:
+        """What a JSON body may hold."""
+        return JsonLimits(self.max_json_bytes, self.max_json_values, self.max_json_depth)
+
+    @property
+    def bodies_bytes(self) -> int:
+        """What all bodies may hold together."""
+        return max(self.max_bodies_bytes, 4 * self.max_body_bytes)
 
     def to_json(self) -> str:
         """The document for the variable."""
@@ -85,6 +108,10 @@ def _domains(value: object) -> bool:
     return isinstance(value, tuple) and all(isinstance(name, str) and DOMAIN.fullmatch(name) for name in value)
 
 
+def _paths(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(path, str) and PATH.fullmatch(path) for path in value)
+
+
 def _ids(value: object) -> bool:
     return isinstance(value, tuple) and all(_whole(number, 0) for number in value)
 
@@ -98,6 +125,15 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "lora_names": (_names, "a list of names"),
     "metrics_closed": (lambda value: isinstance(value, bool), "true or false"),
     "max_body_bytes": (lambda value: _whole(value, 1), "a whole number of at least 1"),
+    "max_json_bytes": (lambda value: _whole(value, 1), "a whole number of at least 1"),
+    "max_json_values": (lambda value: _whole(value, 1024), "a whole number of at least 1024"),
+    "max_json_depth": (
+        lambda value: _whole(value, 8) and _whole(256 - int(str(value)), 0),
+        "a whole number from 8 to 256",
+    ),
+    "max_bodies_bytes": (lambda value: _whole(value, 1), "a whole number of at least 1"),
+    "allowed_hosts": (_domains, "a list of host names, as llm.example.com or *.example.com"),
+    "opened_routes": (_paths, "a list of paths, as /v1/load_lora_adapter"),
     "image_domains": (_domains, "a list of host names, as images.example.com or *.example.com"),
     "concurrency": (lambda value: _whole(value, 1), "a whole number of at least 1"),
     "queue": (lambda value: _whole(value, 0), "a whole number of at least 0"),

@@ -13,7 +13,14 @@ from functools import cache
 from importlib import resources
 
 STYLES = ("page.css", "turns.css")
-SCRIPTS = ("markdown.js", "stream.js", "turns.js", "settings.js", "page.js")  # one scope, in the order of use
+SCRIPTS = (
+    "words.js",
+    "markdown.js",
+    "stream.js",
+    "turns.js",
+    "settings.js",
+    "page.js",
+)  # one scope, in the order of use
 STYLE_PLACE = "<style></style>"
 SCRIPT_PLACE = '<script type="module"></script>'
 

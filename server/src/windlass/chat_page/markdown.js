@@ -1,34 +1,28 @@
 // Markdown to DOM nodes. Text of a model never meets an HTML parser: every node is made by name and every word is a
 // text node, so that markup inside an answer shows as the characters it is.
 
+// The work of every reader is linear in what it reads: a pattern has no two neighbours that take the same character, no
+// reader looks again at what one before it has passed, and what a text may become is bounded below.
+
 const DEEPEST = 12; // quotes in lists in quotes: past this depth text stays text
-const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^`]*)$/;
-const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$/;
+const LONGEST = 200_000; // characters: an answer of some 50,000 tokens; what follows is shown as one plain text
+const MOST = 4_000; // elements of an answer: what follows is shown as plain text, for a page lays out no 100,000 in time
+const WIDEST = 100; // columns of a table: past it lines with bars stay text
+const FENCE = /^ {0,3}(`{3,}(?!`)|~{3,}(?!~))/;
+const HEADING = /^ {0,3}(#{1,6})(?=[ \t]|$)/;
 const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
 const QUOTE = /^ {0,3}> ?/;
-const ITEM = /^([ \t]*)([-*+]|\d{1,9}[.)])(?:([ \t]+)(.*)|)$/;
-const DASHES = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
-const LINK = /!?\[((?:[^[\]\\]|\\.)*)\]\([ \t]*<?([^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)>?(?:[ \t]+(?:"[^"]*"|'[^']*'))?[ \t]*\)/y;
-const ADDRESS = /https?:\/\/[^\s<>"`*]*[^\s<>"`*.,;:!?)\]'_]/iy;
-const ESCAPED = /\\([!-/:-@[-`{-~])/y;
-const BREAK = /[ \t]*(?:\\)?\n[ \t]*/y;
-const TICKS = /`+/y;
-const WORD = /[\p{L}\p{N}]/u;
+const ITEM = /^([ \t]*)([-*+]|\d{1,9}[.)])(?:([ \t]+)(?![ \t])(.*)|)$/s;
+const TASK = /^\[([ xX])\][ \t]+(?![ \t])(.*)$/s;
+const DASHES = /^:?-+:?$/;
 
-const SPANS = [
-  { mark: "***", tags: ["strong", "em"] },
-  { mark: "___", tags: ["strong", "em"] },
-  { mark: "**", tags: ["strong"] },
-  { mark: "__", tags: ["strong"] },
-  { mark: "~~", tags: ["del"] },
-  { mark: "*", tags: ["em"] },
-  { mark: "_", tags: ["em"] },
-];
+let room = MOST; // elements that the answer at hand may still have
 
 const element = (tag, attributes = {}, ...children) => {
+  room--;
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
+  for (const child of children.flat()) node.append(child); // a list of any length: a call takes some 100,000 words
   return node;
 };
 
@@ -45,15 +39,24 @@ function unindent(line, width) {
 }
 
 function readFence(lines, at) {
-  const opened = lines[at].match(FENCE);
+  const opened = fenceOf(lines[at]);
   if (!opened) return null;
-  const [, fence, words] = opened;
-  const closes = new RegExp(`^ {0,3}\\${fence[0]}{${fence.length},}[ \\t]*$`);
+  const width = indent(lines[at]);
   let end = at + 1;
-  while (end < lines.length && !closes.test(lines[end])) end++;
-  const text = lines.slice(at + 1, end).map((line) => unindent(line, indent(lines[at]))).join("\n");
-  return { end: Math.min(end + 1, lines.length), build: () => codeBlock(text, words.trim().split(/\s/)[0]) };
+  while (end < lines.length && !closes(fenceOf(lines[end]), opened)) end++;
+  const text = lines.slice(at + 1, end).map((line) => unindent(line, width)).join("\n");
+  return { end: Math.min(end + 1, lines.length), build: () => codeBlock(text, opened.words.trim().split(/\s/)[0]) };
 }
+
+function fenceOf(line) {
+  const fence = line.match(FENCE)?.[1];
+  if (!fence) return null;
+  const words = line.slice(line.indexOf(fence) + fence.length);
+  return words.includes("`") ? null : { fence, words };
+}
+
+const closes = (found, opened) =>
+  Boolean(found) && found.fence.startsWith(opened.fence) && blank(found.words);
 
 function codeBlock(text, language) {
   const copy = element("button", { type: "button", class: "plain", "data-do": "copyCode" }, "Copy");
@@ -63,11 +66,18 @@ function codeBlock(text, language) {
 }
 
 function readHeading(lines, at, depth) {
-  const found = lines[at].match(HEADING);
-  if (!found) return null;
-  const level = Math.min(found[1].length + 2, 6); // the page itself owns h1 and h2
-  const name = `size-${found[1].length}`;
-  return { end: at + 1, build: () => element(`h${level}`, { class: name, dir: "auto" }, ...inline(found[2] ?? "", depth)) };
+  const marks = lines[at].match(HEADING)?.[1];
+  if (!marks) return null;
+  const level = Math.min(marks.length + 2, 6); // the page itself owns h1 and h2
+  const text = withoutMarks(lines[at].slice(lines[at].indexOf(marks) + marks.length).trim());
+  return { end: at + 1, build: () => element(`h${level}`, { class: `size-${marks.length}`, dir: "auto" }, inline(text, depth)) };
+}
+
+// "Title ##" is "Title", "C#" stays.
+function withoutMarks(text) {
+  let end = text.length;
+  while (end > 0 && text[end - 1] === "#") end--;
+  return end === 0 || " \t".includes(text[end - 1]) ? text.slice(0, end).trimEnd() : text;
 }
 
 const readRule = (lines, at) => (RULE.test(lines[at]) ? { end: at + 1, build: () => element("hr") } : null);
@@ -77,7 +87,7 @@ function readQuote(lines, at, depth) {
   let end = at;
   while (end < lines.length && (QUOTE.test(lines[end]) || (!blank(lines[end]) && !startsBlock(lines, end)))) end++;
   const inner = lines.slice(at, end).map((line) => line.replace(QUOTE, ""));
-  return { end, build: () => element("blockquote", {}, ...nodes(inner, depth + 1)) };
+  return { end, build: () => element("blockquote", {}, nodes(inner, depth + 1)) };
 }
 
 function readList(lines, at, depth) {
@@ -116,6 +126,7 @@ function readItem(lines, at, base) {
       const next = skipBlank(lines, end);
       if (next >= lines.length || indent(lines[next]) < base + 2) break;
       loose ||= !ITEM.test(lines[next]);
+      for (; end < next - 1; end++) taken.push(""); // the rest of the blank lines, all at once
     } else if (!belongs && (ITEM.test(line) || blank(lines[end - 1]) || startsBlock(lines, end))) break;
     if (belongs && !blank(line)) inner = Math.min(inner, indent(line)); // what lies deeper stays deeper
     taken.push(unindent(line, inner));
@@ -130,27 +141,32 @@ function skipBlank(lines, at) {
 
 function list(items, start, loose, depth) {
   const attributes = start === null || start === 1 ? {} : { start: String(start) };
-  return element(start === null ? "ul" : "ol", attributes, ...items.map((lines) => listItem(lines, loose, depth)));
+  return element(start === null ? "ul" : "ol", attributes, whileRoom(items, (lines) => listItem(lines, loose, depth), (rest) => element("li", { dir: "auto" }, rest.flat().join("\n"))));
 }
 
 function listItem(lines, loose, depth) {
   const [first, ...rest] = lines;
-  const task = first.match(/^\[([ xX])\][ \t]+(.*)$/);
+  const task = first.match(TASK);
   const shown = task ? [(task[1] === " " ? "☐ " : "☑ ") + task[2], ...rest] : lines;
   const children = nodes(shown, depth);
   const flat = loose ? children : children.flatMap((child) => (child.tagName === "P" ? [...child.childNodes] : [child]));
-  return element("li", { dir: "auto" }, ...flat);
+  return element("li", { dir: "auto" }, flat);
 }
 
 function readTable(lines, at, depth) {
-  if (!lines[at].includes("|") || at + 1 >= lines.length || !DASHES.test(lines[at + 1])) return null;
+  if (!startsTable(lines, at)) return null;
   const head = cells(lines[at]);
   const sides = cells(lines[at + 1]).map(side);
-  if (head.length !== sides.length) return null;
   let end = at + 2;
   while (end < lines.length && lines[end].includes("|")) end++;
   const rows = lines.slice(at + 2, end).map(cells);
   return { end, build: () => table(head, rows, sides, depth) };
+}
+
+function startsTable(lines, at) {
+  if (at + 1 >= lines.length || !lines[at].includes("|") || !" -|:".includes(lines[at + 1][0] ?? "x")) return false;
+  const dashes = cells(lines[at + 1]);
+  return dashes.length <= WIDEST && dashes.every((text) => DASHES.test(text)) && dashes.length === cells(lines[at]).length;
 }
 
 const cells = (line) =>
@@ -163,9 +179,9 @@ function side(dashes) {
 
 function table(head, rows, sides, depth) {
   const cell = (tag) => (text, at) =>
-    element(tag, { dir: "auto", ...(sides[at] ? { class: sides[at] } : {}) }, ...inline(text ?? "", depth));
-  const row = (tag) => (words) => element("tr", {}, ...sides.map((_, at) => cell(tag)(words[at], at)));
-  const whole = element("table", {}, element("thead", {}, row("th")(head)), element("tbody", {}, ...rows.map(row("td"))));
+    element(tag, { dir: "auto", ...(sides[at] ? { class: sides[at] } : {}) }, inline(text ?? "", depth));
+  const row = (tag) => (words) => element("tr", {}, words.slice(0, sides.length).map(cell(tag))); // never wider than it was written
+  const whole = element("table", {}, element("thead", {}, row("th")(head)), element("tbody", {}, whileRoom(rows, row("td"), (rest) => row("td")([rest.map((words) => words.join(" | ")).join("\n")]))));
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table" }, whole);
 }
 
@@ -173,7 +189,7 @@ function readParagraph(lines, at, depth) {
   let end = at + 1;
   while (end < lines.length && !blank(lines[end]) && !startsBlock(lines, end)) end++;
   const text = lines.slice(at, end).join("\n").trim();
-  return { end, build: () => element("p", { dir: "auto" }, ...inline(text, depth)) };
+  return { end, build: () => element("p", { dir: "auto" }, inline(text, depth)) };
 }
 
 const STARTERS = [readFence, readHeading, readRule, readQuote, readList, readTable];
@@ -181,8 +197,8 @@ const STARTERS = [readFence, readHeading, readRule, readQuote, readList, readTab
 function startsBlock(lines, at) {
   const item = lines[at].match(ITEM);
   if (item && /\d/.test(item[2]) && parseInt(item[2], 10) !== 1) return false; // "…in\n1984. It" is prose
-  const cheap = FENCE.test(lines[at]) || HEADING.test(lines[at]) || RULE.test(lines[at]) || QUOTE.test(lines[at]);
-  return cheap || Boolean(item?.[4]) || Boolean(readTable(lines, at));
+  const cheap = Boolean(fenceOf(lines[at])) || HEADING.test(lines[at]) || RULE.test(lines[at]) || QUOTE.test(lines[at]);
+  return cheap || Boolean(item?.[4]) || startsTable(lines, at);
 }
 
 function readBlocks(lines, depth) {
@@ -198,138 +214,51 @@ function readBlocks(lines, depth) {
   return found;
 }
 
-const nodes = (lines, depth) => readBlocks(lines, depth).map((block) => block.build());
+function nodes(lines, depth) {
+  const blocks = readBlocks(lines, depth);
+  return whileRoom(blocks, (block) => block.build(), (rest) => plain(rest.map((block) => block.source).join("\n\n")));
+}
 
-// ---- words inside a block
-
-function inline(text, depth = 0) {
-  const out = [];
-  const hopeless = new Set(); // marks that nothing closes from here on
-  let words = "";
-  const push = (...made) => {
-    if (words) out.push(document.createTextNode(words));
-    words = "";
-    out.push(...made);
-  };
-  for (let at = 0; at < text.length; ) {
-    const found = depth > DEEPEST ? null : readInline(text, at, depth, hopeless);
-    if (!found) words += text[at++];
-    else {
-      if (found.words) words += found.words;
-      else push(...found.nodes);
-      at = found.end;
-    }
+// What becomes of each, and of all the rest at once when there is no more room.
+function whileRoom(all, make, makeRest) {
+  const made = [];
+  for (let at = 0; at < all.length; at++) {
+    if (room <= 0) return [...made, makeRest(all.slice(at))];
+    made.push(make(all[at], at));
   }
-  push();
-  return out;
+  return made;
 }
 
-const match = (pattern, text, at) => {
-  pattern.lastIndex = at;
-  return pattern.exec(text);
-};
-
-const READERS = { "\\": readEscape, "`": readCode, "[": readLink, "!": readLink, "\n": readBreak, h: readAddress, H: readAddress };
-
-function readInline(text, at, depth, hopeless) {
-  const reader = READERS[text[at]] ?? ("*_~".includes(text[at]) ? readSpan : null);
-  return reader && reader(text, at, depth, hopeless);
-}
-
-function readEscape(text, at) {
-  if (text[at + 1] === "\n") return readBreak(text, at);
-  const found = match(ESCAPED, text, at);
-  return found && { end: at + 2, words: found[1] };
-}
-
-function readBreak(text, at) {
-  const found = match(BREAK, text, at);
-  return found && { end: at + found[0].length, nodes: [element("br")] };
-}
-
-function readCode(text, at, depth, hopeless) {
-  const ticks = match(TICKS, text, at)[0];
-  let end = hopeless.has(ticks) ? -1 : text.indexOf(ticks, at + ticks.length);
-  while (end >= 0 && text[end + ticks.length] === "`") {
-    const run = match(TICKS, text, end)[0].length; // a longer run of ticks closes nothing
-    end = text.indexOf(ticks, end + run);
-  }
-  if (end < 0) {
-    hopeless.add(ticks);
-    return { end: at + ticks.length, words: ticks };
-  }
-  const inner = text.slice(at + ticks.length, end).replaceAll("\n", " ");
-  const bare = /^ .*[^ ].* $|^ [^ ] $/.test(inner) ? inner.slice(1, -1) : inner;
-  return { end: end + ticks.length, nodes: [element("code", {}, bare)] };
-}
-
-function readLink(text, at, depth) {
-  const found = match(LINK, text, at);
-  if (!found) return null;
-  const address = webAddress(found[2]);
-  if (!address) return { end: at + found[0].length, words: found[0] };
-  return { end: at + found[0].length, nodes: [link(address, ...inline(found[1] || found[2], DEEPEST))] };
-}
-
-function readAddress(text, at) {
-  if (at > 0 && WORD.test(text[at - 1])) return null;
-  const found = match(ADDRESS, text, at);
-  const address = found && webAddress(found[0]);
-  return address && { end: at + found[0].length, nodes: [link(address, found[0])] };
-}
-
-const link = (address, ...words) =>
-  element("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, ...words);
-
-function webAddress(text) {
-  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return null;
-  const address = new URL(text);
-  return ["http:", "https:"].includes(address.protocol) ? address.href : null;
-}
-
-function readSpan(text, at, depth, hopeless) {
-  for (const { mark, tags } of SPANS) {
-    if (!text.startsWith(mark, at) || hopeless.has(mark)) continue;
-    const from = at + mark.length;
-    if (from >= text.length || /\s/.test(text[from]) || text[from] === mark[0]) continue;
-    if (mark[0] === "_" && at > 0 && WORD.test(text[at - 1])) continue;
-    const end = closing(text, from, mark);
-    if (end < 0) {
-      hopeless.add(mark);
-      continue;
-    }
-    const inner = inline(text.slice(from, end), depth + 1);
-    return { end: end + mark.length, nodes: [tags.reduceRight((made, tag) => [element(tag, {}, ...made)], inner)[0]] };
-  }
-  const run = text.slice(at).match(/^[*_~]+/)[0];
-  return { end: at + run.length, words: run };
-}
-
-function closing(text, from, mark) {
-  for (let at = text.indexOf(mark, from); at >= 0; ) {
-    let run = mark.length;
-    while (text[at + run] === mark[0]) run++;
-    const fits = run === mark.length || (run === 3 && mark.length < 3);
-    const word = mark[0] === "_" && WORD.test(text[at + run] ?? "");
-    if (fits && !word && !/\s/.test(text[at - 1])) return at + run - mark.length;
-    at = text.indexOf(mark, at + run);
-  }
-  return -1;
-}
+const plain = (text) => element("p", { dir: "auto", class: "plain-rest" }, text);
 
 // ---- into the page: what is unchanged stays, so that selections and scroll places survive a growing answer
 
 const sources = new WeakMap();
+const sizes = new WeakMap(); // elements of a block
 
 function showMarkdown(place, text) {
-  const blocks = readBlocks(text.replace(/\r\n?/g, "\n").split("\n"), 0);
-  blocks.forEach((block, at) => {
-    const old = place.children[at];
-    if (old && sources.get(old) === block.source) return;
-    const now = old ? changed(old, block.build()) : place.appendChild(block.build());
-    sources.set(now, block.source);
+  const blocks = readBlocks(text.slice(0, LONGEST).replace(/\r\n?/g, "\n").split("\n"), 0);
+  if (text.length > LONGEST) blocks.push({ source: text.slice(LONGEST), build: () => plain(text.slice(LONGEST)) });
+  room = MOST;
+  const kept = whileRoom(blocks, (block, at) => showBlock(place, block, at), (rest) => {
+    const source = rest.map((block) => block.source).join("\n\n");
+    return showBlock(place, { source, build: () => plain(source) }, blocks.length - rest.length);
   });
-  while (place.children.length > blocks.length) place.lastElementChild.remove();
+  while (place.children.length > kept.length) place.lastElementChild.remove();
+}
+
+function showBlock(place, block, at) {
+  const old = place.children[at];
+  if (old && sources.get(old) === block.source && sizes.get(old) <= room) {
+    room -= sizes.get(old);
+    return old;
+  }
+  const before = room;
+  const made = block.build();
+  const now = old ? changed(old, made) : place.appendChild(made);
+  sources.set(now, block.source);
+  sizes.set(now, before - room);
+  return now;
 }
 
 function changed(old, now) {

@@ -119,17 +119,23 @@ async function useKey(key) {
 
 // ---- what is seen
 
+const REST = 3; // a drawing that takes long rests this many times as long, so that the page still hears its reader
+
 let drawing = 0;
+let restsUntil = 0;
 function drawSoon(exchange) {
-  drawing ||= requestAnimationFrame(() => {
-    drawing = 0;
-    draw(exchange);
+  drawing ||= requestAnimationFrame(function when(now) {
+    drawing = now < restsUntil ? requestAnimationFrame(when) : 0;
+    if (!drawing) draw(exchange);
   });
 }
 
 function draw(exchange) {
+  const began = performance.now();
   showAnswer(exchange, model());
   toEnd();
+  const ended = performance.now();
+  restsUntil = ended + REST * (ended - began);
 }
 
 function toEnd() {

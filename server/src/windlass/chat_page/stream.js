@@ -1,8 +1,9 @@
 // The server: where it is, its models, and one streamed answer. Knows nothing of the page's looks.
 
 const DONE = "[DONE]";
-const PART_OF_PAGE = /[^/]*\/?$/; // "/any/prefix/chat" or "/any/prefix/chat/" → "/any/prefix/"
-const API = new URL(location.pathname.replace(PART_OF_PAGE, "") + "v1/", location.origin);
+// "/any/prefix/chat" or "/any/prefix/chat/" → "/any/prefix/"
+const folderOf = (path) => path.slice(0, path.lastIndexOf("/", path.endsWith("/") ? path.length - 2 : path.length) + 1);
+const API = new URL(folderOf(location.pathname) + "v1/", location.origin);
 
 class ServerError extends Error {
   constructor(sentence, status = 0) {

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from windlass.adapters.model import AdapterPlan
 from windlass.api.media import engine_media
+from windlass.api.scan import JsonLimits
 from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 from windlass.launch.model import ModelFiles, Setting
 from windlass.launch.values import Value
@@ -43,6 +44,10 @@ def front(
         lora_names=tuple(adapter.name for adapter in adapters.served),
         metrics_closed=bool(_value(settings, "close-metrics")),
         max_body_bytes=_whole(settings, "max-request-mib", 32) * MIB,
+        max_json_bytes=_whole(settings, "max-json-mib", 8) * MIB,
+        max_json_values=max(JsonLimits().values, 2 * (model.max_model_len or 0)),  # a prompt may be a list of tokens
+        allowed_hosts=_names(settings, "allowed-hosts"),
+        opened_routes=_names(settings, "opened-routes"),
         image_domains=domains,
         concurrency=_whole(settings, "limit-worker-concurrency", 128) * workers,
         queue=_whole(settings, "max-waiting-requests", 512),

@@ -1,0 +1,99 @@
+"""Time limits of connections that uvicorn has none for: a head that never ends, an answer that nobody takes.
+
+`install` makes them uvicorn's own way of reading HTTP, before it reads its configuration; the engine names no other.
+Each connection's application finds a way to end it in its scope (`abort_of`). Knows no route and no key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from uvicorn import config
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from windlass.api.asgi import Application, Receive, Scope, Send
+
+HEAD_TIMEOUT_S = 10.0
+"""Seconds from a connection's start, or from the first byte of a later request, to the end of the request's head."""
+MOST_HEADS = 1024
+"""Connections whose head is awaited; beyond it the oldest ends. Far below the engine's 65,535 file descriptors."""
+UNTAKEN_TIMEOUT_S = 60
+"""Seconds that the kernel keeps bytes which the other side does not take."""
+EXTENSION = "windlass.abort"
+
+_awaited: dict[TimedProtocol, None] = {}  # insertion order: the oldest is first
+
+
+def install() -> None:
+    """Let every server of this process that names no protocol of its own have the time limits."""
+    config.HTTP_PROTOCOLS["auto"] = f"{__name__}:TimedProtocol"
+
+
+def abort_of(scope: Scope) -> Callable[[], None]:
+    """What ends the connection of a request at once, unread bytes and all; nothing where the server gives no way."""
+    found = scope.get("extensions", {}).get(EXTENSION)
+    return found if callable(found) else _nothing
+
+
+class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # uvicorn chooses the class when it is imported
+    """uvicorn's protocol with a time limit for heads and for bytes that are not taken."""
+
+    def __init__(self, *words: object, **more: object) -> None:
+        """Nothing is awaited yet."""
+        super().__init__(*words, **more)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self.app: Application = self._marking(self.app)
+
+    def _marking(self, inner: Application) -> Application:
+        async def marked(scope: Scope, receive: Receive, send: Send) -> None:
+            scope.setdefault("extensions", {})[EXTENSION] = self.transport.abort
+            await inner(scope, receive, send)
+
+        return marked
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """A head is awaited from now on."""
+        super().connection_made(transport)
+        _limit_untaken(transport.get_extra_info("socket"))
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """The head is here, or still awaited."""
+        super().data_received(data)
+        if self.transport.is_closing() or self.transport.get_protocol() is not self or self._has_request():
+            self._has_head()
+        else:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is awaited any more."""
+        self._has_head()
+        super().connection_lost(exc)
+
+    def _has_request(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _await_head(self) -> None:
+        if self._head_timer is not None:
+            return
+        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.abort)
+        _awaited[self] = None
+        if len(_awaited) > MOST_HEADS:
+            next(iter(_awaited)).transport.abort()
+
+    def _has_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        _awaited.pop(self, None)
+
+
+def _limit_untaken(connection: socket.socket | None) -> None:
+    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNTAKEN_TIMEOUT_S * 1000)
+
+
+def _nothing() -> None:
+    return

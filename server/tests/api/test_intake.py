@@ -1,0 +1,103 @@
+"""Reading bodies: sizes, shares and time."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from windlass.api import intake
+from windlass.api.budget import Budget, Shares
+from windlass.api.intake import Gone, Hold, Intake
+from windlass.api.refusal import Refusal
+
+
+def scope(*headers: tuple[bytes, bytes]) -> dict:
+    return {"headers": list(headers)}
+
+
+def length(size: int) -> dict:
+    return scope((b"content-length", b"%d" % size))
+
+
+def client(*pieces: bytes, ends: bool = True):
+    """A client that sends these pieces, then its end or nothing more."""
+    left = list(pieces)
+
+    async def receive() -> dict:
+        if not left and not ends:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left) or not ends}
+
+    return receive
+
+
+async def gone() -> dict:
+    return {"type": "http.disconnect"}
+
+
+async def test_what_is_read_is_held_and_released() -> None:
+    """Announced or in pieces; a second release does nothing."""
+    for head in (length(6), scope((b"transfer-encoding", b"chunked"))):
+        budget = Budget(10)
+        hold = Hold(budget, "a", shared=False)
+        assert await Intake(head, client(b"123", b"456"), 100, hold).read() == b"123456"
+        assert budget.shares.held_bytes == 6
+        hold.release()
+        hold.release()
+        assert budget.shares.held_bytes == 0
+
+
+@pytest.mark.parametrize("said", [b"101", b"9" * 400, b"9" * 5000])
+def test_what_is_announced_too_large_is_refused_unread(said: bytes) -> None:
+    with pytest.raises(Refusal) as caught:
+        Intake(scope((b"content-length", said)), gone, 100, Hold(Budget(10), "a", shared=False))
+    assert caught.value.status == 413
+
+
+async def test_pieces_that_grow_too_large_are_refused() -> None:
+    one = Intake(scope((b"transfer-encoding", b"chunked")), client(b"12", b"34"), 3, Hold(Budget(9), "a", shared=False))
+    with pytest.raises(Refusal) as caught:
+        await one.read()
+    assert (caught.value.status, one.is_small) == (413, False)
+
+
+async def test_a_body_that_does_not_come_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 408, and its connection ends."""
+    monkeypatch.setattr(intake, "BODY_TIMEOUT_S", 0.02)
+    one = Intake(length(9), client(b"12", ends=False), 100, Hold(Budget(9), "a", shared=False))
+    with pytest.raises(Refusal) as caught:
+        await asyncio.wait_for(one.read(), 5)
+    assert (caught.value.status, caught.value.headers) == (408, (("connection", "close"),))
+
+
+async def test_a_client_that_leaves_is_gone() -> None:
+    with pytest.raises(Gone):
+        await Intake(length(9), gone, 100, Hold(Budget(9), "a", shared=False)).read()
+
+
+async def test_a_body_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until another one is released; not for ever."""
+    budget = Budget(10)
+    first, second, third = (Hold(budget, "a", shared=False) for _ in range(3))
+    await first.more(8)
+    waiting = asyncio.create_task(second.more(8))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    first.release()
+    await asyncio.wait_for(waiting, 1)
+    monkeypatch.setattr(intake, "ROOM_TIMEOUT_S", 0.02)
+    with pytest.raises(Refusal) as caught:
+        await third.more(8)
+    assert caught.value.status == 429
+    assert budget.shares.held_bytes == 8
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40)), max_size=60))
+def test_no_key_takes_what_another_needs(asked: list[tuple[str, int]]) -> None:
+    """However three keys ask, the bound holds and a fourth one finds room."""
+    shares = Shares(100)
+    for key, size in asked:
+        if shares.fits(key, size, shared=True):
+            shares.take(key, size)
+    assert shares.held_bytes < 100
+    assert shares.fits("d", (100 - shares.held_bytes) // 2, shared=True)
