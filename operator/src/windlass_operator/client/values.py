@@ -182,7 +182,7 @@ def pod_of(raw: Object) -> Pod:
     return Pod(
         name=name_of(raw),
         phase=str(dig(raw, "status", "phase") or "Unknown"),
-        ready=is_ready(raw),
+        ready=is_ready({"status": {"conditions": listed(dig(raw, "status", "conditions"))}}),
         restarts=sum(counted(row.get("restartCount")) for row in rows),
         node=str(dig(raw, "spec", "nodeName") or ""),
         created=str(dig(raw, "metadata", "creationTimestamp") or ""),

@@ -32,7 +32,7 @@ from windlass_operator.status.children import dig, name_of
 
 NODE_LABELS = "nvidia.com/gpu"
 CONTAINERS_MAX = 100  # whose logs are read
-LOG_MAX, LOGS_MAX = 2 << 20, 64 << 20  # characters of one log, and of all together
+LOG_MAX, LOGS_MAX = 1 << 20, 16 << 20  # characters of one log, and of all together; redacting takes 1 to 10 s a MiB
 LOG_S = 60.0  # for one log
 NAME_MAX = 200  # characters of a file's name in the archive
 OPERATOR_PODS = "app.kubernetes.io/name=windlass-operator"
