@@ -109,6 +109,7 @@ BY_CODE: dict[int, type[ClientError]] = {
     410: ExpiredError,
 }
 BUSY = (408, 429)
+MESSAGE_MAX, CAUSES_MAX = 4096, 50  # characters of a message, and rows, that are told of a refusal
 
 
 def refusal(code: int, status: Mapping[str, Any] | None, what: str) -> ClientError:
@@ -117,7 +118,7 @@ def refusal(code: int, status: Mapping[str, Any] | None, what: str) -> ClientErr
         return NotInstalledError(
             f"{what}: the API server does not know LLMService; install the CRD (chart windlass, value crds.enabled)"
         )
-    message = str((status or {}).get("message") or "").strip() or f"HTTP {code}"
+    message = str((status or {}).get("message") or "").strip()[:MESSAGE_MAX] or f"HTTP {code}"
     if code in BUSY or code >= 500:
         return UnreachableError(f"{what}: the API server cannot answer now: {message}; try again")
     kind = BY_REASON.get(str((status or {}).get("reason"))) or BY_CODE.get(code)
@@ -128,12 +129,19 @@ def refusal(code: int, status: Mapping[str, Any] | None, what: str) -> ClientErr
 
 def _invalid(status: Mapping[str, Any], message: str, what: str) -> InvalidError:
     """The fields' sentences where there are any: the message repeats them, behind words that nobody needs."""
-    causes = (status.get("details") or {}).get("causes") or ()
+    details = status.get("details")
+    causes = details.get("causes") if isinstance(details, Mapping) else None
+    rows = [row for row in causes if isinstance(row, Mapping)] if isinstance(causes, list) else []
     problems = tuple(
-        FieldProblem(str(row.get("field") or "").removeprefix("<nil>"), str(row.get("message") or "")) for row in causes
+        FieldProblem(str(row.get("field") or "")[:MESSAGE_MAX].removeprefix("<nil>"), _cut(row.get("message")))
+        for row in rows[:CAUSES_MAX]
     )
     told = "; ".join(_told(row) for row in problems if row.message)
     return InvalidError(f"{what}: {told or message}", problems)
+
+
+def _cut(message: object) -> str:
+    return str(message or "")[:MESSAGE_MAX]
 
 
 def _told(problem: FieldProblem) -> str:

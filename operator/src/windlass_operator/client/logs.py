@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from windlass_operator.client import paths
 from windlass_operator.client.errors import InvalidError, NoLogsError, NotFoundError, UnreachableError
-from windlass_operator.client.rest import Api
+from windlass_operator.client.rest import Api, AsText
 from windlass_operator.client.values import LogLine, Pod
 
 SERVER_CONTAINER = "server"
 LOOK_AGAIN_S = 2.0
 LINES_WAITING_MAX = 1000
+PIECE_MAX = 1 << 20  # characters; a longer line comes in pieces
 FindPods = Callable[[str, str], Awaitable[list[Pod]]]
 
 
@@ -32,6 +33,7 @@ class Ask:
     previous: bool = False
     tail_lines: int | None = None
     container: str = SERVER_CONTAINER
+    raw: bool = False  # true to the byte: what is no UTF-8 as `surrogateescape` keeps it, carriage returns too
 
 
 async def read(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLine]:
@@ -126,12 +128,17 @@ async def _pod_lines(api: Api, ask: Ask, pod: str, *, since: str = "") -> AsyncI
         "sinceTime": since,
     }
     path = paths.core(ask.namespace, "pods", pod, "log")
+    as_text = AsText("surrogateescape" if ask.raw else "replace", PIECE_MAX, keep_returns=ask.raw)
+    time, begins = "", True
     try:
-        async with api.lines(path, f"pod {ask.namespace}/{pod}", params=params) as lines:
-            async for text in lines:
-                time, said = text.partition(" ")[::2] if follow else ("", text)
+        async with api.lines(path, f"pod {ask.namespace}/{pod}", params=params, as_text=as_text) as lines:
+            async for text, goes_on in lines:
+                said = text
+                if follow and begins:
+                    time, said = text.partition(" ")[::2]
                 if not since or _later(time, since):  # sinceTime knows whole seconds only
-                    yield LogLine(pod, ask.container, said, time)
+                    yield LogLine(pod, ask.container, said, time, goes_on)
+                begins = not goes_on
     except InvalidError as error:  # 400: waiting to start, or no earlier run
         raise NoLogsError(str(error)) from error
 

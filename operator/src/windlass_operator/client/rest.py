@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import httpx2
 from lightkube.config import client_adapter
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.core.exceptions import ConfigError
 
+from windlass_operator.bounded import UnusableJsonError, json_of
 from windlass_operator.client.access import Access
-from windlass_operator.client.errors import AccessError, UnreachableError, refusal
+from windlass_operator.client.errors import AccessError, UnreachableError, UnreadableError, refusal
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 Document = dict[str, Any]
 Params = Mapping[str, str | int | bool | None]
-ERROR_BODY_MAX = 256 * 1024
+ERROR_BODY_MAX = 256 << 10  # bytes
+ANSWER_MAX = 64 << 20  # bytes of one answer; a page of 500 LLMServices has about 5 MiB
+LINE_MAX = 16 << 20  # characters of a watch's line; etcd stores at most 1.5 MiB an object
+TIMES_MAX = 5  # a whole answer may take as many times as long as one wait for a part of it
+
+
+class Line(NamedTuple):
+    """A line of a stream; one that is longer than asked for comes in pieces, and all but the last go on."""
+
+    text: str
+    goes_on: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AsText:
+    """How the bytes of a stream become lines; longer lines than `line_max` come in pieces."""
+
+    errors: str = "replace"  # of bytes that are no UTF-8
+    line_max: int = LINE_MAX
+    keep_returns: bool = False
+
+    def end(self, line: str) -> str:
+        """The line, with or without the carriage return before its end."""
+        return line if self.keep_returns else line.removesuffix("\r")
 
 
 class Api:
@@ -36,6 +62,7 @@ class Api:
         try:
             given = ConnectionParams(timeout=httpx2.Timeout(timeout_s), transport=cast(Any, transport))
             self._http = client_adapter.AsyncClient(access.config, given)
+            self._http.headers["Accept-Encoding"] = "identity"  # a few compressed bytes may stand for gigabytes
         except (OSError, ConfigError) as error:
             raise AccessError(f"{access.server}: the credential or the certificate cannot be used: {error}") from error
 
@@ -52,39 +79,93 @@ class Api:
         """One request; `what` is how errors name it."""
         content = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if content is not None else {}
+        given = {"params": _given(params), "content": content, "headers": headers}
         with _told(self.server, what):
-            answer = await self._http.request(method, path, params=_given(params), content=content, headers=headers)
-        if answer.is_error:
-            raise refusal(answer.status_code, _status(answer.content), what)
-        return cast(Document, answer.json()) if answer.content else {}
+            async with (
+                asyncio.timeout(TIMES_MAX * self._timeout_s),
+                self._http.stream(method, path, **cast(Any, given)) as answer,
+            ):
+                text = await _bounded(answer, ANSWER_MAX if answer.is_success else ERROR_BODY_MAX)
+        if text is None:
+            raise UnreadableError(f"{what}: {self.server} sends more than is read, or sends it compressed")
+        if not answer.is_success:
+            raise refusal(answer.status_code, _status(text), what)
+        return _document(text, f"{what}: {self.server}")
 
     @asynccontextmanager
     async def lines(
-        self, path: str, what: str, *, params: Params | None = None, silence_s: float | None = None
-    ) -> AsyncIterator[AsyncIterator[str]]:
+        self,
+        path: str,
+        what: str,
+        *,
+        params: Params | None = None,
+        silence_s: float | None = None,
+        as_text: AsText = AsText(),
+    ) -> AsyncIterator[AsyncIterator[Line]]:
         """The lines of a streamed answer; `silence_s` is how long it may say nothing (None: for ever)."""
         timeout = httpx2.Timeout(self._timeout_s, read=silence_s)
         with _told(self.server, what):
             async with self._http.stream("GET", path, params=_given(params), timeout=timeout) as answer:
-                if answer.is_error:
-                    raise refusal(answer.status_code, _status((await answer.aread())[:ERROR_BODY_MAX]), what)
-                yield _lines(answer, self.server, what)
+                if not answer.is_success:
+                    async with asyncio.timeout(TIMES_MAX * self._timeout_s):
+                        text = await _bounded(answer, ERROR_BODY_MAX)
+                    raise refusal(answer.status_code, _status(text or b""), what)
+                if _encoded(answer):
+                    raise UnreadableError(f"{what}: {self.server} sends its lines compressed")
+                yield _lines(answer, as_text)
 
     async def aclose(self) -> None:
         """Let the connections go."""
         await self._http.aclose()
 
 
-async def _lines(answer: httpx2.Response, server: str, what: str) -> AsyncIterator[str]:
+async def _lines(answer: httpx2.Response, as_text: AsText) -> AsyncIterator[Line]:
     """Split at line feeds only: a log line may hold any other separator of Unicode's."""
-    rest = ""
-    with _told(server, what):
-        async for text in answer.aiter_text():
-            *whole, rest = (rest + text).split("\n")
-            for line in whole:
-                yield line.removesuffix("\r")
-    if rest:
-        yield rest
+    decoder = codecs.getincrementaldecoder("utf-8")(as_text.errors)
+    rest: list[str] = []  # of a line whose end has not come
+    length = 0
+    async for data in answer.aiter_bytes():
+        *whole, last = decoder.decode(data).split("\n")
+        for line in whole:
+            rest.append(line)
+            yield Line(as_text.end("".join(rest)))
+            rest, length = [], 0
+        rest.append(last)
+        length += len(last)
+        if length > as_text.line_max:
+            yield Line("".join(rest), goes_on=True)
+            rest, length = [], 0
+    if any(rest):
+        yield Line("".join(rest))
+
+
+async def _bounded(answer: httpx2.Response, most: int) -> bytes | None:
+    """The body; None when it is longer, or compressed."""
+    if _encoded(answer):
+        return None
+    text = bytearray()
+    async for data in answer.aiter_bytes():
+        text += data
+        if len(text) > most:
+            return None
+    return bytes(text)
+
+
+def _encoded(answer: httpx2.Response) -> bool:
+    return str(answer.headers.get("content-encoding", "identity")).strip().lower() not in ("identity", "")
+
+
+def _document(text: bytes, who: str) -> Document:
+    """A JSON object; UnreadableError when the server sends anything else."""
+    if not text:
+        return {}
+    try:
+        document = json_of(text)
+    except UnusableJsonError as error:
+        raise UnreadableError(f"{who} does not answer as an API server: {error}") from error
+    if not isinstance(document, dict):
+        raise UnreadableError(f"{who} does not answer as an API server: no object")
+    return document
 
 
 def _given(params: Params | None) -> dict[str, str]:
@@ -96,8 +177,8 @@ def _given(params: Params | None) -> dict[str, str]:
 def _status(body: bytes) -> Document | None:
     """The Status in an error's body; None when the API server sent plain text."""
     try:
-        document = json.loads(body)
-    except ValueError:
+        document = json_of(body)
+    except UnusableJsonError:
         return None
     return document if isinstance(document, dict) and document.get("kind") == "Status" else None
 

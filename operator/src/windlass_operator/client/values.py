@@ -78,6 +78,7 @@ class LogLine:
     container: str
     text: str
     time: str = ""  # RFC 3339; only of lines that are followed
+    goes_on: bool = False  # the line is longer than a piece, and goes on with the next one
 
 
 # A class that has a method `list` cannot write `list[…]` in what its other methods answer with.
@@ -155,17 +156,37 @@ def manifest_of(service: AnyService, namespace: str) -> dict[str, Any]:
     }
 
 
+def listed(value: object) -> list[Object]:
+    """The mappings of a list; a server that sends something else sends none."""
+    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
+
+
+def mapped(value: object) -> Object:
+    """A mapping; empty where a server sends something else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def counted(value: object) -> int:
+    """A count as Kubernetes sends it; 0 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else 0
+
+
+def container_names(pod: Object) -> tuple[str, ...]:
+    """The names of a pod's containers."""
+    return tuple(str(row.get("name")) for row in listed(dig(pod, "spec", "containers")))
+
+
 def pod_of(raw: Object) -> Pod:
     """A pod in short."""
-    rows = dig(raw, "status", "containerStatuses") or []
+    rows = listed(dig(raw, "status", "containerStatuses"))
     return Pod(
         name=name_of(raw),
         phase=str(dig(raw, "status", "phase") or "Unknown"),
-        ready=is_ready(raw),
-        restarts=sum(int(row.get("restartCount") or 0) for row in rows),
+        ready=is_ready({"status": {"conditions": listed(dig(raw, "status", "conditions"))}}),
+        restarts=sum(counted(row.get("restartCount")) for row in rows),
         node=str(dig(raw, "spec", "nodeName") or ""),
         created=str(dig(raw, "metadata", "creationTimestamp") or ""),
-        containers=tuple(str(row.get("name")) for row in dig(raw, "spec", "containers") or ()),
+        containers=container_names(raw),
         state=_state(raw, rows),
         deleting=dig(raw, "metadata", "deletionTimestamp") is not None,
     )
@@ -184,13 +205,13 @@ def _state(raw: Object, rows: list[Object]) -> str:
 def event_of(raw: Object) -> ServiceEvent:
     """An Event in short; old and new spelling of its times."""
     first = str(raw.get("firstTimestamp") or raw.get("eventTime") or dig(raw, "metadata", "creationTimestamp") or "")
-    about = raw.get("involvedObject") or {}
+    about = mapped(raw.get("involvedObject"))
     return ServiceEvent(
         type=str(raw.get("type") or "Normal"),
         reason=str(raw.get("reason") or ""),
         message=str(raw.get("message") or ""),
         object=f"{about.get('kind')}/{about.get('name')}",
-        count=int(raw.get("count") or dig(raw, "series", "count") or 1),
+        count=counted(raw.get("count")) or counted(dig(raw, "series", "count")) or 1,
         first_time=first,
         last_time=str(raw.get("lastTimestamp") or dig(raw, "series", "lastObservedTime") or first),
     )

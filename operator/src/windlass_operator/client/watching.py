@@ -7,18 +7,20 @@ last told is told as changes, deletions too.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from windlass_operator.client.errors import ExpiredError, UnreachableError, refusal
+from windlass_operator.bounded import UnusableJsonError, json_of
+from windlass_operator.client.errors import ExpiredError, UnreachableError, UnreadableError, refusal
 from windlass_operator.client.rest import Api
 from windlass_operator.client.values import LLMService, WatchEvent, service_of
 from windlass_operator.status.children import dig
 
 PAGE = 500
+PAGES_MAX = 200  # 100,000 objects
+CONTINUE_MAX = 8192  # characters of a page's mark
 PATIENCE_S = 60.0
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.5, 10.0
 SERVER_ENDS_S = 240  # a watch is renewed this often …
@@ -54,12 +56,25 @@ async def listing(api: Api, what: Collection) -> Listing:
 async def _pages(api: Api, what: Collection, limit: int | None) -> Listing:
     rows: list[dict[str, Any]] = []
     more: str | None = None
-    while True:
+    for _ in range(PAGES_MAX):
         answer = await api.call("GET", what.path, what.what, params={**what.params, "limit": limit, "continue": more})
-        rows += answer.get("items") or []
+        rows += _rows(answer, what.what)
         more = dig(answer, "metadata", "continue")
         if not more:
             return Listing(rows, str(dig(answer, "metadata", "resourceVersion") or ""))
+        if not isinstance(more, str) or len(more) > CONTINUE_MAX:
+            raise UnreadableError(f"{what.what}: the API server names no usable next page")
+    raise UnreadableError(f"{what.what}: the API server lists them without end")
+
+
+def _rows(answer: Mapping[str, Any], what: str) -> list[dict[str, Any]]:
+    """The objects of a page; UnreadableError when they are none."""
+    rows = answer.get("items") or []
+    if isinstance(rows, list) and all(
+        isinstance(row, dict) and isinstance(row.get("metadata", {}), dict) for row in rows
+    ):
+        return rows
+    raise UnreadableError(f"{what}: the API server does not send a list of objects")
 
 
 @dataclass(slots=True)
@@ -132,18 +147,27 @@ async def _stream(api: Api, what: Collection, version: str) -> AsyncIterator[tup
     }
     async with api.lines(what.path, what.what, params=params, silence_s=SILENCE_S) as lines:
         async for line in lines:
-            row = _row(line)
+            if line.goes_on:
+                raise UnreadableError(f"{what.what}: the API server sends a change that is too long")
+            row = _row(line.text)
             if row is None:
                 return  # cut in the middle of a line: the next request brings it again
             raw = row.get("object") or {}
+            if not isinstance(raw, dict):
+                raise UnreadableError(f"{what.what}: the API server sends a change of no object")
             if row.get("type") == "ERROR":
-                raise refusal(int(raw.get("code") or 500), raw, what.what)
+                raise refusal(_code(raw), raw, what.what)
             yield str(row.get("type")), raw
+
+
+def _code(status: Mapping[str, Any]) -> int:
+    code = status.get("code")
+    return code if isinstance(code, int) and 400 <= code < 600 else 500
 
 
 def _row(line: str) -> dict[str, Any] | None:
     try:
-        row = json.loads(line)
-    except ValueError:
+        row = json_of(line)
+    except UnusableJsonError:
         return None
     return row if isinstance(row, dict) else None

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from windlass_operator.bounded import UnusableJsonError, json_of
 from windlass_operator.errors import Retry
 
 NAME = re.compile(r"claim-(\d{1,9})")
@@ -134,7 +135,7 @@ def _bytes(path: Path) -> bytes:
 
 def _parsed(content: bytes) -> Mapping[str, Any]:
     try:
-        data = json.loads(content)
-    except ValueError:
+        data = json_of(content)
+    except UnusableJsonError:
         return {}
     return data if isinstance(data, Mapping) else {}

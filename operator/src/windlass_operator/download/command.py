@@ -27,6 +27,7 @@ TERMINATION_LOG = "/dev/termination-log"
 LINE_S = 10.0
 MESSAGE_BYTES_MAX = 4000  # Kubernetes keeps 4096 of a termination message
 CONNECTIONS_MAX = 64
+WORDS_MAX = 1500  # characters of a reason; JSON may double them, and they fit all the same
 EXIT_USAGE = 2
 
 NUMBERS: tuple[tuple[str, float, float, float, str], ...] = (
@@ -103,10 +104,10 @@ def _outcome(work: Callable[[], Any], progress: Progress) -> tuple[int, dict[str
     try:
         marker = work()
     except UserError as error:
-        return 0, {"ok": False, "reason": error.reason, "message": error.message}
+        return 0, {"ok": False, "reason": error.reason, "message": printable(error.message, WORDS_MAX)}
     except Retry as error:
         reason = "HubUnreachable" if isinstance(error, HubTrouble) else "DownloadFailed"
-        return 1, {"ok": False, "reason": reason, "message": f"{error}; the Job tries again"}
+        return 1, {"ok": False, "reason": reason, "message": printable(f"{error}; the Job tries again", WORDS_MAX)}
     told = {"hub": marker.wanted.hub, "name": marker.wanted.name, "revision": marker.wanted.revision}
     counted = {"files": len(marker.listing.files), "bytesTotal": marker.listing.size}
     fetched = {"commit": marker.listing.commit, "bytesFetched": progress.bytes_fetched}
@@ -123,10 +124,8 @@ def _words(report: Mapping[str, Any]) -> str:
 
 
 def _leave(report: dict[str, Any], log: Path, code: int) -> int:
-    """Write the last message where the kubelet picks it up, cut to what it keeps."""
+    """Write the last message where the kubelet picks it up; WORDS_MAX keeps it within what that reads."""
     line = json.dumps(report)
-    if len(line) > MESSAGE_BYTES_MAX:
-        line = json.dumps({**report, "message": str(report.get("message"))[: MESSAGE_BYTES_MAX // 8]})
     try:
         log.write_text(line, encoding="utf-8")
     except OSError as error:

@@ -21,6 +21,7 @@ from windlass_operator.download.partfile import Part, PartFile
 from windlass_operator.download.progress import Progress, ascii_name
 from windlass_operator.download.refusals import HubTrouble
 from windlass_operator.download.wanted import RemoteFile
+from windlass_operator.download.wire import SLOWEST
 from windlass_operator.errors import Retry, UserError
 
 BACK_OFF_FIRST_S, BACK_OFF_MAX_S = 0.5, 30.0
@@ -69,17 +70,24 @@ class _File:
 
 
 class _Patience:
-    """How long one piece of work may gain nothing."""
+    """How long one piece of work may gain too little."""
 
     def __init__(self, give_up_s: float) -> None:
-        self._give_up_s, self._tries, self._gained, self._gained_at = give_up_s, 0, 0, time.monotonic()
+        self._give_up_s, self._tries, self._last = give_up_s, 0, 0
+        self._gained, self._gained_at = 0, time.monotonic()
 
     def delay(self, trouble: HubTrouble, gained: int) -> float:
-        """Seconds until the next try; `gained` grows when work was done. Raises the trouble when it lasts too long."""
-        if gained > self._gained:
-            self._gained, self._gained_at, self._tries = gained, time.monotonic(), 0
-        if time.monotonic() - self._gained_at > self._give_up_s:
+        """Seconds until the next try; `gained` are all bytes so far. Raises the trouble when they are too few.
+
+        A byte for each try is no progress: over `give_up_s` the work must gain SLOWEST bytes a second.
+        """
+        now = time.monotonic()
+        if gained - self._gained >= max(1.0, SLOWEST * (now - self._gained_at)):
+            self._gained, self._gained_at = gained, now
+        elif now - self._gained_at > self._give_up_s:
             raise trouble
+        self._tries = 0 if gained > self._last else self._tries
+        self._last = gained
         usual = min(BACK_OFF_MAX_S, BACK_OFF_FIRST_S * 2.0 ** min(self._tries, 10))
         self._tries += 1
         return trouble.after_s or usual * (0.5 + random.random() / 2)  # noqa: S311 - spreads requests, guards nothing
@@ -162,6 +170,8 @@ class Fetcher:
                     self._remember(file, body)
                     for chunk in body.chunks():
                         data = chunk[: part.end - offset]
+                        if not data:
+                            break  # the answer goes on behind the part, maybe without end
                         self._store(file, data, offset)
                         checksum, offset = zlib.crc32(data, checksum), offset + len(data)
                 if offset == before:
@@ -187,7 +197,8 @@ class Fetcher:
                 with self._connection.body(file.url, 0, size, size) as body:
                     self._take_whole(file, body)
             except HubTrouble as trouble:
-                self._pause(patience.delay(trouble, len(file.data.parts) - len(missing)))
+                left = sum(part.end - part.start for part in missing)
+                self._pause(patience.delay(trouble, size - left))
 
     def _take_whole(self, file: _File, body: Body) -> None:
         """Take all parts that are missing out of one answer."""

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, quote_plus, urljoin, urlsplit
 
+import httpx2
+
 from windlass_operator.download.wanted import (
+    FILES_MAX,
     GIT_SHA1,
     MODEL_NAME,
     SHA256,
@@ -31,8 +34,9 @@ from windlass_operator.download.wanted import (
 )
 from windlass_operator.errors import UserError
 
-PAGES_MAX = 1000
-NEXT_PAGE = re.compile(r'<([^>]+)>\s*;\s*rel="?next"?')
+PAGES_MAX = 100  # Hugging Face lists 1,000 files a page
+NEXT_PAGE = re.compile(r'<([^<>]{1,2048})>\s{0,8};\s{0,8}rel="?next"?')
+COMMIT = re.compile("[0-9a-f]{40,64}")
 
 # Asks for a URL and gives the parsed JSON and the `Link` header.
 Ask = Callable[[str], tuple[Any, str]]
@@ -55,7 +59,7 @@ def _huggingface_listing(wanted: Wanted, ask: Ask) -> Listing:
     base = f"{wanted.endpoint}/api/models/{wanted.name}"
     about, _ = ask(f"{base}/revision/{quote(wanted.revision, safe='')}")
     commit = text_of(about, "sha") if isinstance(about, Mapping) else ""
-    if not re.fullmatch("[0-9a-f]{40,64}", commit):
+    if not COMMIT.fullmatch(commit):
         raise broken(f"{wanted.endpoint} names no commit for {wanted.words}")
     rows: list[RemoteFile] = []
     page = f"{base}/tree/{commit}?recursive=true"
@@ -65,16 +69,22 @@ def _huggingface_listing(wanted: Wanted, ask: Ask) -> Listing:
             raise broken(f"{wanted.endpoint} lists no files for {wanted.words}")
         rows += [_huggingface_file(row) for row in answer if isinstance(row, Mapping) and row.get("type") == "file"]
         following = NEXT_PAGE.search(link)
-        if following is None:
+        if following is None or len(rows) > FILES_MAX:  # `listing` refuses so many
             return listing(commit, rows, wanted)
-        page = _at(wanted.endpoint, urljoin(page, following[1]))
+        page = _at(wanted, page, following[1])
     raise broken(f"{wanted.endpoint} lists {wanted.name} without end")
 
 
-def _at(endpoint: str, url: str) -> str:
-    """The URL with the endpoint's own host: a mirror passes on the address of the hub that it mirrors."""
-    parts = urlsplit(url)
-    return endpoint + parts.path[parts.path.index("/api/") :] + f"?{parts.query}" if "/api/" in parts.path else url
+def _at(wanted: Wanted, page: str, link: str) -> str:
+    """The next page at the endpoint's own host: a mirror passes on the address of the hub that it mirrors."""
+    try:
+        url = urljoin(page, link)
+        parts = urlsplit(url)
+    except ValueError:
+        raise broken(f"{wanted.endpoint} names no usable next page of {wanted.name}") from None
+    if "/api/" not in parts.path:
+        return url
+    return wanted.endpoint + parts.path[parts.path.index("/api/") :] + f"?{parts.query}"
 
 
 def _huggingface_file(row: Mapping[str, Any]) -> RemoteFile:
@@ -120,7 +130,7 @@ def _modelscope_commit(data: Mapping[str, Any], rows: list[Mapping[str, Any]]) -
     last = data.get("LatestCommitter")
     short = text_of(last, "ShortId") if isinstance(last, Mapping) else ""
     commits = (text_of(row, "Revision") for row in rows)
-    return next((commit for commit in commits if short and commit.startswith(short)), "")
+    return next((one for one in commits if short and one.startswith(short) and COMMIT.fullmatch(one)), "")
 
 
 def _modelscope_url(wanted: Wanted, _commit: str, path: str) -> str:
@@ -155,12 +165,24 @@ HUBS = {
 }
 
 
+def _usable(endpoint: str) -> bool:
+    """Whether an endpoint is a base URL that a path can follow, as the library that connects reads it."""
+    try:
+        parts = httpx2.URL(endpoint)
+    except (httpx2.InvalidURL, ValueError):
+        return False
+    return (
+        parts.scheme in ("http", "https")
+        and bool(parts.host)
+        and not (parts.userinfo or parts.query or parts.fragment or "?" in endpoint or "#" in endpoint)
+    )
+
+
 def wanted_from(hub: str, name: str, revision: str, endpoint: str, *patterns: tuple[str, ...]) -> Wanted:
     """What a command line asks for, with the hub's defaults filled in; ValueError says what cannot be."""
     row = HUBS[hub]
     base = (endpoint or row.endpoint).rstrip("/")
-    parts = urlsplit(base)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+    if not _usable(base):
         raise ValueError(f'--endpoint "{printable(base)}": give http(s)://HOST[:PORT][/PATH]')
     if not MODEL_NAME.fullmatch(name):
         raise ValueError(f'--name "{printable(name)}": give OWNER/NAME as the hub writes it')

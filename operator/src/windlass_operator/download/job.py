@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from windlass_operator.download.claim import Claim, Claimant, ClaimLost, newest
 from windlass_operator.download.connection import Connection
 from windlass_operator.download.fetch import Fetcher, Pace, Stopped
-from windlass_operator.download.hubs import HUBS
+from windlass_operator.download.hubs import HUBS, Ask
 from windlass_operator.download.look import Look, gather, left_work, look
 from windlass_operator.download.partfile import PartFile
 from windlass_operator.download.place import Marker, Place, is_complete, place_of, read_marker
@@ -29,6 +30,7 @@ from windlass_operator.errors import Retry, UserError
 CYCLES_MAX = 6
 WAIT_S = 1.0
 LIST_BACK_OFF_S = 2.0
+LISTING_S = 900.0  # for all pages of one listing; the largest take seconds
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -137,7 +139,7 @@ class Download:
         until, tries = time.monotonic() + self._order.pace.give_up_s, 0
         while True:
             try:
-                return self._hub.listing(self._order.wanted, self._connection.ask)
+                return self._hub.listing(self._order.wanted, self._asking(halt))
             except HubTrouble as trouble:
                 if time.monotonic() > until:
                     raise
@@ -145,6 +147,19 @@ class Download:
                 self._progress.note(str(trouble))
                 if halt.wait(trouble.after_s or min(30.0, LIST_BACK_OFF_S * tries)):
                     raise Stopped from None
+
+    def _asking(self, halt: threading.Event) -> Ask:
+        """Asks for the pages of one listing, within its time."""
+        until = time.monotonic() + LISTING_S
+
+        def ask(url: str) -> tuple[Any, str]:
+            if halt.is_set():
+                raise Stopped
+            if time.monotonic() > until:
+                raise HubTrouble(f"{self._order.wanted.endpoint} takes more than {LISTING_S:g} s to list files", 0)
+            return self._connection.ask(url)
+
+        return ask
 
     def _fetch(self, seen: Look, number: int, halt: threading.Event) -> None:
         place, order = self._place, self._order

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from windlass_operator.download.partfile import has_content
 from windlass_operator.download.place import Marker, Place, read_json, read_marker, rows_of, size_at, write_whole
@@ -51,6 +51,7 @@ def look(place: Place, wanted: Wanted, listing: Listing, verify: bool) -> Look:
     for file in listing.files:
         there = _is_there(place.target, file, file in trusted, file.path in known)
         (kept if there else missing).append(file)
+    _check_folders(place.target, missing, {*known, *(file.path for file in kept)})
     listed = {file.path for file in listing.files}
     old_paths = (path for path in sorted(known) if path not in listed and _is_inside(place.target, path))
     gone = tuple(path for path in old_paths if size_at(place.target / path) >= 0)
@@ -68,6 +69,19 @@ def _is_there(target: Path, file: RemoteFile, trusted: bool, ours: bool) -> bool
     if not ours:
         raise _conflict(file, "is there with other content")
     return False
+
+
+def _check_folders(target: Path, missing: Iterable[RemoteFile], ours: Iterable[str]) -> None:
+    """UserError when a file would go among somebody else's: at a volume's root, folders are neighbours' models."""
+    made = {folder for path in ours for folder in _folders_of(path)}
+    for file in missing:
+        for folder in _folders_of(file.path):
+            if folder not in made and (target / folder).is_dir() and any((target / folder).iterdir()):
+                raise _conflict(file, "belongs into a directory that has other files")
+
+
+def _folders_of(path: str) -> Iterable[str]:
+    return (str(folder) for folder in PurePosixPath(path).parents if folder.name)
 
 
 def _is_inside(target: Path, path: str) -> bool:

@@ -20,6 +20,7 @@ from pathlib import Path
 from windlass_operator.download.wanted import GIT_SHA1, SHA256, RemoteFile
 
 COPY_BYTES = 1 << 20
+PARTS_MAX = 1 << 14  # of one file; a larger file has larger parts
 CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -39,6 +40,7 @@ class PartFile:
         self.remote = remote
         self.path = folder / f"{remote.key}.part"
         self.journal = folder / f"{remote.key}.journal"
+        part_bytes = max(part_bytes, -(-remote.size // PARTS_MAX))
         count = -(-remote.size // part_bytes)
         ends = [min(remote.size, (number + 1) * part_bytes) for number in range(count)]
         self.parts = tuple(Part(number, number * part_bytes, end) for number, end in enumerate(ends))

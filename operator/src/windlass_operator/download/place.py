@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from windlass_operator.bounded import UnusableJsonError, json_of
 from windlass_operator.download.partfile import sync_folder
 from windlass_operator.download.wanted import OURS, Listing, RemoteFile, Wanted, from_rows
 from windlass_operator.errors import UserError
@@ -83,8 +84,12 @@ def read_marker(target: Path) -> Marker | None:
     if data.get("version") != 1 or not files or not all(isinstance(word, str) for word in words):
         return None
     hub, name, revision, endpoint, commit = (str(word) for word in words)
-    patterns = [tuple(str(one) for one in data.get(key) or ()) for key in ("include", "exclude")]
+    patterns = [_words(data.get(key)) for key in ("include", "exclude")]
     return Marker(Wanted(hub, name, revision, endpoint, *patterns), Listing(commit, files))
+
+
+def _words(value: object) -> tuple[str, ...]:
+    return tuple(str(one) for one in value) if isinstance(value, list) else ()
 
 
 def is_complete(target: Path, marker: Marker) -> bool:
@@ -104,8 +109,8 @@ def read_json(path: Path) -> Mapping[str, Any]:
     """A JSON object of ours; empty when it is not there or not ours."""
     try:
         with path.open("rb") as file:
-            data = json.loads(file.read(MARKER_MAX))
-    except (OSError, ValueError):
+            data = json_of(file.read(MARKER_MAX))
+    except (OSError, UnusableJsonError):
         return {}
     return data if isinstance(data, Mapping) else {}
 

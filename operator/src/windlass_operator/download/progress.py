@@ -12,6 +12,7 @@ from windlass_operator.download.wanted import printable
 
 WINDOW_S = 30.0
 KIB, GIB = 1024.0, 1024.0**3
+COUNT_MAX = 2**62  # what a status field of Kubernetes holds
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -129,7 +130,7 @@ def duration(seconds: int) -> str:
 
 def _count(told: Mapping[str, Any], key: str) -> int:
     value = told.get(key)
-    return value if isinstance(value, int) and value >= 0 else 0
+    return min(value, COUNT_MAX) if isinstance(value, int) and value >= 0 else 0
 
 
 def ascii_name(path: str) -> str:

@@ -5,10 +5,10 @@ Pure. What a hub says of itself stands in `X-Error-Code` (Hugging Face) or in th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from windlass_operator.bounded import UnusableJsonError, json_of
 from windlass_operator.download.wanted import Wanted, printable
 from windlass_operator.errors import OperatorError, Retry, UserError
 
@@ -87,8 +87,8 @@ def _said(answer: Answer) -> str:
     words = answer.headers.get("x-error-message", "")
     if not words:
         try:
-            body = json.loads(answer.body)
-        except ValueError:
+            body = json_of(answer.body)
+        except UnusableJsonError:
             body = None
         said = [body.get(key) for key in SAYS_WHY] if isinstance(body, Mapping) else []
         words = next((one for one in said if isinstance(one, str) and one), "")

@@ -10,6 +10,7 @@ import fnmatch
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -19,9 +20,9 @@ from windlass_operator.errors import UserError
 OURS = ".windlass-"  # no file of a hub may begin like this: our marker and staging directory do
 SHA256, GIT_SHA1, NO_DIGEST = "sha256", "git-sha1", ""
 HEX_LENGTHS = {SHA256: 64, GIT_SHA1: 40}
-FILES_MAX = 100_000
-BYTES_MAX = 1 << 50
-PATH_MAX, NAME_MAX = 1024, 200
+FILES_MAX = 20_000  # ten times the largest models' shards
+BYTES_MAX = 1 << 43  # 8 TiB: two trillion parameters in float32
+PATH_MAX, NAME_MAX, DEPTH_MAX = 1024, 200, 16  # bytes, bytes, folders
 NAMES_SHOWN = 10
 MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?")
 
@@ -80,16 +81,26 @@ class Listing:
 
 def listing(commit: str, rows: Iterable[RemoteFile], wanted: Wanted) -> Listing:
     """The wanted files among the hub's rows; UserError when a row is unusable or nothing remains."""
-    files = sorted(_checked(row) for row in rows)
+    files = _checked_all(rows)
     chosen = tuple(file for file in files if _chosen(file.path, wanted.include, wanted.exclude))
     if not chosen:
-        shown = ", ".join(file.path for file in files[:NAMES_SHOWN]) or "nothing"
+        shown = ", ".join(printable(file.path, 60) for file in files[:NAMES_SHOWN]) or "nothing"
         raise UserError(
             "DownloadNotFound",
             f"no file of {wanted.words} is left by include and exclude; it has: {shown}; correct spec.model.download",
         )
     _check_together(chosen)
     return Listing(commit, chosen)
+
+
+def _checked_all(rows: Iterable[RemoteFile]) -> list[RemoteFile]:
+    """The rows, sorted; UserError before there are more of them than a model has."""
+    files: list[RemoteFile] = []
+    for row in rows:
+        if len(files) == FILES_MAX:
+            raise broken(f"the hub lists more than {FILES_MAX} files")
+        files.append(_checked(row))
+    return sorted(files)
 
 
 def digest_of(value: object, algorithm: str) -> tuple[str, str]:
@@ -107,7 +118,7 @@ def from_rows(rows: object) -> tuple[RemoteFile, ...]:
             _checked(RemoteFile(str(row["path"]), int(row["size"]), str(row["algorithm"]), str(row["digest"])))
             for row in (rows if isinstance(rows, Sequence) else ())
         )
-    except (KeyError, TypeError, ValueError, UserError):
+    except (KeyError, TypeError, ValueError, OverflowError, UserError):
         return ()
 
 
@@ -150,8 +161,9 @@ def _checked(file: RemoteFile) -> RemoteFile:
     parts = file.path.split("/")
     unsafe = (
         len(file.path.encode(errors="replace")) > PATH_MAX
+        or len(parts) > DEPTH_MAX
         or any(part in ("", ".", "..") or len(part.encode(errors="replace")) > NAME_MAX for part in parts)
-        or any(part.startswith(OURS) for part in parts)
+        or any(part.startswith("-") or part.casefold().startswith(OURS) for part in parts)
         or not file.path.isprintable()
         or "\\" in file.path
     )
@@ -163,10 +175,25 @@ def _checked(file: RemoteFile) -> RemoteFile:
 
 
 def _check_together(files: Sequence[RemoteFile]) -> None:
-    paths = [file.path for file in files]
-    names = set(paths)
-    folders = {"/".join(path.split("/")[:depth]) for path in paths for depth in range(1, path.count("/") + 1)}
-    if len(names) != len(paths) or names & folders:
-        raise broken("the hub lists two files of one name")
-    if len(paths) > FILES_MAX or sum(file.size for file in files) > BYTES_MAX:
-        raise broken("the hub lists more files or bytes than any model has")
+    """UserError when the files cannot lie beside each other on every volume, or are more than any model is."""
+    if sum(file.size for file in files) > BYTES_MAX:
+        raise broken(f"the hub lists more than {BYTES_MAX >> 40} TiB")
+    seen: dict[str, str] = {}  # spelling by folded name; a folder's ends with a slash
+    for file in files:
+        parts = file.path.split("/")
+        for folder in ("/".join(parts[:depth]) + "/" for depth in range(1, len(parts))):
+            if seen.setdefault(_folded(folder), folder) != folder:
+                raise _twice(seen[_folded(folder)], folder)
+        if (known := seen.get(_folded(file.path))) is not None:
+            raise _twice(known, file.path)
+        seen[_folded(file.path)] = file.path
+
+
+def _folded(path: str) -> str:
+    """The name as a volume keeps it that tells neither letter case nor Unicode forms apart."""
+    return unicodedata.normalize("NFC", path.rstrip("/")).casefold()
+
+
+def _twice(one: str, other: str) -> UserError:
+    names = " and ".join(f'"{printable(name)}"' for name in (one, other))
+    return broken(f"the hub lists two files of one name, {names}; exclude one of them in spec.model.download")

@@ -8,11 +8,13 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 
 from windlass_operator.kubectl import parser as cli
 
 COMPLETE = "__complete"
+ERROR_MAX, TRACE_LINES = 8192, 20  # characters, frames
 ASYNC_COMMANDS = ("status", "plan", "logs", "chat", "report")
 
 
@@ -35,12 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     """The command, with its failures as a sentence and an exit code."""
     from windlass_operator.client.errors import ClientError
+    from windlass_operator.kubectl.harmless import harmless
 
     command = importlib.import_module(f"windlass_operator.kubectl.{options.command}")
     try:
         code: int = asyncio.run(_in_session(command.run, options))
     except ClientError as error:
-        print(f"kubectl windlass {options.command}: {error}", file=sys.stderr)
+        print(harmless(f"kubectl windlass {options.command}: {str(error)[:ERROR_MAX]}"), file=sys.stderr)
         return _code(error).code
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.stdout.flush()
@@ -48,6 +51,9 @@ def _run(options: argparse.Namespace) -> int:
     except BrokenPipeError:  # the reader, `head` for example, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return cli.OK.code
+    except Exception:  # a mistake of ours; its text may hold what a server sent
+        print(harmless(traceback.format_exc(limit=-TRACE_LINES)[:ERROR_MAX]), file=sys.stderr)
+        return cli.FAILED.code
     return code
 
 

@@ -27,11 +27,11 @@ async def run(session: Session) -> int:
     service = await session.client.get(session.options.name)
     key = await _key(session)
     async with AsyncExitStack() as stack:
-        address = session.options.address or await stack.enter_async_context(
-            port_forward(session.options.name, session.kubectl_flags())
-        )
-        http = await stack.enter_async_context(connection(address, key))
-        talk = Talk(http, _settings(session, service))
+        forward = None
+        if not session.options.address:
+            forward = await stack.enter_async_context(port_forward(session.options.name, session.kubectl_flags()))
+        http = await stack.enter_async_context(connection(forward.url if forward else session.options.address, key))
+        talk = Talk(http, _settings(session, service), forward.check if forward else _always)
         if session.options.system:
             talk.messages.append({"role": "system", "content": session.options.system})
         if session.options.prompt:
@@ -39,6 +39,10 @@ async def run(session: Session) -> int:
         else:
             await _conversation(session, talk, service)
     return OK.code
+
+
+def _always() -> None:
+    """An address that the user names is asked as it is."""
 
 
 def _settings(session: Session, service: LLMService) -> dict[str, Any]:
@@ -58,7 +62,7 @@ async def _one_question(session: Session, talk: Talk) -> None:
     answer = Answer()
     async for piece in talk.ask(question, answer):
         if session.is_text:
-            print(piece, end="", flush=True)
+            session.data(piece, end="")
     if session.is_text:
         session.say("")
         session.note(answer.line())
@@ -74,7 +78,7 @@ async def _conversation(session: Session, talk: Talk, service: LLMService) -> No
         answer = Answer()
         try:
             async for piece in talk.ask(question, answer):
-                print(piece, end="", flush=True)
+                session.data(piece, end="")
             session.say(f"\n[{answer.line()}]")
         except ClientError as error:
             session.note(f"\n[{error}]")

@@ -7,11 +7,16 @@ the shell may go on with file names.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from windlass_operator.kubectl.parser import SHELLS, parser
+
+if TYPE_CHECKING:
+    from windlass_operator.client import LLMService
 
 FILES, NO_FILES = 0, 4  # the shell's own completion may follow, or not
 QUICK_S = 2.0
@@ -33,11 +38,13 @@ class Cluster:
     def services(self, options: argparse.Namespace) -> Candidates:
         """Names of services, with what they serve."""
         from windlass_operator.client import Client, ClientError, find_access
+        from windlass_operator.kubectl.harmless import one_line
 
         try:
             access = find_access(kubeconfig=options.kubeconfig, context=options.context, namespace=options.namespace)
             with Client(access, timeout_s=QUICK_S) as client:
-                return [(one.metadata.name, one.spec.model.id) for one in client.list()]
+                found = client.list()
+                return [(one.metadata.name, one_line(one.spec.model.id, 100)) for one in found if is_name(one)]
         except ClientError:
             return []
 
@@ -50,6 +57,11 @@ class Cluster:
             return [(name, "") for name in context_names(options.kubeconfig)]
         except ClientError:
             return []
+
+
+def is_name(one: LLMService) -> bool:
+    """Whether the name is one that a shell may put on a command line as it is."""
+    return re.fullmatch("[a-z0-9.-]{1,253}", one.metadata.name) is not None
 
 
 def complete(words: list[str], cluster: Cluster) -> tuple[Candidates, int]:

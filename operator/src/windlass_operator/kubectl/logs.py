@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-import yaml
-
+from windlass_operator.client.logs import Ask, read
 from windlass_operator.client.values import LogLine
+from windlass_operator.kubectl.output import as_json, as_yaml
 from windlass_operator.kubectl.parser import OK
 from windlass_operator.kubectl.session import Session
 
@@ -17,19 +15,19 @@ async def run(session: Session) -> int:
     await session.client.get(options.name)  # a misspelt name is told as such, not as a service without pods
     pods = await session.client.pods(options.name)
     several = (len(pods) > 1 or options.follow) and not options.pod
-    lines = session.client.logs(
-        options.name, pod=options.pod, follow=options.follow, previous=options.previous, tail_lines=options.tail
-    )
+    ask = Ask(session.namespace, options.name, options.pod, options.follow, options.previous, options.tail, raw=True)
+    lines = read(session.client.api, ask, session.client.pods)
     async for line in lines:
-        session.say(_told(line, options.output, several))
+        _show(session, line, several)
     return OK.code
 
 
-def _told(line: LogLine, output: str, several: bool) -> str:
+def _show(session: Session, line: LogLine, several: bool) -> None:
     """A line for people, or one JSON object, or one YAML document."""
-    if output == "text":
-        return f"{line.pod}: {line.text}" if several else line.text
-    document = {"pod": line.pod, "container": line.container, "line": line.text}
-    if output == "json":
-        return json.dumps(document, ensure_ascii=False)
-    return "---\n" + str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True)).rstrip()
+    if session.is_text:
+        text = line.text.removesuffix("\r") if session.is_terminal else line.text
+        session.data(f"{line.pod}: {text}" if several else text, end="" if line.goes_on and not several else "\n")
+        return
+    said = line.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    document = {"pod": line.pod, "container": line.container, "line": said}
+    session.say(as_json(document) if session.options.output == "json" else f"---\n{as_yaml(document).rstrip()}")

@@ -1,4 +1,4 @@
-"""Answers for programs: one JSON or YAML document."""
+"""Answers for programs: one JSON or YAML document, which a terminal may show as well."""
 
 from __future__ import annotations
 
@@ -7,10 +7,25 @@ from collections.abc import Mapping
 
 import yaml
 
+from windlass_operator.kubectl.harmless import IN_TEXT, quoted
+
 
 def emit(document: Mapping[str, object], output: str) -> str:
     """The document's text; a YAML document begins with its own mark, so that a stream of them can be read."""
     if output == "yaml":
-        text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=120)
-        return f"---\n{text.rstrip()}"
-    return json.dumps(document, ensure_ascii=False, indent=2)
+        return f"---\n{as_yaml(document).rstrip()}"
+    return as_json(document, indent=2)
+
+
+def as_json(document: object, indent: int | None = None) -> str:
+    """JSON in which no character acts on a terminal."""
+    return quoted(json.dumps(document, ensure_ascii=False, indent=indent))
+
+
+def as_yaml(document: object, width: int = 120) -> str:
+    """YAML in which no character acts on a terminal; text with such characters is written in ASCII escapes."""
+    plain = document if isinstance(document, list) else dict(document) if isinstance(document, Mapping) else document
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=width)
+    if IN_TEXT.search(text):
+        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=False, width=width)
+    return text

@@ -6,8 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from windlass_operator.kubectl.harmless import Painted, one_line
+
 CODES = {"good": "32", "bad": "31", "wait": "33", "head": "1", "dim": "2"}
 WIDTH = 116
+CELL_MAX, TEXT_MAX = 253, 8192  # characters; Kubernetes' longest name, and more than any message of ours
+SPACES = str.maketrans("\n\r\t", "   ")
 BRANCHES = {True: ("├─ ", "└─ ", "│  ", "   "), False: ("|- ", "`- ", "|  ", "   ")}
 MARKS = {True: {"good": "✔", "bad": "✘", "wait": "…"}, False: {"good": "+", "bad": "!", "wait": "."}}
 BLOCKS = {True: "█▓▒░", False: "#=+."}
@@ -37,9 +41,10 @@ class Paint:
         """A sign that says the same as the colour."""
         return MARKS[self.unicode].get(style, " ")
 
-    def tree(self, root: Branch) -> str:
-        """The whole tree."""
-        return "\n".join([self.styled(root.text, root.style), *self._below(root.below, "")])
+    def tree(self, root: Branch) -> Painted:
+        """The whole tree; its texts are foreign, and made harmless before they are coloured."""
+        head = self.styled(one_line(root.text.translate(SPACES), TEXT_MAX), root.style)
+        return Painted("\n".join([head, *self._below(root.below, "")]))
 
     def _below(self, branches: Sequence[Branch], indent: str) -> list[str]:
         middle, last, through, nothing = BRANCHES[self.unicode]
@@ -53,14 +58,14 @@ class Paint:
             lines += self._below(branch.below, further)
         return lines
 
-    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        """Columns two spaces apart, nothing behind the last word."""
-        every = [headings, *rows]
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Painted:
+        """Columns two spaces apart, nothing behind the last word; cells are made harmless."""
+        every = [[one_line(cell, CELL_MAX) for cell in row] for row in (headings, *rows)]
         widths = [max(len(row[column]) for row in every) for column in range(len(headings))]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in every
         ]
-        return "\n".join([self.styled(lines[0], "head"), *lines[1:]])
+        return Painted("\n".join([self.styled(lines[0], "head"), *lines[1:]]))
 
     def bar(self, shares: Sequence[float], width: int = 40) -> str:
         """Shares of a whole of 1, side by side; more than the whole fills the bar."""
@@ -75,4 +80,5 @@ class Paint:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, max(40, width), break_long_words=False, break_on_hyphens=False) or [""]
+    plain = one_line(text.translate(SPACES), TEXT_MAX)
+    return textwrap.wrap(plain, max(40, width), break_long_words=False, break_on_hyphens=False) or [""]

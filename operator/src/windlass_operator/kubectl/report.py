@@ -5,21 +5,23 @@ Secrets and ConfigMaps are never asked for; everything else goes through `redact
 
 from __future__ import annotations
 
+import asyncio
 import io
+import re
 import tarfile
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from windlass_operator import __version__
 from windlass_operator.client import logs, paths, watching
 from windlass_operator.client.errors import ClientError, InvalidError
-from windlass_operator.client.values import service_of
+from windlass_operator.client.values import LogLine, container_names, listed, mapped, service_of
 from windlass_operator.kubectl import service_tree
+from windlass_operator.kubectl.harmless import harmless, one_line
+from windlass_operator.kubectl.output import as_yaml
 from windlass_operator.kubectl.paint import Paint
 from windlass_operator.kubectl.parser import OK
 from windlass_operator.kubectl.redact import clean_object, cleaner, secrets_in
@@ -29,6 +31,10 @@ from windlass_operator.plan.model import GPU_RESOURCE
 from windlass_operator.status.children import dig, name_of
 
 NODE_LABELS = "nvidia.com/gpu"
+CONTAINERS_MAX = 100  # whose logs are read
+LOG_MAX, LOGS_MAX = 1 << 20, 16 << 20  # characters of one log, and of all together; redacting takes 1 to 10 s a MiB
+LOG_S = 60.0  # for one log
+NAME_MAX = 200  # characters of a file's name in the archive
 OPERATOR_PODS = "app.kubernetes.io/name=windlass-operator"
 # Kinds of a service's own objects: where they are, and how the files are called.
 CHILDREN = (
@@ -63,11 +69,11 @@ class Bundle:
 
     def files(self) -> dict[str, str]:
         """Name and text of each file."""
-        out = {f"{name}.yaml": _yaml(document) for name, document in self.documents.items()}
+        out = {f"{name}.yaml": as_yaml(document) for name, document in self.documents.items()}
         out |= self.texts
         if self.missing:
             out["missing.txt"] = "\n".join(self.missing) + "\n"
-        return out
+        return {name: harmless(text) for name, text in out.items()}
 
 
 async def run(session: Session) -> int:
@@ -78,7 +84,7 @@ async def run(session: Session) -> int:
         session.emit({**bundle.documents, "texts": bundle.texts, "missing": bundle.missing})
     elif session.options.out == "-":
         for part, text in bundle.files().items():
-            session.say(f"===== {part}\n{text.rstrip()}\n")
+            session.say(f"===== {one_line(part, NAME_MAX)}\n{text.rstrip()}\n")
     else:
         file = Path(session.options.out or f"windlass-report-{name}.tar.gz")
         write(file, bundle.files(), session.now())
@@ -100,9 +106,10 @@ async def collect(session: Session, name: str) -> Bundle:
     bundle.documents["events"] = [asdict(one) for one in events]
     tree = service_tree.tree(service_of(raw), pods, events, session.now(), Paint())
     bundle.texts["status.txt"] = Paint().tree(tree) + "\n"
-    for pod in bundle.documents.get("pods", ()):  # those of the inspect Job too
-        for container in dig(pod, "spec", "containers") or ():
-            await _logs(session, bundle, name_of(pod), str(container.get("name")))
+    containers = [(name_of(pod), one) for pod in bundle.documents.get("pods", ()) for one in container_names(pod)]
+    for pod, container in containers[:CONTAINERS_MAX]:  # those of the inspect Job too
+        await _logs(session, bundle, pod, container)
+    bundle.missing += [f"the logs of {pod}, {container}" for pod, container in containers[CONTAINERS_MAX:]][:10]
     return bundle
 
 
@@ -133,9 +140,9 @@ async def _versions(session: Session, bundle: Bundle) -> None:
         bundle.missing.append(f"versions: {error}")
         return
     versions["operator"] = [
-        {"pod": f"{dig(pod, 'metadata', 'namespace')}/{name_of(pod)}", "image": one.get("image")}
+        {"pod": f"{dig(pod, 'metadata', 'namespace')}/{name_of(pod)}", "image": dig(one, "image")}
         for pod in operators.rows
-        for one in dig(pod, "spec", "containers") or ()
+        for one in listed(dig(pod, "spec", "containers"))
     ]
 
 
@@ -150,7 +157,7 @@ async def _nodes(session: Session, bundle: Bundle) -> None:
         {
             "name": name_of(node),
             "labels": {
-                key: value for key, value in (dig(node, "metadata", "labels") or {}).items() if NODE_LABELS in key
+                key: value for key, value in mapped(dig(node, "metadata", "labels")).items() if NODE_LABELS in key
             },
             "gpus": dig(node, "status", "allocatable", GPU_RESOURCE) or "0",
             "unschedulable": bool(dig(node, "spec", "unschedulable")),
@@ -168,12 +175,34 @@ async def _logs(session: Session, bundle: Bundle, pod: str, container: str) -> N
         ask = logs.Ask(
             session.namespace, options.name, pod, previous=previous, tail_lines=options.tail, container=container
         )
-        lines = logs.read(session.client.api, ask, session.client.pods)
         try:
-            bundle.texts[file] = "\n".join([line.text async for line in lines]) + "\n"
+            async with asyncio.timeout(LOG_S):
+                bundle.texts[file] = await _bounded(logs.read(session.client.api, ask, session.client.pods), bundle)
+        except TimeoutError:
+            bundle.missing.append(f"{file}: it was not there within {LOG_S:.0f} s")
         except ClientError as error:
             if not previous:
                 bundle.missing.append(f"{file}: {error}")
+
+
+async def _bounded(lines: AsyncIterator[LogLine], bundle: Bundle) -> str:
+    """A log as text; what goes beyond the bounds is left out, and that is said at its end."""
+    most = min(LOG_MAX, LOGS_MAX - sum(map(len, bundle.texts.values())))
+    said: list[str] = []
+    async for line in lines:
+        most -= len(line.text) + 1
+        if most < 0:
+            said.append("[the rest is left out: the log is too long]")
+            break
+        said.append(line.text)
+    return "\n".join(said) + "\n"
+
+
+def member(name: str, taken: Collection[str]) -> str:
+    """A name for a file in the archive, whatever a server calls a pod: no directory, nothing hidden, not twice."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:NAME_MAX].lstrip(".-") or "_"
+    names = (plain, *(f"{number}-{plain}" for number in range(2, len(taken) + 3)))
+    return next(one for one in names if one not in taken)
 
 
 def write(file: Path, files: Mapping[str, str], now: datetime) -> None:
@@ -181,9 +210,11 @@ def write(file: Path, files: Mapping[str, str], now: datetime) -> None:
     folder = file.name.removesuffix(".tar.gz")
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        taken: set[str] = set()
         for name, text in files.items():
-            data = text.encode()
-            row = tarfile.TarInfo(f"{folder}/{name}")
+            data = text.encode("utf-8", "replace")
+            taken.add(plain := member(name, taken))
+            row = tarfile.TarInfo(f"{folder}/{plain}")
             row.size, row.mtime, row.mode = len(data), int(now.timestamp()), 0o600
             archive.addfile(row, io.BytesIO(data))
     try:
@@ -192,8 +223,3 @@ def write(file: Path, files: Mapping[str, str], now: datetime) -> None:
         file.write_bytes(buffer.getvalue())
     except OSError as error:
         raise InvalidError(f"{file} cannot be written: {error.strerror}") from error
-
-
-def _yaml(document: object) -> str:
-    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Self
 
 from windlass_operator.client.access import find_access
 from windlass_operator.client.client import AsyncClient
+from windlass_operator.kubectl.harmless import harmless
 from windlass_operator.kubectl.output import emit
 from windlass_operator.kubectl.paint import Paint
 
@@ -29,7 +31,8 @@ class Session:
         self.client = AsyncClient(access, field_manager=FIELD_MANAGER)
         self.namespace = access.namespace
         terminal = sys.stdout.isatty()
-        self.redraws = terminal
+        self.redraws = self.is_terminal = terminal
+        _encode_everything()
         self.paint = Paint(
             colour=terminal and "NO_COLOR" not in os.environ,
             unicode="utf" in (sys.stdout.encoding or "").lower(),
@@ -52,13 +55,17 @@ class Session:
 
     @staticmethod
     def say(text: str) -> None:
-        """Words for people, on standard output."""
-        print(text, flush=True)
+        """Words for people, on standard output; foreign text in them is made harmless."""
+        print(harmless(text), flush=True)
+
+    def data(self, text: str, end: str = "\n") -> None:
+        """Foreign text that is itself the answer: true to the byte in a pipe, harmless on a terminal."""
+        print(harmless(text) if self.is_terminal else text, end=end, flush=True)
 
     @staticmethod
     def note(text: str) -> None:
         """Words beside the answer, on standard error."""
-        print(text, file=sys.stderr, flush=True)
+        print(harmless(text), file=sys.stderr, flush=True)
 
     @staticmethod
     def now() -> datetime:
@@ -69,3 +76,10 @@ class Session:
         """The same cluster and namespace for a kubectl that is started beside."""
         given = (("--kubeconfig", self.options.kubeconfig), ("--context", self.options.context))
         return [*(f"{flag}={value}" for flag, value in given if value), f"--namespace={self.namespace}"]
+
+
+def _encode_everything() -> None:
+    """Bytes that are no UTF-8 go out as they came; a character that the locale lacks is written as its escape."""
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="surrogateescape" if "utf" in out.encoding.lower() else "backslashreplace")

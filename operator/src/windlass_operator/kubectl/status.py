@@ -10,6 +10,8 @@ from windlass_operator.client.client import ALL_NAMESPACES
 from windlass_operator.client.errors import ForbiddenError, NotFoundError
 from windlass_operator.client.values import LLMService, WatchEvent, service_of
 from windlass_operator.kubectl import service_tree
+from windlass_operator.kubectl.harmless import Painted, one_line
+from windlass_operator.kubectl.paint import CELL_MAX
 from windlass_operator.kubectl.parser import OK
 from windlass_operator.kubectl.session import Session
 
@@ -58,7 +60,7 @@ async def _watch_one(session: Session, name: str) -> None:
         if event.type == "DELETED":
             raise NotFoundError(f"llmservice {session.namespace}/{name}: it was deleted")
         if session.redraws and session.is_text:
-            session.say(CLEAR)
+            session.say(Painted(CLEAR))
         await _show_one(session, name)
 
 
@@ -86,7 +88,7 @@ async def _watch_all(session: Session) -> None:
 def _tell(session: Session, event: WatchEvent) -> None:
     if session.is_text:
         words = (event.type, *_row(session, event.service))
-        session.say("  ".join(word.ljust(12) for word in words).rstrip())
+        session.say("  ".join(one_line(word, CELL_MAX).ljust(12) for word in words).rstrip())
     else:
         session.emit({"type": event.type, "object": _document(event.service)})
 

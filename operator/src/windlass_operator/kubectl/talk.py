@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
 
+from windlass_operator.bounded import UnusableJsonError, json_of
 from windlass_operator.client.errors import ClientError, UnreachableError
+from windlass_operator.kubectl.events import Events, failure, finish_reason, is_step, pieces, tokens
 
 CONNECT_S, SILENCE_S = 10.0, 300.0
-EVENT, DONE = "data:", "[DONE]"
-REFUSAL_MAX = 600
+REFUSAL_MAX = 600  # bytes
+WORD_MAX = 64  # characters of a finish reason
+ANSWER_MAX = 16 << 20  # characters; a context of a million tokens has about 4 million
 
 
 @dataclass(slots=True)
@@ -50,59 +52,78 @@ class Talk:
 
     http: httpx2.AsyncClient
     settings: dict[str, Any]
+    may_ask: Callable[[], None]  # raises when the address is no more the service's
     messages: list[dict[str, str]] = field(default_factory=list)
 
     async def ask(self, question: str, answer: Answer) -> AsyncIterator[str]:
         """The pieces of the answer; an unanswered question is forgotten."""
+        self.may_ask()
         asked = [*self.messages, {"role": "user", "content": question}]
-        began = time.monotonic()
+        began, said, length = time.monotonic(), list[str](), 0
         try:
             async for event in self._events({**self.settings, "messages": asked}):
                 for piece in _pieces(event, answer):
                     answer.first_s = answer.first_s or time.monotonic() - began
-                    answer.text += piece
+                    said.append(piece)
+                    length += len(piece)
+                    if length > ANSWER_MAX:
+                        raise ClientError(f"the answer has more than {ANSWER_MAX >> 20} million characters")
                     yield piece
-        except httpx2.TransportError as error:
+            answer.text = "".join(said)
+        except httpx2.HTTPError as error:
             raise UnreachableError(f"the service does not answer: {error or type(error).__name__}") from error
         answer.total_s = time.monotonic() - began
         self.messages = [*asked, {"role": "assistant", "content": answer.text}]
 
-    async def _events(self, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def _events(self, body: dict[str, Any]) -> AsyncIterator[Mapping[str, Any]]:
+        """The events of the answer; ClientError when it brings no token for SILENCE_S, whatever else it sends."""
         async with self.http.stream("POST", "/v1/chat/completions", json=body) as response:
-            if response.is_error:
-                raise _refused(response.status_code, (await response.aread())[:REFUSAL_MAX])
-            async for line in response.aiter_lines():
-                data = line.removeprefix(EVENT).strip() if line.startswith(EVENT) else ""
-                if data and data != DONE:
-                    yield json.loads(data)
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise ClientError("the service compresses its answer, which was asked for as it is")
+            if not response.is_success:
+                raise _refused(response.status_code, await _beginning(response))
+            reader, heard = Events(), time.monotonic()
+            async for data in response.aiter_bytes():
+                for event in reader.feed(data):
+                    heard = time.monotonic() if is_step(event) else heard
+                    yield event
+                if time.monotonic() - heard > SILENCE_S:
+                    raise ClientError(f"the service sends no token for {SILENCE_S:.0f} s")
 
 
-def _pieces(event: dict[str, Any], answer: Answer) -> list[str]:
+async def _beginning(response: httpx2.Response) -> bytes:
+    """The first bytes of a refusal."""
+    text = b""
+    async for data in response.aiter_bytes():
+        text += data[:REFUSAL_MAX]
+        if len(text) >= REFUSAL_MAX:
+            break
+    return text[:REFUSAL_MAX]
+
+
+def _pieces(event: Mapping[str, Any], answer: Answer) -> list[str]:
     if event.get("error"):
-        raise ClientError(f"the service broke off: {event['error'].get('message') or event['error']}")
-    usage = event.get("usage") or {}
-    answer.prompt_tokens = int(usage.get("prompt_tokens") or answer.prompt_tokens)
-    answer.completion_tokens = int(usage.get("completion_tokens") or answer.completion_tokens)
-    rows = event.get("choices") or []
-    for row in rows:
-        answer.finish_reason = row.get("finish_reason") or answer.finish_reason
-    return [text for row in rows if (text := (row.get("delta") or {}).get("content"))]
+        raise ClientError(f"the service broke off: {failure(event)[:REFUSAL_MAX]}")
+    answer.prompt_tokens = tokens(event, "prompt_tokens") or answer.prompt_tokens
+    answer.completion_tokens = tokens(event, "completion_tokens") or answer.completion_tokens
+    answer.finish_reason = finish_reason(event)[:WORD_MAX] or answer.finish_reason
+    return pieces(event)
 
 
 def _refused(code: int, body: bytes) -> ClientError:
     if code in (401, 403):
         return ClientError("the service wants an API key: give --token, WINDLASS_API_KEY or --key-from-secret SECRET")
     try:
-        said = json.loads(body)["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        said = body.decode(errors="replace").strip() or f"HTTP {code}"
-    return ClientError(f"the service refuses: {said}")
+        said = failure(json_of(body))
+    except UnusableJsonError:
+        said = body.decode(errors="replace").strip()
+    return ClientError(f"the service refuses: {said or f'HTTP {code}'}")
 
 
 def connection(address: str, key: str) -> httpx2.AsyncClient:
     """HTTP to the service, with its key."""
     base = address.rstrip("/").removesuffix("/v1")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})}
     timeout = httpx2.Timeout(SILENCE_S, connect=CONNECT_S)
     # The forwarded port is on this machine: the environment's proxy is not asked.
     return httpx2.AsyncClient(base_url=base, headers=headers, timeout=timeout, trust_env=False)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
+from windlass.chat.events import Events, document, failure, finish_reason, is_step, pieces, rows, tokens
 from windlass.errors import ServerError
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 300.0
-EVENT = "data:"
-DONE = "[DONE]"
+CALL_TIMEOUT_S = 60.0  # for the whole of a short answer
+ANSWER_MAX = 16 << 20  # characters; a context of a million tokens has about 4 million
+BODY_MAX = 1 << 20  # bytes of a list of models
+REFUSAL_MAX = 300  # characters that are told
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class ChatServer:
     def __init__(self, address: str, model: str | None = None, token: str | None = None) -> None:
         """Ask the first model that the server lists unless one is named."""
         base = address.rstrip("/").removesuffix("/v1")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {token}"} if token else {})}
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._http = httpx.Client(base_url=f"{base}/v1/", headers=headers, timeout=timeout)
         self._address = base
@@ -86,17 +88,18 @@ class ChatServer:
     def model(self) -> str:
         """The model's name."""
         if self._model is None:
-            listed = self._call("GET", "models").json().get("data") or []
-            if not listed:
+            listed = rows(document(self._call("GET", "models")), "data")
+            named = [row["id"] for row in listed if isinstance(row, Mapping) and isinstance(row.get("id"), str)]
+            if not named:
                 raise ServerError(f"{self._address} serves no model")
-            self._model = str(listed[0]["id"])
+            self._model = named[0][:REFUSAL_MAX]
         return self._model
 
     def stream(self, messages: list[dict[str, str]], sampling: Sampling, measure: Measure) -> Iterator[str]:
         """The answer's pieces; the measure is complete when the iterator ends."""
         body = {"model": self.model, "messages": messages, "stream": True, **sampling.to_dict()}
         body["stream_options"] = {"include_usage": True}
-        began = time.perf_counter()
+        began, length = time.perf_counter(), 0
         try:
             with self._http.stream("POST", "chat/completions", json=body) as response:
                 self._must_be_well(response)
@@ -105,24 +108,30 @@ class ChatServer:
                         if measure.first_token_s is None:
                             measure.first_token_s = time.perf_counter() - began
                         measure.text.append(piece)
+                        length += len(piece)
                         yield piece
+                    if length > ANSWER_MAX:
+                        raise ServerError(f"the answer has more than {ANSWER_MAX >> 20} million characters")
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
         finally:
             measure.total_s = time.perf_counter() - began
 
-    def _call(self, method: str, path: str) -> httpx.Response:
+    def _call(self, method: str, path: str) -> bytes:
+        """The body of a short answer."""
         try:
-            response = self._http.request(method, path)
+            with self._http.stream(method, path) as response:
+                self._must_be_well(response)
+                return _bounded(response, BODY_MAX)
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
-        self._must_be_well(response)
-        return response
 
     def _must_be_well(self, response: httpx.Response) -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise ServerError(f"{self._address} compresses its answer, which was asked for as it is")
         if response.is_success:
             return
-        said = _sentence(response.read())
+        said = _sentence(_bounded(response, BODY_MAX))
         hint = "; give the key with --token" if response.status_code == httpx.codes.UNAUTHORIZED else ""
         raise ServerError(f"{self._address} answered {response.status_code}: {said}{hint}")
 
@@ -131,30 +140,38 @@ class ChatServer:
         return ServerError(f"{self._address} cannot be asked: {why}; name the server with --server")
 
 
-def _events(response: httpx.Response) -> Iterator[dict[str, Any]]:
-    for line in response.iter_lines():
-        data = line.removeprefix(EVENT).strip()
-        if line.startswith(EVENT) and data and data != DONE:
-            event = json.loads(data)
-            if "error" in event:
-                raise ServerError(f"the server broke off: {_sentence(data.encode())}")
+def _events(response: httpx.Response) -> Iterator[Mapping[str, Any]]:
+    """The events; ServerError when none brings a token for READ_TIMEOUT_S, whatever else comes."""
+    reader, heard = Events(), time.monotonic()
+    for data in response.iter_bytes():
+        for event in reader.feed(data):
+            if event.get("error"):
+                raise ServerError(f"the server broke off: {failure(event)[:REFUSAL_MAX]}")
+            heard = time.monotonic() if is_step(event) else heard
             yield event
+        if time.monotonic() - heard > READ_TIMEOUT_S:
+            raise ServerError(f"the server sends no token for {READ_TIMEOUT_S:.0f} s")
 
 
-def _pieces(event: dict[str, Any], measure: Measure) -> Iterator[str]:
-    if usage := event.get("usage"):
-        measure.prompt_tokens = int(usage.get("prompt_tokens") or 0)
-        measure.completion_tokens = int(usage.get("completion_tokens") or 0)
-    for choice in event.get("choices") or []:
-        measure.finish_reason = choice.get("finish_reason") or measure.finish_reason
-        if piece := (choice.get("delta") or {}).get("content"):
-            yield piece
+def _pieces(event: Mapping[str, Any], measure: Measure) -> list[str]:
+    measure.prompt_tokens = tokens(event, "prompt_tokens") or measure.prompt_tokens
+    measure.completion_tokens = tokens(event, "completion_tokens") or measure.completion_tokens
+    measure.finish_reason = finish_reason(event) or measure.finish_reason
+    return pieces(event)
+
+
+def _bounded(response: httpx.Response, most: int) -> bytes:
+    """The body of a short answer; ServerError when it is longer, or does not end in time."""
+    text, until = bytearray(), time.monotonic() + CALL_TIMEOUT_S
+    for data in response.iter_bytes():
+        text += data
+        if len(text) > most or time.monotonic() > until:
+            raise ServerError(f"the server's answer does not end within {most >> 20} MiB and {CALL_TIMEOUT_S:.0f} s")
+    return bytes(text)
 
 
 def _sentence(content: bytes) -> str:
     try:
-        said = json.loads(content)
-        error = said.get("error", said)
-        return str(error.get("message", error)) if isinstance(error, dict) else str(error)
-    except (ValueError, AttributeError):
-        return content.decode(errors="replace")[:300].strip() or "nothing"
+        return failure(document(content))[:REFUSAL_MAX]
+    except ServerError:
+        return content.decode(errors="replace")[:REFUSAL_MAX].strip() or "nothing"

@@ -38,6 +38,7 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
 ) -> None:
     """Ask a server one question, or talk with it."""
     from windlass.chat.conversation import Conversation
+    from windlass.chat.shown import as_json
     from windlass.chat.stream import ChatServer, Sampling
 
     talk = Conversation(system, Sampling(max_tokens, temperature, top_p))
@@ -46,12 +47,13 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
         _talk(asked, talk)
     elif output is Output.JSON:
         measure = _answer(asked, talk, question, shown=False)
-        print(json.dumps({"model": asked.model, **measure.to_dict()}, ensure_ascii=False))
+        print(as_json(json.dumps({"model": asked.model, **measure.to_dict()}, ensure_ascii=False)))
     else:
         print(_answer(asked, talk, question, shown=True).line(), file=sys.stderr)
 
 
 def _answer(server: ChatServer, talk: Conversation, question: str, *, shown: bool) -> Measure:
+    from windlass.chat.shown import answer as shown_as
     from windlass.chat.stream import Measure
 
     measure = Measure()
@@ -59,7 +61,7 @@ def _answer(server: ChatServer, talk: Conversation, question: str, *, shown: boo
     try:
         for piece in server.stream(talk.messages(), talk.sampling, measure):
             if shown:
-                print(piece, end="", flush=True)
+                print(shown_as(piece), end="", flush=True)
     except BaseException:
         talk.turns.pop()  # an unanswered question must not be asked again with the next one
         raise
@@ -72,8 +74,9 @@ def _answer(server: ChatServer, talk: Conversation, question: str, *, shown: boo
 
 def _talk(server: ChatServer, talk: Conversation) -> None:
     from windlass.chat.conversation import HELP
+    from windlass.chat.shown import harmless
 
-    print(f"talking with {server.model}; {HELP}")
+    print(f"talking with {harmless(server.model)}; {HELP}")
     while True:
         try:
             line = input("> ").strip()
@@ -89,9 +92,11 @@ def _talk(server: ChatServer, talk: Conversation) -> None:
 
 
 def _one_turn(server: ChatServer, talk: Conversation, line: str) -> None:
+    from windlass.chat.shown import harmless
+
     try:
         print(f"[{_answer(server, talk, line, shown=True).line()}]")
     except KeyboardInterrupt:
         print("\n[stopped]")
     except ServerError as error:
-        print(f"[{error}]")
+        print(f"[{harmless(str(error))}]")

@@ -47,11 +47,13 @@ def version(output: Annotated[Output, typer.Option("--output", "-o", help="text 
 
 
 def main() -> None:
-    """Entry point of the `windlass` script."""
+    """Entry point of the `windlass` script; what servers and files say in an error is made harmless."""
+    from windlass.chat.shown import harmless
+
     try:
         app()
     except WindlassError as error:
-        print(f"windlass: {error}", file=sys.stderr)
+        print(f"windlass: {harmless(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

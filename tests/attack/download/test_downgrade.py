@@ -1,0 +1,121 @@
+"""A hub that speaks https leads to plain http: neither the token nor a byte of the model goes that way."""
+
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import httpcore2
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from hostile_hub import NAME, TOKEN, Hub, answer, on
+from windlass_operator.download.connection import Connection
+from windlass_operator.download.hubs import HUBS, wanted_from
+from windlass_operator.download.reach import Reach
+from windlass_operator.download.wire import Meter, Wire
+from windlass_operator.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A folder with a certificate for 127.0.0.1 that SSL_CERT_FILE can name."""
+    folder, key = tmp_path_factory.mktemp("tls"), ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "tls.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "tls.key").write_bytes(key.private_bytes(*plain))
+    return folder
+
+
+@pytest.mark.parametrize("way", ["redirect", "next page"])
+def test_https_does_not_fall_back(certificate, monkeypatch, way):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "tls.crt"))
+    with Hub() as plain, Hub(tls=certificate) as hub:
+        reply = {
+            "redirect": answer(b"", "302 Go", Location=f"{plain.url}/x"),
+            "next page": answer(b"[]", Link=f'<{plain.url}/x>; rel="next"'),
+        }
+        hub.act = on("tree", reply[way])
+        wanted = wanted_from("huggingface", NAME, "", hub.url)
+        connection = Connection(wanted, {"Authorization": f"Bearer {TOKEN}"}, 5.0, 2)
+        with pytest.raises(UserError, match="leads to where no model is fetched from"):
+            HUBS["huggingface"].listing(wanted, connection.ask)
+        connection.close()
+    assert (len(hub.seen), plain.seen) == (2, [])
+
+
+NAMES = {
+    "hub.example": ["93.184.216.34"],
+    "cdn.example": ["93.184.216.35"],
+    "inside.example": ["10.0.0.5"],
+    "rebound.example": ["127.0.0.1"],
+    "metadata.example": ["169.254.169.254"],
+    "both.example": ["127.0.0.1", "93.184.216.36"],
+}
+
+
+@pytest.fixture
+def connected(monkeypatch):
+    """Names as a hostile DNS server answers; which addresses are connected to, without a connection."""
+    tried: list[str] = []
+
+    def resolve(host, port, *_, **__):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in NAMES.get(host, [host])]
+
+    def connect(_, host, *__):
+        tried.append(host)
+        raise httpcore2.ConnectError("not here")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", connect)
+    return tried
+
+
+@pytest.mark.parametrize(
+    ("home", "host", "reached"),
+    [
+        ("hub.example", "cdn.example", ["93.184.216.35"]),
+        ("hub.example", "inside.example", None),
+        ("hub.example", "rebound.example", None),
+        ("hub.example", "metadata.example", None),
+        ("hub.example", "both.example", ["93.184.216.36"]),
+        ("inside.example", "10.9.9.9", ["10.9.9.9"]),
+        ("inside.example", "cdn.example", ["93.184.216.35"]),
+        ("inside.example", "rebound.example", None),
+        ("rebound.example", "metadata.example", None),
+    ],
+)
+def test_a_name_that_resolves_further_inside_is_not_connected_to(connected, home, host, reached):
+    """The address that is checked is the one that is connected to: the name is resolved once."""
+    wire = Wire(Meter(), 1.0, Reach(home))
+    with pytest.raises(httpcore2.ConnectError):
+        wire.connect_tcp(home, 443)
+    connected.clear()
+    with pytest.raises(httpcore2.ConnectError if reached else UserError):
+        wire.connect_tcp(host, 443)
+    assert connected == (reached or [])
+
+
+def test_the_endpoints_own_name_cannot_move_inside(connected, monkeypatch):
+    """DNS rebinding: the first answer is public, a later one is not."""
+    wire = Wire(Meter(), 1.0, Reach("hub.example"))
+    with pytest.raises(httpcore2.ConnectError):
+        wire.connect_tcp("hub.example", 443)
+    monkeypatch.setitem(NAMES, "hub.example", ["192.168.1.1"])
+    with pytest.raises(UserError, match="a private address further inside than the endpoint"):
+        wire.connect_tcp("hub.example", 443)

@@ -1,0 +1,25 @@
+"""Each program is loaded once for all attacks of a worker."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from hostile_server import Forks
+
+
+@pytest.fixture(scope="session")
+def plugin():
+    one = Forks("windlass_operator.kubectl.__main__")
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="session")
+def windlass():
+    one = Forks("windlass.cli.main")
+    yield one
+    one.close()
