@@ -85,7 +85,8 @@ def facts_of(inspection: Inspection) -> ModelFacts:
     try:
         return _read_facts(inspection.text)
     except FactsError as error:
-        raise UserError("InspectFailed", str(error)) from error
+        reason = error.reason if error.reason == "ConfigImplausible" else "InspectFailed"
+        raise UserError(reason, str(error)) from error
 
 
 @lru_cache(MODELS_KEPT)
