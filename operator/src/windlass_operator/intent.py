@@ -13,6 +13,7 @@ from windlass_sizing.errors import FactsError
 from windlass_sizing.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.cluster.decode import UNREAD
 from windlass_operator.errors import UserError
 from windlass_operator.manifests.deployment import deployment
 from windlass_operator.manifests.disruption import disruption_budget
@@ -37,6 +38,8 @@ from windlass_operator.status.said import parsed
 
 def parse_service(raw: Mapping[str, Any]) -> LLMService:
     """The resource as our model; UserError when it got past the API server and is still not usable."""
+    if UNREAD in raw:
+        raise UserError("SpecTooLarge", str(raw[UNREAD]))
     try:
         service = LLMService.model_validate(raw)
         model_volume(service.spec.model.source)
