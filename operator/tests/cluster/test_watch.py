@@ -51,7 +51,7 @@ class Server:
             raise page
         return json.dumps(page).encode()
 
-    async def lines(self, path, params):
+    async def lines(self, path, params, *_):
         self.asked.append(("watch", params["resourceVersion"]))
         if not self.streams:
             self.done.set()

@@ -24,6 +24,7 @@ class Pages:
     rest: Rest
     path: str
     selectors: Mapping[str, str]
+    metadata_only: bool = False
 
     async def __call__(self) -> AsyncIterator[Page]:
         """The pages, first to last."""
@@ -33,7 +34,7 @@ class Pages:
                 body = await self._read(objects, following)
             except TooLargeError:
                 if objects == 1:
-                    body = await self._read(1, following, METADATA_LIST)
+                    body = await self._read(1, following, metadata_only=True)
                 else:
                     objects = max(1, objects // 4)
                     continue
@@ -45,8 +46,9 @@ class Pages:
             if len(body) * 4 <= PAGE_BYTES_MAX:
                 objects = min(OBJECTS_MAX, objects * 2)
 
-    async def _read(self, objects: int, following: str, accept: str = "") -> bytes:
+    async def _read(self, objects: int, following: str, *, metadata_only: bool = False) -> bytes:
         params = {name: text for name, text in self.selectors.items() if text}
         params |= {"limit": str(objects), **({"continue": following} if following else {})}
         most = OBJECT_BYTES_MAX if objects == 1 else PAGE_BYTES_MAX
+        accept = METADATA_LIST if metadata_only or self.metadata_only else ""
         return await self.rest.read(self.path, params, most, accept)

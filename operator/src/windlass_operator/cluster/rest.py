@@ -36,6 +36,7 @@ READ_BUFFER = 2**20
 # Compressing what goes over a local network costs both sides more than it saves.
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 ANSWER_BYTES_MAX = 16 * 2**20  # of one object; etcd stores 1.5 MiB, which JSON may spell longer
 
@@ -151,9 +152,9 @@ class Rest:
             raise StatusError(answer.status, text)
         return text
 
-    async def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+    async def lines(self, path: str, params: Mapping[str, str], accept: str = "") -> AsyncGenerator[bytes, None]:
         """The lines of a stream without end; what silence means is the caller's to say."""
-        headers = {**HEADERS, **self.bearer.headers()}
+        headers = {**HEADERS, **self.bearer.headers(), **({"Accept": accept} if accept else {})}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
         async with self.http.get(path, params=params, headers=headers, timeout=timeout) as answer:
             if not answer.ok:

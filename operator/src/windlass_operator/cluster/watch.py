@@ -20,7 +20,16 @@ import msgspec
 
 from windlass_operator.cluster import decode
 from windlass_operator.cluster.pages import Pages
-from windlass_operator.cluster.rest import UNREACHABLE, Kind, Rest, StatusError, TooLargeError, path_of, resource_of
+from windlass_operator.cluster.rest import (
+    METADATA,
+    UNREACHABLE,
+    Kind,
+    Rest,
+    StatusError,
+    TooLargeError,
+    path_of,
+    resource_of,
+)
 
 logger = logging.getLogger(__name__)
 STREAM_S = (240, 360)  # the API server ends a stream after so long; a random time spreads them
@@ -63,6 +72,7 @@ class Watched:
     labels: str = ""
     fields: str = ""
     optional: bool = False  # an API that not every cluster serves
+    metadata_only: bool = False  # nobody reads what these objects say
     purpose: str = ""  # tells two watches of one kind apart
 
     @property
@@ -138,7 +148,7 @@ class Watch:
     async def _list(self) -> str:
         """Read everything in pages; the version to watch from."""
         places, version = set(), ""
-        async for page in Pages(self.rest, self._path, self._selectors)():
+        async for page in Pages(self.rest, self._path, self._selectors, self.row.metadata_only)():
             places |= {place for raw in page.items if (place := self._listed(bytes(raw)))}
             version = str(page.metadata["resourceVersion"])
         self.sink.keep(places, int(version))
@@ -161,7 +171,8 @@ class Watch:
         """One stream from where we are to its end."""
         seconds = str(random.randint(*STREAM_S))  # noqa: S311 - spreads load
         params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
-        stream = self.rest.lines(self._path, {**self._selectors, **params, "resourceVersion": self._version})
+        params |= {**self._selectors, "resourceVersion": self._version}
+        stream = self.rest.lines(self._path, params, METADATA if self.row.metadata_only else "")
         async with aclosing(stream) as lines:
             while True:
                 async with asyncio.timeout(SILENCE_S):
