@@ -108,3 +108,8 @@ def test_a_namespace_takes_its_share_and_no_more():
     shelf.drop({"metadata": {"name": "1", "namespace": "bad", "resourceVersion": "5"}})
     assert put("bad", "2", 6) is False
     assert NAMESPACE_BYTES_MAX > SERVICE_BYTES_MAX
+
+
+def test_an_empty_list_of_metadata_is_null():
+    """As the API server writes PartialObjectMetadataList."""
+    assert decode.page(b'{"metadata":{"resourceVersion":"9"},"items":null}').items == []

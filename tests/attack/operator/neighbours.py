@@ -125,7 +125,8 @@ class Attack:
     async def poison(self) -> None:
         """Create what the API server takes of the poison; what it refuses is as good as held."""
         for body in poison.poisoned(self.poisoned):
-            answer = await self.cluster.http.post(f"{GROUP}/namespaces/{BAD}/llmservices", json=body)
+            head, path = {"Content-Type": "application/json"}, f"{GROUP}/namespaces/{BAD}/llmservices"
+            answer = await self.cluster.http.post(path, content=poison.written(body), headers=head)
             if answer.is_error:
                 kind = body["metadata"]["name"].partition("-")[0]
                 self.refused[kind] = self.refused.get(kind, 0) + 1

@@ -9,21 +9,15 @@ from typing import Any
 from windlass_sizing.facts import from_config
 
 DEEP_LEVELS = 985  # the recursion limit of Python less what the operator's own calls take
-LARGE_BYTES = 1_250_000  # etcd takes 1.5 MiB
+DEEP = "{nested}"  # stands for the nested object, which Python itself cannot write
+# etcd takes 1.5 MiB. In few texts: of ten thousands of fields the API server itself would be busy for minutes.
+LARGE_BYTES, LARGE_TEXT = 1_250_000, 12_500
 HEADS = 1_000_000_000_039  # a prime: nothing divides it, so a loop over its divisors comes to its end
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
     "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 1000,
     "max_position_embeddings": 256,
 }  # fmt: skip
-
-
-def nested(levels: int) -> dict[str, Any]:
-    """An object in an object and so on."""
-    found: dict[str, Any] = {"a": 1}
-    for _ in range(levels):
-        found = {"a": found}
-    return found
 
 
 def service(name: str, **spec: Any) -> dict[str, Any]:
@@ -36,18 +30,24 @@ def service(name: str, **spec: Any) -> dict[str, Any]:
 
 def deep(name: str) -> dict[str, Any]:
     """Finding 1: nine KiB that a recursive parser does not survive."""
-    return service(name, podTemplate={"spec": {"affinity": nested(DEEP_LEVELS)}})
+    return service(name, podTemplate={"spec": {"affinity": DEEP}})
 
 
 def large(name: str) -> dict[str, Any]:
     """Finding 13: ninety of these take 512 MiB."""
-    rows = {f"k{number}": {"a": number} for number in range(LARGE_BYTES // 20)}
+    rows = {f"k{number}": "x" * LARGE_TEXT for number in range(LARGE_BYTES // LARGE_TEXT)}
     return service(name, podTemplate={"spec": {"affinity": rows}})
 
 
 def implausible(name: str) -> dict[str, Any]:
     """Finding 2: ordinary itself; `FOUND` is what its inspection is made to say."""
     return service(name)
+
+
+def written(body: dict[str, Any]) -> bytes:
+    """The resource as it goes over the wire."""
+    nested = '{"a":' * DEEP_LEVELS + "1" + "}" * DEEP_LEVELS
+    return json.dumps(body).replace(json.dumps(DEEP), nested).encode()
 
 
 def poisoned(count: int) -> Iterator[dict[str, Any]]:

@@ -36,7 +36,12 @@ class Page(msgspec.Struct):
     """One page of a list; the objects are decoded one by one, so that a long list needs little memory."""
 
     metadata: dict[str, Any]
-    items: list[msgspec.Raw]
+    rows: list[msgspec.Raw] | None = msgspec.field(name="items", default=None)
+
+    @property
+    def items(self) -> list[msgspec.Raw]:
+        """The objects; the API server writes an empty list of metadata as null."""
+        return self.rows or []
 
 
 class Event(msgspec.Struct):
