@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import msgspec
@@ -26,11 +26,11 @@ NICENESS = 5  # the event loop and the watches come first
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a plan is made from; `spec` as the API server sent it."""
+    """What a plan is made from; `spec` as the API server sent it; without an inventory that of the question before."""
 
     spec: dict[str, Any]
     facts: dict[str, Any]
-    inventory: Inventory
+    inventory: Inventory | None
     keep: Placement | None = None
 
 
@@ -47,7 +47,7 @@ def answer(question: Question) -> Answer:
     """The plan, or what came of it."""
     try:
         spec, facts = LLMServiceSpec.model_validate(question.spec), ModelFacts.from_dict(question.facts)
-        decided = decide(spec, facts, question.inventory, keep=question.keep)
+        decided = decide(spec, facts, question.inventory or Inventory(), keep=question.keep)
     except Exception as error:  # whatever a spec or facts make it do, it is told of this one question
         return Answer(error=f"{type(error).__name__}: {error}"[:1024])
     return Answer(refusal=decided) if isinstance(decided, Refusal) else Answer(plan=decided)
@@ -63,9 +63,12 @@ def main(questions: BinaryIO, answers: BinaryIO) -> None:
     """Say that it is up, then answer until there are no more questions."""
     answers.write(framed(Answer()))
     answers.flush()
+    inventory: Inventory | None = None
     while len(head := questions.read(LENGTH_BYTES)) == LENGTH_BYTES:
         raw = questions.read(int.from_bytes(head, "big"))
-        answers.write(framed(answer(msgspec.json.decode(raw, type=Question))))
+        question = msgspec.json.decode(raw, type=Question)
+        inventory = question.inventory or inventory
+        answers.write(framed(answer(replace(question, inventory=inventory))))
         answers.flush()
 
 

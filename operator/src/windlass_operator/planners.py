@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from windlass_operator.errors import UserError
-from windlass_operator.plan.model import RESOURCE_GROUP_LABEL, Inventory, Plan, Refusal
+from windlass_operator.plan.model import RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, Refusal
 from windlass_operator.planner import LENGTH_BYTES, Answer, Question, framed
 
 Process = asyncio.subprocess.Process
@@ -30,13 +30,31 @@ AGAIN_S = 600.0  # a question that took too long is not asked again before
 REMEMBERED_MAX = 1000
 
 
+@dataclass(eq=False)
+class Worker:
+    """One process, and the nodes that it was sent last: they are a few bytes each, of a thousand nodes."""
+
+    process: Process
+    nodes: tuple[NodeGpus, ...] | None = None
+
+    async def ask(self, question: Question) -> Answer:
+        """The answer; the nodes go along where they are others than before."""
+        nodes = question.inventory.nodes if question.inventory else None
+        same = nodes is not None and nodes is self.nodes
+        sent = replace(question, inventory=None) if same else _slim(question)
+        self.nodes = None
+        found = await _exchange(self.process, framed(sent))
+        self.nodes = nodes
+        return found
+
+
 @dataclass
 class Planners:
     """Up to PROCESSES processes, started when they are first needed."""
 
     command: Sequence[str] = COMMAND
     plan_s: float = PLAN_S
-    _idle: list[Process] = field(default_factory=list)
+    _idle: list[Worker] = field(default_factory=list)
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PROCESSES))
     _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     _overdue: dict[bytes, float] = field(default_factory=dict)
@@ -57,8 +75,8 @@ class Planners:
 
     async def _asked(self, question: Question, mark: bytes) -> Answer:
         try:
-            async with self._process() as process, asyncio.timeout(self.plan_s):
-                return await _exchange(process, framed(_slim(question)))
+            async with self._worker() as worker, asyncio.timeout(self.plan_s):
+                return await worker.ask(question)
         except TimeoutError:
             self._remember(mark)
             raise UserError("PlanOverdue", f"planning takes longer than {self.plan_s:g} s") from None
@@ -67,17 +85,17 @@ class Planners:
             raise UserError("PlanOverdue", "planning ended without an answer; it may need too much memory") from error
 
     @asynccontextmanager
-    async def _process(self) -> AsyncIterator[Process]:
+    async def _worker(self) -> AsyncIterator[Worker]:
         """A process that answers; ended when it did not."""
-        process = self._idle.pop() if self._idle else await self._start()
+        worker = self._idle.pop() if self._idle else await self._start()
         try:
-            yield process
+            yield worker
         except BaseException:
-            await asyncio.shield(_end(process))
+            await asyncio.shield(_end(worker.process))
             raise
-        self._idle.append(process)
+        self._idle.append(worker)
 
-    async def _start(self) -> Process:
+    async def _start(self) -> Worker:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe)
         try:
@@ -86,7 +104,7 @@ class Planners:
         except BaseException:
             await asyncio.shield(_end(process))
             raise
-        return process
+        return Worker(process)
 
     def _remember(self, mark: bytes) -> None:
         if len(self._overdue) >= REMEMBERED_MAX:
@@ -96,14 +114,14 @@ class Planners:
     async def aclose(self) -> None:
         """End the processes."""
         while self._idle:
-            await _end(self._idle.pop())
+            await _end(self._idle.pop().process)
 
 
 def _slim(question: Question) -> Question:
     """Without the nodes' labels that no plan reads: nodes have dozens, and there may be a thousand nodes."""
     nodes = (
         replace(node, labels={key: text for key, text in node.labels.items() if key == RESOURCE_GROUP_LABEL})
-        for node in question.inventory.nodes
+        for node in (question.inventory or Inventory()).nodes
     )
     return replace(question, inventory=Inventory(tuple(nodes)))
 

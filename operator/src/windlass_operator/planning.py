@@ -10,7 +10,7 @@ from windlass_operator.cluster.inventory import read_inventory
 from windlass_operator.errors import UserError
 from windlass_operator.intent import facts_of, pods_digest, with_rollout
 from windlass_operator.look import Look
-from windlass_operator.plan.model import Placement, Plan, Refusal
+from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
 from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.planner import Question, answer
 from windlass_operator.record import PlanRecord, inputs_digest, recorded_plan
@@ -64,7 +64,7 @@ async def _decided(by: Planning, look: Look, found: Inspection, before: PlanReco
     if kept is not None and not look.cannot_be_placed:
         return Outcome(c.yes("Planned", kept.plan.summary()), kept)
     meta = look.service.metadata
-    inventory = await read_inventory(by.cluster, by.settings.watch_namespace, meta.namespace, meta.name)
+    inventory = Inventory(await by.cluster.gpu_nodes())  # what is free at the moment decides no plan
     keep = Placement(kept.plan.gpu_type, kept.plan.gpus, kept.plan.nodes) if kept and kept.plan.gpu_type else None
     question = Question(dict(look.raw["spec"]), facts.to_dict(), inventory, keep)
     decided = await by.decide(meta.namespace, question)

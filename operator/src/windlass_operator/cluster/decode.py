@@ -29,6 +29,8 @@ KEPT_META = (
     *("name", "namespace", "uid", "resourceVersion", "generation", "labels", "ownerReferences"),
     *("creationTimestamp", "deletionTimestamp"),
 )
+# Without the size itself: that of the status counts, too, and its words must not change with it.
+TOO_LARGE = f"the resource is larger than {RAW_BYTES_MAX // KIB} KiB"
 TOO_DEEP = f"the resource is nested more than {DEPTH_MAX} levels deep"
 
 
@@ -126,7 +128,6 @@ def shallow(raw: bytes, most: int) -> bytes:
 
 
 def _skeleton(raw: bytes) -> Manifest:
-    why = f"the resource has {len(raw) // KIB} KiB, and at most {RAW_BYTES_MAX // KIB} KiB of a resource are read"
     try:
         found = msgspec.json.decode(raw, type=Skeleton)
     except RecursionError:
@@ -134,4 +135,4 @@ def _skeleton(raw: bytes) -> Manifest:
     status = bytes(found.status)
     whole = {"apiVersion": found.apiVersion, "kind": found.kind, "metadata": found.metadata}
     kept = msgspec.json.decode(shallow(status, DEPTH_MAX)) if len(status) <= STATUS_BYTES_MAX else None
-    return stub({**whole, "status": kept}, why)
+    return stub({**whole, "status": kept}, TOO_LARGE)

@@ -65,8 +65,7 @@ def _body(item: Manifest) -> bytes:
     most = SERVICE_BYTES_MAX if item.get("kind") == KIND else OBJECT_BYTES_MAX
     if len(body) <= most:
         return body
-    why = f"the resource has {len(body) // KIB} KiB without managedFields, and at most {most // KIB} KiB are read"
-    return msgspec.json.encode(stub(item, why))
+    return msgspec.json.encode(stub(item, f"the resource is larger than {most // KIB} KiB without managedFields"))
 
 
 class Shares:
