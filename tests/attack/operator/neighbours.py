@@ -133,9 +133,11 @@ class Attack:
 
     async def reasons(self) -> dict[str, int]:
         """What the poisoned services' own statuses say, by kind of poison."""
-        rows = await self.cluster.items(f"{GROUP}/namespaces/{BAD}/llmservices")
+        from windlass_operator.cluster import decode  # the poison is too deep for Python's own parser
+
+        raw = (await self.cluster.http.get(f"{GROUP}/namespaces/{BAD}/llmservices")).raise_for_status().content
         found: dict[str, int] = {}
-        for row in rows:
+        for row in (decode.manifest(bytes(one)) for one in decode.page(raw).items):
             conditions = (row.get("status") or {}).get("conditions") or []
             reason = next((one["reason"] for one in conditions if one["type"] == "Progressing"), "none")
             word = f"{row['metadata']['name'].partition('-')[0]}: {reason}"

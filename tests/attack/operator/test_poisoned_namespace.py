@@ -48,9 +48,11 @@ class Cluster:
 
     def reasons(self, namespace: str) -> dict[str, str]:
         """The reason of Progressing, by service."""
-        rows = self.http.get(f"{GROUP}/namespaces/{namespace}/llmservices").raise_for_status().json()["items"]
+        from windlass_operator.cluster import decode  # the poison is too deep for Python's own parser
+
+        raw = self.http.get(f"{GROUP}/namespaces/{namespace}/llmservices").raise_for_status().content
         found = {}
-        for row in rows:
+        for row in (decode.manifest(bytes(one)) for one in decode.page(raw).items):
             conditions = (row.get("status") or {}).get("conditions") or []
             found[row["metadata"]["name"]] = next((c["reason"] for c in conditions if c["type"] == "Progressing"), "")
         return found
