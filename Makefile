@@ -135,6 +135,9 @@ bench-lookahead: sync ## microseconds and memory of the native core at five mill
 	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
 scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok plays the kubelets
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
+.PHONY: attack-operator
+attack-operator: sync ## 100 LLMServices alone and beside 50 poisoned ones: TURNS=5
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),5)
 bench-sizing: sync ## parameters and bytes of real models against the formula: CONFIGS=directory of config.json and facts.json
 	@$(BIN)/python sizing/bench/accuracy.py $(CONFIGS)
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with

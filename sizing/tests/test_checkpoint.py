@@ -188,10 +188,10 @@ def test_quantization_beside_the_config_is_read(volume):
 def test_what_may_not_be_read_is_told(volume, monkeypatch):
     """A directory of another user; the tests run as root, so the refusal is played."""
 
-    def refuse(self, *_):
-        raise PermissionError(13, "Permission denied", str(self))
+    def refuse(path, *_):
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("windlass_sizing.documents.os.open", refuse)
     report = refused(volume)
     assert report.reason == "PathUnreadable"
     assert "config.json: Permission denied; the server runs as user 10001" in report.message

@@ -17,8 +17,8 @@ MERGE = "application/merge-patch+json"
 SERVICE_LABEL, COMPONENT_LABEL = "serving.windlass.dev/service", "app.kubernetes.io/component"
 PLAYS_MAX = 3  # Jobs of one service that are answered; then they run for ever
 COLLECTIONS = (
-    f"{BATCH}/jobs", f"{APPS}/deployments", f"{APPS}/statefulsets", f"{CORE}/pods", f"{CORE}/services",
-    f"{CORE}/events", f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets",
+    f"{BATCH}/jobs", f"{APPS}/deployments", f"{APPS}/replicasets", f"{APPS}/statefulsets", f"{CORE}/pods",
+    f"{CORE}/services", f"{CORE}/events", f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets",
     f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/ingresses",
     f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies",
 )  # fmt: skip
@@ -78,10 +78,11 @@ class Player:
             await self._patch(f"{BATCH}/jobs/{job['metadata']['name']}", {"metadata": {"annotations": notes}})
 
     async def _workload(self, name: str, row: Object, draw: Mapping[str, Any], kind: str) -> None:
+        maker, owner = (row, "StatefulSet") if kind == "set" else (await self._replica_set(row), "ReplicaSet")
         for index, status in enumerate(draw["pods"]):
             address = self.bed.facts_hosts[draw["served"]]
             where = {"podIP": address, "podIPs": [{"ip": address}]} if status["phase"] == "Running" else {}
-            await self._pod(row, f"{name}-s{index}", {**status, **where}, "StatefulSet" if kind == "set" else "")
+            await self._pod(maker, f"{name}-s{index}", {**status, **where}, owner)
         if kind == "deployment":
             await self._patch(f"{APPS}/deployments/{row['metadata']['name']}/status", {"status": draw["deployment"]})
         notes = (draw.get("annotations") or {}).get("service")
@@ -102,6 +103,18 @@ class Player:
                 {"digest": "x", "container": "", "excerpt": "", **notes["held"]}
             )
         await self._patch(f"{CORE}/services/{name}", {"metadata": {"annotations": texts}})
+
+    async def _replica_set(self, deployment: Object) -> Object:
+        """What the Deployment controller would make: the operator takes only its pods for the service's own."""
+        meta, spec = deployment["metadata"], deployment["spec"]
+        owner = {"apiVersion": "apps/v1", "kind": "Deployment", "controller": True, "name": meta["name"]}
+        made = {"name": f"{meta['name']}-1", "labels": spec["template"]["metadata"]["labels"]}
+        made["ownerReferences"] = [{**owner, "uid": meta["uid"]}]
+        wanted = {"replicas": 0, "selector": spec["selector"], "template": spec["template"]}
+        code, answer = await self.bed.send("POST", f"{APPS}/replicasets", {"metadata": made, "spec": wanted})
+        self._note(code)
+        made_it: Object = answer if code < httpx2.codes.BAD_REQUEST else deployment
+        return made_it
 
     async def _pod(self, maker: Object, name: str, status: Object, owner: str) -> None:
         meta: dict[str, Any] = {"name": name, "labels": maker["spec"]["template"]["metadata"]["labels"]}

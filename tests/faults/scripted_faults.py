@@ -61,6 +61,30 @@ def _pod(bed: Bed, meta: Mapping[str, Any], spec: Mapping[str, Any], status: Map
     return bed.get("pod", str(meta["name"]))
 
 
+def replica_set(deployment: Mapping[str, Any]) -> dict[str, Any]:
+    """The ReplicaSet that the Deployment controller would make, and that owns the pods."""
+    meta, spec = deployment["metadata"], deployment["spec"]
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
+    made = {"name": f"{meta['name']}-1", "labels": spec["template"]["metadata"]["labels"], "ownerReferences": [owner]}
+    wanted = {"replicas": 0, "selector": spec["selector"], "template": spec["template"]}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": made, "spec": wanted}
+
+
+def owned(bed: Bed, deployment: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The ownerReferences of a pod of this Deployment, whose ReplicaSet is made when it is not there."""
+    body = replica_set(deployment)
+    bed.apply(body)
+    live = bed.get("replicaset", body["metadata"]["name"])["metadata"]
+    ours = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": live["name"], "uid": live["uid"]}
+    return [{**ours, "controller": True}]
+
+
 def patch(bed: Bed, target: str, status: Mapping[str, Any]) -> None:
     """Write a status, as controllers and kubelets do."""
     text = json.dumps({"status": status})
@@ -90,9 +114,10 @@ def pod(status: Callable[[str], Mapping[str, Any]], event: tuple[str, Text] | No
     """A serving pod in this status; an Event of this reason and text about it."""
 
     def inject(bed: Bed, name: str, word: str) -> None:
-        template = served(bed, name)["spec"]["template"]
+        deployment = served(bed, name)
+        template = deployment["spec"]["template"]
         meta = {"name": f"{name}-0", "labels": template["metadata"]["labels"], **more}
-        meta = json.loads(json.dumps(meta).replace("WORD", word))
+        meta = json.loads(json.dumps(meta).replace("WORD", word)) | {"ownerReferences": owned(bed, deployment)}
         made = _pod(bed, meta, {**template["spec"], "nodeName": f"node-{word}"}, status(word))
         if event is not None:
             _event(bed, made, event[0], event[1](word))

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from api_bed import api_bed, load
 from fault_bed import Bed, condition
-from scripted_faults import THEN, patch, served
+from scripted_faults import THEN, owned, patch, served
 
 pytestmark = pytest.mark.apiserver
 PATIENCE_S = 120
@@ -38,7 +38,8 @@ def crashing(bed: Bed, restarts: int) -> None:
     deployment = served(bed, "held")
     template = deployment["spec"]["template"]
     labels = {**template["metadata"]["labels"], "pod-template-hash": "1"}
-    bed.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held-0", "labels": labels},
+    meta = {"name": "held-0", "labels": labels, "ownerReferences": owned(bed, deployment)}
+    bed.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta,
                "spec": {**template["spec"], "nodeName": "n"}})  # fmt: skip
     message = json.dumps({"reason": "BadFlag", "message": "unknown flag --x", "exitCode": 2})
     last = {"exitCode": 2, "message": message, "startedAt": THEN, "finishedAt": THEN}

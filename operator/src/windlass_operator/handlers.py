@@ -22,6 +22,7 @@ from windlass_operator.cluster.kinds import (
     NetworkPolicies,
     Nodes,
     Pods,
+    ReplicaSets,
     Services,
     StatefulSets,
 )
@@ -32,14 +33,16 @@ from windlass_operator.look import Key
 from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
 from windlass_operator.queue import WorkQueue
 from windlass_operator.status import conditions as c
-from windlass_operator.status.children import dig
+from windlass_operator.status.children import controller_uid, dig, uid_of
 
 OURS = f"{MANAGED_BY_LABEL}={MANAGER}"
 SERVICE, NODE = resource_of(LLMServices).kind, resource_of(Nodes).kind
+MAKER = resource_of(ReplicaSets).kind
 WATCHES = (
     Watched(LLMServices),
     Watched(Nodes),
     Watched(Deployments, OURS),
+    Watched(ReplicaSets, OURS, metadata_only=True),
     Watched(StatefulSets, OURS),
     Watched(Services, OURS),
     Watched(Jobs, OURS),
@@ -138,6 +141,27 @@ class ShelfSink:
 
 
 @dataclass
+class MakerSink(ShelfSink):
+    """ReplicaSets, of which only the owner counts: how many pods they have is no news."""
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """It is there, or has changed."""
+        place, meta = _place(item), item["metadata"]
+        old = self._shelf.get(place)
+        kept = {**item, "metadata": {key: meta[key] for key in MAKER_META if key in meta}}
+        row = self._shelf.put(kept)
+        if row and (old is None or _owner(old) != _owner(kept)):
+            self.router.changed(self.kind, place, row)
+
+
+MAKER_META = ("name", "namespace", "uid", "resourceVersion", "labels", "ownerReferences")
+
+
+def _owner(item: Mapping[str, Any]) -> tuple[str, str | None]:
+    return uid_of(item), controller_uid(item)
+
+
+@dataclass
 class NodeSink(ShelfSink):
     """Nodes, pruned to what planning reads; a heartbeat is no news, and of a thousand nodes there are some a second."""
 
@@ -196,12 +220,15 @@ def scopes(namespaces: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     return {row.name: () if row.name == NODE else namespaces for row in WATCHES}
 
 
+SINKS: Mapping[str, type[ShelfSink]] = {NODE: NodeSink, MAKER: MakerSink}
+
+
 def watches(rest: Rest, namespaces: tuple[str, ...], router: Router, claims: Claims) -> list[Watch]:
     """A watch for each row and scope, feeding the store, and those that count GPUs."""
     found: list[Watch] = []
     for row in WATCHES:
         for scope in scopes(namespaces)[row.name] or (EVERYWHERE,):
-            sink = NodeSink(row.name, router) if row.name == NODE else ShelfSink(row.name, router, scope)
+            sink = SINKS.get(row.name, ShelfSink)(row.name, router, scope)
             found.append(_watch(rest, row, scope, sink))
     return [
         *found,

@@ -13,6 +13,7 @@ from windlass_sizing.errors import FactsError
 from windlass_sizing.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.cluster.decode import UNREAD
 from windlass_operator.errors import UserError
 from windlass_operator.manifests.deployment import deployment
 from windlass_operator.manifests.disruption import disruption_budget
@@ -37,6 +38,8 @@ from windlass_operator.status.said import parsed
 
 def parse_service(raw: Mapping[str, Any]) -> LLMService:
     """The resource as our model; UserError when it got past the API server and is still not usable."""
+    if UNREAD in raw:
+        raise UserError("SpecTooLarge", str(raw[UNREAD]))
     try:
         service = LLMService.model_validate(raw)
         model_volume(service.spec.model.source)
@@ -104,7 +107,8 @@ def facts_of(inspection: Inspection) -> ModelFacts:
     try:
         return _read_facts(inspection.text)
     except FactsError as error:
-        raise UserError("InspectFailed", str(error)) from error
+        reason = error.reason if error.reason == "ConfigImplausible" else "InspectFailed"
+        raise UserError(reason, str(error)) from error
 
 
 @lru_cache(MODELS_KEPT)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from windlass_operator.cluster.client import Cluster
 from windlass_operator.cluster.inventory import read_inventory
+from windlass_operator.errors import UserError
 from windlass_operator.intent import facts_of, pods_digest, with_rollout
 from windlass_operator.look import Look
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Placement, Refusal
+from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
 from windlass_operator.plan.rollout import choose_rollout
+from windlass_operator.planner import Question, answer
 from windlass_operator.record import PlanRecord, inputs_digest, recorded_plan
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.inspection import Inspection
+
+Decide = Callable[[str, Question], Awaitable[Plan | Refusal]]  # for a namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +30,44 @@ class Outcome:
     record: PlanRecord | None = None
 
 
-async def plan(cluster: Cluster, settings: Settings, look: Look, found: Inspection) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What planning needs beside the look."""
+
+    cluster: Cluster
+    settings: Settings
+    decide: Decide
+
+
+async def in_place(_namespace: str, question: Question) -> Plan | Refusal:
+    """The plan, decided in this process and without a limit: for tests; the operator has `planners.py`."""
+    found = answer(question)
+    decided = found.plan or found.refusal
+    if decided is None:
+        raise UserError("InternalError", f"planning failed with {found.error}")
+    return decided
+
+
+async def plan(by: Planning, look: Look, found: Inspection) -> Outcome:
     """The plan for the model that was found, and how its pods are replaced."""
     before = recorded_plan(look.children.service)
-    outcome = await _decided(cluster, settings, look, found, before)
+    outcome = await _decided(by, look, found, before)
     if outcome.record is None:
         return outcome
-    return Outcome(outcome.verdict, await _rolled_out(cluster, settings, look, outcome.record, before))
+    return Outcome(outcome.verdict, await _rolled_out(by, look, outcome.record, before))
 
 
-async def _decided(
-    cluster: Cluster, settings: Settings, look: Look, found: Inspection, before: PlanRecord | None
-) -> Outcome:
+async def _decided(by: Planning, look: Look, found: Inspection, before: PlanRecord | None) -> Outcome:
     facts = facts_of(found)
     digest = inputs_digest(look.service, facts)
     kept = before if before is not None and before.digest == digest else None
     if kept is not None and not look.cannot_be_placed:
         return Outcome(c.yes("Planned", kept.plan.summary()), kept)
     meta = look.service.metadata
-    inventory = await read_inventory(cluster, settings.watch_namespaces, meta.namespace, meta.name)
+    inventory = Inventory(await by.cluster.gpu_nodes())  # what is free at the moment decides no plan
     keep = Placement(kept.plan.gpu_type, kept.plan.gpus, kept.plan.nodes) if kept and kept.plan.gpu_type else None
-    decided = decide(look.service.spec, facts, inventory, keep=keep)
+    question = Question(dict(look.raw["spec"]), facts.to_dict(), inventory, keep)
+    decided = await by.decide(meta.namespace, question)
     if not isinstance(decided, Refusal):
         return Outcome(c.yes("Planned", decided.summary()), PlanRecord(digest, decided))
     if kept is not None:  # it cannot be placed now, and nothing else would fit either: the pods' own words say why
@@ -54,13 +75,11 @@ async def _decided(
     return Outcome(Verdict(c.FALSE, decided.reason, decided.sentence()))
 
 
-async def _rolled_out(
-    cluster: Cluster, settings: Settings, look: Look, record: PlanRecord, before: PlanRecord | None
-) -> PlanRecord:
+async def _rolled_out(by: Planning, look: Look, record: PlanRecord, before: PlanRecord | None) -> PlanRecord:
     """How the pods will be replaced: chosen when they are about to change, and kept until they change again."""
-    pods = pods_digest(look.service, record.plan, settings)
+    pods = pods_digest(look.service, record.plan, by.settings)
     if before is not None and before.pods == pods and before.rollout:
         return with_rollout(record, pods, before.rollout)
     meta = look.service.metadata
-    free = await read_inventory(cluster, settings.watch_namespaces, meta.namespace, meta.name, own_is_free=False)
+    free = await read_inventory(by.cluster, by.settings.watch_namespaces, meta.namespace, meta.name, own_is_free=False)
     return with_rollout(record, pods, choose_rollout(look.service.spec.deployment.rollout, record.plan, free))

@@ -21,6 +21,7 @@ from windlass_operator.errors import Retry, Unavailable
 
 logger = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
+ERROR_WORDS = 512
 STARTED_FIRST = 1000
 WORKERS = 32  # of which most wait for the API server or a pod's facts
 
@@ -121,6 +122,11 @@ class Schedule(Generic[K]):
 
 
 Work = Callable[[K], Awaitable[float | None]]
+Failed = Callable[[K, Exception], Awaitable[None]]  # is told of a failure that nobody meant
+
+
+async def _nobody(_key: object, _error: Exception) -> None:
+    """Nobody is told."""
 
 
 class WorkQueue(Generic[K]):
@@ -134,6 +140,7 @@ class WorkQueue(Generic[K]):
         self._workers = workers
         self._changed = asyncio.Event()
         self._asked: dict[K, float] = {}  # when the first event came that no run has answered yet
+        self._told: dict[K, str] = {}  # the failure whose traceback the log has
         self._working = 0  # times that `run` is under way
 
     def __len__(self) -> int:
@@ -154,26 +161,39 @@ class WorkQueue(Generic[K]):
         """Drop what is kept of a key whose object is gone."""
         self._schedule.forget(key)
         self._asked.pop(key, None)
+        self._told.pop(key, None)
 
     def oldest_s(self) -> float:
         """How long the key that waits longest has been due; 0 when none is, or when this queue is not being worked."""
         due = self._schedule.next_due()
         return max(0.0, self._clock() - due) if self._working and due is not None else 0.0
 
-    async def run(self, work: Work[K]) -> None:
-        """Work until cancelled."""
+    async def run(self, work: Work[K], failed: Failed[K] = _nobody) -> None:
+        """Work until cancelled; `failed` is told of every failure of a key that nobody meant."""
         self._working += 1
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._workers):
-                    group.create_task(self._worker(work))
+                    group.create_task(self._worker(work, failed))
         finally:
             self._working -= 1
 
-    async def _worker(self, work: Work[K]) -> None:
+    async def _worker(self, work: Work[K], failed: Failed[K]) -> None:
         while True:
             key = await self._take()
-            await self._work_one(work, key)
+            error = await self._work_one(work, key)
+            if error is not None:
+                await self._tell(failed, key, error)
+
+    async def _tell(self, failed: Failed[K], key: K, error: Exception) -> None:
+        """Tell whom it concerns, and the log: with the traceback once, for it comes again until something changes."""
+        words = f"{type(error).__name__}: {error}"[:ERROR_WORDS]
+        logger.error("%s: reconcile failed: %s", key, words, exc_info=None if self._told.get(key) == words else error)
+        self._told[key] = words
+        try:
+            await failed(key, error)
+        except Exception:  # the telling fails as the work did
+            logger.exception("%s: its failure cannot be told", key)
 
     async def _take(self) -> K:
         while True:
@@ -194,7 +214,8 @@ class WorkQueue(Generic[K]):
         except TimeoutError:
             return
 
-    async def _work_one(self, work: Work[K], key: K) -> None:
+    async def _work_one(self, work: Work[K], key: K) -> Exception | None:
+        """One run; returns the failure that nobody meant."""
         asked = self._asked.pop(key, None)
         try:
             with metrics.RECONCILE_SECONDS.time():
@@ -204,10 +225,10 @@ class WorkQueue(Generic[K]):
             again_in_s = retry.after_s
         except Unavailable as error:
             logger.warning("%s: %s; again in %.1f s", key, error, self._failed(key, asked))
-            return
-        except Exception:  # the outermost loop: one broken object must never stop the others
-            logger.exception("%s: reconcile failed; again in %.1f s", key, self._failed(key, asked))
-            return
+            return None
+        except Exception as error:  # the outermost loop: one broken object must never stop the others
+            self._failed(key, asked)
+            return error
         except asyncio.CancelledError:  # the workers stop; whoever works next has it to do
             self._schedule.succeed(key, self._clock(), 0.0)
             raise
@@ -215,6 +236,8 @@ class WorkQueue(Generic[K]):
         self._changed.set()
         if asked is not None:
             metrics.EVENT_TO_APPLY_SECONDS.observe(self._clock() - asked)
+        self._told.pop(key, None)
+        return None
 
     def _failed(self, key: K, asked: float | None) -> float:
         """Back off; the event that led to this run is still to be answered. Returns the wait."""

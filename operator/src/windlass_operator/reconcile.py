@@ -22,6 +22,7 @@ from windlass_operator.cluster.events import record
 from windlass_operator.cluster.facts import pod_facts
 from windlass_operator.cluster.kinds import APPLIED, Jobs, LLMServices, Pods
 from windlass_operator.cluster.read import read_children
+from windlass_operator.cluster.rest import UNREACHABLE, StatusError
 from windlass_operator.errors import NotServedError, UserError
 from windlass_operator.filling import Ask, Filling
 from windlass_operator.intent import (
@@ -36,7 +37,7 @@ from windlass_operator.intent import (
 from windlass_operator.look import Key, Look
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.metadata import selector_text
-from windlass_operator.planning import Outcome, plan
+from windlass_operator.planning import Decide, Outcome, Planning, in_place, plan
 from windlass_operator.record import PlanRecord
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
@@ -53,6 +54,7 @@ from windlass_operator.turns import to_end
 logger = logging.getLogger(__name__)
 
 REJECTED_AGAIN_S = 60.0  # a quota or a policy may have been changed meanwhile
+FAILURE_WORDS = 512  # of an exception; the log has it whole
 RECREATE_S = 1.0  # between deleting a Job and making it anew
 GPU_REASONS = ("NoGpuNodes", "GpuTypeNotFound", "NotEnoughGpus", "DoesNotFit", "InsufficientGpus")
 
@@ -66,13 +68,19 @@ class Reconciler:
     """Brings LLMServices to what they say; holds no state that a restart would miss."""
 
     def __init__(
-        self, cluster: Cluster, http: httpx2.AsyncClient, settings: Settings, clock: Callable[[], str] = utc_now
+        self,
+        cluster: Cluster,
+        http: httpx2.AsyncClient,
+        settings: Settings,
+        clock: Callable[[], str] = utc_now,
+        decide: Decide = in_place,
     ) -> None:
         self._cluster = cluster
         self._http = http
         self._settings = settings
         self._clock = clock
         self._applier = Applier(cluster)
+        self._planning = Planning(cluster, settings, decide)
         self.waiting_for_gpus: set[Key] = set()
 
     async def reconcile(self, key: Key) -> float | None:
@@ -91,6 +99,17 @@ class Reconciler:
             await self._write(raw, subject, rejected(subject, error.reason, error.message, now), now)
             return REJECTED_AGAIN_S
 
+    async def failed(self, key: Key, error: Exception) -> None:
+        """Say in the resource's own status that the operator failed at it; the API server's failures are not its."""
+        if isinstance(error, (StatusError, *UNREACHABLE)):
+            return
+        raw = await self._cluster.get(LLMServices, key.namespace, key.name)
+        if raw is None:
+            return
+        subject, now = subject_of(raw), self._clock()
+        words = f"the operator failed at this resource with {type(error).__name__}: {str(error)[:FAILURE_WORDS]}"
+        await self._write(raw, subject, rejected(subject, "InternalError", words, now), now)
+
     async def _children(self, service: LLMService, now: str) -> Children:
         meta, place = service.metadata, filling.where(service)
         return await read_children(self._cluster, meta.namespace, meta.name, meta.uid, place, now)
@@ -103,7 +122,7 @@ class Reconciler:
         found = inspections.read(live_job, look.children.inspect_pods, look.children.events)
         outcome, routes_known = Outcome(c.unknown("Planning")), True
         if found.state is State.FOUND:
-            outcome = await plan(self._cluster, self._settings, look, found)
+            outcome = await plan(self._planning, look, found)
             found = replace(found, message=model_sentence(look.service, facts_of(found)))
         held = holds.of_service(look.raw, look.children, look.service.spec.deployment.max_restarts, look.now)
         retry_s = await self._inspect(look, job, live_job, found) if filled.done else filled.again_in_s

@@ -32,6 +32,7 @@ from windlass_operator.cluster.watch import Watch
 from windlass_operator.handlers import WATCHES, Router, scopes, watches
 from windlass_operator.health import WATCH_PATIENCE_S, Health, serve
 from windlass_operator.look import Key
+from windlass_operator.planners import Planners
 from windlass_operator.queue import WorkQueue
 from windlass_operator.reconcile import Reconciler
 from windlass_operator.settings import Settings
@@ -56,7 +57,8 @@ async def operate(
         await stack.enter_async_context(aclosing(cluster))
         # Pods are never behind the environment's proxy.
         http = await stack.enter_async_context(httpx2.AsyncClient(trust_env=False))
-        parts = Parts.build(settings, rest, cluster, http)
+        planners = await stack.enter_async_context(aclosing(Planners()))
+        parts = Parts.build(settings, rest, (cluster, planners), http)
         await stack.enter_async_context(serve(settings.health_port, parts.health))
         stopped = asyncio.create_task(_stopped(stop))
         running = asyncio.create_task(_run(parts, settings, duty, ready))
@@ -86,13 +88,14 @@ class Parts:
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def build(cls, settings: Settings, rest: Rest, cluster: ApiServer, http: httpx2.AsyncClient) -> Parts:
+    def build(cls, settings: Settings, rest: Rest, by: tuple[ApiServer, Planners], http: httpx2.AsyncClient) -> Parts:
         """Wire them together; nothing runs yet."""
         queue: WorkQueue[Key] = WorkQueue()
         store = Store((row.name for row in WATCHES), scopes(settings.watch_namespaces))
         router = Router(store, queue, lambda: reconciler.waiting_for_gpus)
         claims = Claims(freed=router.gpus_changed, scopes=settings.watch_namespaces)
-        reconciler = Reconciler(StoredCluster(cluster, store, claims), http, settings)
+        cluster, planners = by
+        reconciler = Reconciler(StoredCluster(cluster, store, claims), http, settings, decide=planners.decide)
         return cls(rest, queue, store, claims, reconciler, watches(rest, settings.watch_namespaces, router, claims))
 
     @property
@@ -123,7 +126,9 @@ class Parts:
             self.working.cancel()
             self.working = None
         if holds:
-            self.working = asyncio.create_task(self.queue.run(self.reconciler.reconcile), name="queue")
+            self.working = asyncio.create_task(
+                self.queue.run(self.reconciler.reconcile, self.reconciler.failed), name="queue"
+            )
 
 
 def _duty(settings: Settings, rest: Rest) -> Duty | None:

@@ -31,7 +31,7 @@ async def test_silence_is_not_an_error_of_ours(verb):
     async def call(*_: object) -> bytes:
         raise TimeoutError
 
-    api = ApiServer(SimpleNamespace(call=call))
+    api = ApiServer(SimpleNamespace(call=call, read=call))
     asked = {"get": (Pods, "a", "b"), "find": (Pods, "a"), "apply": (MANIFEST,)}[verb]
     with pytest.raises(Unavailable, match="the API server does not answer: TimeoutError"):
         await getattr(api, verb)(*asked)
@@ -64,7 +64,7 @@ async def test_addresses_are_asked_for_a_few_at_once(kind, version, most):
         under_way -= 1
         return b"{}"
 
-    api = ApiServer(SimpleNamespace(call=call))
+    api = ApiServer(SimpleNamespace(call=call, read=call))
     manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "qwen", "namespace": "team-a"}}
     await asyncio.gather(*(api.create(manifest) for _ in range(20)))
     assert max(seen) == most

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.cluster.kinds import Events, Pods
+from windlass_operator.cluster.kinds import Events, Pods, StatefulSets
 from windlass_operator.cluster.read import read_children
 from windlass_operator.manifests.metadata import COMPONENT_LABEL, SERVER
 
 PROBE = {"periodSeconds": 10, "failureThreshold": 6}
+SET = {"metadata": {"name": "s", "uid": "s", "ownerReferences": [{"uid": "service", "controller": True}]}}
 KILLING = {"type": "Normal", "reason": "Killing", "message": "failed startup probe", "lastTimestamp": "t"}
 
 
@@ -24,14 +25,20 @@ class OneKind:
         if kind is Events:
             self.asked.append(fields)
             return [KILLING]
-        return [self.pod] if kind is Pods else []
+        rows = {Pods: [self.pod], StatefulSets: [SET]}
+        return rows.get(kind, [])
 
 
 def starting(**container):
     """A pod whose server has begun at noon and does not answer yet."""
     row = {"name": "server", "started": False, "restartCount": 0, **container}
     return {
-        "metadata": {"name": "qwen-0", "uid": "u", "labels": {COMPONENT_LABEL: SERVER}},
+        "metadata": {
+            "name": "qwen-0",
+            "uid": "u",
+            "labels": {COMPONENT_LABEL: SERVER},
+            "ownerReferences": [{"uid": "s", "controller": True}],
+        },
         "spec": {"nodeName": "n", "containers": [{"name": "server", "startupProbe": PROBE}]},
         "status": {
             "phase": "Running",

@@ -275,3 +275,31 @@ def test_starts_are_not_kept_for_ever():
         schedule.take(float(number))
         schedule.succeed(number, float(number), None)
     assert len(schedule._started) <= 1001
+
+
+async def test_a_failure_is_told_each_time_and_its_traceback_once(run, caplog):
+    """Also when the telling fails; the next key goes on."""
+    queue = WorkQueue(Limits(interval_s=0, backoff_first_s=0.001, backoff_max_s=0.001), workers=1)
+    told, done, good = [], asyncio.Event(), asyncio.Event()
+
+    async def work(key):
+        if key == "good":
+            good.set()
+            return
+        raise RecursionError("too deep")
+
+    async def failed(key, error):
+        told.append((key, str(error)))
+        if len(told) == 3:
+            done.set()
+        if len(told) == 1:
+            raise ValueError("nor can it be told")
+
+    task = asyncio.create_task(queue.run(work, failed))
+    queue.add("bad")
+    queue.add("good")
+    await asyncio.wait_for(asyncio.gather(done.wait(), good.wait()), 10)
+    task.cancel()
+    assert set(told) == {("bad", "too deep")}
+    rows = [row for row in caplog.records if "reconcile failed" in row.message]
+    assert [bool(row.exc_info) for row in rows][:3] == [True, False, False]

@@ -6,6 +6,8 @@ import json
 
 import httpx2
 import pytest
+from windlass_operator.cluster.decode import stub
+from windlass_operator.cluster.rest import StatusError
 from windlass_operator.look import Key
 from windlass_operator.reconcile import Reconciler
 from windlass_operator.settings import Settings
@@ -150,7 +152,19 @@ async def test_a_plan_whose_gpus_are_gone_is_made_anew(world):
     deployment = world.cluster.one("Deployment", "qwen")
     row = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
     labels = deployment["spec"]["template"]["metadata"]["labels"]
-    world.cluster.put("Pod", {"metadata": {"name": "p", "uid": "p", "labels": labels}, "status": {"conditions": [row]}})
+    meta = {"name": "p", "uid": "p", "labels": labels}
+    world.cluster.put("Pod", {"metadata": meta, "status": {"conditions": [row]}})
+    await world.look()
+    selector = world.cluster.one("Deployment", "qwen")["spec"]["template"]["spec"]["nodeSelector"]
+    assert selector == {"nvidia.com/gpu.product": "NVIDIA-L20"}, "a pod that only bears the labels is not the service's"
+    owner = {"kind": "Deployment", "uid": deployment["metadata"]["uid"], "controller": True}
+    world.cluster.put(
+        "ReplicaSet", {"metadata": {"name": "r", "uid": "r", "labels": labels, "ownerReferences": [owner]}}
+    )
+    world.cluster.put("Pod", {
+        "metadata": {**meta, "ownerReferences": [{"kind": "ReplicaSet", "uid": "r", "controller": True}]},
+        "status": {"conditions": [row]},
+    })  # fmt: skip
     await world.look()
     selector = world.cluster.one("Deployment", "qwen")["spec"]["template"]["spec"]["nodeSelector"]
     assert selector == {"nvidia.com/gpu.product": "Tesla-T4"}
@@ -236,3 +250,30 @@ async def test_the_same_words_are_one_event_with_a_count(world):
     await world.look()
     told = {event["reason"]: event["count"] for event in world.cluster.all("Event")}
     assert told == {"Inspecting": 1, "PathNotFound": 2}
+
+
+async def test_a_resource_that_is_not_read_says_so_and_keeps_what_runs(world):
+    """Its stub has no spec; the status is the only thing that is written, and once."""
+    world.cluster.put("Node", a_node("n1", "NVIDIA-L20", "46068"))
+    await world.planned()
+    before = world.cluster.one("Deployment", "qwen")
+    world.cluster.put("LLMService", stub(world.cluster.one("LLMService", "qwen"), "the resource has 700 KiB"))
+    await world.look()
+    assert world.cluster.one("Deployment", "qwen") == before
+    assert [write for write in world.cluster.writes if "status" not in write and "Event" not in write] == []
+    row = c.find(world.cluster.one("LLMService", "qwen")["status"]["conditions"], c.PROGRESSING)
+    assert (row["reason"], "700 KiB" in row["message"]) == ("SpecTooLarge", True)
+    await world.look()
+    assert world.cluster.writes == []
+
+
+async def test_a_failure_that_nobody_meant_is_told_in_its_own_status(world):
+    """With the kind of the exception; the API server's failures are not the resource's."""
+    world.put_service()
+    await world.look()
+    await world.reconciler.failed(KEY, RecursionError("maximum recursion depth exceeded"))
+    row = c.find(world.cluster.one("LLMService", "qwen")["status"]["conditions"], c.PROGRESSING)
+    assert (row["reason"], "RecursionError" in row["message"]) == ("InternalError", True)
+    world.cluster.writes.clear()
+    await world.reconciler.failed(KEY, StatusError(500, b"{}"))
+    assert world.cluster.writes == []

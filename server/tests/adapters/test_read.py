@@ -91,7 +91,8 @@ def test_an_unreadable_one(model: Path, disk) -> None:
     config.mkdir()
     (adapter,) = look(model, given=(Given("x", str(model / "x")),))[0].given
     assert adapter.problem == (
-        f"cannot be used: adapter_config.json cannot be read as user {os.getuid()}: Is a directory; check the volume"
+        f"cannot be used: adapter_config.json cannot be read as user {os.getuid()}: "
+        "it is a directory, not a regular file; check the volume"
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import Serving, demand
+from windlass_sizing.formula import GPUS_MAX, Serving, demand
 from windlass_sizing.methods import METHODS, runs_on
 from windlass_sizing.parallel import divides
 
@@ -69,9 +69,11 @@ def _fits(need_gib: float, gpu_gib: float) -> str:
 
 
 def _more_gpus(facts: ModelFacts, serving: Serving, gpu_gib: float) -> str:
-    for tp in range(serving.tp + 1, facts.num_attention_heads + 1):
+    for tp in range(serving.tp + 1, min(facts.num_attention_heads, GPUS_MAX) + 1):
+        if not divides(facts, tp):
+            continue
         need = demand(facts, replace(serving, tp=tp)).per_gpu_gib
-        if divides(facts, tp) and need <= gpu_gib:
+        if need <= gpu_gib:
             return f"more or larger GPUs: {tp} of {gpu_gib:.1f} GiB need {need:.2f} GiB each"
     need = demand(facts, serving).per_gpu_gib
     return f"more or larger GPUs: {serving.tp} of at least {need:.2f} GiB"

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+from windlass_sizing import documents
 from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.facts import ModelFacts, from_config
-from windlass_sizing.weights import inside, listed, read_weights
+from windlass_sizing.weights import inside, listed, names_in, read_weights
 
 T = TypeVar("T")
 
@@ -41,6 +42,8 @@ REASONS = (
     "PathUnreadable",
     "ConfigMissing",
     "ConfigBroken",
+    "ConfigImplausible",
+    "NotRegularFile",
     "IndexBroken",
     "WeightsMissing",
     "ShardMissing",
@@ -70,10 +73,13 @@ class CheckpointReport:
 
     def to_json(self) -> str:
         """One line that fits a termination message; a longer sentence is cut."""
-        report, line = self.to_dict(), ""
-        for length in range(len(self.message), -1, -50):
-            line = json.dumps({**report, **({} if self.ok else {"message": self.message[:length]})}, ensure_ascii=False)
-            if len(line.encode(errors="replace")) <= LINE_BYTES_MAX:
+        if self.facts is not None:
+            line = json.dumps(self.to_dict(), ensure_ascii=False)
+            return line if len(line.encode()) <= LINE_BYTES_MAX else TOO_LONG.to_json()
+        line, words = "", self.message[:LINE_BYTES_MAX].encode(errors="replace").decode()
+        for length in range(len(words), -1, -50):
+            line = json.dumps({**self.to_dict(), "message": words[:length]}, ensure_ascii=False)
+            if len(line.encode()) <= LINE_BYTES_MAX:
                 break
         return line
 
@@ -85,12 +91,22 @@ class CheckpointReport:
         return cls(reason=str(data.get("reason", "")), message=str(data.get("message", "")))
 
 
+TOO_LONG = CheckpointReport(None, "ConfigImplausible", "config.json gives the model names of thousands of characters")
+
+
 def inspect(root: Path, path: str = "", source_label: str = "the volume") -> CheckpointReport:
     """Look at `path` inside `root`; `source_label` (`pvc/models`) is how messages name the volume."""
     try:
         return CheckpointReport(facts=_facts(Directory(root, path, _spoken(source_label))))
     except CheckpointError as error:
         return CheckpointReport(reason=error.reason, message=str(error))
+    except (RuntimeError, ValueError) as error:  # links in a ring; a name that no file system has
+        text = f'source.path "{path}" cannot be followed in {_spoken(source_label)}: {error}'
+        return CheckpointReport(reason="PathUnreadable", message=text)
+    except documents.NotRegularError as error:
+        name = Path(error.filename).name
+        text = f'source.path "{path}" in {_spoken(source_label)}: {name} cannot be read: {error.strerror}'
+        return CheckpointReport(reason="NotRegularFile", message=f"{text}; copy the file itself")
     except OSError as error:
         where = Path(error.filename).name if error.filename else path
         text = f'source.path "{path}" cannot be read in {_spoken(source_label)}: {where}: {error.strerror}'
@@ -117,7 +133,7 @@ class Directory:
 
     def there(self, place: Path) -> str:
         """What lies in `place`, as the end of a sentence."""
-        names = sorted(entry.name for entry in place.iterdir())
+        names = sorted(names_in(place))
         shown = [name if len(name) <= NAME_LENGTH_MAX else name[: NAME_LENGTH_MAX - 1] + "…" for name in names]
         return listed(shown, NAMES_MAX) if shown else "nothing"
 
@@ -131,7 +147,7 @@ def _facts(directory: Directory) -> ModelFacts:
     try:
         return from_config(config, weights_bytes=weights.tensor_bytes, stored_dtype=dtype)
     except FactsError as error:
-        raise CheckpointError("ConfigBroken", f'source.path "{directory.path}": {error}') from error
+        raise CheckpointError(error.reason, f'source.path "{directory.path}": {error}') from error
 
 
 def _must_exist(directory: Directory) -> None:
@@ -171,7 +187,7 @@ def _config(directory: Directory) -> dict[str, Any]:
 
 def _parsed(place: Path, name: str) -> dict[str, Any]:
     try:
-        value = json.loads(inside(place, name).read_bytes())
+        value = documents.parse(documents.read(inside(place, name), documents.CONFIG_BYTES_MAX))
     except ValueError as error:
         raise CheckpointError("ConfigBroken", f"{name} is not valid JSON: {error}; copy it again") from error
     if not isinstance(value, dict):

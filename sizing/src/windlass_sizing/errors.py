@@ -1,7 +1,7 @@
 """What can go wrong while sizing.
 
 SizingError
-├── FactsError       config.json does not say enough (`.missing` names the keys)
+├── FactsError       config.json does not say enough (`.missing` names the keys), or what no model has (`.reason`)
 └── CheckpointError  a checkpoint directory cannot be served (`.reason` is one word)
 """
 
@@ -13,11 +13,12 @@ class SizingError(Exception):
 
 
 class FactsError(SizingError):
-    """config.json lacks what the formula needs."""
+    """config.json lacks what the formula needs, or holds what no model has (`reason` ConfigImplausible)."""
 
-    def __init__(self, message: str, missing: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, missing: tuple[str, ...] = (), reason: str = "ConfigBroken") -> None:
         super().__init__(message)
         self.missing = missing
+        self.reason = reason
 
 
 class CheckpointError(SizingError):

@@ -18,6 +18,7 @@ from windlass_sizing.keys import SPELLINGS
 from windlass_sizing.layers import BOTH, DENSE, EXPERTS, STATE
 from windlass_sizing.mixers import compression_ratios, read_latent
 from windlass_sizing.params import EMBEDDING, HEAD, LINEAR, TOWER, Shape, count_params, kv_keeping, places
+from windlass_sizing.plausible import limit_of, must_be_plausible, shown
 from windlass_sizing.quantized import Packing, nominal, packing_of
 from windlass_sizing.settings import Settings, library, text_settings
 from windlass_sizing.shape import read_shape
@@ -28,15 +29,17 @@ NO_CONTEXT_SAID = 2048  # the engine's own, when a config.json names no length
 PLAIN_NEAR = 0.05  # a draft head or a stored copy of the embedding makes files this much larger than the model
 PACKED_NEAR = 0.4
 STATE_VALUE_BYTES = 4
-NUMBER_MAX, TEXT_MAX = 2**53, 256
+TEXT_MAX = 256
 NEVER_ZERO = (
     *("params", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("vocab_size", "max_model_len"),
 )
+# What a value of the wrong kind or size raises, wherever it is used: `"hidden_size": {}`, 10 to the power of 400.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 KINDS: Mapping[str, tuple[Any, str]] = {
     "int": (int, "a whole number"),
     "float": ((int, float), "a number"),
-    "str": (str, f"a text of at most {TEXT_MAX} characters"),
+    "str": (str, f"a printable text of at most {TEXT_MAX} characters"),
     "bool": (bool, "true or false"),
 }
 
@@ -109,18 +112,30 @@ def _must_be_possible(name: str, value: object) -> None:
     types, words = KINDS[kind.removesuffix(" | None")]
     right = isinstance(value, types) and (isinstance(value, bool) == (types is bool))
     if isinstance(value, int | float) and types is not bool:
-        right = right and least <= value <= NUMBER_MAX
-        words = f"{words} from {least} to {NUMBER_MAX}"
+        must_be_plausible(name, value)
+        right = right and least <= value
+        words = f"{words} from {least} to {limit_of(name).most}"
     if isinstance(value, str):
-        right = right and len(value) <= TEXT_MAX
+        right = right and len(value) <= TEXT_MAX and value.isprintable()
     if not right:
-        raise FactsError(f"model facts cannot be right: {name} is {repr(value)[:40]} and must be {words}")
+        raise FactsError(f"model facts cannot be right: {name} is {shown(value)} and must be {words}")
 
 
 def from_config(
     config: Mapping[str, Any], *, weights_bytes: int | None = None, stored_dtype: str | None = None
 ) -> ModelFacts:
     """Read the facts; FactsError names every missing key; what the weight files say (bytes, dtype) wins."""
+    try:
+        facts = _read(config, weights_bytes, stored_dtype)
+    except UNREADABLE as error:  # a value of a kind, or of a size, that no reader of it expects
+        why = str(error)[:TEXT_MAX] or type(error).__name__
+        raise FactsError(f"config.json holds a value that cannot be used ({why}); copy the model's own file") from error
+    for name, value in facts.to_dict().items():
+        _must_be_possible(name, value)
+    return facts
+
+
+def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: str | None) -> ModelFacts:
     text = text_settings(config)
     row = ARCHITECTURES.get(text.model_type, USUAL)
     shape = read_shape(text, row)

@@ -24,6 +24,7 @@ COMMUNICATION_GIB = 0.4  # NCCL and custom all-reduce buffers, when TP > 1
 GRAPHS_GIB = 0.7  # CUDA graphs, unless eager
 STEP_TOKENS_MIN = 2048
 STEP_TOKENS_MAX = 8192  # longer prompts are prefilled in chunks of this many tokens
+GPUS_MAX = 1024  # of one replica: 32 nodes of 32 cards, more than any engine serves one model on
 SAMPLED_SEQUENCES = 256  # rows of logits in one step, in float32, copied once
 
 
@@ -66,9 +67,9 @@ def seed_params_b(params: int) -> float:
 
 
 def seed_min_gpus(required_gib: float, gpu_gib: float, heads: int) -> int | None:
-    """The fewest GPUs that hold it and divide the heads; None when no count does."""
+    """The fewest GPUs that hold it and divide the heads; None when no count up to GPUS_MAX does."""
     fewest = max(1, math.ceil(required_gib / gpu_gib))
-    return next((gpus for gpus in range(fewest, heads + 1) if heads % gpus == 0), None)
+    return next((gpus for gpus in range(fewest, min(heads, GPUS_MAX) + 1) if heads % gpus == 0), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from windlass_sizing.architectures import Architecture
@@ -122,12 +123,13 @@ def _numbered(settings: Settings, row: Architecture, count: int) -> list[str]:
 def _indexed(settings: Settings, row: Architecture, count: int) -> list[str]:
     """The attention layers by number; the others keep a state."""
     for name in ("full_attn_idxs", "attn_layer_indices"):
-        places = settings.items(name)
+        places = set(settings.items(name))
         if places:
             return [FULL if index in places else STATE for index in range(count)]
     linear = settings.get("linear_attn_config")
     if isinstance(linear, dict) and linear.get("full_attn_layers"):
-        return [FULL if index + 1 in linear["full_attn_layers"] else STATE for index in range(count)]
+        numbers = set(linear["full_attn_layers"])
+        return [FULL if index + 1 in numbers else STATE for index in range(count)]
     return []
 
 
@@ -139,7 +141,8 @@ def _cycled(settings: Settings, row: Architecture, count: int) -> list[str]:
         return [kinds[index % len(kinds)] for index in range(count)]
     grouped = settings.items("attention_types")
     if grouped:
-        return [_mixer(word) for words, times in grouped for word in words * times][:count]
+        words_in_turn = (word for words, times in grouped for _ in range(min(times, count)) for word in words)
+        return [_mixer(word) for word in islice(words_in_turn, count)]
     letters = settings.get("sliding_window_pattern")
     if isinstance(letters, str) and letters:
         return [WINDOW if letters[index % len(letters)] == "L" else FULL for index in range(count)]
@@ -197,15 +200,15 @@ def _mlp_listed(settings: Settings) -> Where | None:
 
 
 def _mlp_indexed(settings: Settings) -> Where | None:
-    places = settings.items("moe_layers")
+    places = set(settings.items("moe_layers"))
     text = settings.get("moe_layers_enum")
     if isinstance(text, str) and text:
-        places = [int(one) for one in text.split(",") if one.strip().isdigit()]
+        places = {int(one) for one in text.split(",") if one.strip().isdecimal()}
     return (lambda index: index in places) if places else None
 
 
 def _mlp_stepped(settings: Settings) -> Where | None:
-    only, step = settings.items("mlp_only_layers"), settings.get("decoder_sparse_step")
+    only, step = set(settings.items("mlp_only_layers")), settings.get("decoder_sparse_step")
     if only or is_number(step):
         return lambda index: index not in only and (index + 1) % (step or 1) == 0
     period, offset = settings.get("expert_layer_period"), settings.get("expert_layer_offset")

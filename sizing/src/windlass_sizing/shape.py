@@ -14,6 +14,7 @@ from windlass_sizing.keys import SPELLINGS, TIED
 from windlass_sizing.layers import CROSS, FULL, STATE, WINDOW, Layer, read_layers
 from windlass_sizing.mixers import Mixer, compression_ratios, counted_weights, read_latent, state_mixer
 from windlass_sizing.params import Attention, Shape
+from windlass_sizing.plausible import must_be_plausible
 from windlass_sizing.settings import Settings, is_number, library
 
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
@@ -61,7 +62,10 @@ def require(settings: Settings, facts: tuple[str, ...]) -> dict[str, int]:
     if missing:
         spelled = "; ".join(f"{fact} (read as {', '.join(SPELLINGS[fact])})" for fact in missing)
         raise FactsError(f"config.json does not say {spelled}; add them or use the model's original file", missing)
-    return {fact: value for fact, value in found.items() if value}
+    sizes = {fact: value for fact, value in found.items() if value}
+    for fact, value in sizes.items():  # before anything is made once a layer
+        must_be_plausible(fact, value)
+    return sizes
 
 
 def _attention(settings: Settings, row: Architecture, hidden: int) -> Attention:

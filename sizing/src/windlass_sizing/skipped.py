@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from windlass_sizing.params import ATTENTION, EXPERT, MIXER, MLP, OUTPUT, SHARED, TOWER
 
@@ -60,6 +60,12 @@ TOWER_NAMES = (
     ("audio_tower.layers.0.fc1",),
 )
 LAYER = re.compile(r"(?:^|.*\.)(?:layers|h|blocks)\.(\d+)(?=\.|\*|$)")
+Matcher = Callable[[str], bool]
+REPEATED_GROUP = re.compile(r"\)[*+{]")
+REPEATS = re.compile(r"[*+{]")
+REPEATS_MAX = 6  # a name of 40 characters is tried in 40^6/6! ways at most, some hundredths of a second
+PATTERNS_MAX = 4096  # the longest published lists have some hundreds, their layers' numbers taken out
+PATTERN_LENGTH_MAX = 512
 EVERY = -1  # a pattern that names no layer means all of them
 
 
@@ -69,6 +75,8 @@ def plain_shares(patterns: list[str], places: Mapping[str, frozenset[int]]) -> d
     for pattern in patterns:
         number, plain = _without_layer(pattern)
         by_pattern[plain].add(number)
+    if len(by_pattern) > PATTERNS_MAX or any(len(pattern) > PATTERN_LENGTH_MAX for pattern in by_pattern):
+        raise ValueError(f"its quantization leaves out more than {PATTERNS_MAX} patterns of modules, or a longer one")
     shares = {role: _share(families, by_pattern, places.get(role, frozenset())) for role, families in _families()}
     return {role: share for role, share in shares.items() if share > 0}
 
@@ -102,20 +110,41 @@ def _share(families: tuple[tuple[str, ...], ...], patterns: dict[str, set[int]],
 
 
 def _covered(name: str, patterns: dict[str, set[int]], places: frozenset[int]) -> float:
-    named = set[int]().union(*(numbers for pattern, numbers in patterns.items() if _compiled(pattern).search(name)))
+    named = set[int]().union(*(numbers for pattern, numbers in patterns.items() if _compiled(pattern)(name)))
     if EVERY in named:
         return 1.0
     return len(named & places) / len(places) if places else 0.0
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern as an expression to search a module's path with; a broken one matches nothing."""
+@lru_cache(PATTERNS_MAX)
+def _compiled(pattern: str) -> Matcher:
+    """Whether a pattern names a module's path; a broken or costly expression names none."""
     if pattern.startswith("re:"):
-        try:
-            return re.compile(pattern[3:])
-        except re.error:
-            return re.compile(r"(?!)")
-    parts = pattern.removeprefix("model.").removeprefix("language_model.").split("*")
-    text = ".*".join(re.escape(part) for part in parts)
-    return re.compile(rf"(?:^|\.){text}(?:\.|$)" if len(parts) == 1 else rf"(?:^|\.|^.*){text}")
+        return _expression(pattern[3:])
+    first, *others = pattern.removeprefix("model.").removeprefix("language_model.").split("*")
+    if others:
+        return lambda name: _in_turn((first, *others), name)
+    whole = re.compile(rf"(?:^|\.){re.escape(first)}(?:\.|$)")
+    return lambda name: whole.search(name) is not None
+
+
+def _in_turn(parts: Iterable[str], name: str) -> bool:
+    """Whether the name holds the parts of a glob in turn; an expression of as many stars may try for hours."""
+    place = 0
+    for part in parts:
+        found = name.find(part, place)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return True
+
+
+def _expression(text: str) -> Matcher:
+    """The expression where its time is bounded: no group is repeated, and few things are."""
+    if REPEATED_GROUP.search(text) or len(REPEATS.findall(text)) > REPEATS_MAX:
+        return lambda _: False
+    try:
+        expression = re.compile(text)
+    except (re.error, OverflowError, RecursionError):
+        return lambda _: False
+    return lambda name: expression.search(name) is not None

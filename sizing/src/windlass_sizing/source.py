@@ -6,10 +6,10 @@ there. Real bytes are taken where whole files or an index tell them.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from windlass_sizing import documents
 from windlass_sizing.checkpoint import SIDE_QUANTIZATION
 from windlass_sizing.errors import CheckpointError
 from windlass_sizing.facts import ModelFacts, from_config
@@ -33,7 +33,7 @@ def read_facts(path: Path) -> ModelFacts:
 
 def _object(file: Path) -> dict[str, Any]:
     try:
-        value = json.loads(file.read_bytes())
+        value = documents.parse(documents.read(file, documents.INDEX_BYTES_MAX))
     except (OSError, ValueError) as error:
         raise CheckpointError("ConfigBroken", f"{file} cannot be read as JSON: {error}; copy it again") from error
     if not isinstance(value, dict):

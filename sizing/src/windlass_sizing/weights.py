@@ -6,19 +6,25 @@ Called by `checkpoint.py` only.
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from windlass_sizing import documents
 from windlass_sizing.errors import CheckpointError
+from windlass_sizing.plausible import shown
 
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 SUFFIXES = (".safetensors", ".bin", ".gguf")
 NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin", "rng_state.bin")
-HEADER_BYTES_MAX = 100 * 1024 * 1024
+DTYPE_LENGTH_MAX = 32
+FILES_MAX = 4096  # weight files of one model; the largest published ones have under 1,000
+ENTRIES_MAX = 65_536  # of a directory
 LFS_POINTER = b"version https://git-lfs"
 SHARD_NAME = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.\w+)$")
 HEADER_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -37,6 +43,8 @@ class Weights:
 def read_weights(directory: Path) -> Weights:
     """Check every weight file; raises CheckpointError with the names of those that are missing or broken."""
     names = wanted_files(directory)
+    if len(names) > FILES_MAX:
+        raise CheckpointError("IndexBroken", f"the model has {len(names)} weight files; at most {FILES_MAX} are read")
     missing = [name for name in names if not (directory / name).exists()]
     if missing:
         raise CheckpointError(
@@ -57,16 +65,22 @@ def wanted_files(directory: Path) -> list[str]:
     for index in INDEXES:
         if (directory / index).is_file():
             return _indexed(inside(directory, index))
-    found = {entry.name for entry in directory.iterdir()} - set(NOT_WEIGHTS)
+    found = names_in(directory) - set(NOT_WEIGHTS)
     for suffix in SUFFIXES:
         names = sorted(name for name in found if name.endswith(suffix))
         # Some authors ship the same weights twice, once as the training framework's "consolidated" file.
         names = [name for name in names if not name.startswith("consolidated")] or names
         if names:
-            return sorted({full for name in names for full in _series(name)})
+            return sorted(set(islice((full for name in names for full in _series(name)), FILES_MAX + 1)))
     raise CheckpointError(
         "WeightsMissing", "there are no weight files (*.safetensors, *.bin, *.gguf) beside config.json"
     )
+
+
+def names_in(directory: Path) -> set[str]:
+    """What lies there, up to ENTRIES_MAX names."""
+    with os.scandir(directory) as entries:
+        return {entry.name for entry in islice(entries, ENTRIES_MAX)}
 
 
 def inside(directory: Path, name: str) -> Path:
@@ -89,10 +103,11 @@ def listed(names: list[str], most: int = NAMES_MAX) -> str:
 
 def _indexed(index: Path) -> list[str]:
     try:
-        files = sorted({str(name) for name in json.loads(index.read_bytes())["weight_map"].values()})
+        document = documents.parse(documents.read(index, documents.INDEX_BYTES_MAX))
+        files = sorted({str(name) for name in document["weight_map"].values()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
-            "IndexBroken", f"{index.name} has no readable weight_map ({error}); download it again"
+            "IndexBroken", f"{index.name} has no readable weight_map ({str(error)[:80]}); download it again"
         ) from error
     if not files:
         raise CheckpointError("IndexBroken", f"{index.name} names no weight file; download it again")
@@ -101,16 +116,17 @@ def _indexed(index: Path) -> list[str]:
     return files
 
 
-def _series(name: str) -> list[str]:
+def _series(name: str) -> Iterator[str]:
     match = SHARD_NAME.match(name)
     if not match:
-        return [name]
+        yield name
+        return
     stem, count, suffix = match["stem"], match["count"], match["suffix"]
-    return [f"{stem}-{number:05d}-of-{count}{suffix}" for number in range(1, int(count) + 1)]
+    yield from (f"{stem}-{number:05d}-of-{count}{suffix}" for number in range(1, int(count) + 1))
 
 
 def _measure(path: Path) -> tuple[int, Counter[str]]:
-    with path.open("rb") as file:
+    with documents.opened(path) as file:
         head = file.read(len(LFS_POINTER))
     if head == LFS_POINTER:
         raise CheckpointError(
@@ -123,18 +139,18 @@ def _measure(path: Path) -> tuple[int, Counter[str]]:
 
 
 def _safetensors(path: Path, size: int) -> tuple[int, Counter[str]]:
-    with path.open("rb") as file:
+    with documents.opened(path) as file:
         length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(HEADER_BYTES_MAX, size - 8):
+        if not 2 <= length <= min(documents.HEADER_BYTES_MAX, size - 8):
             raise _broken(path, "its header's length is impossible")
         raw = file.read(length)
     try:
-        spans = _spans(json.loads(raw))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        spans = _spans(documents.parse(raw))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise _broken(path, "its header is not readable") from error
     expected = 8 + length + max((end for _, _, end in spans), default=0)
     if size < expected:
-        raise _broken(path, f"it has {size} bytes of {expected}")
+        raise _broken(path, f"it has {size} bytes of {shown(expected)}")
     dtypes: Counter[str] = Counter()
     for dtype, start, end in spans:
         dtypes[HEADER_DTYPES.get(dtype, dtype.casefold())] += end - start
@@ -143,7 +159,10 @@ def _safetensors(path: Path, size: int) -> tuple[int, Counter[str]]:
 
 def _spans(header: dict[str, Any]) -> list[tuple[str, int, int]]:
     tensors = [value for key, value in header.items() if key != "__metadata__"]
-    return [(str(one["dtype"]), int(one["data_offsets"][0]), int(one["data_offsets"][1])) for one in tensors]
+    spans = [(str(one["dtype"]), int(one["data_offsets"][0]), int(one["data_offsets"][1])) for one in tensors]
+    if any(len(dtype) > DTYPE_LENGTH_MAX or not 0 <= start <= end for dtype, start, end in spans):
+        raise ValueError("a tensor has an impossible dtype or place")
+    return spans
 
 
 def _broken(path: Path, why: str) -> CheckpointError:

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import msgspec
 from lightkube import KubeConfig
 
 from windlass_operator import metrics
+from windlass_operator.cluster import decode
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.inventory import usable
 from windlass_operator.cluster.kinds import APPLIED, LLMServiceStatus, Namespaced, Nodes, Pods
-from windlass_operator.cluster.rest import TIMEOUT_S, UNREACHABLE, Kind, Rest, StatusError, login, path_of, resource_of
-from windlass_operator.errors import InvalidError, NotServedError, Retry, Unavailable, UserError
+from windlass_operator.cluster.pages import Pages
+from windlass_operator.cluster.rest import (
+    TIMEOUT_S,
+    UNREACHABLE,
+    Kind,
+    Rest,
+    StatusError,
+    TooLargeError,
+    login,
+    path_of,
+    resource_of,
+)
+from windlass_operator.errors import InvalidError, NotServedError, OperatorError, Retry, Unavailable, UserError
 from windlass_operator.plan.model import NodeGpus
 
+logger = logging.getLogger(__name__)
 FIELD_MANAGER = "windlass"
 ALL_NAMESPACES = "*"
 Manifest = dict[str, Any]
 NOT_FOUND = 404
 PATCHES = {"apply": "application/apply-patch+yaml", "merge": "application/merge-patch+json"}
-PAGE = "500"
+# Of what is read without a watch. The operator reads Events so, which anybody may write; commands read nodes and pods.
+ANY_BYTES_MAX = 64 * 1024**2
+LIST_BYTES_MAX = {"Event": 2 * 1024**2}
 NOT_FOUND, CONFLICT, INVALID = 404, 409, 422
 REFUSED = (400, 403, 405, 413)  # the same request will be refused again
 # So will these, which the API server calls errors of its own: a value of the wrong kind, an object too big to store.
@@ -110,20 +125,24 @@ class ApiServer:
     async def _read(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         try:
             return _decoded(await self.rest.call("GET", path, params))
-        except UNREACHABLE as error:
+        except (*UNREACHABLE, TooLargeError) as error:
             raise _unavailable(error) from error
 
     async def _list(self, kind: Kind, path: str, selectors: Mapping[str, str]) -> list[Manifest]:
         found: list[Manifest] = []
-        params = {"limit": PAGE, **{name: text for name, text in selectors.items() if text}}
-        what = resource_of(kind)
-        while True:
-            page = await self._read(path, params)
-            # In a list the API server leaves out what the list's own kind says.
-            found += [{"apiVersion": what.api_version, "kind": what.kind, **row} for row in page["items"]]
-            if not page["metadata"].get("continue"):
-                return found
-            params["continue"] = page["metadata"]["continue"]
+        what, size = resource_of(kind), 0
+        try:
+            async for page in Pages(self.rest, path, selectors)():
+                # In a list the API server leaves out what the list's own kind says.
+                for row in map(bytes, page.items):
+                    found.append({"apiVersion": what.api_version, "kind": what.kind, **decode.manifest(row)})
+                    size += len(row)
+                if size > LIST_BYTES_MAX.get(str(what.kind), ANY_BYTES_MAX):
+                    logger.warning("a list of %s is cut after %d objects: it is longer than is read", path, len(found))
+                    break
+        except (*UNREACHABLE, TooLargeError) as error:
+            raise _unavailable(error) from error
+        return found
 
     async def gpus_taken(self, namespaces: tuple[str, ...], besides: tuple[str, str] | None) -> Mapping[str, int]:
         """GPUs that pods hold, by node, without those of the LLMService `besides` (namespace, name)."""
@@ -178,7 +197,7 @@ class ApiServer:
         path = path_of(kind, meta["namespace"], meta["name"])
         try:
             return _decoded(await self.rest.call("PATCH", path, params, manifest, PATCHES[how]))
-        except UNREACHABLE as error:
+        except (*UNREACHABLE, TooLargeError) as error:
             raise _unavailable(error) from error
 
     async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
@@ -189,7 +208,7 @@ class ApiServer:
         except StatusError as error:
             if error.code != NOT_FOUND:
                 raise
-        except UNREACHABLE as error:
+        except (*UNREACHABLE, TooLargeError) as error:
             raise _unavailable(error) from error
 
     def _allowed(self, kind: str, verb: str) -> None:
@@ -215,7 +234,7 @@ def _selector(wanted: Mapping[str, str] | None) -> str:
 
 
 def _decoded(text: bytes) -> Manifest:
-    return msgspec.json.decode(text, type=Manifest)
+    return decode.manifest(text)
 
 
 def _refusal(error: StatusError, kind: str, name: str) -> Exception:
@@ -225,7 +244,9 @@ def _refusal(error: StatusError, kind: str, name: str) -> Exception:
     return _told(error, f"{kind} {name}")
 
 
-def _unavailable(error: Exception) -> Unavailable:
+def _unavailable(error: Exception) -> OperatorError:
+    if isinstance(error, TooLargeError):
+        return UserError("SpecTooLarge", str(error))
     return Unavailable(f"the API server does not answer: {str(error) or type(error).__name__}")
 
 

@@ -41,6 +41,12 @@ class Deployments(GenericNamespacedResource):
     _api_info = create_api_info("apps", "v1", "Deployment", "deployments")
 
 
+class ReplicaSets(GenericNamespacedResource):
+    """apps/v1 ReplicaSet: read for its owner alone, never written."""
+
+    _api_info = create_api_info("apps", "v1", "ReplicaSet", "replicasets")
+
+
 class StatefulSets(GenericNamespacedResource):
     """apps/v1 StatefulSet."""
 

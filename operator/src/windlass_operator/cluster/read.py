@@ -17,12 +17,14 @@ from windlass_operator.cluster.kinds import (
     Jobs,
     NetworkPolicies,
     Pods,
+    ReplicaSets,
     Services,
     StatefulSets,
 )
 from windlass_operator.manifests.metadata import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
 from windlass_operator.status.children import (
     Children,
+    Object,
     condition_of,
     controller_uid,
     dig,
@@ -51,6 +53,8 @@ async def read_children(
     deployment, service, budget, ingress, route = [await cluster.get(kind, namespace, name) for kind in named]
     sets, services, policies, jobs, pods = [await cluster.find(kind, namespace, ours) for kind in labelled]
     download_job, download_pods = await _download(cluster, namespace, download)
+    replica_sets = await cluster.find(ReplicaSets, namespace, ours)
+    makers = _makers(owned_by(filter(None, [deployment]), uid), replica_sets, owned_by(sets, uid))
     return Children(
         deployment=deployment,
         service=service,
@@ -63,10 +67,18 @@ async def read_children(
         download_job=download_job,
         download_pods=download_pods,
         jobs=owned_by(jobs, uid),
-        pods=_component(pods, SERVER),
+        pods=tuple(pod for pod in _component(pods, SERVER) if controller_uid(pod) in makers),
         inspect_pods=_component(pods, INSPECT),
         events=tuple(await _warnings(cluster, namespace, (*pods, *download_pods), (*jobs, *sets), now)),
     )
+
+
+def _makers(
+    deployments: Iterable[Object], replica_sets: Sequence[Manifest], stateful_sets: Iterable[Object]
+) -> frozenset[str]:
+    """The uids of what makes the service's own pods: a pod that only bears our labels says nothing of the service."""
+    own = (one for deployment in deployments for one in owned_by(replica_sets, uid_of(deployment)))
+    return frozenset(uid_of(one) for one in (*own, *stateful_sets))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,9 @@ READ_BUFFER = 2**20
 # Compressing what goes over a local network costs both sides more than it saves.
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+ANSWER_BYTES_MAX = 16 * 2**20  # of one object; etcd stores 1.5 MiB, which JSON may spell longer
 
 
 class StatusError(Exception):
@@ -45,6 +48,10 @@ class StatusError(Exception):
         self.code = code
         self.message = _message(body) or f"HTTP {code}"
         super().__init__(self.message)
+
+
+class TooLargeError(Exception):
+    """The answer is longer than anything that is read."""
 
 
 def _message(body: bytes) -> str:
@@ -122,7 +129,7 @@ class Rest:
             async with self.http.request(
                 method, path, params=params, data=content, headers=headers, timeout=timeout
             ) as answer:
-                text = await answer.read()
+                text = await _bounded(answer, ANSWER_BYTES_MAX)
             if answer.status == UNAUTHORIZED and attempt == 1:
                 self.bearer.renew()
                 continue
@@ -131,9 +138,23 @@ class Rest:
             raise StatusError(answer.status, text)
         return text
 
-    async def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+    async def read(self, path: str, params: Mapping[str, str], most: int, accept: str = "") -> bytes:
+        """One GET of at most so many bytes, else TooLargeError; `accept` asks for another form of the objects."""
+        timeout = aiohttp.ClientTimeout(total=self.timeout_s, sock_connect=CONNECT_S)
+        for attempt in (1, 2):
+            headers = {**HEADERS, **self.bearer.headers(), **({"Accept": accept} if accept else {})}
+            async with self.http.get(path, params=params, headers=headers, timeout=timeout) as answer:
+                text = await _bounded(answer, most)
+            if answer.status != UNAUTHORIZED or attempt == 2:
+                break
+            self.bearer.renew()
+        if not answer.ok:
+            raise StatusError(answer.status, text)
+        return text
+
+    async def lines(self, path: str, params: Mapping[str, str], accept: str = "") -> AsyncGenerator[bytes, None]:
         """The lines of a stream without end; what silence means is the caller's to say."""
-        headers = {**HEADERS, **self.bearer.headers()}
+        headers = {**HEADERS, **self.bearer.headers(), **({"Accept": accept} if accept else {})}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
         async with self.http.get(path, params=params, headers=headers, timeout=timeout) as answer:
             if not answer.ok:
@@ -144,6 +165,8 @@ class Rest:
             try:
                 async for chunk in answer.content.iter_any():
                     *whole, rest = (rest + chunk).split(b"\n")
+                    if len(rest) > ANSWER_BYTES_MAX:
+                        raise TooLargeError(f"a line of the watch is longer than {ANSWER_BYTES_MAX} bytes")
                     for line in whole:
                         yield line
             finally:
@@ -153,6 +176,17 @@ class Rest:
         """Let the connections go; requests that were cancelled still say goodbye for a moment."""
         await self.http.close()
         await asyncio.sleep(GOODBYE_S)
+
+
+async def _bounded(answer: aiohttp.ClientResponse, most: int) -> bytes:
+    """The whole body; of one that is longer the rest is not read, and its connection is closed."""
+    body = bytearray()
+    async for chunk in answer.content.iter_any():
+        body += chunk
+        if len(body) > most:
+            _cut(answer)
+            raise TooLargeError(f"{answer.url.path} answers with more than {most} bytes")
+    return bytes(body)
 
 
 def _cut(answer: aiohttp.ClientResponse) -> None:

@@ -7,13 +7,14 @@ own. Pure: no I/O, no clock. `watch.py` fills it, `stored.py` reads it and adds 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import intern
 from typing import Any, cast
 
 import msgspec
 
 from windlass_operator.api.v1alpha1 import KIND
+from windlass_operator.cluster.decode import stub
 from windlass_operator.manifests.metadata import SERVICE_LABEL
 
 Manifest = dict[str, Any]
@@ -21,6 +22,12 @@ Place = tuple[str, str]  # namespace, name
 DOWNLOAD_LABEL = "serving.windlass.dev/download"  # of a Job that fills a source for several services, and of its pods
 EVERYWHERE = ""  # the scope of a watch that follows all namespaces
 INDEXED = (SERVICE_LABEL, DOWNLOAD_LABEL)
+KIB = 1024
+SERVICE_BYTES_MAX = 128 * KIB  # of an LLMService without managedFields; ordinary ones have 8 KiB
+OBJECT_BYTES_MAX = 512 * KIB  # of any other object: a Deployment repeats its service's pod template
+# What the objects of one namespace may take together above FREE_BYTES each, so that one namespace never takes the
+# operator's memory; ordinary objects are smaller than that and count nothing.
+FREE_BYTES, NAMESPACE_BYTES_MAX = 16 * KIB, 32 * KIB * KIB
 UNREAD_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
@@ -49,8 +56,48 @@ def row_of(item: Mapping[str, Any]) -> Row:
         version=version_of(meta.get("resourceVersion")),
         marks=tuple(intern(labels.get(label) or "") for label in INDEXED),
         owners=tuple(intern(one["name"]) for one in meta.get("ownerReferences") or () if one.get("kind") == KIND),
-        body=msgspec.json.encode({**item, "metadata": meta}),
+        body=_body({**item, "metadata": meta}),
     )
+
+
+def _body(item: Manifest) -> bytes:
+    """The object's bytes; of one that is too large those of its stub."""
+    body = msgspec.json.encode(item)
+    most = SERVICE_BYTES_MAX if item.get("kind") == KIND else OBJECT_BYTES_MAX
+    if len(body) <= most:
+        return body
+    return msgspec.json.encode(stub(item, f"the resource is larger than {most // KIB} KiB without managedFields"))
+
+
+class Shares:
+    """What the large objects of each namespace take of the operator's memory."""
+
+    def __init__(self, most: int = NAMESPACE_BYTES_MAX) -> None:
+        self._most = most
+        self._taken: dict[str, int] = {}
+
+    def admit(self, namespace: str, row: Row, old: Row | None) -> Row:
+        """The row, or that of its stub where its namespace has taken its share; `old` goes with it."""
+        before = self._taken.get(namespace, 0) - _excess(old)
+        if _excess(row) and before + _excess(row) > self._most:
+            why = f"the resources of namespace {namespace} take more than {self._most // KIB // KIB} MiB"
+            row = replace(row, body=msgspec.json.encode(stub(row.read(), why)))
+        self._set(namespace, before + _excess(row))
+        return row
+
+    def release(self, namespace: str, row: Row) -> None:
+        """The row is gone."""
+        self._set(namespace, self._taken.get(namespace, 0) - _excess(row))
+
+    def _set(self, namespace: str, taken: int) -> None:
+        if taken:
+            self._taken[namespace] = taken
+        else:
+            self._taken.pop(namespace, None)
+
+
+def _excess(row: Row | None) -> int:
+    return max(0, len(row.body) - FREE_BYTES) if row else 0
 
 
 def version_of(text: object) -> int:
@@ -61,7 +108,8 @@ def version_of(text: object) -> int:
 class Shelf:
     """The objects of one kind; `scopes` are the namespaces that a watch of its own follows each, none: one for all."""
 
-    def __init__(self, scopes: Iterable[str] = ()) -> None:
+    def __init__(self, scopes: Iterable[str] = (), shares: Shares | None = None) -> None:
+        self._shares = shares or Shares()
         self.rows: dict[Place, Row] = {}
         self._unlisted = set(scopes) or {EVERYWHERE}
         self.changes = 0  # how often the rows have changed, for those who keep what they made of them
@@ -93,7 +141,7 @@ class Shelf:
             return None
         self._unmark(place, old)
         self.changes += 1
-        self.rows[place] = row
+        row = self.rows[place] = self._shares.admit(place[0], row, old)
         for number, value in enumerate(row.marks):
             if value:
                 self._by_mark.setdefault((number, place[0], value), set()).add(place[1])
@@ -122,6 +170,7 @@ class Shelf:
 
     def _remove(self, place: Place) -> Row:
         row = self.rows.pop(place)
+        self._shares.release(place[0], row)
         self.changes += 1
         self._unmark(place, row)
         return row
@@ -164,7 +213,8 @@ class Store:
     """A shelf for each watched kind, by the kind's name."""
 
     def __init__(self, kinds: Iterable[str], scopes: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        self.shelves = {kind: Shelf((scopes or {}).get(kind, ())) for kind in kinds}
+        shares = Shares()
+        self.shelves = {kind: Shelf((scopes or {}).get(kind, ()), shares) for kind in kinds}
 
     @property
     def synced(self) -> bool:

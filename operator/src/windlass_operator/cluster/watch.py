@@ -18,10 +18,20 @@ from typing import Any, Protocol
 
 import msgspec
 
-from windlass_operator.cluster.rest import UNREACHABLE, Kind, Rest, StatusError, path_of, resource_of
+from windlass_operator.cluster import decode
+from windlass_operator.cluster.pages import Pages
+from windlass_operator.cluster.rest import (
+    METADATA,
+    UNREACHABLE,
+    Kind,
+    Rest,
+    StatusError,
+    TooLargeError,
+    path_of,
+    resource_of,
+)
 
 logger = logging.getLogger(__name__)
-PAGE = "500"
 STREAM_S = (240, 360)  # the API server ends a stream after so long; a random time spreads them
 SILENCE_S = 150.0  # it sends a bookmark each minute; after two lost ones the stream is dead
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.5, 30.0
@@ -34,18 +44,8 @@ class GoneError(Exception):
     """The version that we would go on from is forgotten: list anew."""
 
 
-class Page(msgspec.Struct):
-    """One page of a list; the objects are decoded one by one, so that a long list needs little memory."""
-
-    metadata: dict[str, Any]
-    items: list[msgspec.Raw]
-
-
-class Event(msgspec.Struct):
-    """One line of a watch; the object is decoded by who wants it."""
-
-    type: str
-    object: msgspec.Raw
+Place = tuple[str, str]  # namespace, name
+TOLD_MAX = 1000
 
 
 class Sink(Protocol):
@@ -57,7 +57,7 @@ class Sink(Protocol):
     def drop(self, item: Mapping[str, Any]) -> None:
         """It is gone."""
 
-    def keep(self, places: set[tuple[str, str]], version: int) -> None:
+    def keep(self, places: set[Place], version: int) -> None:
         """A whole list of that version is through; all others are gone."""
 
     def passed(self, version: int) -> None:
@@ -72,6 +72,7 @@ class Watched:
     labels: str = ""
     fields: str = ""
     optional: bool = False  # an API that not every cluster serves
+    metadata_only: bool = False  # nobody reads what these objects say
     purpose: str = ""  # tells two watches of one kind apart
 
     @property
@@ -113,6 +114,7 @@ class Watch:
     sink: Sink
     clock: Callable[[], float] = time.monotonic
     pulse: Pulse = field(default_factory=Pulse)
+    _told: set[Place | None] = field(default_factory=set)  # objects whose failure the log has
     _version: str = ""  # where to go on; empty: from a new list
 
     async def run(self) -> None:
@@ -128,7 +130,7 @@ class Watch:
                 logger.info("the watch of %s begins anew: %s", self.row.label, gone)
                 self._version = ""
                 await asyncio.sleep(PAUSE_S)
-            except (StatusError, *UNREACHABLE, msgspec.MsgspecError) as error:
+            except (StatusError, TooLargeError, *UNREACHABLE, msgspec.MsgspecError) as error:
                 if await self._absent(error):
                     self._version = ""
                     continue
@@ -136,52 +138,71 @@ class Watch:
                 self._failed(error)
                 await asyncio.sleep(_backoff_s(failures))
                 self._version = self._version if _may_go_on(error) else ""
+            except Exception as error:  # the outermost loop: whatever one watch meets, the others and the work go on
+                failures += 1
+                logger.exception("the watch of %s failed; it begins anew", self.row.label)
+                self._failed(error)
+                await asyncio.sleep(_backoff_s(failures))
+                self._version = ""
 
     async def _list(self) -> str:
         """Read everything in pages; the version to watch from."""
-        places, version, following = set(), "", ""
-        what = resource_of(self.row.kind)
-        while not version or following:
-            page = await self._page(following)
-            for raw in page.items:
-                item = msgspec.json.decode(raw)
-                # In a list the API server leaves out what the list's own kind says.
-                self.sink.put({"apiVersion": what.api_version, "kind": what.kind, **item})
-                places.add((item["metadata"].get("namespace") or "", item["metadata"]["name"]))
-            version, following = page.metadata["resourceVersion"], page.metadata.get("continue") or ""
+        places, version = set(), ""
+        async for page in Pages(self.rest, self._path, self._selectors, self.row.metadata_only)():
+            places |= {place for raw in page.items if (place := self._listed(bytes(raw)))}
+            version = str(page.metadata["resourceVersion"])
         self.sink.keep(places, int(version))
         self._heard(synced=True)
         return version
 
-    async def _page(self, following: str) -> Page:
-        params = {**self._selectors, "limit": PAGE, **({"continue": following} if following else {})}
-        return msgspec.json.decode(await self.rest.call("GET", self._path, params), type=Page)
+    def _listed(self, raw: bytes) -> Place | None:
+        """Take one object of a list; what is wrong with it is its own, and told once."""
+        what, place = resource_of(self.row.kind), None
+        try:
+            # In a list the API server leaves out what the list's own kind says.
+            item = {"apiVersion": what.api_version, "kind": what.kind, **decode.manifest(raw)}
+            place = place_of(item)
+            self.sink.put(item)
+        except Exception as error:  # one broken object must never stop the others
+            self._unreadable(place, error)
+        return place
 
     async def _stream(self) -> None:
         """One stream from where we are to its end."""
         seconds = str(random.randint(*STREAM_S))  # noqa: S311 - spreads load
         params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
-        stream = self.rest.lines(self._path, {**self._selectors, **params, "resourceVersion": self._version})
+        params |= {**self._selectors, "resourceVersion": self._version}
+        stream = self.rest.lines(self._path, params, METADATA if self.row.metadata_only else "")
         async with aclosing(stream) as lines:
             while True:
                 async with asyncio.timeout(SILENCE_S):
                     line = await anext(lines, None)
                 if line is None:
                     return
-                self._take(msgspec.json.decode(line, type=Event))
+                self._take(decode.event(line))
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: decode.Event) -> None:
         self._heard()
-        item = msgspec.json.decode(event.object)
         if event.type == "ERROR":
-            raise GoneError(str(item.get("message")))
+            raise GoneError(str(msgspec.json.decode(event.object).get("message")))
+        item = decode.manifest(bytes(event.object))
         self._version = str(item["metadata"]["resourceVersion"])
         if event.type == "BOOKMARK":
             self.sink.passed(int(self._version))
-        elif event.type == "DELETED":
-            self.sink.drop(item)
-        else:
-            self.sink.put(item)
+            return
+        try:
+            (self.sink.drop if event.type == "DELETED" else self.sink.put)(item)
+        except Exception as error:  # one broken object must never stop the others
+            self._unreadable(place_of(item), error)
+
+    def _unreadable(self, place: Place | None, error: Exception) -> None:
+        """Tell it once for each object, with the traceback: it is a bug of ours or an object of no kind we know."""
+        if place in self._told:
+            return
+        if len(self._told) >= TOLD_MAX:
+            self._told.clear()
+        self._told.add(place)
+        logger.error("%s %s cannot be read; it is left out", self.row.name, place or "(unnamed)", exc_info=error)
 
     @property
     def _path(self) -> str:
@@ -218,6 +239,12 @@ class Watch:
         await asyncio.sleep(ABSENT_AGAIN_S)
         self.pulse.absent = False
         return True
+
+
+def place_of(item: Mapping[str, Any]) -> Place:
+    """Namespace, empty for an object of the whole cluster, and name."""
+    meta = item["metadata"]
+    return (str(meta.get("namespace") or ""), str(meta["name"]))
 
 
 def _status(error: Exception) -> int | None:

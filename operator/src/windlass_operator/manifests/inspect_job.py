@@ -16,6 +16,7 @@ from windlass_operator.manifests.metadata import (
 )
 from windlass_operator.manifests.volume import ROOT_PATH, VOLUME_NAME, model_volume
 
+DEADLINE_S = 3600  # with the time that pulls and mounts take; the program itself gives up far earlier
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 
 
@@ -30,7 +31,11 @@ def inspect_job(service: LLMService, image: str, pull_policy: str) -> Manifest:
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": object_meta(service, name, INSPECT),
-        "spec": {"backoffLimit": 1, "template": {"metadata": template_meta, "spec": pod}},
+        "spec": {
+            "backoffLimit": 1,
+            "activeDeadlineSeconds": DEADLINE_S,
+            "template": {"metadata": template_meta, "spec": pod},
+        },
     }
 
 
@@ -57,7 +62,8 @@ def _pod(service: LLMService, image: str, pull_policy: str) -> Manifest:
                 "name": "inspect",
                 "image": image,
                 "imagePullPolicy": pull_policy,
-                "args": ["inspect", "--root", ROOT_PATH, "--path", volume.path, "--source", volume.label],
+                # With an equals sign: a value that begins with a dash is a value.
+                "args": ["inspect", "--root", ROOT_PATH, f"--path={volume.path}", f"--source={volume.label}"],
                 "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
                 "securityContext": container_security(),
                 "terminationMessagePolicy": "FallbackToLogsOnError",

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from windlass_operator.status import reasons
-from windlass_operator.status.children import Object, dig, living, owned_by, seconds_between, uid_of
+from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, seconds_between, uid_of
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import creation_refused, diagnose
 from windlass_operator.status.jobs import given_up, made_at, terminated
@@ -60,10 +60,20 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
         if ended is not None and (ended.get("exitCode") == 0 or given_up(job)):
             return parse(str(ended.get("message") or ""), str(ended.get("finishedAt") or made_at(job)))
     if given_up(job):
-        return parse("", given_up(job))
+        return _overdue(given_up(job)) if _is_overdue(job) else parse("", given_up(job))
     events = tuple(events)
     stuck = diagnose(mine, events) or creation_refused(job, events, mine)
     return Inspection(State.STUCK, stuck.reason, stuck.message) if stuck and stuck.exit_code is None else WAITING
+
+
+def _is_overdue(job: Object) -> bool:
+    return (condition_of(job, "Failed") or {}).get("reason") == "DeadlineExceeded"
+
+
+def _overdue(finished_at: str) -> Inspection:
+    """The Job controller ended it: a read that hangs in the kernel hears of no deadline of the program's own."""
+    words = reasons.explain("InspectOverdue", "the inspect Job did not end within its activeDeadlineSeconds")
+    return Inspection(State.FAILED, "InspectOverdue", words, finished_at=finished_at)
 
 
 def parse(text: str, finished_at: str) -> Inspection:

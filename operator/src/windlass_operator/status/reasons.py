@@ -52,6 +52,16 @@ ROWS = (
     ),
     # The resource itself.
     Reason("Rejected", "the resource cannot be used as it is written", "correct the field that the message names"),
+    Reason(
+        "SpecTooLarge",
+        "the resource is larger, or nested deeper, than the operator reads",
+        "shorten what the message names; kubectl get llm NAME -o yaml shows it",
+    ),
+    Reason(
+        "InternalError",
+        "the operator failed at this resource alone; it tries again",
+        "report it with the operator's log; a change of the spec may avoid it",
+    ),
     Reason("NameTaken", "an object of this name exists and is not ours", "rename the LLMService or delete that object"),
     Reason(
         "NodePathForbidden",
@@ -66,12 +76,15 @@ ROWS = (
         "ConfigMissing", "there is no config.json", "point spec.model.source at the directory that holds config.json"
     ),
     _final("ConfigBroken", "config.json cannot be understood", "copy the model's config.json again"),
+    _final("ConfigImplausible", "config.json holds a size that no model has", "copy the model's config.json again"),
+    _final("NotRegularFile", "a file of the model is a pipe, a socket or a device", "copy the file itself"),
     _final("IndexBroken", "the index of the weights cannot be understood", "copy the index file again"),
     _final("ShardMissing", "a file that the index names is missing", "copy the missing files; the message names them"),
     _final("ShardBroken", "a weight file is damaged or cut short", "copy the file that the message names again"),
     _final("WeightsMissing", "there is a config.json but no weights", "copy the weights beside config.json"),
     Reason("TokenizerMissing", "there is no tokenizer", "copy the tokenizer's files beside config.json"),
     Reason("InspectFailed", "the inspect Job ended without an answer", "read its logs; it is tried again by itself"),
+    Reason("InspectOverdue", "reading the model's files takes too long", "look at the volume; it is tried again"),
     # The download that fills the volume first.
     Reason("Downloading", "a Job fetches the model from its hub", "watch status.download", NORMAL),
     Reason("Downloaded", "the model lies on the volume, verified", "nothing to do", NORMAL),
@@ -127,6 +140,11 @@ ROWS = (
     ),
     Reason("BadParallelism", "GPUs, tensorParallelSize and heads do not divide", "correct tensorParallelSize or gpus"),
     Reason("UnsupportedQuantization", "the method cannot run here", "choose another spec.engine.quantization"),
+    Reason(
+        "PlanOverdue",
+        "planning takes too long for this model and this spec",
+        "correct the model's config.json or spec.engine; it is tried again",
+    ),
     Reason("ContextTooLong", "maxModelLen is above the model's own", "lower spec.engine.maxModelLen"),
     # The license.
     Reason(

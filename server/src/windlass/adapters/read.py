@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+
+from windlass_sizing import documents
 
 from windlass.adapters import base, config, fit, tensor_file
 from windlass.adapters.model import FOUND, ONLY, Adapter, Adapters, Asked, Given, Shard
@@ -154,7 +155,8 @@ def _broken(directory: Path) -> str:
         elif not file.stat().st_size:
             return f"is broken: {file.name} is empty; copy it again"
         else:
-            file.open("rb").close()
+            with documents.opened(file):
+                pass
     except OSError as error:
         return _unreadable(file, error)
     except ValueError as error:
@@ -166,7 +168,7 @@ def _config(directory: Path) -> dict[str, object] | str:
     """The configuration, or what is wrong with it."""
     file = directory / config.FILE
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = documents.parse(documents.read(file, documents.CONFIG_BYTES_MAX))
     except FileNotFoundError:
         return f"has no {config.FILE}; name the directory that holds it"
     except OSError as error:
@@ -181,10 +183,10 @@ def _unreadable(file: Path, error: OSError) -> str:
 
 
 def _digest(directory: Path) -> str:
-    total = hashlib.sha256((directory / config.FILE).read_bytes())
+    total = hashlib.sha256(documents.read(directory / config.FILE, documents.CONFIG_BYTES_MAX))
     file = weights(directory)
     assert file is not None  # noqa: S101 - looked for before
-    with file.open("rb") as content:
+    with documents.opened(file) as content:
         total.update(hashlib.file_digest(content, "sha256").digest())
     return total.hexdigest()
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from windlass_sizing import documents
+
 LENGTH_BYTES = 8
 HEADER_BYTES_MAX = 100 * 1024**2
 """As the format's own library reads at most."""
@@ -38,12 +40,12 @@ class Tensor:
 def read_header(path: Path) -> tuple[Tensor, ...]:
     """The tensors in the order of their bytes; ValueError with what is wrong when the file is damaged or cut short."""
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with documents.opened(path) as file:
         length = int.from_bytes(file.read(LENGTH_BYTES), "little")
         if size < LENGTH_BYTES or length > min(size, HEADER_BYTES_MAX):
             raise ValueError("it is no safetensors file")
         try:
-            header = json.loads(file.read(length))
+            header = documents.parse(file.read(length))
         except ValueError:
             raise ValueError("it is no safetensors file") from None
     start = LENGTH_BYTES + length

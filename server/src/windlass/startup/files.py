@@ -6,11 +6,12 @@ files that the index does not name, nothing is read ahead.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from windlass_sizing import documents
 
 SUFFIXES = (".safetensors", ".bin", ".gguf")
 """The engine takes the first kind that is there."""
@@ -63,6 +64,7 @@ def _by_number(name: str) -> list[tuple[int, str]]:
 
 def _named(index: Path) -> frozenset[str]:
     try:
-        return frozenset(str(name) for name in json.loads(index.read_bytes())["weight_map"].values())
+        found = documents.parse(documents.read(index, documents.INDEX_BYTES_MAX))
+        return frozenset(str(name) for name in found["weight_map"].values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return frozenset()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
+
+from windlass_sizing import documents
 
 from windlass.errors import ModelError
 
@@ -18,7 +19,7 @@ def read_json(path: Path, *, flag: str = "") -> dict[str, object]:
     is what names the directory.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = documents.parse(documents.read(path, documents.CONFIG_BYTES_MAX))
     except FileNotFoundError:
         if flag:
             raise ModelError(_missing(path, flag)) from None

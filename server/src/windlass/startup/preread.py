@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from windlass_sizing import documents
+
 from windlass.startup import memory
 from windlass.startup.files import WeightFile
 
@@ -164,14 +166,11 @@ def read_block(block: Block, buffer: memoryview) -> int:
     """Read one piece and forget it: its pages stay in the kernel. The number of bytes, fewer when the file ends."""
     # Opened for each block: 16 MiB take longer than an open, and no thread has to remember which file it is at. Telling
     # the kernel of the block beforehand (WILLNEED) made it slower in `bench/preread.py`: one large read says as much.
-    descriptor = os.open(block.path, os.O_RDONLY)
-    try:
-        done = 0
+    with documents.opened(block.path) as file:
+        descriptor, done = file.fileno(), 0
         while done < block.length:
             count = os.preadv(descriptor, [buffer[done : block.length]], block.offset + done)
             if count == 0:
                 break
             done += count
         return done
-    finally:
-        os.close(descriptor)
