@@ -94,7 +94,7 @@ def test_the_store_keeps_a_stub_of_a_large_service():
 
 def test_a_namespace_takes_its_share_and_no_more():
     """A neighbour's large object is read still, and what goes makes room."""
-    shelf = Shelf(Shares(most=300 * 1024))
+    shelf = Shelf(shares=Shares(most=300 * 1024))
 
     def put(namespace, name, version=1):
         meta = {"name": name, "namespace": namespace, "resourceVersion": str(version)}
