@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-CHAT, TOOL, ADAPTER, DRAFTS, LICENSED, KEYED, REFUSED = (
-    "chat", "tool", "adapter", "drafts", "licensed", "keyed", "refused",
+CHAT, TOKENS, TOOL, ADAPTER, DRAFTS, LICENSED, KEYED, REFUSED = (
+    "chat", "tokens", "tool", "adapter", "drafts", "licensed", "keyed", "refused",
 )  # fmt: skip
 DEMO, LONG, ADAPTED, QWEN = "demo", "long", "adapted", "qwen2-7b"
 """Folders of models: the demo model, the same with a context of 32768, with an adapter in it, and random weights."""
 
 SHARED = "--gpu-memory-utilization 0.05 --kv-cache-memory-bytes 1073741824 --max-model-len 1024"
 """Flags of a server that has others beside it on the card: none of them profiles the memory that others move."""
-OLD_RESUME = (
+RESUME = (
     "--dtype auto --quantization fp8 --use-lookahead --num-speculative-tokens 4 --max-model-len 32768 "
     "--enable-prefix-caching --disable-log-requests --api-keys mock_api_key --served-model-name model_123"
 )
@@ -47,7 +47,7 @@ FEATURES: tuple[Row, ...] = (
 PRESETS: tuple[Row, ...] = (
     Row("minimum resources", "windlass run --quantization ifq_nf4 --enforce-eager --gpu-memory-utilization 0.95 "
         "--max-model-len 2048", LONG),
-    Row("resume parsing", f"windlass run {OLD_RESUME}", LONG, (CHAT, KEYED, DRAFTS)),
+    Row("resume parsing", f"windlass run {RESUME}", LONG, (CHAT, KEYED, DRAFTS)),
     Row("native", "vllm serve /data/model --port 8501 -tp 2 --quantization fp8 --max-model-len 32768 "
         "--enable-prefix-caching --disable-log-requests --served-model-name model_123 --num-scheduler-steps 8", LONG),
     Row("module", "python3 -m vllm.entrypoints.openai.api_server --model /data/model --served-model-name model "

@@ -19,14 +19,15 @@ from pathlib import Path
 import planned as plans
 import servers
 from licensing import license_server
-from rows import ADAPTED, DEMO, FEATURES, LONG, PLANNED, PRESETS, QWEN, REFUSED, Row
+from rows import ADAPTED, DEMO, FEATURES, LONG, PLANNED, PRESETS, QWEN, REFUSED, TOKENS, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks/quantization")]
 import shapes  # noqa: E402 - beside other benchmarks
 
-FILES = "config.json generation_config.json tokenizer.json tokenizer_config.json chat_template.jinja model.safetensors"
-PLAIN_TEMPLATE = "{% for message in messages %}{{ message.content }} {% endfor %}"
+TOKENIZER = "tokenizer.json tokenizer_config.json chat_template.jinja"
+FILES = f"config.json generation_config.json model.safetensors {TOKENIZER}"
+DEMO_WORDS = 6144  # the vocabulary of the demo model's tokenizer
 NOWHERE = "http://127.0.0.1:9"
 Report = Callable[[dict[str, object]], None]
 
@@ -62,10 +63,11 @@ def make_models(folder: Path, *, random: bool, small: bool) -> None:
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         shutil.copytree(folder / "made/lora", folder / ADAPTED / "lora/poet")
     if random and not (folder / QWEN / "chat_template.jinja").exists():
-        shape = shapes.SMALL if small else shapes.QWEN2_7B
+        shape = shapes.SMALL | {"vocab_size": DEMO_WORDS} if small else shapes.QWEN2_7B
         shapes.describe(folder / QWEN, shape)
         shapes.fill(folder / QWEN, shape, "cpu" if small else "cuda")
-        (folder / QWEN / "chat_template.jinja").write_text(PLAIN_TEMPLATE)
+        for file in TOKENIZER.split():  # a smaller vocabulary than the model's: what it lacks has no text
+            shutil.copy(ROOT / "models/demo" / file, folder / QWEN)
 
 
 def features(wanted: argparse.Namespace, report: Report) -> None:
@@ -126,8 +128,8 @@ def planned(wanted: argparse.Namespace, report: Report) -> None:
     for title, engine in _in_time(PLANNED, wanted):
         plan = plans.planned(wanted.work / "models" / QWEN, engine, product, memory_mib)
         words = (*plan.words, *wanted.more)
-        first = one(Row(title, "", QWEN), wanted, words)
-        second = one(Row(f"{title} again", "", QWEN), wanted, words) if "failed" not in first else {}
+        first = one(Row(title, "", QWEN, (TOKENS,)), wanted, words)
+        second = one(Row(f"{title} again", "", QWEN, (TOKENS,)), wanted, words) if "failed" not in first else {}
         figures = {"weights": plan.weights_gib, "cache": plan.cache_gib, "share": plan.card_gib * plan.utilization}
         rounded = {key: round(value, 2) for key, value in figures.items()}
         report(

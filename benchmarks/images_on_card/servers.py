@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from rows import ADAPTER, CHAT, DRAFTS, KEYED, LICENSED, REFUSED, TOOL, Row
+from rows import ADAPTER, CHAT, DRAFTS, KEYED, LICENSED, REFUSED, TOKENS, TOOL, Row
 
 BIN = "/opt/windlass/bin"
 KEY = "mock_api_key"
 PORT, FACTS_PORT = 8501, 18501
 STOP_S, REFUSED_S = 40, 60
+MOST_TOKENS = 64
 # FlashInfer's sampler and all-reduce are compiled with nvcc at the first start: the engine has others.
 LIKE_THE_IMAGE = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_ALLREDUCE_USE_FLASHINFER": "0", "PYTHONUNBUFFERED": "1"}
 QUESTION = "What does os.path.join do?"
@@ -104,12 +105,25 @@ def facts(server: Server) -> dict[str, Any]:
     return found
 
 
+def answer_of(http: httpx.Client, model: str, text: str = QUESTION, **more: object) -> dict[str, Any]:
+    """One greedy answer, with its usage."""
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": text}],
+        "temperature": 0,
+        "max_tokens": MOST_TOKENS,
+        **more,
+    }
+    answer = http.post("/v1/chat/completions", json=body)
+    if answer.is_error:
+        raise ValueError(f"{answer.status_code}: {answer.text[:300]}")
+    found: dict[str, Any] = answer.json()
+    return found
+
+
 def chat(http: httpx.Client, model: str, text: str = QUESTION, **more: object) -> dict[str, Any]:
     """One greedy answer's message."""
-    body = {"model": model, "messages": [{"role": "user", "content": text}], "temperature": 0, "max_tokens": 64, **more}
-    answer = http.post("/v1/chat/completions", json=body)
-    answer.raise_for_status()
-    message: dict[str, Any] = answer.json()["choices"][0]["message"]
+    message: dict[str, Any] = answer_of(http, model, text, **more)["choices"][0]["message"]
     return message
 
 
@@ -122,6 +136,13 @@ def _chat(server: Server, http: httpx.Client) -> dict[str, object]:
     began = time.monotonic()
     text = str(chat(http, models(http)[0])["content"])
     return {"ok": bool(text.strip()), "answer": text[:80], "first_answer_s": round(time.monotonic() - began, 2)}
+
+
+def _tokens(server: Server, http: httpx.Client) -> dict[str, object]:
+    """Of random weights: most of their tokens have no text, so that tokens are counted."""
+    began = time.monotonic()
+    count = answer_of(http, models(http)[0], ignore_eos=True)["usage"]["completion_tokens"]
+    return {"ok": count == MOST_TOKENS, "tokens": count, "first_answer_s": round(time.monotonic() - began, 2)}
 
 
 def _tool(server: Server, http: httpx.Client) -> dict[str, object]:
@@ -156,7 +177,15 @@ def _keyed(server: Server, http: httpx.Client) -> dict[str, object]:
     return {"ok": without == 401, "without_key": without}
 
 
-ASKS = {CHAT: _chat, TOOL: _tool, ADAPTER: _adapter, DRAFTS: _drafts, LICENSED: _licensed, KEYED: _keyed}
+ASKS = {
+    CHAT: _chat,
+    TOKENS: _tokens,
+    TOOL: _tool,
+    ADAPTER: _adapter,
+    DRAFTS: _drafts,
+    LICENSED: _licensed,
+    KEYED: _keyed,
+}
 
 
 def ask(server: Server) -> dict[str, object]:
