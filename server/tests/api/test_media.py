@@ -103,3 +103,38 @@ def test_the_engines_own_check_is_set_too() -> None:
     assert media.engine_media(()).arguments == ("--allowed-media-domains", media.NOWHERE)
     assert media.engine_media(DOMAINS).arguments == ()
     assert media.engine_media(DOMAINS).variables == {"VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"content_parts": [{"type": "image_url", "url": "http://10.0.0.1/"}]},
+        {"messages": [{"content": [{"type": "image_url", "image_url": {"url": "http://10.0.0.1/"}}]}]},
+        {"input": [{"type": "input_image", "image_url": "http://10.0.0.1/"}]},
+        {"messages": [{"content": [{"type": "x", "any_new_url": "http://10.0.0.1/"}]}]},
+        {"anything": {"deep": [{"image_urls": ["data:image/png;base64,AA", "http://10.0.0.1/"]}]}},
+        {"source": {"type": "file", "uri": "file:///etc/passwd"}},
+    ],
+    ids=str,
+)
+def test_whatever_is_named_like_an_address_is_one(body: dict) -> None:
+    """At any depth, under names that no engine has yet."""
+    with pytest.raises(Refusal):
+        media.check(body, DOMAINS)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"content": [{"type": "text", "text": "see http://10.0.0.1/"}]}]},
+        {"messages": [{"content": "x", "annotations": [{"type": "url_citation", "url": "http://10.0.0.1/"}]}]},
+        {"messages": [{"content": [{"type": "tool_use", "name": "get", "input": {"url": "http://10.0.0.1/"}}]}]},
+        {"documents": [{"title": "x", "url": "http://10.0.0.1/"}]},
+        {"tools": [{"type": "mcp", "server_url": "http://10.0.0.1/"}]},
+        {"input": [{"type": "web_search_call", "action": {"type": "open_page", "url": "cursor:1"}}]},
+    ],
+    ids=str,
+)
+def test_what_a_body_quotes_is_text(body: dict) -> None:
+    """Citations, calls of tools, documents and schemas are handed to the model."""
+    media.check(body, DOMAINS)
