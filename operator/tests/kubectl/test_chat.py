@@ -9,6 +9,7 @@ import pytest
 from windlass_operator.client import InvalidError, UnreachableError
 from windlass_operator.kubectl.chat import first_key
 from windlass_operator.kubectl.forward import port_forward
+from windlass_operator.kubectl.talk import Answer, Talk, connection
 
 
 def b64(text: str) -> str:
@@ -46,3 +47,16 @@ async def test_a_port_forward_that_fails_says_why(tmp_path):
     with pytest.raises(UnreachableError, match="put it on the PATH, or give --address"):
         async with port_forward("a", [], str(tmp_path / "nothing")):
             pass
+
+
+async def test_nothing_is_asked_once_the_port_forward_has_ended(tmp_path):
+    """Another program of this machine may have taken its port: neither the key nor the question goes there."""
+    program = tmp_path / "kubectl"
+    program.write_text(f"#!{sys.executable}\nprint('Forwarding from 127.0.0.1:1 -> 8501', flush=True)\n")
+    program.chmod(0o755)
+    async with port_forward("a", [], str(program)) as forward:
+        await forward.process.wait()
+        async with connection(forward.url, "key") as http:
+            with pytest.raises(UnreachableError, match="has ended; start the chat again"):
+                async for _ in Talk(http, {}, forward.check).ask("hi", Answer()):
+                    pass

@@ -174,7 +174,7 @@ def on(kind: str, reply: bytes | Callable[[socket.socket, Request], None]) -> Ac
     return act
 
 
-def drip(connection: socket.socket, data: bytes, pause_s: float = 0.2, times: int = 1000) -> None:
+def drip(connection: socket.socket, data: bytes, pause_s: float = 0.02, times: int = 10_000) -> None:
     """A byte now and then."""
     for number in range(times):
         connection.sendall(data[number % len(data) :][:1])
@@ -190,8 +190,8 @@ class Runner:
 
     def words(self, hub: Hub, *more: str, path: str = "models/tiny", name: str = "huggingface") -> list[str]:
         words = ["download", f"--root={self.volume}", f"--path={path}", f"--hub={name}", f"--name={NAME}"]
-        words += [f"--endpoint={hub.url}", "--part-kib=64", "--stall-s=0.5", "--stale-s=2", "--connections=2"]
-        return [*words, "--give-up-s=1.5", f"--termination-log={self.folder / 'log'}", *more]
+        words += [f"--endpoint={hub.url}", "--part-kib=64", "--stall-s=15", "--stale-s=15", "--connections=2"]
+        return [*words, "--give-up-s=20", f"--termination-log={self.folder / 'log'}", *more]
 
     def run(self, hub: Hub, *more: str, limit_s: float = 45.0, **where: str) -> Outcome:
         """The command's end; it is killed beyond `limit_s` or MEMORY_MIB."""

@@ -56,6 +56,16 @@ def a_byte_each_time(connection: socket.socket, request: Request) -> None:
     connection.sendall(head.encode())
 
 
+def a_body_byte_by_byte(connection: socket.socket, request: Request) -> None:
+    if request.path.endswith("config.json"):
+        connection.sendall(answer(FILES["config.json"]))
+        return
+    start = request.headers["range"].removeprefix("bytes=").partition("-")[0]
+    head = f"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {start}-99/{len(FILES['model.safetensors'])}\r\n\r\n"
+    connection.sendall(head.encode())
+    drip(connection, b" ")
+
+
 def pages_without_end(connection: socket.socket, request: Request) -> None:
     cursor = int(request.path.rpartition("cursor=")[2] or 0) if "cursor=" in request.path else 0
     files = [row(f"f-{cursor + number}", b"") for number in range(1000)]
@@ -109,12 +119,13 @@ LISTINGS: dict[str, tuple[str, object, str]] = {
     "a redirect with a user": ("tree", answer(b"", "302 Go", Location="http://a:b@127.0.0.1:1/"), BROKEN),
     "endless behind the part": ("resolve", no_end_behind_the_part, "DownloadCorrupt"),
     "a byte each time": ("resolve", a_byte_each_time, AWAY),
-    "a body byte by byte": ("resolve", lambda c, _: (c.sendall(answer(b" " * 262144)[:-262144]), drip(c, b" ")), AWAY),
+    "a body byte by byte": ("resolve", a_body_byte_by_byte, AWAY),
     "another range than asked": ("resolve", answer(b"x", "206 P", Content_Range="bytes 7-9/10"), FAILED),
     "a range that is no number": ("resolve", answer(b"x", "206 P", Content_Range="bytes " + "9" * 4000), FAILED),
 }  # fmt: skip
 
 
+SOON = ("--stall-s=0.5", "--give-up-s=1.5")  # for what is given up
 MADE_LATE = (bomb, deep_files)  # each takes a second
 
 
@@ -122,7 +133,7 @@ MADE_LATE = (bomb, deep_files)  # each takes a second
 def test_a_hostile_answer_ends_with_a_reason(runner, kind, reply, reason):
     reply = reply() if reply in MADE_LATE else reply
     with Hub(on(kind, reply)) as hub:
-        outcome = runner.run(hub)
+        outcome = runner.run(hub, *(SOON if reason == AWAY else ()))
     assert outcome.reason == reason, (outcome.reason, outcome.seconds, outcome.peak_mib)
     assert outcome.report["message"].isascii()
     assert len(outcome.text) <= 4096
@@ -195,7 +206,7 @@ def test_the_token_goes_to_the_endpoint_alone(runner, place):
     with Hub() as other, Hub() as hub:
         where = {"other": other.url, "host": other.url.removeprefix("http://"), "home": hub.url.removeprefix("http://")}
         hub.act = on("resolve", answer(b"", "302 Go", Location=place.format(**where)))
-        outcome = runner.run(hub)
+        outcome = runner.run(hub, *SOON)
     assert outcome.report is not None
     assert {one.headers.get("authorization") for one in hub.seen} == {f"Bearer {TOKEN}"}
     assert [one for one in other.seen if TOKEN in str(one)] == []

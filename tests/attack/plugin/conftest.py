@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from hostile_server import Forks
+from hostile_server import Forks, Server, kubeconfig
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +23,17 @@ def windlass():
     one = Forks("windlass.cli.main")
     yield one
     one.close()
+
+
+@pytest.fixture
+def run(plugin, tmp_path):
+    """Run the plug-in against a server's answers."""
+
+    def ran(answers: dict, *words: str, **how):
+        with Server(answers) as server:
+            kubeconfig(tmp_path, server)
+            ended = plugin.run(tmp_path, *words, **how)
+            ended.seen = server.seen
+        return ended
+
+    return ran

@@ -16,6 +16,7 @@ ACTING = (
 )
 IN_TEXT = re.compile(f"[{ACTING}]")
 IN_LINE = re.compile(rf"[{ACTING}\n\t]")
+NAMED = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
 CUT = "…"
 
 
@@ -45,7 +46,8 @@ def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
     if 0xDC80 <= code <= 0xDCFF:
         code -= 0xDC00  # a byte that is no UTF-8, as `surrogateescape` keeps it
-    return repr(chr(code))[1:-1] if code < 0x80 else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    width = next(form for least, form in ((0x10000, "U{:08x}"), (0x100, "u{:04x}"), (0, "x{:02x}")) if code >= least)
+    return NAMED.get(code, "\\" + width.format(code))
 
 
 def _json_escaped(found: re.Match[str]) -> str:
