@@ -40,8 +40,8 @@ def memory(rows: list[Row]) -> list[str]:
 
 
 def _cells(planned: float, measured: float | None) -> list[str]:
-    if measured is None:
-        return [f"{planned:.2f}", "–", "–"]
+    if measured is None or not planned:
+        return [f"{planned:.2f}", "–" if measured is None else f"{measured:.2f}", "–"]
     return [f"{planned:.2f}", f"{measured:.2f}", f"{100 * (measured / planned - 1):+.1f} %"]
 
 
