@@ -60,7 +60,7 @@ test: check sanitize-lookahead test-fast test-apiserver test-e2e ## everything; 
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q $(TWO) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(TWO) tests/apiserver tests/faults -m 'not kind'
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(TWO) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster
 	@$(ENGINE_TESTS) -m 'not long' tests/engine
 test-long: sync ## what the gate leaves out of the tests in the serving image
@@ -135,7 +135,9 @@ bench-lookahead: sync ## microseconds and memory of the native core at five mill
 	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
 scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok plays the kubelets
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
-.PHONY: attack-operator
+.PHONY: attack-admission attack-operator
+attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000 hostile specs at a real API server
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=100000 WINDLASS_ATTACK_INGRESSES=100000 WINDLASS_ATTACK_SPECS=10000 nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
 attack-operator: sync ## 100 LLMServices alone and beside 50 poisoned ones: TURNS=5
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),5)
 bench-sizing: sync ## parameters and bytes of real models against the formula: CONFIGS=directory of config.json and facts.json

@@ -73,6 +73,7 @@ RAISING = {
     "mounts that reach the node": in_server(volumeMounts=[
         {"name": "x", "mountPath": "/x", "mountPropagation": "Bidirectional"}]),
     "the model's volume replaced": {"volumes": [{"name": "model", "emptyDir": {}}]},
+    "the license token's volume replaced": {"volumes": [{"name": "license", "emptyDir": {}}]},
     "the model covered": in_server(volumeMounts=[{"name": "x", "mountPath": "/data/model"}]),
     "the model covered, spelt otherwise": in_server(volumeMounts=[{"name": "x", "mountPath": "//data/./model/"}]),
     "a part of the model covered": in_server(volumeMounts=[{"name": "x", "mountPath": "/data/model/tokenizer"}]),

@@ -12,7 +12,7 @@ CLAIM, SUB_PATH = "models", "qwen"
 MODEL = {"persistentVolumeClaim": {"claimName": CLAIM}}
 ADDRESSES = ("169.254.169.254", "127.0.0.1", "10.0.0.1", "kubernetes.default.svc", "::1", "")
 CONTAINERS = ("server", "server", "side", "other")
-VOLUMES = ("model", "cache", "tmp", "shm", "x", "y")
+VOLUMES = ("model", "license", "cache", "tmp", "shm", "x", "y")
 PATHS = (
     "/data/model",
     "/data/model/",

@@ -30,6 +30,7 @@ PROJECTED = ("configMap", "secret", "downwardAPI")
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 HOOKS = ("postStart", "preStop")
 MODEL_PATH = "/data/model"
+TOKEN_VOLUME = "license"
 # Names of annotations whose value is configuration, an address or an expression, in any controller.
 STEERING = re.compile(
     r"snippet|config|lua|script|auth|mirror|rewrite|middleware|alias|upstream|target$|hostname|canary|template|group\."
@@ -40,13 +41,14 @@ NOT_STEERING = ("haproxy.org/timeout-server", "haproxy-ingress.github.io/timeout
 OPENING = re.compile(r"[\x00-\x1f\x7f;{}$\"'`\\#]|[^\x20-\x7e]")
 
 
-def pod_complaints(pod: Pod, model: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a serving pod; `model` is the volume that the model lies on."""
+def pod_complaints(pod: Pod, model: Mapping[str, Any], plain: Pod) -> list[str]:
+    """What is wrong with a serving pod; `model` is the model's volume, `plain` the same pod without podTemplate."""
+    tokens = [row for row in plain["volumes"] if row["name"] == TOKEN_VOLUME]
     return [
         *(f"{field} is set" for field in POD_NEVER if field in pod),
         *_identity(pod),
         *(text for kind in CONTAINER_LISTS for row in pod.get(kind, ()) for text in _container(row)),
-        *(text for row in pod.get("volumes", ()) for text in _volume(row, model)),
+        *(text for row in pod.get("volumes", ()) for text in _volume(row, model, tokens)),
         *_read_only(pod, model),
         *_own_namespace(pod.get("affinity") or {}),
     ]
@@ -76,7 +78,11 @@ def _container(row: Mapping[str, Any]) -> Iterator[str]:
                 yield f"the kubelet calls {action[way]['host']}"
 
 
-def _volume(row: Mapping[str, Any], model: Mapping[str, Any]) -> Iterator[str]:
+def _volume(row: Mapping[str, Any], model: Mapping[str, Any], tokens: list[Pod]) -> Iterator[str]:
+    if tokens and row.get("name") == TOKEN_VOLUME:  # the pod's token for the license server
+        if row not in tokens:
+            yield "the license token's volume is another"
+        return
     kinds = [key for key in row if key != "name"]
     if row.get("name") == "model":
         if {key: row[key] for key in kinds} != model:

@@ -82,7 +82,9 @@ def _rendered(stored: dict[str, Any]) -> list[str]:
         must_be_allowed(service, SETTINGS)
     except UserError as error:
         return [] if str(error) else ["a refusal without a word"]
-    found = pod_complaints(pod_template(service, SHAPE)["spec"], MODEL) if service.spec.model.source.pvc else []
+    bare = parse_service({**stored, "spec": {**stored["spec"], "podTemplate": {}}})
+    pod, plain = (pod_template(one, SHAPE)["spec"] for one in (service, bare))
+    found = pod_complaints(pod, MODEL, plain) if service.spec.model.source.pvc else []
     wish = service.spec.expose.ingress
     return [*found, *(ingress_complaints(ingress(service, wish)) if wish else ())]
 

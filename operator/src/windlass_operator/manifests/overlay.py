@@ -17,6 +17,7 @@ from windlass_operator.manifests.volume import MODEL_PATH, VOLUME_NAME
 
 WHERE = "spec.podTemplate"
 SERVER_CONTAINER = "server"
+RESERVED_VOLUMES = (VOLUME_NAME, "license")
 CONTAINER_LISTS = ("containers", "initContainers")
 # Lists that are merged by a key; every other list is replaced.
 ROW_KEYS = {
@@ -54,10 +55,11 @@ def _objections(piece: Mapping[str, Any]) -> Iterator[str]:
         yield from check(piece)
 
 
-def _model_renamed(piece: Mapping[str, Any]) -> Iterator[str]:
+def _renamed(piece: Mapping[str, Any]) -> Iterator[str]:
+    """The volumes of the model and of the license token are the operator's own."""
     for index, row in enumerate(piece.get("volumes", ())):
-        if row["name"] == VOLUME_NAME:
-            yield f"volumes[{index}]: the name {VOLUME_NAME} is that of the model's own volume; choose another"
+        if row["name"] in RESERVED_VOLUMES:
+            yield f"volumes[{index}]: the operator's own volume has the name {row['name']}; choose another"
 
 
 def _model_covered(piece: Mapping[str, Any]) -> Iterator[str]:
@@ -89,7 +91,7 @@ def _plain(text: str) -> PurePosixPath:
     return PurePosixPath("/", *parts)
 
 
-CHECKS: tuple[Callable[[Mapping[str, Any]], Iterator[str]], ...] = (_model_renamed, _model_covered)
+CHECKS: tuple[Callable[[Mapping[str, Any]], Iterator[str]], ...] = (_renamed, _model_covered)
 
 
 def with_part(pod: Manifest, part: Manifest) -> Manifest:
