@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from windlass.errors import UsageError
@@ -23,6 +23,7 @@ from windlass.license.keeper import LicenseFacts
 from windlass.startup import measured, phases
 from windlass.startup.preread import Progress
 from windlass.supervisor import metrics
+from windlass.supervisor.bounded import BoundedServer
 
 FACTS_PATH = "/windlass/facts"
 READY_PATH = "/windlass/ready"
@@ -158,7 +159,7 @@ class FactsServer:
     def __init__(self, board: FactsBoard, port: int, host: str = "") -> None:
         """Bind at once, so that a taken port is told before anything starts."""
         try:
-            self._http = ThreadingHTTPServer((host, port), _handler(board))
+            self._http = BoundedServer((host, port), _handler(board))
         except OSError as error:
             raise UsageError(
                 f"facts port {port} cannot be opened: {error.strerror}; set WINDLASS_FACTS_PORT"
