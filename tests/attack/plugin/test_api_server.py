@@ -83,11 +83,16 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("reply", BAD.values(), ids=BAD.keys())
-def test_a_bad_answer_is_a_sentence(run, reply):
-    """As a list and as one object in turn."""
-    one = len(reply) % 2 == 0 if isinstance(reply, bytes) else False
-    ended = run(cluster(**{"/llmservices/demo" if one else "/llmservices": reply}), "status", *["demo"][:one])
+ONE = ("no JSON", "a list", "nested 900 deep", "an answer without an end")
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [*(("/llmservices", name) for name in BAD), *(("/demo", one) for one in ONE)]
+)
+def test_a_bad_answer_is_a_sentence(run, place, name):
+    """As the answer to a list, and as one object."""
+    words = ["status", "demo"] if place == "/demo" else ["status"]
+    ended = run(cluster(**{"/llmservices/demo" if place == "/demo" else place: BAD[name]}), *words)
     said = ended.err.decode()
     assert ended.why == ""
     assert "Traceback" not in said
