@@ -14,7 +14,11 @@ CHAT = ROUTES["/v1/chat/completions"]
 GAVE_UP = b'{"error":{"message":"Internal server error","type":"InternalServerError","param":null,"code":500}}'
 NO_IMAGES = b'{"error":{"message":"demo is not a multimodal model","type":"BadRequestError","param":null,"code":400}}'
 NOT_DONE = b'{"error":{"message":"Only this.","type":"NotImplementedError","param":null,"code":501}}'
-FETCHED = {"messages": [{"content": [{"type": "image_url", "image_url": {"url": "https://images.example.com/a"}}]}]}
+FETCHED = {
+    "messages": [
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://images.example.com/a"}}]}
+    ]
+}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +119,7 @@ def test_what_is_kept_of_a_body() -> None:
     plain = rewrite(b'{"model": "demo"}', CHAT, ApiSettings())
     assert (plain.model, plain.is_bound, plain.fetches) == ("demo", False, False)
     assert rewrite(b'{"structured_outputs": {"regex": "a"}}', CHAT, ApiSettings()).is_bound
-    inline = b'{"messages": [{"content": [{"image_url": "data:image/png;base64,AAAA"}]}]}'
+    inline = b'{"messages": [{"role": "user", "content": [{"image_url": "data:image/png;base64,AAAA"}]}]}'
     assert not rewrite(inline, CHAT, ApiSettings()).fetches
     other = inline.replace(b"data:image/png;base64,AAAA", b"https://a.example/")
     assert rewrite(other, CHAT, ApiSettings(image_domains=("a.example",))).fetches
