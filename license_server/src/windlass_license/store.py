@@ -55,12 +55,22 @@ DROP INDEX IF EXISTS leases_by_expiry;
 """,
     2: f"""
 DROP TRIGGER audit_is_append_only;
-ALTER TABLE leases ADD COLUMN asked_us INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE leases_kept (
+  id TEXT PRIMARY KEY, uid TEXT NOT NULL, gpus TEXT NOT NULL, namespace TEXT NOT NULL, pod TEXT NOT NULL,
+  service TEXT NOT NULL, granted_us INTEGER NOT NULL, expires_us INTEGER NOT NULL, renewals INTEGER NOT NULL,
+  asked_us INTEGER NOT NULL, UNIQUE (uid, gpus)) STRICT;
+INSERT INTO leases_kept SELECT *, 0 FROM leases WHERE length(CAST(gpus AS BLOB)) <= {_LEASE_BYTES};
 ALTER TABLE audit ADD COLUMN ring INTEGER NOT NULL DEFAULT {Ring.LEASES:d};
 INSERT INTO audit (record, ring)
   SELECT json_object('at', strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now'), 'event', 'dropped',
     'what', 'audit records of more than {_RECORD_BYTES // 1024} KiB', 'count', count(*)), {Ring.LICENSES:d}
   FROM audit WHERE length(CAST(record AS BLOB)) > {_RECORD_BYTES} HAVING count(*) > 0;
+INSERT INTO audit (record, ring)
+  SELECT json_object('at', strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now'), 'event', 'dropped',
+    'what', 'leases of more than {_LEASE_BYTES // 1024} KiB', 'count', count), {Ring.LICENSES:d}
+  FROM (SELECT (SELECT count(*) FROM leases) - (SELECT count(*) FROM leases_kept) AS count) WHERE count > 0;
+DROP TABLE leases;
+ALTER TABLE leases_kept RENAME TO leases;
 DELETE FROM audit WHERE length(CAST(record AS BLOB)) > {_RECORD_BYTES};
 UPDATE audit SET ring = {Ring.LICENSES:d} WHERE substr(record, 1, 80) LIKE '%"event": "uploaded"%';
 UPDATE audit SET ring = {Ring.REFUSALS:d} WHERE substr(record, 1, 80) LIKE '%"event": "refused"%'
