@@ -53,7 +53,16 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = free.getsockname()[1]
-    words = ["serve", "--host=127.0.0.1", f"--port={number}", "--data", folder / "data", "--tls-dir", folder]
+    words = [
+        "serve",
+        "--lease-auth=none",
+        "--host=127.0.0.1",
+        f"--port={number}",
+        "--data",
+        folder / "data",
+        "--tls-dir",
+        folder,
+    ]
     process = subprocess.Popen([PROGRAM, *words, "--public-key", folder / "keys/public.pem"], env=os.environ)
     try:
         _wait(number)
