@@ -218,13 +218,15 @@ def offline(bed, namespace, service):
     pod = bed.items(namespace, "pods", "-l", "app.kubernetes.io/component=server")[0]
     spec = pod["spec"]
     container = spec["containers"][0]
+    volumes = [volume for volume in spec["volumes"] if "projected" not in volume]  # tokens of the service's pod
+    kept = {volume["name"] for volume in volumes}
     arguments = json.dumps([PROMPTS, plan["dtype"], plan["maxModelLen"]])
     container = {
         "name": "offline",
         "image": container["image"],
         "command": ["python3", "-c", OFFLINE, arguments],
         "env": [{"name": "HOME", "value": "/cache"}, {"name": "VLLM_ENABLE_V1_MULTIPROCESSING", "value": "0"}],
-        "volumeMounts": [m for m in container["volumeMounts"] if "serviceaccount" not in m["mountPath"]],
+        "volumeMounts": [mount for mount in container["volumeMounts"] if mount["name"] in kept],
         "securityContext": container["securityContext"],
     }
     body = {
@@ -235,7 +237,7 @@ def offline(bed, namespace, service):
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
             "securityContext": spec["securityContext"],
-            "volumes": [v for v in spec["volumes"] if "projected" not in v],
+            "volumes": volumes,
             "containers": [container],
         },
     }
