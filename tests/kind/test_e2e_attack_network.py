@@ -15,7 +15,7 @@ import yaml
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.manifests.group import GroupShape, group_objects, headless_name
 from windlass_operator.manifests.pod import PodShape
-from windlass_testbed import node_image
+from windlass_testbed import cluster, node_image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -146,6 +146,7 @@ def test_who_copies_the_labels_in_the_members_namespace_is_a_member(bed, namespa
     """What the policy does not promise: whoever may make pods in a namespace is inside of its groups."""
     labels = bed.get(namespace, "networkpolicy", f"{NAME}-0")["spec"]["podSelector"]["matchLabels"]
     impostor = listener("impostor", bed.images["license-server"], [OWN], labels)
+    impostor["spec"]["nodeName"] = cluster.WORKERS[0]  # past the scheduler: members keep each other off their nodes
     bed.kubectl("-n", namespace, "apply", "-f", "-", stdin=yaml.safe_dump(impostor))
     one = Asker(bed.paths, namespace, "impostor")
     ready(bed, one)
