@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 from disk import Loss, build_recorder, cut_power, recording
 from pods import GPUS, LIMIT, Line, Pod, Promises, all_pods, check_held, live
 
-from server import Server, license_file, started
+from license_process import Server, license_file, started
 
 FLAGS = ("--ttl-seconds", "86400", "--requests-per-peer", "0", "--connections-per-peer", "1000")
 LONGEST_LIFE_S = 0.5

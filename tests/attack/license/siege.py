@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "license_server" / "bench"))
-from server import Server, license_file, started  # noqa: E402  found by the line above
+from license_process import Server, license_file, started  # noqa: E402  found by the line above
 
 GPUS = 16
 

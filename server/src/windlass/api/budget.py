@@ -1,6 +1,6 @@
 """Bytes that all requests hold together, and each key's share of them. `Shares` is pure; `Budget` waits around it.
 
-The share is the dynamic threshold of shared buffers: a key may hold as much as is still free. One key alone reaches
+The share is the dynamic threshold of shared buffers: a key may hold as much as is free beside it. One key alone reaches
 half of it, two a third each; a newcomer always finds room, and no share must be set.
 """
 
@@ -25,8 +25,8 @@ class Shares:
 
     def fits(self, key: str, size: int, *, shared: bool) -> bool:
         """Whether a key may hold so much more; `shared` when other keys may come."""
-        free = self.limit_bytes - self.held_bytes
-        return self.held_by(key) + size <= free if shared else size <= free
+        free = self.limit_bytes - self.held_bytes - size
+        return free >= (self.held_by(key) + size if shared else 0)
 
     def take(self, key: str, size: int) -> None:
         """Hold so much more."""
