@@ -14,7 +14,6 @@ from pathlib import Path
 import uvloop
 from clients import Fleet
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from license_process import Server, license_file, running
 
 GPUS = 10_000

@@ -24,9 +24,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 from disk import Loss, build_recorder, cut_power, recording
-from pods import GPUS, LIMIT, Line, Pod, Promises, all_pods, check_held, live
-
 from license_process import Server, license_file, started
+from pods import GPUS, LIMIT, Line, Pod, Promises, all_pods, check_held, live
 
 FLAGS = ("--ttl-seconds", "86400", "--requests-per-peer", "0", "--connections-per-peer", "1000")
 LONGEST_LIFE_S = 0.5
