@@ -57,7 +57,8 @@ def pods_of(source: dict) -> dict[str, dict]:
 
 def _pod(template: dict) -> dict:
     meta = {"name": "x", **template["metadata"]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+    named = {"serviceAccountName": "default", **template["spec"]}  # as the plug-in ServiceAccount does, which is off
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": named}
 
 
 @pytest.fixture(scope="module")

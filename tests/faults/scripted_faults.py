@@ -140,8 +140,9 @@ def unscheduled(words: str) -> Inject:
     """The scheduler's words about a pod without a node."""
 
     def inject(bed: Bed, name: str, word: str) -> None:
-        template = served(bed, name)["spec"]["template"]
-        meta = {"name": f"{name}-0", "labels": template["metadata"]["labels"]}
+        deployment = served(bed, name)
+        template, owners = deployment["spec"]["template"], owned(bed, deployment)
+        meta = {"name": f"{name}-0", "labels": template["metadata"]["labels"], "ownerReferences": owners}
         row = {
             "type": "PodScheduled",
             "status": "False",
