@@ -60,7 +60,7 @@ test: check sanitize-lookahead test-fast test-apiserver test-e2e ## everything; 
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q $(TWO) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(TWO) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py -m 'not kind'
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(TWO) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator/test_poisoned_namespace.py -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster
 	@$(ENGINE_TESTS) -m 'not long' tests/engine
 test-long: sync ## what the gate leaves out of the tests in the serving image
@@ -86,17 +86,13 @@ test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
 	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
 
 ##@ Break
-.PHONY: audit attack-license attack-guard crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
-audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it
-	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
+.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
 faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/python tests/faults/run.py
 fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real API server
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_HOSTILE_SPECS=2000 $(BIN)/pytest -q -s tests/faults/test_hostile_specs.py
 crash-license: sync ## kill the license server 100 times, cut its power 100 times, hold it to what it acknowledged
 	@$(BIN)/python license_server/crash/run.py
-attack-license: sync ## three floods at the license server for five minutes while healthy pods renew; on a machine that does nothing else
-	@$(BIN)/python tests/attack/license/floods.py
 crash-download: sync ## kill the download 100 times, let several own it at once, look for half models
 	@$(BIN)/python operator/download_faults/run.py
 fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and invented requests for every path
@@ -108,16 +104,33 @@ sanitize-lookahead: sync ## the lookahead core under address, undefined-behaviou
 	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz 150 1 && TSAN_OPTIONS=halt_on_error=1 .cache/lookahead-fuzz/lookahead_threads
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
 	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz $(or $(ROUNDS),5000) $(or $(SEED),1)
-attack-guard: sync ## attack both API fronts as processes, their paths by 200,000 drawn spellings, the chat page by 2,000 answers in Chromium
-	@WINDLASS_FUZZ_PATHS=200000 $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard tests/attack/guard/long_guard_process.py
-	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
-	@WINDLASS_FUZZ_MARKDOWN=2000 $(BIN)/python tests/attack/chat_page/run.py
 soak: sync ## ten minutes at rest: the operator must write nothing, and take back every edit; REST=600
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/soak.py --seconds $(or $(REST),600)
 deletes: sync ## service, operator and namespace deleted in 50 random orders; nothing may be left
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/deletes.py $(or $(ROUNDS),50)
 kill-groups: sync ## kill members of a group on the cluster, again and again: KILLS=20 SEED=1
 	@$(BIN)/python tests/kind/run_group_kills.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
+
+##@ Attack
+.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile audit
+attack: attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile ## every attack in its long version; on a machine that does nothing else
+attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000 hostile specs at a real API server
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=100000 WINDLASS_ATTACK_INGRESSES=100000 WINDLASS_ATTACK_SPECS=10000 nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
+attack-operator: sync ## 100 LLMServices alone and beside 50 poisoned ones: TURNS=5
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),5)
+attack-sizing: sync ## 100,000 bent model directories: EXAMPLES=100000
+	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) nice $(BIN)/pytest -q --timeout 7200 -p no:randomly tests/attack/sizing
+attack-license: sync ## three floods at the license server for five minutes while healthy pods renew; on a machine that does nothing else
+	@$(BIN)/python tests/attack/license/floods.py
+	@WINDLASS_FUZZ_EXAMPLES=10000 $(BIN)/python tests/attack/license/fuzz_http.py
+attack-guard: sync ## attack both API fronts as processes, their paths by 200,000 drawn spellings, the chat page by 2,000 answers in Chromium
+	@WINDLASS_FUZZ_PATHS=200000 $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard tests/attack/guard/long_guard_process.py
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@WINDLASS_FUZZ_MARKDOWN=2000 $(BIN)/python tests/attack/chat_page/run.py
+attack-hostile: sync ## hubs, API servers and pods that lie: 2,000 listings of each hub, and a report of their making
+	@WINDLASS_FUZZ_EXAMPLES=2000 nice $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/download tests/attack/plugin tests/attack/plugin/long_report.py
+audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it
+	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
 .PHONY: bench-cli bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity load-clients scale
@@ -135,11 +148,6 @@ bench-lookahead: sync ## microseconds and memory of the native core at five mill
 	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
 scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok plays the kubelets
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
-.PHONY: attack-admission attack-operator
-attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000 hostile specs at a real API server
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=100000 WINDLASS_ATTACK_INGRESSES=100000 WINDLASS_ATTACK_SPECS=10000 nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
-attack-operator: sync ## 100 LLMServices alone and beside 50 poisoned ones: TURNS=5
-	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),5)
 bench-sizing: sync ## parameters and bytes of real models against the formula: CONFIGS=directory of config.json and facts.json
 	@$(BIN)/python sizing/bench/accuracy.py $(CONFIGS)
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with

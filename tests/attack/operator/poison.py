@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import yaml
 from windlass_sizing.facts import from_config
 
 DEEP_LEVELS = 985  # the recursion limit of Python less what the operator's own calls take
@@ -13,6 +14,7 @@ DEEP = "{nested}"  # stands for the nested object, which Python itself cannot wr
 # etcd takes 1.5 MiB. In few texts: of ten thousands of fields the API server itself would be busy for minutes.
 LARGE_BYTES, LARGE_TEXT = 1_250_000, 12_500
 HEADS = 1_000_000_000_039  # a prime: nothing divides it, so a loop over its divisors comes to its end
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
     "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 1000,
@@ -56,6 +58,17 @@ def poisoned(count: int) -> Iterator[dict[str, Any]]:
     for number in range(count):
         kind = kinds[number % len(kinds)]
         yield kind(f"{kind.__name__}-{number}")
+
+
+def unguarded_crd(text: str) -> str:
+    """The CRD as an older chart left it: any `podTemplate.spec`, of any size. An operator may meet its objects."""
+    crd = yaml.safe_load(text)
+    for version in crd["spec"]["versions"]:
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        spec["properties"]["podTemplate"]["properties"]["spec"] = ANYTHING
+        rules = spec.pop("x-kubernetes-validations")
+        spec["x-kubernetes-validations"] = [row for row in rules if "podTemplate" not in row["rule"]]
+    return json.dumps(crd)
 
 
 def found() -> str:

@@ -1,6 +1,7 @@
 """Poison of one namespace on a real API server, with the real operator process: it lives, reads on, and says why.
 
-Findings 1 and 13. `WINDLASS_ATTACK_LONG` creates the ninety large services of the finding, else a few.
+Findings 1 and 13, behind a CRD that lets both in. `WINDLASS_ATTACK_LONG` creates the ninety large services of the
+finding, else a few.
 """
 
 from __future__ import annotations
@@ -66,8 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def api(folder: Path) -> Iterator[Any]:
     with control_plane.running_api_server(folder) as server:
-        server.kubectl("apply", "--server-side", "-f", str(CRD_FILE))
-        server.kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/{CRD_FILE.stem}")
+        server.install_crd(text=poison.unguarded_crd(CRD_FILE.read_text()))
         (folder / "operator.kubeconfig").write_text(server.kubeconfig.read_text())
         yield server
 
@@ -111,8 +111,8 @@ def test_poison_costs_nobody_else(api, folder, request):
         until(lambda: answers(health, "/readyz"), "the operator is ready")
         bodies = [poison.deep(f"deep-{n}") for n in range(DEEP)] + [poison.large(f"large-{n}") for n in range(LARGE)]
         for body in bodies:
-            if cluster.create(f"{GROUP}/namespaces/bad/llmservices", body):
-                taken.append(body["metadata"]["name"])
+            assert cluster.create(f"{GROUP}/namespaces/bad/llmservices", body)
+            taken.append(body["metadata"]["name"])
         assert cluster.create(f"{GROUP}/namespaces/good/llmservices", poison.service("a"))
         until(lambda: has_job(cluster, "good"), "the healthy service is looked at")
         assert alive.alive()
