@@ -126,8 +126,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
                      id="405"),
         pytest.param("POST", "/v1/nothing", {}, 404, "there is no POST /v1/nothing here; GET /docs lists what there is",
                      id="404"),
-        pytest.param("POST", "/scale_elastic_ep", {}, 403, "/scale_elastic_ep is closed; the number of engines is set "
-                     "where they are started", id="closed"),
+        pytest.param("POST", "/scale_elastic_ep", {}, 403, "/scale_elastic_ep is closed: it controls the engine; the "
+                     "settings of the server may open it", id="closed"),
         pytest.param("POST", CHAT, BASE[CHAT] | {"structured_outputs": {"json": NO_GRAMMAR}}, 400, "the engine gave "
                      "this request up while it made a grammar of its schema; mend the schema's patterns, or make its "
                      "lists shorter", id="grammar"),
