@@ -90,7 +90,7 @@ def test_a_gpu_image_is_built_again_when_its_engine_or_our_code_changes(monkeypa
         ({"kernels": ["sm_90"]}, "no kernels for: ['sm_80']"),
     ],
 )
-def test_what_is_wrong_inside_is_said(changed, word):
+def test_a_fault_inside_the_image_is_reported(changed, word):
     judge = is_whole("sm_80", "sm_90")
     assert judge(Said(0, json.dumps(SEEN))) == ""
     assert word in judge(Said(0, json.dumps({**SEEN, **changed})))

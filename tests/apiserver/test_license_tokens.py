@@ -81,7 +81,7 @@ async def test_other_tokens_are_refused(api: KubeApi, apiserver, namespace: str,
     callers.close()
 
 
-async def test_without_the_right_it_is_said(apiserver, namespace: str, tmp_path: Path, pod: str) -> None:
+async def test_a_missing_right_is_named(apiserver, namespace: str, tmp_path: Path, pod: str) -> None:
     """A service account without the ClusterRole cannot review: 503, and the sentence names what is forbidden."""
     apiserver.kubectl("create", "serviceaccount", "bare", "-n", namespace)
     (tmp_path / "bare").write_text(apiserver.kubectl("create", "token", "bare", "-n", namespace).stdout)

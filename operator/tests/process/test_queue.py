@@ -277,7 +277,7 @@ def test_starts_are_not_kept_for_ever():
     assert len(schedule._started) <= 1001
 
 
-async def test_a_failure_is_told_each_time_and_its_traceback_once(run, caplog):
+async def test_each_failure_is_logged_and_its_traceback_once(run, caplog):
     """Also when the telling fails; the next key goes on."""
     queue = WorkQueue(Limits(interval_s=0, backoff_first_s=0.001, backoff_max_s=0.001), workers=1)
     told, done, good = [], asyncio.Event(), asyncio.Event()

@@ -267,7 +267,7 @@ async def test_a_resource_that_is_not_read_says_so_and_keeps_what_runs(world):
     assert world.cluster.writes == []
 
 
-async def test_a_failure_that_nobody_meant_is_told_in_its_own_status(world):
+async def test_an_unexpected_failure_is_in_its_own_status(world):
     """With the kind of the exception; the API server's failures are not the resource's."""
     world.put_service()
     await world.look()

@@ -163,7 +163,7 @@ async def test_what_controls_the_engine_is_closed(api, path: str) -> None:
     assert (await opened.client.post(path, json={}, headers=KEY)).status_code == 200
 
 
-async def test_another_method_is_told_the_right_ones(api) -> None:
+async def test_another_method_gets_405_with_the_allowed_ones(api) -> None:
     """405 by the guard itself."""
     answer = await api().client.get("/v1/completions")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")

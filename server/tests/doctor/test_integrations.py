@@ -63,7 +63,7 @@ def test_imports_bases_and_stars_are_followed():
         ),
     ],
 )
-def test_what_an_engine_lacks_or_changed_is_said(changed, place, problem):
+def test_a_missing_or_changed_engine_place_is_reported(changed, place, problem):
     rows = {row.place: row.problem for row in compare(PLACES, seen(**changed), points(OURS))}
     assert problem in rows[place]
 

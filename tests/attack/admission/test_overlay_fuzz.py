@@ -42,7 +42,7 @@ def summary(found: Counter[str], taken: int, drawn: int) -> str:
 
 
 @pytest.mark.timeout(3600)
-def test_every_overlay_that_is_taken_keeps_the_pods_promises() -> None:
+def test_every_accepted_overlay_keeps_the_pods_invariants() -> None:
     """At least a fifth is taken, so something is tried; nothing ends otherwise than with a sentence."""
     rng, found, taken = random.Random(SEED), Counter[str](), 0  # noqa: S311 - draws, no secrets
     plain = pod_template(parse_service(a_service()), SHAPE)["spec"]
