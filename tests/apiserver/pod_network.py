@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 GATEWAY = "10.77.0.1"
 SILENCE_S = 0.4  # a pod on the same machine answers within a millisecond; packets that a policy drops never come back
@@ -21,21 +22,7 @@ held = [socket.create_server(("", port)) for port in json.loads(sys.argv[1])]
 print("listening", flush=True)
 sys.stdin.read()
 """
-ASK = """
-import asyncio, json, sys
-async def ask(host, port):
-    try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), float(sys.argv[2]))
-    except TimeoutError:
-        return "silent"
-    except ConnectionRefusedError:
-        return "refused"
-    writer.close()
-    return "open"
-async def main():
-    print(json.dumps(await asyncio.gather(*(ask(*row) for row in json.loads(sys.argv[1])))))
-asyncio.run(main())
-"""
+ASK = (Path(__file__).parents[1] / "attack/network/asking.py").read_text()
 
 
 @dataclass(frozen=True, slots=True)

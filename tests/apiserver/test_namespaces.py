@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
-from windlass_operator.run import operate
 from windlass_operator.settings import Settings
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from operator_thread import operating
 
 pytestmark = pytest.mark.apiserver
 
@@ -76,16 +76,8 @@ def running(watched: tuple[str, ...]):
     """The operator in a thread, once it has all its lists."""
     settings = Settings("windlass/server", "1", "windlass/operator:1", watch_namespaces=watched, metrics_port=0,
                         health_port=0)  # fmt: skip
-    ready, stop = threading.Event(), threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        end = pool.submit(asyncio.run, operate(settings, ready, stop))
-        try:
-            while not ready.wait(0.1):
-                assert not end.done(), end.exception()
-            yield
-        finally:
-            stop.set()
-            end.result(PATIENCE_S)
+    with operating(settings):
+        yield
 
 
 def jobs(apiserver, namespace: str) -> list[str]:

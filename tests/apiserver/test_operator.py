@@ -5,15 +5,12 @@ No kubelet and no controllers run here, so the tests play them: they make the Jo
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +18,12 @@ from pathlib import Path
 import pytest
 import yaml
 from windlass_operator import metrics
-from windlass_operator.run import operate
 from windlass_operator.settings import Settings
 from windlass_sizing.facts import from_config
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from operator_thread import operating
 
 pytestmark = pytest.mark.apiserver
 
@@ -142,16 +142,8 @@ def running_operator(namespace: str | None) -> Iterator[None]:
         metrics_port=0,
         health_port=0,
     )
-    ready, stop = threading.Event(), threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        end = pool.submit(asyncio.run, operate(settings, ready, stop))
-        try:
-            while not ready.wait(0.1):
-                assert not end.done(), end.exception()
-            yield
-        finally:
-            stop.set()
-            end.result(PATIENCE_S)
+    with operating(settings):
+        yield
 
 
 @pytest.fixture

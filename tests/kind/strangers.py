@@ -18,23 +18,7 @@ LISTENING = (REPOSITORY / "tests/attack/network/listening.py").read_text()
 Place = tuple[str, int]
 """An address and a port."""
 
-ASK = """
-import asyncio, json, sys
-limit = asyncio.Semaphore(200)
-async def ask(host, port):
-    async with limit:
-        try:
-            _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), float(sys.argv[2]))
-        except TimeoutError:
-            return "silent"
-        except ConnectionRefusedError:
-            return "refused"
-        writer.close()
-        return "open"
-async def main():
-    print(json.dumps(await asyncio.gather(*(ask(*row) for row in json.loads(sys.argv[1])))))
-asyncio.run(main())
-"""
+ASK = (REPOSITORY / "tests/attack/network/asking.py").read_text()
 # Listens on the ports until it is told to end; the first one answers every GET, as a probe asks it.
 SERVE = """
 import http.server, json, os, signal, socket, sys

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import socket
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import httpcore2
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from certificate import certify
 from hostile_hub import NAME, TOKEN, Hub, answer, on
 from windlass_operator.download.connection import Connection
 from windlass_operator.download.hubs import HUBS, wanted_from
@@ -22,23 +18,8 @@ from windlass_operator.errors import UserError
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A folder with a certificate for 127.0.0.1 that SSL_CERT_FILE can name."""
-    folder, key = tmp_path_factory.mktemp("tls"), ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "tls.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "tls.key").write_bytes(key.private_bytes(*plain))
+    folder = tmp_path_factory.mktemp("tls")
+    certify(folder)
     return folder
 
 

@@ -10,38 +10,18 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from certificate import certify
 
 PROGRAM = Path(sys.executable).parent / "windlass-license"
 START_TIMEOUT_S = 30.0
 WEAK = ("aNULL", "NULL", "AES128-SHA", "AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA", "CAMELLIA")
 OLD = (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1)
-
-
-def certify(folder: Path) -> None:
-    """Write a certificate for localhost and its key, named as in a Secret."""
-    key = rsa.generate_private_key(65537, 2048)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "tls.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "tls.key").write_bytes(key.private_bytes(*plain))
 
 
 @pytest.fixture(scope="module")
