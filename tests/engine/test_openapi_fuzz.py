@@ -87,6 +87,8 @@ TRAPS = [
     ]),
     (COMPLETION, "prompt_embeds", "AAAA"), (COMPLETION, "best_of", 0),
     ("/detokenize", "tokens", [-1]), ("/detokenize", "tokens", [2**32]), ("/tokenize", "prompt", LONE),
+    *(("/v1/responses", "input", [{"type": "message", "role": "assistant", "content": parts, "id": "", "status":
+                                   "completed"}]) for parts in ([], [{"type": "refusal", "refusal": "x"}], [{}], "")),
     ("/v1/responses", "previous_response_id", "nope"), ("/v1/messages", "stop_sequences", [""]),
 ]  # fmt: skip
 BASE = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from windlass.api import fields, media, scan, work
+from windlass.api import fields, items, media, scan, work
 from windlass.api.refusal import Refusal
 from windlass.api.routes import Route
 from windlass.api.settings import ApiSettings
@@ -71,6 +71,8 @@ def prepare(document: Mapping[str, Any], route: Route, settings: ApiSettings) ->
     """The body as the engine gets it: checked, the model named, defaults filled in."""
     media.check(document, settings.image_domains)
     work.check(document)
+    if isinstance(document.get("input"), list):
+        items.check(document["input"])
     prepared = dict(document)
     if not prepared.get("model") and settings.served_names:
         prepared["model"] = settings.served_names[0]
