@@ -89,6 +89,8 @@ TRAPS = [
     ("/detokenize", "tokens", [-1]), ("/detokenize", "tokens", [2**32]), ("/tokenize", "prompt", LONE),
     *(("/v1/responses", "input", [{"type": "message", "role": "assistant", "content": parts, "id": "", "status":
                                    "completed"}]) for parts in ([], [{"type": "refusal", "refusal": "x"}], [{}], "")),
+    ("/v1/responses", "input", [{"type": "function_call_output", "call_id": "a", "id": "", "status": "completed",
+                                 "output": [{"type": "input_file"}]}]),
     ("/v1/responses", "previous_response_id", "nope"), ("/v1/messages", "stop_sequences", [""]),
 ]  # fmt: skip
 BASE = {

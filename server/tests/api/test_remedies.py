@@ -123,3 +123,22 @@ def test_what_is_kept_of_a_body() -> None:
     assert not rewrite(inline, CHAT, ApiSettings()).fetches
     other = inline.replace(b"data:image/png;base64,AAAA", b"https://a.example/")
     assert rewrite(other, CHAT, ApiSettings(image_domains=("a.example",))).fetches
+
+
+@pytest.mark.parametrize(
+    ("module", "body", "status"),
+    [
+        pytest.param("vllm.renderers.chat_utils", "[][0]", 400, id="no part"),
+        pytest.param("vllm.entrypoints.openai.responses.utils", "object().text", 400, id="another part"),
+        pytest.param("vllm.renderers.chat_utils", "1 / 0", None, id="another fault"),
+        pytest.param("vllm.v1.engine.core", "[][0]", None, id="the engine's own"),
+    ],
+)
+def test_messages_that_make_no_prompt_are_the_clients(module: str, body: str, status: int | None) -> None:
+    """By the module that fails on them."""
+    names: dict = {"__name__": module}
+    exec(f"def convert():\n    {body}", names)  # noqa: S102 - a function of a module of that name
+    with pytest.raises((IndexError, AttributeError, ZeroDivisionError)) as caught:
+        names["convert"]()
+    refusal = remedies.refusal(Asked("POST", "/v1/responses", CHAT), caught.value)
+    assert (refusal and refusal.status) == status

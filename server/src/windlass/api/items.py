@@ -22,7 +22,7 @@ MOST_PARTS = 2_048
 
 
 def check(items: list[Any]) -> None:
-    """Refuse the first item that the engine would refuse, or would fail on."""
+    """Refuse the first item that the engine would refuse."""
     validate = _validation()
     for place, item in enumerate(items):
         if isinstance(item, dict) and (why := _fault(item, validate)):
@@ -42,16 +42,9 @@ def _fault(item: dict[str, Any], validate: Validate | None) -> str:
     content = item.get("content")
     if isinstance(content, list) and len(content) > MOST_PARTS:
         return f"has more than {MOST_PARTS} parts; send fewer"
-    if item.get("role") == "assistant" and isinstance(content, list) and not _begins_with_text(content):
-        return 'is of the assistant and does not begin with a part that has a "text"; send its text first'
     if validate and not _fits(item, validate):
         return "has no type of the Responses API, or not what its type needs; mend it"
     return ""
-
-
-def _begins_with_text(content: list[Any]) -> bool:
-    """The engine reads the text of the first part without looking, and of no other one."""
-    return bool(content) and isinstance(content[0], dict) and isinstance(content[0].get("text"), str)
 
 
 def _fits(item: dict[str, Any], validate: Validate) -> bool:

@@ -8,14 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from traceback import walk_tb
 
 from windlass.api.body import EMPTY, Body
 from windlass.api.refusal import Refusal, error_body, reshaped, said
 from windlass.api.routes import Route
 
 LONGEST_PATH = 100
+LONGEST_WHY = 200
 UNREACHED = ("ClientError", "TimeoutError")
 """What the engine's client of other hosts raises, by name: its package is the engine's."""
+CONVERSIONS = (
+    "vllm.renderers.chat_utils",
+    "vllm.entrypoints.openai.responses.utils",
+    "vllm.entrypoints.openai.responses.harmony",
+)
+"""The engine's modules that turn messages and items into a prompt: pure functions of the request."""
+MISREADINGS = (AttributeError, IndexError, KeyError, TypeError, AssertionError)
+"""What they raise where they take for granted what the request's type leaves open: vLLM 0.32 reads the text of an empty
+list of parts, and the keys of a part that is an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +84,19 @@ def mended(asked: Asked, status: int, content: bytes) -> tuple[int, bytes]:
 
 def refusal(asked: Asked, error: Exception) -> Refusal | None:
     """What a failure of the engine's server means for the client; None for one that is not the client's."""
+    if isinstance(error, MISREADINGS) and _is_of(error, CONVERSIONS):
+        why = f"{type(error).__name__}: {error}"
+        message = (
+            f"the engine cannot make a prompt of the request's messages ({why[:LONGEST_WHY]}); simplify their parts"
+        )
+        return Refusal(400, message)
     names = {one.__name__ for one in type(error).__mro__}
     if not asked.body.fetches or not names.intersection(UNREACHED):
         return None
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return Refusal(400, f"an address in the request could not be fetched ({why[:200]}); check it, or send a data: URL")
+    message = f"an address in the request could not be fetched ({why[:LONGEST_WHY]}); check it, or send a data: URL"
+    return Refusal(400, message)
+
+
+def _is_of(error: Exception, modules: tuple[str, ...]) -> bool:
+    return any(frame.f_globals.get("__name__") in modules for frame, _ in walk_tb(error.__traceback__))
