@@ -40,7 +40,10 @@ DEEPSEEK_V3 = (
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n"
     f"{ARGUMENTS}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
 )
-DEEPSEEK_V31 = f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{ARGUMENTS}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+DEEPSEEK_V31 = (
+    f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{ARGUMENTS}"
+    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+)
 DSML = (
     '<｜DSML｜NAME>\n<｜DSML｜invoke name="get_weather">\n'
     '<｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>\n'
@@ -115,7 +118,8 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("llama-3.2-pythonic", "pythonic", f"[{PYTHONIC}]"),
     Sample("deepseek-v3", "deepseek_v3", DEEPSEEK_V3, prompt="<｜Assistant｜>"),
     Sample("deepseek-r1", "deepseek_v3", thinks(True, DEEPSEEK_V3), "deepseek_r1", "<｜Assistant｜><think>\n"),
-    Sample("deepseek-v3.1", "deepseek_v31", DEEPSEEK_V31, "deepseek_v3", "<｜Assistant｜></think>", breaks_by_several=True),
+    Sample("deepseek-v3.1", "deepseek_v31", DEEPSEEK_V31, "deepseek_v3", "<｜Assistant｜></think>",
+           breaks_by_several=True),
     Sample("deepseek-v3.1", "deepseek_v31", thinks(True, DEEPSEEK_V31), "deepseek_v3", "<｜Assistant｜><think>",
            (("thinking", True),), breaks_by_several=True),
     Sample("deepseek-v3.2", "deepseek_v32", DSML.replace("NAME", "function_calls"), "deepseek_v3", "</think>"),
@@ -151,7 +155,8 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("functiongemma", "functiongemma", "<start_function_call>call:get_weather{city:<escape>Paris<escape>,"
            "days:3}<end_function_call>", is_untaken=True),
     Sample("olmo-3-instruct", "olmo3", f"<function_calls>{PYTHONIC}</function_calls>"),
-    Sample("olmo-3-think", "olmo3", thinks(True, f"<function_calls>{PYTHONIC}</function_calls>"), "olmo3", OPEN, is_untaken=True),
+    Sample("olmo-3-think", "olmo3", thinks(True, f"<function_calls>{PYTHONIC}</function_calls>"), "olmo3", OPEN,
+           is_untaken=True),
     Sample("ernie-4.5-thinking", "ernie45", thinks(True, HERMES), "ernie45", OPEN),
     Sample("hunyuan-a13b", "hunyuan_a13b", f"<tool_calls>[{JSON}]</tool_calls>", is_untaken=True),
     Sample("jamba", "jamba", f"<tool_calls>[\n    {JSON}\n]</tool_calls>", is_untaken=True),

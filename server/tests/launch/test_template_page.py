@@ -1,4 +1,4 @@
-"""docs/reference/chat-templates.md is printed from table T and the rows of parsers; WINDLASS_GOLDEN=write rewrites it."""
+"""docs/reference/chat-templates.md is printed from table T and the parsers' rows; WINDLASS_GOLDEN=write rewrites it."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "chat-templates.md"
 HEAD = """\
 # Chat templates and tool parsers
 
-<!-- Printed from templates.py and parsers.py: WINDLASS_GOLDEN=write pytest server/tests/launch/test_template_page.py -->
+<!-- Printed from templates.py, parsers.py: WINDLASS_GOLDEN=write pytest server/tests/launch/test_template_page.py -->
 
 `windlass run` picks a chat template, a tool parser and stop tokens by the model's name. It asks, in this order:
 
@@ -21,7 +21,7 @@ HEAD = """\
    passed over.
 3. `MODEL_ID`, else `model_id` of that file: the first row whose words it contains, in capital or small letters.
 
-When no row fits, the model's own template is used, and [its own marks](#parsers-by-the-checkpoint) name the parsers. What
+When no row fits, the model's own template is used, and [its marks](#parsers-by-the-checkpoint) name the parsers. What
 you say yourself wins: a row adds a flag only where neither you nor a variable set it, and
 `--no-enable-auto-tool-choice` keeps the tool parser away too. `windlass run --explain` shows each addition with `match`
 as its source.
@@ -42,8 +42,8 @@ told so. The engine's `--override-generation-config` does not reach stop tokens.
 ## Parsers by the checkpoint
 
 Where table T and you name no parser, `windlass run` finds it from the checkpoint: `architectures` of config.json, the
-chat template, and the tokenizer's added tokens. Each row below is a parser of vLLM and the marks that it wants. The tool
-parser comes with `--enable-auto-tool-choice`. `windlass run --explain` shows `checkpoint` as the source, and the marks.
+chat template, and the tokenizer's added tokens. Each row below is a parser of vLLM and the marks that it wants. The
+tool parser comes with `--enable-auto-tool-choice`. `windlass run --explain` shows `checkpoint` as the source, and the marks.
 
 - The rows must name one parser alone. Where they name two, or the tokenizer lacks a token that the parser needs, none
   is taken; a note names the flag to set.
@@ -100,13 +100,12 @@ def _span(mark: str) -> str:
 
 
 def _parser(row: parsers.Row) -> str:
-    marks = [f"{name} {' '.join(map(_span, values))}" for name, values in row.rule.named()]
-    marks += [f"without {' '.join(map(_span, row.rule.lacks + row.rule.prompt_lacks))}"] * bool(
-        row.rule.lacks + row.rule.prompt_lacks
-    )
-    marks += [f"not architecture {' '.join(_span(f'{name}…') for name in row.rule.others)}"] * bool(row.rule.others)
-    marks += [f"needs token {_span(row.needs[0])}"] * bool(row.needs)
-    marks += [f"not by itself: {row.loses.replace('<tool_calls>', '`<tool_calls>`')}"] * bool(row.loses)
+    rule = row.rule
+    parts = [(name, values) for name, values in rule.named()]
+    parts += [("without", rule.lacks + rule.prompt_lacks), ("not", tuple(f"{name}…" for name in rule.others))]
+    parts += [("needs token", row.needs[:1])]
+    marks = [f"{name} {' '.join(map(_span, values))}" for name, values in parts if values]
+    marks += [f"not by itself: {row.loses.replace('<tool_calls>', '`<tool_calls>`')}"] if row.loses else []
     return f"| `{row.parser}` | {row.models} | {'; '.join(marks)} |\n"
 
 

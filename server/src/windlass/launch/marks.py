@@ -13,7 +13,7 @@ TOOLS = re.compile(r"\btools\b")
 
 
 def compact(text: str) -> str:
-    """A template without blanks and escapes, so that a mark is found however the template writes or splits its lines."""
+    """A template without blanks and escapes, so that a mark is found however the template splits its lines."""
     return "".join(text.replace("\\n", "").replace('\\"', '"').replace("\\'", "'").split())
 
 

@@ -148,7 +148,8 @@ TOOLS: tuple[Row, ...] = (
 REASONING: tuple[Row, ...] = (
     Row("qwen3", "Qwen3 and Qwen3.5 that think", Rule(("Qwen3",), prompt=("<think>",))),
     Row("deepseek_r1", "DeepSeek R1, its distillations, QwQ",
-        Rule(("DeepseekV3For", "Qwen2For", "LlamaFor"), prompt=("<think>",), prompt_lacks=("thinking", "</think>")), THINK),
+        Rule(("DeepseekV3For", "Qwen2For", "LlamaFor"), prompt=("<think>",), prompt_lacks=("thinking", "</think>")),
+        THINK),
     Row("deepseek_r1", "Phi-4-reasoning", Rule(("Phi3For",), says=("<think> {Thought section} </think>",)), THINK),
     Row("deepseek_v3", "DeepSeek V3.1", Rule(("DeepseekV3For",), prompt=("thinking", *THINK)), THINK),
     Row("deepseek_v3", "DeepSeek V3.2", Rule(("DeepseekV32For",)), THINK),

@@ -1,8 +1,8 @@
 """Decides how the engine is started: command line, variables, model files and machine in, one `LaunchPlan` out. Pure.
 
 A flag wins over its variable, a variable over `ti_model_config.json`, the file over what `templates` matches, a match
-over what `parsers` finds in the checkpoint, the checkpoint over the default. Each setting keeps where it came from, so that `windlass run --explain` is this module's output and
-nothing else.
+over what `parsers` finds in the checkpoint, the checkpoint over the default. Each setting keeps where it came from, so
+that `windlass run --explain` is this module's output and nothing else.
 """
 
 from __future__ import annotations
