@@ -43,7 +43,8 @@ told so. The engine's `--override-generation-config` does not reach stop tokens.
 
 Where table T and you name no parser, `windlass run` finds it from the checkpoint: `architectures` of config.json, the
 chat template, and the tokenizer's added tokens. Each row below is a parser of vLLM and the marks that it wants. The
-tool parser comes with `--enable-auto-tool-choice`. `windlass run --explain` shows `checkpoint` as the source, and the marks.
+tool parser comes with `--enable-auto-tool-choice`. `windlass run --explain` shows the source `checkpoint`, and the
+marks.
 
 - The rows must name one parser alone. Where they name two, or the tokenizer lacks a token that the parser needs, none
   is taken; a note names the flag to set.
