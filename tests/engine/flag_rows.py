@@ -159,12 +159,17 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("S11", "--use-v2-block-manager", told="--use-v2-block-manager has no effect"),
     Row("S12", reads={"template": ""}),
     Row("S12", "--chat-template '{{ messages[0].content }}'", {"args.chat_template": "{{ messages[0].content }}"}),
-    Row("S13", reads={"args.tool_call_parser": None, "args.enable_auto_tool_choice": False}),
+    Row("S13", reads={"args.tool_call_parser": "hermes", "args.enable_auto_tool_choice": True}),
+    Row("S13", reads={"args.tool_call_parser": None, "args.enable_auto_tool_choice": False}, model=PLAIN),
+    Row("S13", "--no-enable-auto-tool-choice", {"args.tool_call_parser": None, "args.enable_auto_tool_choice": False}),
+    Row("S13", "--enable-auto-tool-choice", {"args.tool_call_parser": "hermes", "args.enable_auto_tool_choice": True}),
+    Row("S13", "--reasoning-parser qwen3", {"args.reasoning_parser": "qwen3"}),
+    Row("S13", "--reasoning-parser none", {"args.reasoning_parser": ""}),
     *(Row("S13", f"--enable-auto-tool-choice --tool-call-parser {name}",
           {"args.tool_call_parser": name, "args.enable_auto_tool_choice": True})
       for name in ("llama3_json", "hermes", "mistral", "internlm")),
     Row("S13", "--enable-auto-tool-choice", refused="--enable-auto-tool-choice needs --tool-call-parser; add "
-        "llama3_json, hermes, mistral or internlm"),
+        "llama3_json, hermes, mistral or another", model=PLAIN),
     Row("S14", reads={"engine.cache_config.gpu_memory_utilization": 0.9}),
     Row("S14", "--gpu_memory_utilization 0.5", {"engine.cache_config.gpu_memory_utilization": 0.5}),
     Row("S14", reads={"engine.cache_config.gpu_memory_utilization": 0.95},
@@ -321,7 +326,7 @@ TEMPLATE_ROWS: tuple[Row, ...] = (
     Row("T llama-3.2-vision", variables={"MODEL_ID": "Llama-3.2-11B-Vision-Instruct"}, refused=VISION_GONE),
     Row("T llama-3.2-vision", refused="the model is a MllamaForConditionalGeneration, which vLLM 0.10.2 was the last "
         f"to have; {VISION}", model=MLLAMA),
-    Row("T nothing matches", reads={"template": "", "args.tool_call_parser": None, "stops": OWN_STOPS},
+    Row("T nothing matches", reads={"template": "", "args.tool_call_parser": "hermes", "stops": OWN_STOPS},
         variables={"MODEL_ID": "Mistral-7B-Instruct-v0.2"}),
     Row("T no such name", variables={"CONV_TEMPLATE": "vicuna"}, refused='variable CONV_TEMPLATE is "vicuna", which is '
         "no chat template; choose one of generate, hunyuan, shennong_chat, llama-3.2-vision, llama-3.2, llama-3.1, "

@@ -35,8 +35,8 @@ PERSON = {
     "additionalProperties": False,
 }
 FLAGS = (
-    "--dtype float32 --max-model-len 1024 --served-model-name demo --enable-auto-tool-choice --tool-call-parser hermes "
-    "--enable-lora --max-lora-rank 8 --lora-modules adapter=/lora/lora --limit-worker-concurrency 4"
+    "--dtype float32 --max-model-len 1024 --served-model-name demo --enable-lora --max-lora-rank 8 "
+    "--lora-modules adapter=/lora/lora --limit-worker-concurrency 4"
 )
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SERVERS_OWN = ("lora-modules", "port", "worker-num", "tool-call-parser", "enable-auto-tool-choice")
 """Rows of the engine's server that its offline class does not take."""
+UNPARSED = ("--enable-auto-tool-choice=false", "--reasoning-parser=none")
+"""Outputs are texts here, so no parser is looked for; an option of the caller comes later and wins."""
 OURS_TOO = ("conv-template",)
 """Rows of our own that mean the same without a server."""
 ENGINE_DECIDES = -1
@@ -99,7 +101,7 @@ def engine_options(model: str, options: Mapping[str, Any], environment: Mapping[
     from windlass.launch import planned
 
     _refuse_servers_own(options)
-    plan, _ = launch.plan((model, *words_of(options)), without_flags(environment))
+    plan, _ = launch.plan((model, *UNPARSED, *words_of(options)), without_flags(environment))
     if plan.model_path != model:
         raise UsageError(
             f"{model} is a LoRA adapter, and LLM loads complete models; load {plan.model_path} with enable_lora=True "

@@ -5,7 +5,7 @@ import json
 import pytest
 from windlass.cli.doctor import engine as command
 from windlass.doctor import engine
-from windlass.doctor.integrations import compare, points, signatures
+from windlass.doctor.integrations import compare, points, registered, signatures
 from windlass.errors import UsageError
 
 OURS = {
@@ -105,3 +105,16 @@ def test_a_release_that_lacks_a_place_is_refused_in_one_sentence(another, monkey
 def test_a_folder_without_an_engine_is_a_wrong_word(tmp_path):
     with pytest.raises(UsageError, match="has no vLLM"):
         engine.verdicts(tmp_path)
+
+
+def test_names_of_parsers_are_read_from_the_engines_tables():
+    """Without importing it; an engine without such a table has none."""
+    tables = {"vllm.tool_parsers": 'X = {"no": 1}\n_TOOL_PARSERS_TO_REGISTER = {"b": ("file", "Class"), "a": ()}\n'}
+    assert registered(tables.get) == {"tools": ["a", "b"], "reasoning": []}
+
+
+def test_the_record_names_the_engines_parsers():
+    """A tool that read nothing would leave the table of parsers unchecked."""
+    known = engine.record().parsers
+    assert ("hermes" in known["tools"], "deepseek_r1" in known["reasoning"]) == (True, True)
+    assert min(map(len, known.values())) > 30

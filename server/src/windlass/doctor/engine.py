@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass.doctor.integrations import ENGINE, Read, Verdict, compare, points, signatures
+from windlass.doctor.integrations import ENGINE, Read, Verdict, compare, points, registered, signatures
 from windlass.errors import UsageError
 
 RECORD = Path(__file__).with_name("integrations.json")
@@ -27,12 +27,14 @@ class Record:
     release: str
     places: dict[str, str]
     used_by: dict[str, str]
+    parsers: dict[str, list[str]]
+    """The names of its parsers, of `tools` and of `reasoning`."""
 
 
 def record() -> Record:
     """The record that this distribution brings."""
     found = json.loads(RECORD.read_text())
-    return Record(found["release"], found["places"], found["used_by"])
+    return Record(found["release"], found["places"], found["used_by"], found["parsers"])
 
 
 def sources() -> dict[str, str]:
@@ -87,7 +89,12 @@ def write(words: Sequence[str]) -> None:
     folder, release = words
     used = points(sources())
     places = signatures(used, reader(Path(folder)))
-    found = {"release": release, "places": places, "used_by": {place: used[place] for place in places}}
+    found = {
+        "release": release,
+        "places": places,
+        "used_by": {place: used[place] for place in places},
+        "parsers": registered(reader(Path(folder))),
+    }
     RECORD.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 

@@ -16,6 +16,12 @@ ENGINE = "vllm"
 CLASS, NAME = "class", "name"
 """What a place is where it has no parameters: a class, or a constant, module or name bound otherwise."""
 
+REGISTRIES = {
+    "tools": ("vllm.tool_parsers", "_TOOL_PARSERS_TO_REGISTER"),
+    "reasoning": ("vllm.reasoning", "_REASONING_PARSERS_TO_REGISTER"),
+}
+"""The engine's tables of parsers: module and name."""
+
 Read = Callable[[str], str | None]
 """A module's name → its source; None when there is no such module."""
 
@@ -67,6 +73,18 @@ def signatures(places: Mapping[str, str], read: Read) -> dict[str, str]:
     engine = _Engine(read)
     found = {place: engine.look(place) for place in places}
     return {place: shape for place, shape in found.items() if shape is not None}
+
+
+def registered(read: Read) -> dict[str, list[str]]:
+    """The names of an engine's parsers of tool calls and of reasoning; empty where it has no such table."""
+    return {kind: sorted(_keys(read(module) or "", name)) for kind, (module, name) in REGISTRIES.items()}
+
+
+def _keys(source: str, name: str) -> Iterator[str]:
+    """The keys of a module's table."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and name in _bound(node) and isinstance(node.value, ast.Dict):
+            yield from (key.value for key in node.value.keys if isinstance(key, ast.Constant))
 
 
 def compare(record: Mapping[str, str], found: Mapping[str, str], users: Mapping[str, str]) -> tuple[Verdict, ...]:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from windlass.errors import UsageError
 from windlass.group import arguments
-from windlass.launch import cpu, quantize, templates
+from windlass.launch import cpu, parsing, quantize, templates
 from windlass.launch.flags import LENGTH_CUT_TOKENS
 from windlass.launch.model import DEFAULT, FLOAT16_OVERFLOWS, FROM_FILE, MATCH, Machine, ModelFiles, Setting
 from windlass.launch.templates import Row
@@ -188,8 +188,8 @@ def _memory(settings: Settings, machine: Machine, model: ModelFiles, environment
 
 
 STEPS: tuple[Step, ...] = (
-    _template, _length, _dtype, quantize.method, _gpus, _group, _prefix_caching, _batch, cpu.whole_prompts, _eager,
-    _memory,
+    _template, parsing.step, _length, _dtype, quantize.method, _gpus, _group, _prefix_caching, _batch,
+    cpu.whole_prompts, _eager, _memory,
 )  # fmt: skip
 NATIVE_STEPS: tuple[Step, ...] = (quantize.method, _eager, cpu.whole_prompts, _group)
 """With the engine's own commands only what this machine cannot do is changed."""

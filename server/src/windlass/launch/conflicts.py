@@ -84,7 +84,7 @@ def _architecture_gone(q: Question) -> str | None:
 def _tools_without_parser(q: Question) -> str | None:
     if not q.values.get("enable-auto-tool-choice") or q.values.get("tool-call-parser"):
         return None
-    return "--enable-auto-tool-choice needs --tool-call-parser; add llama3_json, hermes, mistral or internlm"
+    return "--enable-auto-tool-choice needs --tool-call-parser; add llama3_json, hermes, mistral or another"
 
 
 RULES: tuple[Callable[[Question], str | None], ...] = (

@@ -122,7 +122,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("conv-template", Kind.TEXT, "chat template and tool parser by name; matched from MODEL_ID",
          ("CONV_TEMPLATE",), effect=Effect.OURS),
     Flag("chat-template", Kind.TEXT, "chat template, a file or the text itself"),
-    Flag("tool-call-parser", Kind.TEXT, "parser of tool calls, as llama3_json, hermes, mistral, internlm"),
+    Flag("tool-call-parser", Kind.TEXT, "parser of tool calls, as hermes or qwen3_coder; by the checkpoint's marks"),
+    Flag("reasoning-parser", Kind.TEXT, "parser of reasoning, as qwen3; by the checkpoint's marks; none: as text"),
     Flag("enable-auto-tool-choice", Kind.SWITCH, "let the model decide to call tools"),
     Flag("generation-config", Kind.TEXT, "directory of a generation_config.json; the model's own"),
     # Drafts from text that was seen before.

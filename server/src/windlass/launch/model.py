@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 from windlass.adapters.model import Adapters, Merge
 from windlass.group.plan import GroupPlan
+from windlass.launch.marks import Marks
 from windlass.launch.values import Value
 
 FROM_FILE = "ti_model_config.json"
 MATCH = "match"
+CHECKPOINT = "checkpoint"
 DEFAULT = "default"
 """Sources of a setting beside its flag and its variables."""
 FLOAT16_OVERFLOWS = ("gemma2", "gemma3", "gemma3_text", "glm4")
@@ -34,6 +36,8 @@ class ModelFiles:
     conv_template: str | None = None
     architecture: str = ""
     has_chat_template: bool = False
+    marks: Marks = field(default_factory=Marks)
+    """Of the form that the model writes in, and the chat template that the engine renders by itself."""
     is_embedder: bool = False
     """It brings a `modules.json`, as models of sentence-transformers do."""
     vocab_size: int | None = None

@@ -14,6 +14,7 @@ from windlass_sizing.facts import from_config
 
 from windlass.adapters import read
 from windlass.adapters.model import Asked
+from windlass.launch import checkpoint
 from windlass.launch.model import FROM_FILE, Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
@@ -33,6 +34,7 @@ def look(asked: Asked) -> ModelFiles:
         return replace(model_files(base), adapters=adapters)
     files = model_files(base)
     ours = read_json(Path(asked.model) / FROM_FILE)
+    template = Path(adapters.chat_template) if adapters.chat_template else None
     return replace(
         files,
         path=asked.model,
@@ -40,7 +42,8 @@ def look(asked: Asked) -> ModelFiles:
         adapters=adapters,
         model_id=_text(ours.get("model_id")) or files.model_id,
         conv_template=_text(ours.get("conv_template_name")) or files.conv_template,
-        has_chat_template=files.has_chat_template or bool(adapters.chat_template),
+        has_chat_template=files.has_chat_template or template is not None,
+        marks=checkpoint.marks(Path(base), files.architecture, template),
     )
 
 
@@ -54,7 +57,8 @@ def model_files(path: str) -> ModelFiles:
         model_type=str(config.get("model_type", "")),
         model_id=_text(ours.get("model_id")),
         conv_template=_text(ours.get("conv_template_name")),
-        architecture=_architecture(config),
+        architecture=(architecture := _architecture(config)),
+        marks=checkpoint.marks(directory, architecture),
         vocab_size=size if isinstance(size := config.get("vocab_size"), int) else None,
         has_chat_template=_has_chat_template(directory),
         is_embedder=(directory / "modules.json").is_file(),

@@ -1,8 +1,8 @@
 """Decides how the engine is started: command line, variables, model files and machine in, one `LaunchPlan` out. Pure.
 
 A flag wins over its variable, a variable over `ti_model_config.json`, the file over what `templates` matches, a match
-over the default. Each setting keeps where it came from, so that `windlass run --explain` is this module's output and
-nothing else.
+over what `parsers` finds in the checkpoint, the checkpoint over the default. Each setting keeps where it came from, so
+that `windlass run --explain` is this module's output and nothing else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Style:
 
 RUN = Style(has_variables=True, leaves_defaults=False, discovers=True, steps=adjust.STEPS)
 NATIVE = Style(has_variables=False, leaves_defaults=True, discovers=False, steps=adjust.NATIVE_STEPS)
-ENGINES_OWN = (("quantization", "none"), ("worker-num", 1), ("lora-modules", ()))
+ENGINES_OWN = (("quantization", "none"), ("worker-num", 1), ("lora-modules", ()), ("reasoning-parser", "none"))
 """Values that mean: leave the engine's flag out."""
 
 
