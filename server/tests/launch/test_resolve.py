@@ -161,8 +161,8 @@ def test_cpu_image_serves_one_rank_and_says_so() -> None:
 
 def test_unknown_flags_pass_through_in_order() -> None:
     """What is not ours is the engine's, values and all."""
-    plan = launch("--scheduling-policy fcfs --dtype auto --allowed-origins a b --enable-log-requests")
-    expected = ("--scheduling-policy", "fcfs", "--allowed-origins", "a", "b", "--enable-log-requests")
+    plan = launch("--scheduling-policy fcfs --dtype auto --lora-target-modules a b --enable-log-requests")
+    expected = ("--scheduling-policy", "fcfs", "--lora-target-modules", "a", "b", "--enable-log-requests")
     assert expected == plan.engine_args[-6:]
 
 

@@ -1,7 +1,7 @@
 """The start command's flags as rows: names, variable, default, and the engine's flag that each becomes.
 
 `parse` walks these rows, `resolve` fills them, `windlass run --help` and the docs print them. A new flag is a new row.
-Flags that are not here belong to the engine and pass through untouched.
+Flags that are not here belong to the engine: `engine_words` looks whether it has them, and they pass through untouched.
 """
 
 from __future__ import annotations
@@ -136,6 +136,9 @@ FLAGS: tuple[Flag, ...] = (
          "0.15", effect=Effect.OURS),
     Flag("ignore-prompt-for-lookahead-cache", Kind.SWITCH, "keep prompts out of the lookahead cache", (), "false",
          effect=Effect.OURS),
+    # For an engine that has flags which our record of it lacks.
+    Flag("allow-unknown-flags", Kind.SWITCH, "pass flags on that neither windlass nor its record of the engine knows",
+         ("ALLOW_UNKNOWN_FLAGS",), "false", effect=Effect.OURS),
     # What other engines needed: accepted, and said to be without effect.
     Flag("use-v2-block-manager", Kind.SWITCH, "older engines' block manager", effect=Effect.NONE,
          instead="this engine has one block manager"),
