@@ -177,7 +177,9 @@ def test_keys_are_hidden_from_people() -> None:
     ("line", "said"),
     [
         ("--dtype int3", '--dtype is "int3"; choose one of auto'),
-        ("--port eight", '--port is "eight", which is no whole number'),
+        ("--port 99999", '--port is "99999", which is no port; write a number from 1 to 65535, as 8501'),
+        ("--port 0", '--port is "0", which is no port'),
+        ("--port eight", '--port is "eight", which is no port; write a number from 1 to 65535'),
         ("--gpu-memory-utilization 90", '--gpu-memory-utilization is "90", which is no fraction'),
         (
             "--max-model-len long",

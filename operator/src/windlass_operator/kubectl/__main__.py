@@ -72,6 +72,7 @@ def _code(error: Exception) -> cli.ExitCode:
 
     table = (
         (errors.NotFoundError, cli.NOT_FOUND),
+        (errors.NoFactsError, cli.NOTHING_FITS),
         (errors.AccessError, cli.UNREACHABLE),
         (errors.UnreachableError, cli.UNREACHABLE),
         (errors.UnauthorizedError, cli.UNREACHABLE),

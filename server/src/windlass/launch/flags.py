@@ -15,6 +15,7 @@ class Kind(Enum):
 
     TEXT = "text"
     WHOLE = "whole number"
+    PORT = "port"
     LENGTH = "number of tokens"
     FRACTION = "fraction"
     SWITCH = "true or false"
@@ -62,7 +63,7 @@ FLAGS: tuple[Flag, ...] = (
     # What is served, and where.
     Flag("model", Kind.TEXT, "model directory", ("MODEL", "MODEL_PATH"), "/data/model", ("model-path",)),
     Flag("served-model-name", Kind.NAMES, "names that requests use", ("MODEL_ID",), "model"),
-    Flag("port", Kind.WHOLE, "port of the API", (), "8501"),
+    Flag("port", Kind.PORT, "port of the API", (), "8501"),
     # Who may ask, what, and how much at a time: the guard's part.
     Flag("api-keys", Kind.NAMES, "bearer keys, separated by commas; none: open to all",
          ("OPENAI_API_KEYS", "VLLM_API_KEY"), aliases=("api-key",), effect=Effect.OURS, secret=True),
