@@ -106,8 +106,10 @@ def parse(argv: tuple[str, ...]) -> dict[str, str]:
 
 
 def _unknown(name: str) -> str:
-    known = [f"--{row}" for row in BY_NAME]
-    if near := get_close_matches(name.replace("_", "-"), known, 1):
+    known, plain = [f"--{row}" for row in BY_NAME], name.replace("_", "-")
+    if variable := next((row.variable for row in FLAGS if plain == f"--{row.name}"), ""):
+        return f"{name} is no flag of this image; set the variable {variable}"
+    if near := get_close_matches(plain, known, 1):
         return f"there is no flag {name} of this image; write {near[0]}"
     return f'"{name}" is no flag of this image; it has: {", ".join(known)}'
 
