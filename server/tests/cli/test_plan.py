@@ -39,7 +39,7 @@ QWEN_72B = {
 }
 KEYS = {
     *("params", "weightsGiB", "kvGiB", "requiredGiB", "seedRequiredGiB", "gpus", "tp", "pp", "nodes", "maxModelLen"),
-    *("alternatives", "advice", "because"),
+    *("alternatives", "advice", "because", "requestsAtOnce"),
 }
 
 
@@ -144,6 +144,10 @@ def test_other_forms(llama, form):
         assert yaml.safe_load(result.stdout) == ask(llama)[1]
     else:
         assert "1 × L20" in result.stdout
+        totals = [line for line in result.stdout.splitlines() if "GiB in all" in line]
+        assert [line.split()[0] for line in totals] == ["needed"]
+        assert f"{ask(llama)[1]['requestsAtOnce']} requests of 8192 tokens fit in the KV cache at once" in result.stdout
+        assert "the published quick formula" in result.stdout
 
 
 REFUSALS = {
