@@ -23,7 +23,7 @@ def said(words, capsys, monkeypatch):
         ("plan --tensor-parallel-siz 2", "there is no option --tensor-parallel-siz; write --tensor-parallel-size"),
         ("plan a b", '"b" belongs to no option'),
         ("chat --top-p", "--top-p needs a value; write it behind the option"),
-        ("paln /m", "there is no command paln; write plan"),
+        ("pln /m", "there is no command pln; write plan"),
         ("completion tcsh", "shell is \"tcsh\", which is not known; choose 'bash', 'zsh', 'fish'"),
         ("bench replay", "Missing option '--traces'"),
         ("chat --server http://h:99999 hi", '--server "http://h:99999" is no address'),

@@ -9,8 +9,11 @@ from windlass.launch.resolve import NATIVE, RUN, resolve
 
 CPU = Machine("cpu", has_compiler=False)
 MODEL = ModelFiles("/data/model", max_model_len=32768, attention_heads=28)
-WAY_OUT = ", or add --allow-unknown-flags to pass it on"
-UNKNOWN = f"windlass and vLLM {record().release} have no flag "
+
+
+def unknown(flag, instead):
+    release = record().release
+    return f"there is no flag {flag}, nor has vLLM {release} one; {instead}, or add --allow-unknown-flags to pass it on"
 
 
 @pytest.mark.parametrize(
@@ -44,14 +47,14 @@ def test_a_value_with_blanks_is_a_value(text):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--quantisation", "fp8"), f"{UNKNOWN}--quantisation; write --quantization{WAY_OUT}"),
-        (("--max-modle-len=4K",), f"{UNKNOWN}--max-modle-len; write --max-model-len{WAY_OUT}"),
-        (("--max_modle_len", "9"), f"{UNKNOWN}--max_modle_len; write --max-model-len{WAY_OUT}"),
-        (("--use-lookahaed",), f"{UNKNOWN}--use-lookahaed; write --use-lookahead{WAY_OUT}"),
-        (("--kv-ofloading-size", "4"), f"{UNKNOWN}--kv-ofloading-size; write --kv-offloading-size{WAY_OUT}"),
-        (("--hf-overides.a", "4"), f"{UNKNOWN}--hf-overides; write --hf-overrides{WAY_OUT}"),
-        (("--zzzz",), f"{UNKNOWN}--zzzz; see windlass run --help{WAY_OUT}"),
-        (("-x",), f"{UNKNOWN}-x; see windlass run --help{WAY_OUT}"),
+        (("--quantisation", "fp8"), unknown("--quantisation", "write --quantization")),
+        (("--max-modle-len=4K",), unknown("--max-modle-len", "write --max-model-len")),
+        (("--max_modle_len", "9"), unknown("--max_modle_len", "write --max-model-len")),
+        (("--use-lookahaed",), unknown("--use-lookahaed", "write --use-lookahead")),
+        (("--kv-ofloading-size", "4"), unknown("--kv-ofloading-size", "write --kv-offloading-size")),
+        (("--hf-overides.a", "4"), unknown("--hf-overides", "write --hf-overrides")),
+        (("--zzzz",), unknown("--zzzz", "see windlass run --help")),
+        (("-x",), unknown("-x", "see windlass run --help")),
         (
             ("qwen",),
             '"qwen" belongs to no flag; the model directory is the first word, each value stands behind its flag',

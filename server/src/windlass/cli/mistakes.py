@@ -15,7 +15,7 @@ REMEDIES = (
     (r"valid number", "which is no number; write it as 0.5"),
     (r"greater than or equal to (\S+)", "which is too small; give {0} or more"),
     (r"less than or equal to (\S+)", "which is too large; give {0} or less"),
-    (r"is not one of ('.+)", "which is not known; choose {0}"),
+    (r"is not one of ('.+')", "which is not known; choose {0}"),
 )
 """Typer's own words of a value, and ours."""
 

@@ -67,7 +67,7 @@ def _spelled(word: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
 def _unknown(said: str, name: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
     near = get_close_matches(name, [*engine.takes, *(f"--{flag}" for flag in ours)], 1, NEAR)
     instead = f"write {near[0]}" if near else "see windlass run --help"
-    return f"windlass and vLLM {engine.release} have no flag {said}; {instead}, or add --{ALLOW} to pass it on"
+    return f"there is no flag {said}, nor has vLLM {engine.release} one; {instead}, or add --{ALLOW} to pass it on"
 
 
 def _values(word: str, flag: str, engine: EngineFlags, waiting: list[str]) -> None:

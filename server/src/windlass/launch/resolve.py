@@ -68,10 +68,14 @@ def model_directory(argv: tuple[str, ...], environment: Mapping[str, str], style
 
 
 def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> Asked:
-    """Which directories to look at, and for what: needed before they can be read."""
+    """Which directories to look at, and for what: needed before they can be read.
+
+    UsageError for a word of nobody: a misspelled --model must not be told as a model that is not there.
+    """
     known, line = environment if style.has_variables else {}, parse(argv)
-    rows = (ROW[name] for name in lora.ASKING)
+    rows = (ROW[name] for name in (*lora.ASKING, engine_words.ALLOW))
     said = {row.name: setting for row in rows if (setting := _said(row, line, known, None)) is not None}
+    _check_words(said, legacy.modern(line, known)[0])
     return lora.asked(said, discovers=style.discovers)
 
 
