@@ -55,6 +55,8 @@ def test_variables_without_flags() -> None:
         (("--worker-num", "2"), {}, "set spec.replicas"),
         (("--ds-dtype", "int8", "--num-gpus", "2"), {}, "leave one of the two out"),
         (("run",), {}, '"run" is no flag'),
+        (("--port", "99999"), {}, '--port is "99999", which is no port; write a number from 1 to 65535'),
+        (("--modle", "x"), {}, "no flag --modle of this image; write --model"),
     ],
 )
 def test_wrong_words(argv: tuple[str, ...], environment: dict[str, str], words: str) -> None:

@@ -154,3 +154,42 @@ def test_a_key_of_an_unknown_kind(shop: Path, capsys: pytest.CaptureFixture[str]
     assert issue(shop) == 0
     assert main(["verify", str(shop / "license.dat"), "--public-key", str(public)]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+SERVE = ("serve", "--data", "/data")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*SERVE, "--port", "99999"), "--port: 99999 is no port; write a number from 1 to 65535"),
+        ((*SERVE, "--port", "0"), "--port: 0 is no port; write a number from 1 to 65535"),
+        ((*SERVE, "--port", "http"), '--port: "http" is no whole number; write digits, as 5'),
+        ((*SERVE, "--ttl_seconds", "x"), '--ttl-seconds: "x" is no whole number; write digits, as 5'),
+        ((*SERVE, "--audit-records", "0"), "--audit-records: 0 is too small; give 1 or more"),
+        ((*SERVE, "--requests-per-peer", "nan"), '--requests-per-peer: "nan" is no number from 0 to 999999999'),
+        ((*SERVE, "--prot", "1"), "there is no option --prot; write --port; see"),
+        ((*SERVE, "more"), '"more" belongs to no option; see'),
+        ((*SERVE, "--public-key", "nofile"), "nofile is not there; name a path that is"),
+        (("inspect", "nofile"), "nofile is not there; name a path that is"),
+        (("inspect", "/"), "/ is a directory; name a file"),
+        (("verify", "x", "--public-key", "/bin/true"), "/bin/true holds bytes that are no text; name a text file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing on standard output, no traceback, no page of usage."""
+    try:
+        code: object = main(list(words))
+    except SystemExit as end:
+        code = end.code
+    shown = capsys.readouterr()
+    assert (code, shown.out, shown.err.count("\n")) == (2, "", 1)
+    assert shown.err.startswith(f"windlass-license: {said}")
+
+
+def test_underscores_are_dashes(shop: Path) -> None:
+    """In names of options; a value keeps its own."""
+    assert issue(shop, "--max_concurrent=2", "--serial", "5") == 0

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from windlass_sizing.choice import Offer, alternatives, choose, default_length, placements
 from windlass_sizing.facts import from_config
-from windlass_sizing.formula import Serving, demand
+from windlass_sizing.formula import Serving, demand, requests_at_once
 from windlass_sizing.parallel import divides
 
 MODELS = {
@@ -146,3 +146,34 @@ def test_a_method_saves_memory_on_every_family(name, method):
     facts = MODELS[name]
     plain, packed = (demand(facts, Serving(1024, quantization=one)).weights_gib for one in (None, method))
     assert 0 < packed < plain
+
+
+@pytest.mark.parametrize("pp", [1, 2])
+@pytest.mark.parametrize("tp", [1, 2, 4])
+@pytest.mark.parametrize("length", [512, 8192, 32768])
+def test_a_card_that_just_holds_the_plan_holds_one_request(tp, pp, length):
+    """The plan counts the cache of one context; each card more holds the more of them, and never fewer."""
+    serving = Serving(length, tp=tp, pp=pp)
+    least = demand(QWEN_72B, serving).per_gpu_gib
+    counts = [requests_at_once(QWEN_72B, serving, least * factor) for factor in (0.5, 1, 1.1, 1.5, 100)]
+    assert counts[0] == 0
+    assert counts[1] == 1
+    assert counts == sorted(counts)
+    assert counts[-1] == serving.sequences
+
+
+def test_requests_at_once_by_hand():
+    """8 B in float16 on an L20: what is left of 0.9 × 44.99 GiB, by 1 GiB for each 8192 tokens."""
+    serving, need = Serving(8192), demand(LLAMA_8B, Serving(8192))
+    left = 44.99 * 0.9 - need.weights_gib - need.overhead_gib
+    assert round(need.kv_gib, 6) == 1
+    assert requests_at_once(LLAMA_8B, serving, 44.99) == int(left)
+
+
+def test_a_plan_says_one_total_and_how_many_requests():
+    """The published formula is named as a check."""
+    choice = choose(LLAMA_8B, [L20], Serving(8192))
+    assert choice
+    told = " ".join(choice.because)
+    assert f"{choice.choice.requests} requests of 8192 tokens fit in the KV cache at once" in told
+    assert "the published quick formula, (weights + KV cache of one context) / utilization, gives" in told

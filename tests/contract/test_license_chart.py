@@ -353,13 +353,12 @@ def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
     """So that a misspelt value is refused wherever it stands."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    free = {"resources", "affinity"}  # Kubernetes' own
 
     def check(part: dict[str, Any], value: dict[str, Any], where: str) -> None:
         assert set(part.get("properties", {})) == set(value), where
-        assert part.get("additionalProperties") is False or where == "global", where
+        assert part.get("additionalProperties") is False, where
         for name, inner in value.items():
-            if isinstance(inner, dict) and name not in free and "$ref" not in part["properties"][name]:
+            if isinstance(inner, dict) and "$ref" not in part["properties"][name]:
                 check(part["properties"][name], inner, name)
 
     check(schema, values, "")
@@ -375,6 +374,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a wrong service": ({"service": {"type": "External"}}, "service/type"),
     "too short a lease": ({"leases": {"ttlSeconds": 4}}, "leases/ttlSeconds"),
     "no port of the API server": ({"networkPolicy": {"apiServerPorts": []}}, "networkPolicy/apiServerPorts"),
+    "a typo in global": ({"global": {"repositry": "r"}}, "'repositry' not allowed"),
+    "a typo in resources": ({"resources": {"limts": {"cpu": 1}}}, "'limts' not allowed"),
+    "a resource that is none": ({"resources": {"limits": {"memroy": "1Gi"}}}, "memroy"),
+    "a quantity that is none": ({"resources": {"limits": {"memory": "1 GB"}}}, "resources/limits/memory"),
+    "a typo in a toleration": ({"tolerations": [{"kee": "gpu"}]}, "'kee' not allowed"),
+    "a typo in affinity": ({"affinity": {"nodeAfinity": {}}}, "'nodeAfinity' not allowed"),
+    "a typo in a peer": ({"networkPolicy": {"from": [{"podSelectr": {}}]}}, "'podSelectr' not allowed"),
     "a typo": ({"persistance": {"enabled": False}}, "'persistance' not allowed"),
     "two tokens": (
         {"auth": {"adminToken": "a", "existingSecret": "b"}},

@@ -30,6 +30,12 @@ BAD_VALUES = {
     "a policy that is neither there nor not": ({"groups": {"networkPolicy": "maybe"}}, "networkPolicy"),
     "an annotation without a domain": ({"admission": {"ingressAnnotations": ["*"]}}, "ingressAnnotations"),
     "an interval that is none": ({"metrics": {"serviceMonitor": {"interval": "soon"}}}, "interval"),
+    "a typo in global": ({"global": {"repositry": "r"}}, "repositry"),
+    "a typo in resources": ({"resources": {"limts": {"cpu": 1}}}, "limts"),
+    "a resource that is none": ({"resources": {"limits": {"memroy": "1Gi"}}}, "memroy"),
+    "a toleration's typo": ({"tolerations": [{"kee": "gpu"}]}, "kee"),
+    "an affinity's typo": ({"affinity": {"nodeAfinity": {}}}, "nodeAfinity"),
+    "an affinity's inner typo": ({"affinity": {"nodeAffinity": {"required": {}}}}, "required"),
     "a namespace that is none": ({"watchNamespaces": ["Team A"]}, "watchNamespaces"),
 }
 
@@ -169,6 +175,23 @@ def test_nothing_of_the_prometheus_operator_is_made_unasked(render):
     """Its kinds may not be in the cluster."""
     kinds = {kind for kind, _ in render()}
     assert not kinds & {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+
+
+def open_objects(part: Any, where: str = "") -> list[str]:
+    """Objects of a schema that take any name."""
+    if not isinstance(part, dict):
+        return []
+    free = part.get("type") == "object" and part.get("additionalProperties", True) is True
+    inner = [one for name, value in part.items() for one in open_objects(value, f"{where}/{name}")]
+    return [where, *inner] if free else inner
+
+
+def test_no_value_below_the_top_takes_any_name() -> None:
+    """Free are Kubernetes' selectors alone, whose keys are labels or rules of its own."""
+    for chart in ("windlass", "windlass-license-server"):
+        schema = json.loads((CHART.parent / chart / "values.schema.json").read_text())
+        allowed = ("claims/items", "Selector", "ipBlock")
+        assert [where for where in open_objects(schema) if not where.endswith(allowed)] == [], chart
 
 
 @pytest.mark.parametrize(("values", "word"), BAD_VALUES.values(), ids=BAD_VALUES.keys())

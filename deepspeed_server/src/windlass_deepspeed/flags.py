@@ -9,9 +9,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
 
 from windlass_deepspeed.errors import UsageError
+
+PORT_MAX = 65535
 
 
 class Kind(Enum):
@@ -20,6 +23,7 @@ class Kind(Enum):
     TEXT = "text"
     WHOLE = "whole number"
     COUNT = "whole number above 0"
+    PORT = "port"
     SECONDS = "number of seconds"
     NAMES = "list of names"
 
@@ -58,7 +62,7 @@ FLAGS: tuple[Flag, ...] = (
          "0.1"),
     Flag("api-keys", Kind.NAMES, "bearer keys, separated by commas", "OPENAI_API_KEYS", aliases=("api-key",)),
     Flag("host", Kind.TEXT, "address to listen on", default="0.0.0.0"),  # noqa: S104 - a container's port
-    Flag("port", Kind.COUNT, "port of the API", default="8501"),
+    Flag("port", Kind.PORT, "port of the API", default="8501"),
 )  # fmt: skip
 
 BY_NAME: dict[str, Flag] = {
@@ -94,12 +98,20 @@ def parse(argv: tuple[str, ...]) -> dict[str, str]:
         name, equals, value = rest.pop(0).partition("=")
         flag = BY_NAME.get(name.removeprefix("--").replace("_", "-")) if name.startswith("--") else None
         if flag is None:
-            known = ", ".join(f"--{row.name}" for row in FLAGS if row.spoken)
-            raise UsageError(f'"{name}" is no flag of this image; it has: {known}')
+            raise UsageError(_unknown(name))
         if not equals and (not rest or rest[0].startswith("--")):
             raise UsageError(f"--{flag.name} needs a value: {flag.help}")
         said[flag.name] = value if equals else rest.pop(0)
     return said
+
+
+def _unknown(name: str) -> str:
+    known, plain = [f"--{row}" for row in BY_NAME], name.replace("_", "-")
+    if variable := next((row.variable for row in FLAGS if plain == f"--{row.name}"), ""):
+        return f"{name} is no flag of this image; set the variable {variable}"
+    if near := get_close_matches(plain, known, 1):
+        return f"there is no flag {name} of this image; write {near[0]}"
+    return f'"{name}" is no flag of this image; it has: {", ".join(known)}'
 
 
 def resolve(argv: tuple[str, ...], environment: Mapping[str, str]) -> Settings:
@@ -156,13 +168,16 @@ def _check(flag: Flag, text: str | None, origin: str) -> str | None:
     if flag.choices and text not in flag.choices:
         raise UsageError(f'{origin} is "{text}"; choose one of {", ".join(flag.choices)}')
     if not _readable(flag.kind, text):
-        raise UsageError(f'{origin} is "{text}", which is no {flag.kind.value}')
+        range_ = f"; write a number from 1 to {PORT_MAX}" if flag.kind is Kind.PORT else ""
+        raise UsageError(f'{origin} is "{text}", which is no {flag.kind.value}{range_}')
     return text
 
 
 def _readable(kind: Kind, text: str) -> bool:
     if kind in (Kind.WHOLE, Kind.COUNT):
         return re.fullmatch(r"[0-9]{1,15}", text) is not None and (kind is Kind.WHOLE or int(text) > 0)
+    if kind is Kind.PORT:
+        return re.fullmatch(r"[0-9]{1,5}", text) is not None and 0 < int(text) <= PORT_MAX
     if kind is Kind.SECONDS:
         return _is_seconds(text)
     return bool(text.strip(" ,"))

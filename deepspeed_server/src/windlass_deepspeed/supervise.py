@@ -23,7 +23,7 @@ from windlass.supervisor.output import excerpt
 from windlass.supervisor.supervise import Engine, Supervisor
 
 from windlass_deepspeed import flags, serve
-from windlass_deepspeed.flags import Settings
+from windlass_deepspeed.flags import PORT_MAX, Settings
 
 FACTS_PORT_VARIABLE, FACTS_PORT = "WINDLASS_FACTS_PORT", 8502
 HIDDEN = "***"
@@ -95,7 +95,7 @@ def _version() -> str:
 
 def _facts_port(environment: Mapping[str, str]) -> int:
     text = environment.get(FACTS_PORT_VARIABLE) or str(FACTS_PORT)
-    if not text.isdigit():
+    if not text.isdecimal() or int(text) > PORT_MAX:
         raise UsageError(f'variable {FACTS_PORT_VARIABLE} is "{text}", which is no port; write it as {FACTS_PORT}')
     return int(text)
 

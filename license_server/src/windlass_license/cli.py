@@ -1,7 +1,7 @@
 """The command line `windlass-license`: the vendor's side (keygen, issue, inspect, verify) and the server.
 
-Exit codes: 0 done, 1 a license file is not valid, 2 wrong usage, input or settings. Data goes to standard output,
-complaints to standard error. The web framework is imported by `serve` only.
+Exit codes are rows of EXIT_CODES. Data goes to standard output, complaints to standard error. The web framework is
+imported by `serve` only.
 """
 
 import argparse
@@ -32,7 +32,14 @@ from windlass_license.settings import (
     read_public_keys,
 )
 from windlass_license.store import AuditBounds
+from windlass_license.usage import Parser, not_negative, port, positive, unusable, whole
 
+DONE, NOT_VALID, WRONG = 0, 1, 2
+EXIT_CODES = (
+    (DONE, "done"),
+    (NOT_VALID, "the license file is not valid"),
+    (WRONG, "an option, a file or a setting is wrong"),
+)
 PRIVATE_NAME, PUBLIC_NAME = "private.pem", "public.pem"
 
 
@@ -46,10 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.output == "json":
             _print_json({"file": str(options.file), "valid": False, "reason": error.reason, "message": str(error)})
         print(f"windlass-license: {options.file}: {error}", file=sys.stderr)
-        return 1
-    except (WindlassLicenseError, OSError) as error:
+        return NOT_VALID
+    except WindlassLicenseError as error:
         print(f"windlass-license: {error}", file=sys.stderr)
-        return 2
+        return WRONG
+    except OSError as error:
+        print(f"windlass-license: {unusable(error)}", file=sys.stderr)
+        return WRONG
 
 
 def keygen(options: argparse.Namespace) -> int:
@@ -65,7 +75,7 @@ def keygen(options: argparse.Namespace) -> int:
         file.write(private_pem)
     public.write_text(public_pem, encoding="ascii")
     print(f"key {key}\nprivate key: {private} (signs licenses; keep it off the cluster)\npublic key: {public}")
-    return 0
+    return DONE
 
 
 def issue_file(options: argparse.Namespace) -> int:
@@ -82,7 +92,7 @@ def issue_file(options: argparse.Namespace) -> int:
         answer_key=_answer_key(options.answer_key) if options.answer_key else "",
     )
     license_ = issue(gpus, terms, datetime.now(UTC))
-    key = keys.parse_private(options.key.read_text(encoding="utf-8"), str(options.key))
+    key = keys.parse_private(_text(options.key), str(options.key))
     out: Path = options.out / file_name(license_) if options.out.is_dir() else options.out
     out.write_bytes(codec.sign(license_, key))
     if options.output == "json":
@@ -90,7 +100,7 @@ def issue_file(options: argparse.Namespace) -> int:
     else:
         print(out)
         print("".join(f"{name}: {value}\n" for name, value in codec.header_rows(license_)), end="")
-    return 0
+    return DONE
 
 
 def inspect_file(options: argparse.Namespace) -> int:
@@ -99,7 +109,7 @@ def inspect_file(options: argparse.Namespace) -> int:
     if options.output == "json":
         gpus = [asdict(gpu) for gpu in license_.gpus]
         _print_json({**license_facts(license_), "keyId": key, "signatureChecked": False, "gpuinfos": gpus})
-        return 0
+        return DONE
     rows = (
         *codec.header_rows(license_),
         ("Grace without the server", f"{license_.grace_s} s"),
@@ -109,7 +119,7 @@ def inspect_file(options: argparse.Namespace) -> int:
     print("".join(f"{name}: {value}\n" for name, value in rows), end="")
     for gpu in license_.gpus:
         print(f"{gpu.uuid}  {gpu.brand}  {gpu.issued.isoformat()}  {gpu.expires.isoformat()}")
-    return 0
+    return DONE
 
 
 def verify_file(options: argparse.Namespace) -> int:
@@ -118,10 +128,10 @@ def verify_file(options: argparse.Namespace) -> int:
     license_ = codec.accept(options.file.read_bytes(), trusted, datetime.now(UTC))
     if options.output == "json":
         _print_json({"file": str(options.file), "valid": True, **license_facts(license_)})
-        return 0
+        return DONE
     until = license_.expires_last.isoformat()
     print(f"{options.file}: valid; customer {license_.customer}, {len(license_.gpus)} GPUs, until {until}")
-    return 0
+    return DONE
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -170,12 +180,19 @@ def _print_json(facts: dict[str, object]) -> None:
 def _listing(source: str) -> tuple[ListedGpu, ...]:
     if source == "-":
         return parse_listing(sys.stdin.read(), "standard input")
-    return parse_listing(Path(source).read_text(encoding="utf-8-sig"), source)
+    return parse_listing(_text(Path(source), "utf-8-sig"), source)
+
+
+def _text(path: Path, encoding: str = "utf-8") -> str:
+    try:
+        return path.read_text(encoding=encoding)
+    except (OSError, UnicodeDecodeError) as error:
+        raise unusable(error, path) from error
 
 
 def command_line() -> argparse.ArgumentParser:
     """Every command and option; the docs and the chart are held against it."""
-    parser = argparse.ArgumentParser(prog="windlass-license", description="Issue, inspect and serve licenses for GPUs.")
+    parser = Parser(prog="windlass-license", description="Issue, inspect and serve licenses for GPUs.")
     parser.add_argument("--version", action="version", version=f"windlass-license {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, add_options, run in _COMMANDS:
@@ -196,11 +213,11 @@ def _issue_options(parser: argparse.ArgumentParser) -> None:
     add("--customer", required=True, metavar="TEXT", help="who bought the license")
     add("--appid", required=True, metavar="N", help="the customer's number")
     add("--expires", required=True, metavar="ISO8601", help="end of the license with zone, 2027-09-06T00:00:00+08:00")
-    add("--max-concurrent", type=int, default=0, metavar="N", help="GPUs in use at a time; 0 (default) is no limit")
+    add("--max-concurrent", type=whole, default=0, metavar="N", help="GPUs in use at a time; 0 (default) is no limit")
     grace_help = f"how long pods serve without the server (default {DEFAULT_GRACE_S})"
-    add("--grace-seconds", type=int, default=DEFAULT_GRACE_S, metavar="S", help=grace_help)
+    add("--grace-seconds", type=whole, default=DEFAULT_GRACE_S, metavar="S", help=grace_help)
     add("--stop-at-expiry", action="store_true", help="refuse serving pods too once the license expired")
-    add("--serial", type=int, metavar="N", help="number that grows with each license (default: the time of issue)")
+    add("--serial", type=whole, metavar="N", help="number that grows with each license (default: the time of issue)")
     answer_help = "the license server's public answer key (GET /ls/answer-key), which this license certifies"
     add("--answer-key", type=Path, metavar="PUBLIC", help=answer_help)
     add("--key", type=Path, required=True, metavar="PRIVATE", help="private key made by keygen")
@@ -239,7 +256,7 @@ def _verify_options(parser: argparse.ArgumentParser) -> None:
 def _serve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--host", default="0.0.0.0", help="address to listen on (default %(default)s)")  # noqa: S104  it runs in a pod
-    add("--port", type=int, default=DEFAULT_PORT, help="port to listen on (default %(default)s)")
+    add("--port", type=port, default=DEFAULT_PORT, help="port to listen on (default %(default)s)")
     add(
         "--data", type=Path, required=True, metavar="DIR", help="directory of the license, the leases and the audit log"
     )
@@ -248,24 +265,24 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
     add("--answer-key", type=Path, metavar="PRIVATE", help=answer_help)
     add("--admin-token-file", type=Path, metavar="PATH", help="file with the token that upload and audit ask for")
     ttl_help = "how long a lease lasts unless it is renewed (default %(default)s)"
-    add("--ttl-seconds", type=int, default=int(DEFAULT_TTL.total_seconds()), metavar="S", help=ttl_help)
+    add("--ttl-seconds", type=whole, default=int(DEFAULT_TTL.total_seconds()), metavar="S", help=ttl_help)
     audit_help = "the audit log keeps this many records (default %(default)s)"
-    add("--audit-records", type=_positive, default=AuditBounds().rows, metavar="N", help=audit_help)
-    add("--audit-mib", type=_positive, default=AuditBounds().bytes // 2**20, metavar="N", help="… and this many MiB")
+    add("--audit-records", type=positive, default=AuditBounds().rows, metavar="N", help=audit_help)
+    add("--audit-mib", type=positive, default=AuditBounds().bytes // 2**20, metavar="N", help="… and this many MiB")
     auth_help = "how a pod shows which it is: by its service account token, or none: under any name that it says"
     default_auth = os.environ.get(LEASE_AUTH_VARIABLE) or KUBERNETES
     add("--lease-auth", choices=[KUBERNETES, NONE], default=default_auth, help=f"{auth_help} (default {KUBERNETES})")
     gpus_help = "whether a pod leases at most as many GPUs as it requests of Kubernetes (default %(default)s)"
     add("--pod-gpus", choices=["enforce", "ignore"], default="enforce", help=gpus_help)
     sharing_help = "leases that may share one GPU, by MIG or in time (default %(default)s)"
-    add("--leases-per-gpu", type=_positive, default=LeaseBounds().per_gpu, metavar="N", help=sharing_help)
+    add("--leases-per-gpu", type=positive, default=LeaseBounds().per_gpu, metavar="N", help=sharing_help)
     front = FrontLimits()
     connections_help = "connections open at a time (default %(default)s)"
-    add("--connections", type=_positive, default=front.connections, metavar="N", help=connections_help)
+    add("--connections", type=positive, default=front.connections, metavar="N", help=connections_help)
     peer_help = "… of one address (default %(default)s)"
-    add("--connections-per-peer", type=_positive, default=front.connections_per_peer, metavar="N", help=peer_help)
+    add("--connections-per-peer", type=positive, default=front.connections_per_peer, metavar="N", help=peer_help)
     rate_help = "requests a second of one address; 0 is no limit (default %(default)g)"
-    add("--requests-per-peer", type=_not_negative, default=front.requests_per_s, metavar="N", help=rate_help)
+    add("--requests-per-peer", type=not_negative, default=front.requests_per_s, metavar="N", help=rate_help)
     lease_help = "elect one active replica by this Lease of the cluster; without it, by a lock on the data directory"
     add("--tls-dir", type=Path, metavar="DIR", help="directory with tls.crt and tls.key, to speak HTTPS")
     add("--kube-lease", metavar="NAMESPACE/NAME", default=os.environ.get(KUBE_LEASE_VARIABLE), help=lease_help)
@@ -283,22 +300,10 @@ def _lease_auth(word: str) -> str:
 
 
 def _answer_key(path: Path) -> str:
-    found = keys.parse_public(path.read_text(encoding="utf-8"), str(path))
+    found = keys.parse_public(_text(path), str(path))
     if len(found) != 1:
         raise KeyFileError(f"{path} holds {len(found)} public keys; give the one answer key of the license server")
     return answer_key.encode(found[0])
-
-
-def _positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{number} is too small; give 1 or more")
-    return number
-
-
-def _not_negative(text: str) -> float:
-    if not 0 <= (number := float(text)) < 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is out of range; give 0 or more")
-    return number
 
 
 _COMMANDS = (

@@ -4,6 +4,7 @@
     ├── ListingError        the text given as `nvidia-smi -L` output cannot be licensed
     ├── TermsError          the terms of a license make no sense
     ├── KeyFileError        a key file cannot be read or is of the wrong kind
+    ├── InputFileError      a file of the command line cannot be read or written
     ├── LicenseFileError    a license file is refused (`reason` says which rule)
     ├── SettingsError       the server cannot start with what it was given
     ├── UnknownCallerError  the request does not show which pod asks
@@ -32,6 +33,10 @@ class TermsError(WindlassLicenseError):
 
 class KeyFileError(WindlassLicenseError):
     """A PEM text is not the Ed25519 key that was expected."""
+
+
+class InputFileError(WindlassLicenseError):
+    """A file or directory that the command line names cannot be read or written."""
 
 
 class SettingsError(WindlassLicenseError):

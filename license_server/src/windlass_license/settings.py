@@ -16,6 +16,7 @@ from windlass_license.kube_lease import LeaseName
 from windlass_license.model import LeaseBounds
 from windlass_license.peers import FrontLimits
 from windlass_license.store import AuditBounds
+from windlass_license.usage import unusable
 
 PUBLIC_KEYS_VARIABLE = "WINDLASS_LICENSE_PUBLIC_KEYS"
 ADMIN_TOKEN_VARIABLE = "WINDLASS_LICENSE_ADMIN_TOKEN"  # noqa: S105  the name of the variable
@@ -81,4 +82,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read {path}: {error}") from error
+        raise SettingsError(str(unusable(error, path))) from error

@@ -14,7 +14,12 @@ from windlass_operator.download import command as download
 from windlass_operator.errors import SettingsError
 from windlass_operator.settings import VARIABLES, from_env
 
-EXIT_USAGE = 2
+DONE, FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_CODES = (
+    (DONE, "done; `run`: it was told to stop"),
+    (FAILED, "`inspect`, `download`: the report or the model cannot be written, or the hub refuses"),
+    (EXIT_USAGE, "an option or a variable is wrong"),
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,8 +73,8 @@ def _inspect(options: argparse.Namespace, env: Mapping[str, str]) -> int:
         print(inspect(options.root, options.path, options.source, answer))
     except OSError as error:
         print(f"windlass-operator inspect: {answer} cannot be written: {error.strerror}", file=sys.stderr)
-        return 1
-    return 0
+        return FAILED
+    return DONE
 
 
 def _run(env: Mapping[str, str]) -> int:

@@ -49,6 +49,15 @@ def test_options_stand_before_or_after_the_command():
     assert parser().parse_args(["status"]).output == "text"
 
 
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [("--max_tokens", "--max-tokens"), ("--key_from_secret=a_b", "--key-from-secret=a_b"), ("a_b", "a_b"),
+     ("--what is a_b?", "--what is a_b?"), ("-", "-"), ("__complete", "__complete")],
+)  # fmt: skip
+def test_underscores_are_dashes_in_names_of_options(word, read):
+    assert program._dashed(word) == read
+
+
 CODES = {
     errors.NotFoundError: 4,
     errors.AccessError: 5,

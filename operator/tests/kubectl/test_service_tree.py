@@ -108,7 +108,7 @@ def test_everything_of_a_plan_hangs_below_it():
     })  # fmt: skip
     texts = [branch.text for branch in plan_branch(plan, PLAIN).below]
     assert texts == [
-        "in all: needed 9.00 GiB, quick formula 10.00 GiB", "measured on one GPU: weights 7.10 GiB, 512 tokens",
+        "in all: needed 9.00 GiB", "measured on one GPU: weights 7.10 GiB, 512 tokens",
         "pods are replaced by Surge", "because", "instead", "advice",
     ]  # fmt: skip
 

@@ -2,7 +2,7 @@
 
     WindlassError              a sentence for a person; never a traceback
     ├── UsageError             exit 2: a flag, variable or combination of them is wrong; the sentence says what to do
-    ├── ModelError             exit 3: the model directory is not there or cannot be served
+    ├── ModelError             exit 3: the model directory is not there or cannot be served, or fits nowhere
     ├── LicenseError           exit 4: the license server refused, or was out of reach for too long
     ├── EngineError            the engine's own exit code: it ended by itself
     │   └── StartTimeoutError  exit 5: the engine neither answered nor said anything new for too long
@@ -17,7 +17,34 @@ The exit code and the reason go into the container's termination message, where 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class ExitCode:
+    """One row of the exit codes of all commands; `last` ends a range."""
+
+    code: int
+    meaning: str
+    last: int | None = None
+
+
+EXIT_CODES = (
+    ExitCode(0, "done; `doctor`: no check failed"),
+    ExitCode(
+        1, "a server that was asked refuses or is out of reach; `doctor`: a check failed; `run`: the engine's own"
+    ),
+    ExitCode(2, "a flag, a variable or another word of the command line is wrong"),
+    ExitCode(3, "the model directory is not there or cannot be served; `plan`: the model fits none of the cards"),
+    ExitCode(4, "the license server refused, or was out of reach for too long"),
+    ExitCode(5, "the engine neither answered nor said anything new for too long"),
+    ExitCode(6, "members of the group did not come in time"),
+    ExitCode(7, "this member's part of the Ray cluster did not start, or ended"),
+    ExitCode(100, "another member of the group went: 100 + its index", 127),
+    ExitCode(130, "interrupted"),
+)
+"""What every command of `windlass` and `windlass-deepspeed` ends with; an engine that ended by itself has its own."""
 
 
 class WindlassError(Exception):

@@ -88,7 +88,9 @@ def test_refusals(serve, status: int, text: str, said: str) -> None:
 
 def test_nobody_there() -> None:
     """An address where nobody answers is named."""
-    with pytest.raises(ServerError, match=r"http://127\.0\.0\.1:9 cannot be asked: .*; name the server with --server"):
+    with pytest.raises(
+        ServerError, match=r"http://127\.0\.0\.1:9 does not answer: .*; start it, or name another server with --server"
+    ):
         _ = ChatServer("http://127.0.0.1:9").model
 
 

@@ -77,6 +77,14 @@ def test_bad_variables_of_our_own(model: Path) -> None:
     ) == (2, 'windlass: variable WINDLASS_LICENSE_REQUIRED is "perhaps"; write true or false\n')
 
 
+@pytest.mark.parametrize("port", ["99999", "0", "http"])
+def test_a_facts_port_that_is_none(model: Path, port: str) -> None:
+    """Before anything is opened."""
+    result = windlass("run", str(model), WINDLASS_FACTS_PORT=port)
+    said = f'windlass: variable WINDLASS_FACTS_PORT is "{port}", which is no port; write a number from 1 to 65535'
+    assert (result.returncode, result.stderr.startswith(said)) == (2, True)
+
+
 def test_explain(model: Path) -> None:
     """Each value, where it came from, and the engine's words, with nothing started."""
     result = windlass("run", "--explain", str(model), "--api-keys", "s3cret", DTYPE="bfloat16", WINDLASS_ENGINE="cuda")

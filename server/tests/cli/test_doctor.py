@@ -25,7 +25,10 @@ def cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_and_exit_code() -> None:
     """Nothing failed, so the exit code is 0, and each row is there."""
-    done = CliRunner().invoke(app, ["doctor", MODEL, "--port", "0", "--enforce-eager", "-o", "json"])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    done = CliRunner().invoke(app, ["doctor", MODEL, "--port", port, "--enforce-eager", "-o", "json"])
     answer = json.loads(done.stdout)
     assert (done.exit_code, answer["ok"]) == (0, True), done.stdout
     outcomes = {row["name"]: row["outcome"] for row in answer["checks"]}

@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 from windlass.cli import plan
 from windlass.cli.main import app
-from windlass.errors import UsageError
+from windlass.errors import ModelError, UsageError, WindlassError
 from windlass.license import nvml
 
 LLAMA_8B = {
@@ -39,7 +39,7 @@ QWEN_72B = {
 }
 KEYS = {
     *("params", "weightsGiB", "kvGiB", "requiredGiB", "seedRequiredGiB", "gpus", "tp", "pp", "nodes", "maxModelLen"),
-    *("alternatives", "advice", "because"),
+    *("alternatives", "advice", "because", "requestsAtOnce"),
 }
 
 
@@ -65,10 +65,9 @@ def ask(*words: object) -> tuple[int, dict]:
     return result.exit_code, json.loads(result.stdout)
 
 
-def refusal(*words: object) -> str:
+def refusal(*words: object, kind: type[WindlassError] = UsageError) -> str:
     result = CliRunner().invoke(app, ["plan", *map(str, words)])
-    assert isinstance(result.exception, UsageError)
-    assert result.exception.exit_code == 2
+    assert type(result.exception) is kind
     return str(result.exception)
 
 
@@ -145,10 +144,13 @@ def test_other_forms(llama, form):
         assert yaml.safe_load(result.stdout) == ask(llama)[1]
     else:
         assert "1 × L20" in result.stdout
+        totals = [line for line in result.stdout.splitlines() if "GiB in all" in line]
+        assert [line.split()[0] for line in totals] == ["needed"]
+        assert f"{ask(llama)[1]['requestsAtOnce']} requests of 8192 tokens fit in the KV cache at once" in result.stdout
+        assert "the published quick formula" in result.stdout
 
 
 REFUSALS = {
-    "no such model": (["nope"], "nope is not there"),
     "card": (["--gpu", "Z9"], '--gpu "Z9" is not known'),
     "card twice": (["--gpu", "L20", "--gpu-memory-gib", "48"], "say the same thing twice"),
     "heads": (["--tensor-parallel-size", "3"], "does not split the model's 32 heads"),
@@ -164,9 +166,14 @@ REFUSALS = {
 @pytest.mark.parametrize(("words", "said"), REFUSALS.values(), ids=REFUSALS.keys())
 def test_bad_input_is_one_sentence(llama, words, said):
     """Exit 2, what is wrong and what to do."""
-    sentence = refusal(*([] if words == ["nope"] else [llama]), *words)
+    sentence = refusal(llama, *words)
     assert said in sentence
     assert "\n" not in sentence
+
+
+def test_a_model_that_is_not_there_ends_as_run_does():
+    """Exit 3, one sentence."""
+    assert refusal("nope", kind=ModelError) == "nope is not there; name a model directory or its config.json"
 
 
 BROKEN = {
@@ -182,7 +189,7 @@ BROKEN = {
 def test_a_broken_config_is_said(tmp_path, text, said):
     """Never a traceback."""
     (tmp_path / "config.json").write_text(text)
-    assert said in refusal(tmp_path)
+    assert said in refusal(tmp_path, kind=ModelError)
 
 
 def test_quantization_is_not_put_on_twice(tmp_path):

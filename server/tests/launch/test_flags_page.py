@@ -19,6 +19,11 @@ is matched from the model's name, a match over the default. Dashes and underscor
 `--flag=value` too. Every other flag goes to the engine as it stands. `windlass run --explain` prints each value and
 where it came from, and starts nothing.
 
+A flag that neither windlass nor the engine knows, a word that belongs to no flag and a value that is missing end the
+command with exit code 2 and the nearest flag. The engine's flags are a record of the release that windlass is built
+for; `--allow-unknown-flags` passes everything on, as for a newer engine. The engine's own spellings keep working:
+underscores, `--no-…`, unique beginnings, `--hf-overrides.key value`, `-O3`.
+
 `vllm serve …` and `python3 -m vllm.entrypoints.openai.api_server …` take the same flags in the image. There the
 defaults are the engine's own (port 8000), and variables do not count.
 

@@ -161,8 +161,8 @@ def test_cpu_image_serves_one_rank_and_says_so() -> None:
 
 def test_unknown_flags_pass_through_in_order() -> None:
     """What is not ours is the engine's, values and all."""
-    plan = launch("--scheduling-policy fcfs --dtype auto --allowed-origins a b --enable-log-requests")
-    expected = ("--scheduling-policy", "fcfs", "--allowed-origins", "a", "b", "--enable-log-requests")
+    plan = launch("--scheduling-policy fcfs --dtype auto --lora-target-modules a b --enable-log-requests")
+    expected = ("--scheduling-policy", "fcfs", "--lora-target-modules", "a", "b", "--enable-log-requests")
     assert expected == plan.engine_args[-6:]
 
 
@@ -177,7 +177,9 @@ def test_keys_are_hidden_from_people() -> None:
     ("line", "said"),
     [
         ("--dtype int3", '--dtype is "int3"; choose one of auto'),
-        ("--port eight", '--port is "eight", which is no whole number'),
+        ("--port 99999", '--port is "99999", which is no port; write a number from 1 to 65535, as 8501'),
+        ("--port 0", '--port is "0", which is no port'),
+        ("--port eight", '--port is "eight", which is no port; write a number from 1 to 65535'),
         ("--gpu-memory-utilization 90", '--gpu-memory-utilization is "90", which is no fraction'),
         (
             "--max-model-len long",

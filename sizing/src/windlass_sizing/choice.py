@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from windlass_sizing import words
 from windlass_sizing.advice import FLAGS, advise, quick_table
 from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import DEFAULT_MAX_MODEL_LEN, Demand, Serving, demand, seed_demand_gib
+from windlass_sizing.formula import (
+    DEFAULT_MAX_MODEL_LEN,
+    Demand,
+    Serving,
+    demand,
+    requests_at_once,
+    seed_demand_gib,
+)
 from windlass_sizing.methods import effective
 from windlass_sizing.parallel import Split, divides, group_splits, splits
 
@@ -37,6 +45,7 @@ class Choice:
     serving: Serving
     need: Demand
     seed_gib: float
+    requests: int  # of the whole context that the KV cache holds at once
 
     @property
     def gpus(self) -> int:
@@ -126,7 +135,8 @@ def alternatives(facts: ModelFacts, offers: Sequence[Offer], chosen: Choice) -> 
 def _choice(facts: ModelFacts, offer: Offer, serving: Serving, way: Split) -> Choice:
     method = effective(serving.quantization, offer.capability)
     split = replace(serving, tp=way.tp, pp=way.pp, quantization=method)
-    return Choice(offer, way.nodes, split, demand(facts, split), seed_demand_gib(facts, split))
+    requests = requests_at_once(facts, split, offer.real_gib)
+    return Choice(offer, way.nodes, split, demand(facts, split), seed_demand_gib(facts, split), requests)
 
 
 def _because(facts: ModelFacts, choice: Choice, fits: bool) -> tuple[str, ...]:
@@ -143,8 +153,9 @@ def _because(facts: ModelFacts, choice: Choice, fits: bool) -> tuple[str, ...]:
         *_length(facts, serving),
         *_steps(serving),
         f"{choice.sentence()}: {'fits' if choice.fits else 'does not fit'}",
-        f"the quick formula asks for {choice.seed_gib:.2f} GiB of {have:.2f} GiB: "
-        f"{'fits' if choice.fits_quick_formula else 'does not fit'}{overrule}",
+        words.at_once(choice.requests, serving.max_model_len),
+        f"{words.quick_formula(choice.seed_gib)}; {have:.2f} GiB by name "
+        f"{'fit' if choice.fits_quick_formula else 'do not fit'}{overrule}",
         shared,
         *stages,
     )

@@ -25,6 +25,7 @@ GRAPHS_GIB = 0.7  # CUDA graphs, unless eager
 STEP_TOKENS_MIN = 2048
 STEP_TOKENS_MAX = 8192  # longer prompts are prefilled in chunks of this many tokens
 GPUS_MAX = 1024  # of one replica: 32 nodes of 32 cards, more than any engine serves one model on
+ROUNDING = 1e-9  # of one request: a card that has just what one needs holds one
 SAMPLED_SEQUENCES = 256  # rows of logits in one step, in float32, copied once
 
 
@@ -197,6 +198,14 @@ def demand(facts: ModelFacts, serving: Serving) -> Demand:
     cache, gpus = kv_gib_per_gpu(facts, serving), serving.tp * serving.pp
     per_gpu = (weights / gpus + cache / serving.pp + beside) / serving.utilization
     return Demand(weights, cache * serving.tp, beside, per_gpu, per_gpu * gpus)
+
+
+def requests_at_once(facts: ModelFacts, serving: Serving, card_gib: float) -> int:
+    """How many requests of the whole context the KV cache of cards of this size holds, by our figure."""
+    gpus = serving.tp * serving.pp
+    left = card_gib * serving.utilization - weights_gib(facts, serving) / gpus - overhead_gib(facts, serving)
+    cache = kv_gib_per_gpu(facts, serving) / serving.pp
+    return min(serving.sequences, max(0, math.floor(left / cache + ROUNDING))) if cache else serving.sequences
 
 
 def cpu_demand(facts: ModelFacts, serving: Serving) -> Demand:

@@ -76,7 +76,9 @@ def _files(kubeconfig: str | Path | None, env: Mapping[str, str]) -> tuple[Path,
     if kubeconfig:
         path = Path(kubeconfig).expanduser()
         if not path.is_file():
-            raise AccessError(f"no access to a cluster: kubeconfig {path} is not there")
+            raise AccessError(
+                f"no access to a cluster: kubeconfig {path} is not there; name one by --kubeconfig or KUBECONFIG"
+            )
         return (path,)
     listed = [Path(part).expanduser() for part in env.get("KUBECONFIG", "").split(os.pathsep) if part]
     return tuple(path for path in listed or [HOME_CONFIG.expanduser()] if path.is_file())

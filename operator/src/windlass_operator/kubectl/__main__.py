@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import importlib
 import os
+import re
 import signal
 import sys
 import traceback
@@ -25,13 +26,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         from windlass_operator.kubectl.completion import main as complete
 
         return complete(words[1:])
-    options = cli.parser().parse_args(words)
+    options = cli.parser().parse_args([_dashed(word) for word in words])
     if options.command == "completion":
         from windlass_operator.kubectl.completion import script
 
         print(script(options.shell), end="")
         return cli.OK.code
     return _run(options)
+
+
+def _dashed(word: str) -> str:
+    """`--max_tokens` is `--max-tokens`; a value keeps its underscores."""
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value if re.match("--[a-z]", word) and " " not in name else word
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -72,6 +79,7 @@ def _code(error: Exception) -> cli.ExitCode:
 
     table = (
         (errors.NotFoundError, cli.NOT_FOUND),
+        (errors.NoFactsError, cli.NOTHING_FITS),
         (errors.AccessError, cli.UNREACHABLE),
         (errors.UnreachableError, cli.UNREACHABLE),
         (errors.UnauthorizedError, cli.UNREACHABLE),

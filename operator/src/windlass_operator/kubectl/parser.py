@@ -26,7 +26,7 @@ class ExitCode:
 OK = ExitCode(0, "done")
 FAILED = ExitCode(1, "the API server or the service refused; the sentence on standard error says what")
 USAGE = ExitCode(2, "the command line itself is wrong")
-NOTHING_FITS = ExitCode(3, "plan: the model does not fit any GPU of this cluster")
+NOTHING_FITS = ExitCode(3, "plan: the model is not there, or fits no GPU of this cluster")
 NOT_FOUND = ExitCode(4, "there is no such service")
 UNREACHABLE = ExitCode(5, "no kubeconfig, no answer, or no right to look")
 INTERRUPTED = ExitCode(130, "interrupted")

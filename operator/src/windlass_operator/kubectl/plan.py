@@ -55,8 +55,11 @@ def text_of(filename: str) -> str:
         return sys.stdin.read()
     try:
         return Path(filename).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InvalidError(f"{filename} is not there; name a file with LLMServices, or - for standard input") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidError(f"{filename} cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "it holds bytes that are no text"
+        raise InvalidError(f"{filename} cannot be read: {why}; name a file with LLMServices") from error
 
 
 def read(text: str, filename: str) -> list[Mapping[str, Any]]:

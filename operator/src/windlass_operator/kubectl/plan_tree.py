@@ -56,7 +56,6 @@ def _totals(plan: PlanStatus) -> str:
         f"weights {plan.weights_gib} GiB" if plan.weights_gib else "",
         f"KV cache {plan.kv_gib} GiB" if plan.kv_gib else "",
         f"needed {plan.required_gib} GiB",
-        f"quick formula {plan.seed_required_gib} GiB" if plan.seed_required_gib else "",
     ]
     return "in all: " + ", ".join(part for part in parts if part)
 

@@ -10,12 +10,13 @@ from typing import Any
 import httpx2
 
 from windlass_operator.bounded import UnusableJsonError, json_of
-from windlass_operator.client.errors import ClientError, UnreachableError
+from windlass_operator.client.errors import ClientError, InvalidError, UnreachableError
 from windlass_operator.kubectl.events import Events, failure, finish_reason, is_step, pieces, tokens
 
 CONNECT_S, SILENCE_S = 10.0, 300.0
 REFUSAL_MAX = 600  # bytes
 WORD_MAX = 64  # characters of a finish reason
+PORT_MAX = 65535
 ANSWER_MAX = 16 << 20  # characters; a context of a million tokens has about 4 million
 
 
@@ -120,9 +121,21 @@ def _refused(code: int, body: bytes) -> ClientError:
     return ClientError(f"the service refuses: {said or f'HTTP {code}'}")
 
 
+def http_address(text: str) -> str:
+    """The address of a server, `http://` where no scheme stands; InvalidError for what is none."""
+    address = text if "://" in text else f"http://{text}"
+    try:
+        url = httpx2.URL(address)
+    except httpx2.InvalidURL as error:
+        raise InvalidError(f'--address "{text}" is no address: {error}; write it as http://HOST:PORT') from error
+    if url.scheme not in {"http", "https"} or not url.host or not 0 < (url.port or 80) <= PORT_MAX:
+        raise InvalidError(f'--address "{text}" is no address of a server; write it as http://HOST:PORT')
+    return address
+
+
 def connection(address: str, key: str) -> httpx2.AsyncClient:
     """HTTP to the service, with its key."""
-    base = address.rstrip("/").removesuffix("/v1")
+    base = http_address(address).rstrip("/").removesuffix("/v1")
     headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})}
     timeout = httpx2.Timeout(SILENCE_S, connect=CONNECT_S)
     # The forwarded port is on this machine: the environment's proxy is not asked.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_sizing import advice
+from windlass_sizing import advice, words
 from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import Serving
+from windlass_sizing.formula import Serving, requests_at_once
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.cards import Card, group_selector
@@ -105,6 +105,13 @@ def _steps(serving: Serving) -> tuple[str, ...]:
     return (f"prompts are read in steps of {serving.tokens_a_step} tokens",) if long else ()
 
 
+def _at_once(facts: ModelFacts, chosen: Option) -> tuple[str, ...]:
+    if chosen.card.real_gib is None:
+        return ()
+    each = requests_at_once(facts, chosen.serving, chosen.card.real_gib)
+    return (words.at_once(each * chosen.workers, chosen.serving.max_model_len),)
+
+
 def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Told) -> Plan:
     card, need, serving, engines = chosen.card, chosen.need, chosen.serving, chosen.workers
     weights_gib, required_gib = need.weights_gib * engines, need.required_gib * engines
@@ -116,7 +123,8 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         *told.nodes,
         *figures(facts, need, serving.max_model_len),
         *((f"{engines} engines, each with all of this, as spec.engine.workers asks",) if engines > 1 else ()),
-        f"quick formula: {chosen.seed_gib:.2f} GiB in all",
+        *_at_once(facts, chosen),
+        words.quick_formula(chosen.seed_gib),
         f"{facts.num_attention_heads} heads % {serving.tp} == 0",
         *told.wishes.notes,
         *_steps(serving),

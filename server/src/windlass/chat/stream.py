@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 import httpx
 
 from windlass.chat.events import Events, document, failure, finish_reason, is_step, pieces, rows, tokens
-from windlass.errors import ServerError
+from windlass.errors import ServerError, UsageError
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 300.0
@@ -18,6 +19,7 @@ CALL_TIMEOUT_S = 60.0  # for the whole of a short answer
 ANSWER_MAX = 16 << 20  # characters; a context of a million tokens has about 4 million
 BODY_MAX = 1 << 20  # bytes of a list of models
 REFUSAL_MAX = 300  # characters that are told
+PORT_MAX = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class ChatServer:
 
     def __init__(self, address: str, model: str | None = None, token: str | None = None) -> None:
         """Ask the first model that the server lists unless one is named."""
-        base = address.rstrip("/").removesuffix("/v1")
+        base = http_address(address).rstrip("/").removesuffix("/v1")
         headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {token}"} if token else {})}
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._http = httpx.Client(base_url=f"{base}/v1/", headers=headers, timeout=timeout)
@@ -137,7 +139,20 @@ class ChatServer:
 
     def _unreachable(self, error: httpx.HTTPError) -> ServerError:
         why = "no answer in time" if isinstance(error, httpx.TimeoutException) else str(error) or type(error).__name__
-        return ServerError(f"{self._address} cannot be asked: {why}; name the server with --server")
+        why = re.sub(r"\[Errno -?\d+\] ", "", why).rstrip(".")
+        return ServerError(f"{self._address} does not answer: {why}; start it, or name another server with --server")
+
+
+def http_address(text: str) -> str:
+    """The address of a server, `http://` where no scheme stands; UsageError for what is none."""
+    address = text if "://" in text else f"http://{text}"
+    try:
+        url = httpx.URL(address)
+    except httpx.InvalidURL as error:
+        raise UsageError(f'--server "{text}" is no address: {error}; write it as http://HOST:PORT') from error
+    if url.scheme not in {"http", "https"} or not url.host or not 0 < (url.port or 80) <= PORT_MAX:
+        raise UsageError(f'--server "{text}" is no address of a server; write it as http://HOST:PORT')
+    return address
 
 
 def _events(response: httpx.Response) -> Iterator[Mapping[str, Any]]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib.metadata import version as distribution_version
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
-from windlass.cli import bench, chat, doctor, plan, quantize, run, serve
+from windlass.cli import bench, chat, doctor, mistakes, plan, quantize, run, serve, shell
 from windlass.cli.chat import Output
-from windlass.errors import WindlassError
+from windlass.errors import UsageError, WindlassError
 
 INTERRUPTED = 130
 
@@ -19,19 +21,42 @@ app = typer.Typer(
     name="windlass",
     help="Serves a model directory behind the OpenAI API.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=False,  # the options that it adds write into the user's files; `completion` prints
+    context_settings={"token_normalize_func": lambda name: name.replace("_", "-")},
     rich_markup_mode=None,  # plain help prints in half the time
     pretty_exceptions_show_locals=False,  # locals hold keys
 )
 # `run` takes the engine's flags too, so it reads its words itself.
 AS_IT_STANDS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-app.command("run", context_settings=AS_IT_STANDS)(run.command)
-app.command("serve", context_settings=AS_IT_STANDS)(serve.command)
-app.command("doctor", context_settings=AS_IT_STANDS)(doctor.command)
+for name, start in (("run", run.command), ("serve", serve.command), ("doctor", doctor.command)):
+    app.command(name, cls=shell.StartCommand, context_settings=AS_IT_STANDS)(start)
 app.command("chat")(chat.command)
 app.command("plan")(plan.command)
+app.command("completion")(shell.command)
 app.add_typer(bench.app, name="bench")
 app.add_typer(quantize.app, name="quantize")
+
+
+def _print_version(*, asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    *,
+    shown: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=lambda asked: _print_version(asked=asked),
+            help="Print the versions of windlass and of the engine.",
+        ),
+    ] = False,
+) -> None:
+    """Serves a model directory behind the OpenAI API."""
 
 
 @app.command()
@@ -46,17 +71,39 @@ def version(output: Annotated[Output, typer.Option("--output", "-o", help="text 
         print(f"windlass {ours}, engine {f'vllm {engine}' if engine else 'not installed'}")
 
 
+def _in_full(of: typer.Typer) -> None:
+    """Lists of commands show the whole first sentence of each; cut ones end in dots."""
+    for row in of.registered_commands:
+        about = (row.callback.__doc__ or "") if row.callback else ""
+        row.short_help = about.strip().partition("\n")[0]
+    for group in of.registered_groups:
+        if group.typer_instance:
+            _in_full(group.typer_instance)
+
+
+_in_full(app)
+
+
 def main() -> None:
     """Entry point of the `windlass` script; what servers and files say in an error is made harmless."""
     from windlass.chat.shown import harmless
 
+    if shell.VARIABLE in os.environ:
+        shell.prepare()
     try:
-        app()
+        code = app(standalone_mode=False)
     except WindlassError as error:
         print(f"windlass: {harmless(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except TyperException as error:
+        if error.message.startswith("Usage:"):  # nothing was said, which shows the help
+            print(error.message, file=sys.stderr)
+            sys.exit(UsageError.exit_code)
+        print(f"windlass: {harmless(mistakes.sentence(error, sys.argv[1:]))}", file=sys.stderr)
+        sys.exit(UsageError.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`windlass plan`: what a model needs and how it is split, before any GPU is taken. A shell over the sizing package.
 
-Ends with 0 and a plan, with 3 when nothing fits, with 2 and one sentence when it was asked something impossible.
+Ends with 0 and a plan, with 3 when the model is not there or fits nowhere, with 2 and one sentence when it was asked
+something impossible.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ import typer
 
 from windlass.cli import plan_answer
 from windlass.cli.plan_answer import Output
-from windlass.errors import UsageError
+from windlass.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from windlass_sizing.choice import Offer
     from windlass_sizing.facts import ModelFacts
 
-NOTHING_FITS = 3
 DEFAULT_GPU = "L20"
 NODE_GPUS = 8  # as servers come
 DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
@@ -64,7 +64,7 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
         )
     plan_answer.show(plan_answer.document(facts, offers, answer), output)
     if not answer.fits:
-        sys.exit(NOTHING_FITS)
+        sys.exit(ModelError.exit_code)
 
 
 def _facts(model: Path) -> ModelFacts:
@@ -74,7 +74,7 @@ def _facts(model: Path) -> ModelFacts:
     try:
         return read_facts(model)
     except SizingError as error:
-        raise UsageError(str(error)) from error
+        raise ModelError(str(error)) from error
 
 
 def _length(facts: ModelFacts, asked: int | None) -> int:

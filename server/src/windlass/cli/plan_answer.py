@@ -43,6 +43,7 @@ def document(facts: ModelFacts, offers: Sequence[Offer], answer: Answer) -> dict
         "perGpuGiB": round(need.per_gpu_gib, 2),
         "requiredGiB": round(need.required_gib, 2),
         "seedRequiredGiB": round(choice.seed_gib, 2),
+        "requestsAtOnce": choice.requests,
         "fits": answer.fits,
         "gpuType": choice.offer.name,
         "gpuMemoryGiB": round(choice.offer.real_gib, 2),
@@ -97,6 +98,8 @@ def _yaml(found: dict[str, Any]) -> list[str]:
 
 
 def _table(found: dict[str, Any]) -> None:
+    from windlass_sizing import words
+
     verdict = "fits" if found["fits"] else "does not fit"
     rows = [
         ("model", f"{found['model']}, {_said(found['params'])} parameters ({found['paramsHow']})"),
@@ -104,10 +107,11 @@ def _table(found: dict[str, Any]) -> None:
         ("weights", f"{found['weightsGiB']:.2f} GiB ({found['quantization']}, {found['dtype']})"),
         ("KV cache", f"{found['kvGiB']:.2f} GiB for one full context"),
         ("beside", f"{found['overheadPerGpuGiB']:.2f} GiB a GPU for runtime, graphs and activations"),
-        ("quick formula", f"{found['seedRequiredGiB']:.2f} GiB in all"),
         ("needed", f"{found['requiredGiB']:.2f} GiB in all, {found['perGpuGiB']:.2f} GiB on each GPU"),
         ("placement", f"{found['gpus']} × {found['gpuType']}, {found['gpuMemoryGiB']:.2f} GiB each: {verdict}"),
         ("split", f"TP {found['tp']}, PP {found['pp']}, {found['nodes']} node{'s' if found['nodes'] > 1 else ''}"),
+        ("at once", words.at_once(found["requestsAtOnce"], found["maxModelLen"])),
+        ("check", words.quick_formula(found["seedRequiredGiB"])),
     ]
     table.show(("WHAT", "HOW MUCH"), rows)
     sections = {"alternatives": found["alternatives"], "advice": [] if found["fits"] else found["advice"]}

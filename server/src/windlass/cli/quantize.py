@@ -15,6 +15,7 @@ from windlass.cli import table
 from windlass.errors import ModelError, UsageError
 
 LINE_EVERY_S = 5.0
+BAR_WIDTH = 30  # characters
 Model = Annotated[Path, typer.Argument(help="Model directory, not quantized.")]
 Data = Annotated[Path, typer.Option(help='Samples: text in paragraphs, or JSON lines with "text" or "messages".')]
 Samples = Annotated[int, typer.Option(min=1, help="Samples read.")]
@@ -82,17 +83,32 @@ def _check(model: Path, data: Path) -> None:
         raise UsageError(f"quantize needs {missing[0]}, which is not installed here; use the serving image")
 
 
+def bar(what: str, done: int, of: int) -> str:
+    """`layers   [#####                         ] 4/28`."""
+    return f"{what:8s} [{'#' * (BAR_WIDTH * done // of):{BAR_WIDTH}s}] {done}/{of}"
+
+
+def left_s(passed_s: float, done: int, remaining: int) -> str:
+    """`, 1:05 left`, at the pace so far; nothing before there is one, or at the end."""
+    if done < 1 or remaining < 1:
+        return ""
+    minutes, seconds = divmod(round(passed_s / done * remaining), 60)
+    return f", {minutes}:{seconds:02d} left"
+
+
 def progress() -> Callable[[str, int, int], None]:
-    """A bar on a terminal, a line now and then elsewhere."""
+    """A bar with the time that is left on a terminal, a line now and then elsewhere."""
     last = 0.0
+    since: dict[str, tuple[float, int]] = {}  # of each part: the first moment, and what was done then
 
     def report(what: str, done: int, of: int) -> None:
         nonlocal last
         now = time.monotonic()
+        start, before = since.setdefault(what, (now, done))
         if sys.stderr.isatty():
-            filled = 30 * done // of
             end = "\n" if done == of else ""
-            print(f"\r{what:8s} [{'#' * filled:30s}] {done}/{of}", end=end, file=sys.stderr, flush=True)
+            left = left_s(now - start, done - before, of - done)
+            print(f"\r{bar(what, done, of)}{left:14s}", end=end, file=sys.stderr, flush=True)
         elif done == of or now - last >= LINE_EVERY_S:
             last = now
             print(f"windlass: {what} {done} of {of}", file=sys.stderr, flush=True)

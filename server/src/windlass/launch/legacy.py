@@ -111,6 +111,9 @@ _BY_NAME = {
     name: flag for flag in (*(row.flag for row in MOVED), *IDLE, *GONE) for name in (flag.name, *flag.aliases)
 } | {"worker-use-ray": Flag("worker-use-ray", Kind.SWITCH, "now --distributed-executor-backend ray")}
 
+NAMES = tuple(_BY_NAME)
+"""Every name of the three tables."""
+
 
 def modern(line: CommandLine, environment: Mapping[str, str]) -> tuple[CommandLine, list[str]]:
     """The command line in today's flags, and what to tell about it. UsageError for work that nobody does any more."""

@@ -11,10 +11,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from windlass.adapters.model import Asked
+from windlass.doctor import engine_flags
 from windlass.errors import UsageError
 from windlass.group import arguments
-from windlass.launch import adjust, conflicts, cpu, legacy, lookahead, loopback, lora, quantize, templates, values
-from windlass.launch.flags import FLAGS, ROW, Effect, Flag, Kind
+from windlass.launch import (
+    adjust,
+    conflicts,
+    cpu,
+    engine_words,
+    legacy,
+    lookahead,
+    loopback,
+    lora,
+    quantize,
+    templates,
+    values,
+)
+from windlass.launch.flags import BY_NAME, FLAGS, ROW, Effect, Flag, Kind
 from windlass.launch.front import front
 from windlass.launch.model import (
     DEFAULT,
@@ -55,10 +68,14 @@ def model_directory(argv: tuple[str, ...], environment: Mapping[str, str], style
 
 
 def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> Asked:
-    """Which directories to look at, and for what: needed before they can be read."""
+    """Which directories to look at, and for what: needed before they can be read.
+
+    UsageError for a word of nobody: a misspelled --model must not be told as a model that is not there.
+    """
     known, line = environment if style.has_variables else {}, parse(argv)
-    rows = (ROW[name] for name in lora.ASKING)
+    rows = (ROW[name] for name in (*lora.ASKING, engine_words.ALLOW))
     said = {row.name: setting for row in rows if (setting := _said(row, line, known, None)) is not None}
+    _check_words(said, legacy.modern(line, known)[0])
     return lora.asked(said, discovers=style.discovers)
 
 
@@ -72,6 +89,7 @@ def resolve(
     """The plan, or a UsageError with what to do instead."""
     line, warnings = legacy.modern(parse(argv), environment if style.has_variables else {})
     settings = _settings(line, environment, model, style)
+    _check_words(settings, line)
     if legacy.drafts(line):
         settings.pop(legacy.TOKENS, None)  # the draft model took it
     warnings += _without_effect(settings)
@@ -99,6 +117,13 @@ def resolve(
             **loopback.variables(machine, line.engine_words, environment),
         },
     )
+
+
+def _check_words(settings: Mapping[str, Setting], line: CommandLine) -> None:
+    """UsageError for a word that the engine's parser would refuse, unless somebody knows better."""
+    allowed = settings.get(engine_words.ALLOW)
+    if not (allowed and allowed.value):
+        engine_words.check(line.engine_words, engine_flags.record(), (*BY_NAME, *legacy.NAMES))
 
 
 def _settings(line: CommandLine, environment: Mapping[str, str], model: ModelFiles, style: Style) -> dict[str, Setting]:

@@ -16,6 +16,7 @@ Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 SWITCH_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 LENGTH_UNITS = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 ENGINE_DECIDES = ("auto", "-1")
+PORT_MAX = 65535
 
 
 def read(flag: Flag, text: str, origin: str) -> Value:
@@ -35,6 +36,11 @@ def is_switch_word(text: str) -> bool:
 
 def _whole(text: str) -> int | None:
     return int(text) if re.fullmatch(r"\d{1,15}", text) else None
+
+
+def _port(text: str) -> int | None:
+    number = _whole(text)
+    return number if number and number <= PORT_MAX else None
 
 
 def _length(text: str) -> str | int | None:
@@ -59,6 +65,7 @@ def _names(text: str) -> tuple[str, ...] | None:
 _READERS: dict[Kind, Callable[[str], Value | None]] = {
     Kind.TEXT: lambda text: text or None,
     Kind.WHOLE: _whole,
+    Kind.PORT: _port,
     Kind.LENGTH: _length,
     Kind.FRACTION: _fraction,
     Kind.SWITCH: lambda text: SWITCH_WORDS.get(text.lower()),
@@ -68,6 +75,7 @@ _READERS: dict[Kind, Callable[[str], Value | None]] = {
 _EXAMPLES = {
     Kind.TEXT: "give it a value",
     Kind.WHOLE: "write it as digits, as 2",
+    Kind.PORT: f"write a number from 1 to {PORT_MAX}, as 8501",
     Kind.LENGTH: "write it as 8192, 8K or auto",
     Kind.FRACTION: "write a number above 0 and at most 1, as 0.9",
     Kind.SWITCH: "write true or false",

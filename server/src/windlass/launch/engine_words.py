@@ -1,0 +1,85 @@
+"""Holds the engine's own words of a command line to the record of its flags: a misspelled one ends the start. Pure.
+
+A word means what the engine's parser makes of it: underscores are dashes, `--flag.key` sets a key of a JSON flag, a
+unique beginning stands for the whole name, and `-O3` needs no space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from windlass.doctor.engine_flags import EngineFlags, Takes
+from windlass.errors import UsageError
+
+ALLOW = "allow-unknown-flags"
+NEAR = 0.7
+"""Least likeness of two names, as difflib counts it, for one to be named in place of the other."""
+SHOWN_MAX = 4
+NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+"""A word that is a value although it begins with a dash, as argparse has it."""
+LEVEL, LEVELS, LEVEL_FLAG = "-O", ("0", "1", "2", "3"), "--optimization-level"
+"""The engine reads `-O3`, `-O=3` and `-O 3` itself, before argparse does."""
+
+
+def check(words: Iterable[str], engine: EngineFlags, ours: Iterable[str] = ()) -> None:
+    """UsageError for a flag that the engine lacks, a word of no flag, or a value too many or too few."""
+    waiting, last = list(words), ""
+    while waiting:
+        word = waiting.pop(0)
+        if not _is_flag(word):
+            raise UsageError(_stray(word, last, engine))
+        if word.startswith(LEVEL) and (len(word) > len(LEVEL) or (waiting and waiting[0] in LEVELS)):
+            word = f"{LEVEL_FLAG}={word.removeprefix(LEVEL) or waiting.pop(0)}"
+        last = _spelled(word, engine, tuple(ours))
+        _values(word, last, engine, waiting)
+
+
+def _is_flag(word: str) -> bool:
+    name = word.partition("=")[0]
+    return len(name) > 1 and name[0] == "-" and name != "--" and " " not in name and not NUMBER.fullmatch(word)
+
+
+def _stray(word: str, last: str, engine: EngineFlags) -> str:
+    if last and engine.takes[last] is Takes.NOTHING:
+        return f'"{word}" belongs to no flag: {last} takes no value; leave one of them out'
+    return f'"{word}" belongs to no flag; the model directory is the first word, each value stands behind its flag'
+
+
+def _spelled(word: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
+    """The flag of the record that a word means."""
+    said = word.partition("=")[0].partition(".")[0]
+    name = said.replace("_", "-") if said.startswith("--") else said
+    if name in engine.takes:
+        return name
+    if not name.startswith("--") and name[:2] in engine.takes:
+        return name[:2]  # the value is joined to it, as -O3
+    found = [flag for flag in engine.takes if flag.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        more = ", …" if len(found) > SHOWN_MAX else ""
+        raise UsageError(f"{said} is the beginning of {', '.join(found[:SHOWN_MAX])}{more}; write one of them in full")
+    raise UsageError(_unknown(said, name, engine, ours))
+
+
+def _unknown(said: str, name: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
+    near = get_close_matches(name, [*engine.takes, *(f"--{flag}" for flag in ours)], 1, NEAR)
+    instead = f"write {near[0]}" if near else "see windlass run --help"
+    return f"there is no flag {said}, nor has vLLM {engine.release} one; {instead}, or add --{ALLOW} to pass it on"
+
+
+def _values(word: str, flag: str, engine: EngineFlags, waiting: list[str]) -> None:
+    """Take the words that are the flag's value."""
+    name, joined, _ = word.partition("=")
+    takes = Takes.ONE if "." in name else engine.takes[flag]
+    if joined and takes is Takes.NOTHING:
+        raise UsageError(f"{flag} takes no value; write {flag} alone")
+    if joined or (flag == name[:2] and name != flag):
+        return
+    if takes in {Takes.ONE, Takes.MANY} and (not waiting or _is_flag(waiting[0])):
+        raise UsageError(f"{flag} needs a value; write it behind the flag")
+    count = next((at for at, one in enumerate(waiting) if _is_flag(one)), len(waiting))
+    most = {Takes.NOTHING: 0, Takes.ONE: 1, Takes.MAYBE: 1, Takes.MANY: count}[takes]
+    del waiting[: min(count, most)]
