@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from windlass.errors import UsageError
-from windlass.launch import planned, probe, templates
+from windlass.launch import parsers, planned, probe, templates
 from windlass.launch.model import PlannedFile
 from windlass.launch.templates import ROWS, IdRule
 
