@@ -40,7 +40,7 @@ def _tools(settings: Settings, model: ModelFiles) -> tuple[Settings, list[str]]:
     if auto is not None and not auto.value:
         return {}, []
     found = parsers.tools(model.marks)
-    if TOOLS in settings and found.template:
+    if found.template and (TOOLS in settings or model.adapters.chat_template):
         return {}, []
     changed = {} if TOOLS in settings else _taken(TOOLS, found)
     told = [] if TOOLS in settings else _untaken(found)
