@@ -114,7 +114,7 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("nemotron-3", "qwen3_coder", thinks(True, QWEN_XML), "nemotron_v3", OPEN),
     Sample("llama-3.1", "llama3_json", JSON.replace("arguments", "parameters")),
     Sample("llama-4", "llama4_pythonic", f"<|python_start|>[{PYTHONIC}]<|python_end|>"),
-    Sample("llama-4", "llama4_pythonic", f"[{PYTHONIC}]"),
+    Sample("llama-4-pythonic", "llama4_pythonic", f"[{PYTHONIC}]"),
     Sample("llama-3.2-pythonic", "pythonic", f"[{PYTHONIC}]"),
     Sample("deepseek-v3", "deepseek_v3", DEEPSEEK_V3, prompt="<｜Assistant｜>"),
     Sample("deepseek-r1", "deepseek_v3", thinks(True, DEEPSEEK_V3), "deepseek_r1", "<｜Assistant｜><think>\n"),

@@ -5,8 +5,8 @@ from windlass.launch.parsers import REASONING, TOOLS
 
 from .parser_samples import CALL, SAMPLES
 
-NO_SAMPLE = {"openai", "openai_gptoss", "llama4_json"}
-"""gpt-oss is read with a vocabulary that the engine downloads; no published tokenizer of Llama 4 has the token."""
+NO_SAMPLE = {"openai", "openai_gptoss"}
+"""gpt-oss is read with a vocabulary that the engine downloads."""
 
 
 @pytest.fixture(scope="module")

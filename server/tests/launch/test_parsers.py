@@ -41,6 +41,7 @@ FOUND = {
     "llama-3.1": ("llama3_json", ""),
     "llama-3.2-pythonic": ("pythonic", ""),
     "llama-4": ("llama4_pythonic", ""),
+    "llama-4-pythonic": ("llama4_pythonic", ""),
     "longcat-flash": ("longcat", ""),
     "magistral": ("mistral", "mistral"),
     "mimo-v2": ("mimo", "mimo"),
@@ -71,7 +72,7 @@ UNTAKEN = {
     "jamba": f"streamed answers lose characters of the arguments; to take it, set {TOOL_FLAGS} jamba",
     "phi-4-mini": f"streamed answers lose their tool calls; to take it, set {TOOL_FLAGS} phi4_mini_json",
     "phi-4-mini-own": f"no known parser reads the chat template's form of tool calls; name one with {TOOL_FLAGS}",
-    "llama-4-json": "the tokenizer lacks <|python_tag|>, which parser llama4_json needs; name another with "
+    "mistral-without-token": "the tokenizer lacks [TOOL_CALLS], which parser mistral needs; name another with "
     + TOOL_FLAGS,
     "two-forms": f"the checkpoint's marks fit the parsers hermes and qwen3_coder; choose one with {TOOL_FLAGS}",
     "hybrid-of-nobody": "the generation prompt has <think>, and no known parser is for it; name one: "

@@ -7,6 +7,7 @@ import pytest
 from windlass.launch import probe
 from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import NATIVE, resolve
+from windlass.launch.templates import DIRECTORY
 
 CHECKPOINTS = Path(__file__).with_name("checkpoints")
 CPU = Machine("cpu", has_compiler=False)
@@ -127,6 +128,17 @@ def test_a_template_without_tools_is_told() -> None:
     plan = launch("deepseek-v3.1")
     assert settled(plan)["tool-call-parser"] == ("deepseek_v31", "checkpoint")
     assert told(plan).startswith("the chat template leaves the tools of a request out; ")
+
+
+def test_a_template_of_ours_replaces_one_that_no_parser_reads() -> None:
+    """Llama 4; who names a template or a parser keeps the model's own."""
+    plan = launch("llama-4")
+    assert settled(plan)["tool-call-parser"] == ("llama4_pythonic", "checkpoint")
+    assert plan.value("chat-template") == str(DIRECTORY / "llama4_pythonic.jinja")
+    assert told(plan) == ""
+    for line in ("--tool-call-parser pythonic", "--no-enable-auto-tool-choice"):
+        assert launch("llama-4", line).value("chat-template") is None
+    assert told(launch("llama-4", "--chat-template /mine.jinja")) == ""
 
 
 def test_a_model_without_a_chat_form_gets_nothing() -> None:

@@ -51,6 +51,8 @@ marks.
 - vLLM's parser loses text in some forms. Such a row says "not by itself": a note names the parser and what it loses.
 - The marks of the model's own template count only while that template is rendered. With another one, by table T or by
   `--chat-template`, a note names the parser that goes with the model's own.
+- Llama 4's own template asks for JSON, which no parser of vLLM reads with its tokenizer. A template of this package
+  takes its place; without tools both write the same.
 - Some templates, as DeepSeek's, leave the tools of a request out. The parser is taken, and a note says so: describe the
   tools in the system prompt, or give a template that has them.
 - `--no-enable-auto-tool-choice` declines the tool parser, and `--reasoning-parser none` the reasoning parser.
@@ -106,6 +108,7 @@ def _parser(row: parsers.Row) -> str:
     parts += [("without", rule.lacks + rule.prompt_lacks), ("not", tuple(f"{name}…" for name in rule.others))]
     parts += [("needs token", row.needs[:1])]
     marks = [f"{name} {' '.join(map(_span, values))}" for name, values in parts if values]
+    marks += [f"with template `{row.template}` in place of its own"] if row.template else []
     marks += [f"not by itself: {row.loses.replace('<tool_calls>', '`<tool_calls>`')}"] if row.loses else []
     return f"| `{row.parser}` | {row.models} | {'; '.join(marks)} |\n"
 

@@ -141,6 +141,19 @@ RENDERED = [
         )
         for version in (1, 2)
     ),
+    (
+        "llama4_pythonic.jinja",
+        [SYSTEM, *TURNS],
+        "<s><|header_start|>system<|header_end|>\n\nBe brief.<|eot|><|header_start|>user<|header_end|>\n\nHello<|eot|>"
+        "<|header_start|>assistant<|header_end|>\n\nHi there<|eot|>"
+        "<|header_start|>user<|header_end|>\n\nWho are you?<|eot|><|header_start|>assistant<|header_end|>\n\n",
+    ),
+    (
+        "llama4_pythonic.jinja",
+        [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is it?"}]}],
+        "<s><|header_start|>user<|header_end|>\n\n<|image|>What is it?<|eot|>"
+        "<|header_start|>assistant<|header_end|>\n\n",
+    ),
 ]
 
 
@@ -162,6 +175,7 @@ def test_rendering(file: str, messages: list[dict], expected: str) -> None:
         ("llama3.jinja", "<|start_header_id|>assistant<|end_header_id|>\n\n"),
         ("llama3.1_json.jinja", "<|start_header_id|>assistant<|end_header_id|>\n\n"),
         ("llama3.2_json.jinja", "<|start_header_id|>assistant<|end_header_id|>\n\n"),
+        ("llama4_pythonic.jinja", "<|header_start|>assistant<|header_end|>\n\n"),
         ("qwen.jinja", "<|im_start|>assistant\n"),
     ],
 )
@@ -236,3 +250,17 @@ def test_one_call_a_turn(file: str) -> None:
     twice = {"role": "assistant", "content": None, "tool_calls": [CALL, CALL]}
     with pytest.raises(jinja2.TemplateError, match="calls one tool a turn; send one tool call"):
         render(file, [TURNS[0], twice], tools=[WEATHER], **TOKENS)
+
+
+def test_llama4_calls_as_python_does() -> None:
+    """Several calls a turn, each value as a literal, and the result as text in quotes."""
+    arguments = {"city": "Köln", "days": 3, "exact": True, "unit": None}
+    calls = [{"function": {"name": "weather", "arguments": arguments}}, {"function": {"name": "now", "arguments": {}}}]
+    turns = [TURNS[0], {"role": "assistant", "content": None, "tool_calls": calls}, TOOL_TURNS[2]]
+    text = render("llama4_pythonic.jinja", turns, tools=[WEATHER], **TOKENS)
+    assert WEATHER_JSON + "\n\n<|eot|>" in text
+    assert text.endswith(
+        '[weather(city="Köln", days=3, exact=True, unit=None), now()]<|eot|>'
+        '<|header_start|>ipython<|header_end|>\n\n"{\\"rain\\": true}"<|eot|>'
+        "<|header_start|>assistant<|header_end|>\n\n"
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from windlass.errors import UsageError
-from windlass.launch import planned, probe, templates
+from windlass.launch import parsers, planned, probe, templates
 from windlass.launch.model import PlannedFile
 from windlass.launch.templates import ROWS, IdRule
 
@@ -112,7 +112,8 @@ def test_additions(name: str, template: str, expected: dict, stops: tuple[int, .
 
 def test_every_template_is_a_file_of_a_row() -> None:
     """No row without its file, no file without its row."""
-    assert {row.template for row in ROWS if row.template} == {file.name for file in templates.DIRECTORY.glob("*")}
+    named = {row.template for row in (*ROWS, *parsers.TOOLS) if row.template}
+    assert named == {file.name for file in templates.DIRECTORY.glob("*")}
 
 
 def test_a_rule_without_words_fits_nothing() -> None:

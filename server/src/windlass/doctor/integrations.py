@@ -84,7 +84,8 @@ def _keys(source: str, name: str) -> Iterator[str]:
     """The keys of a module's table."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and name in _bound(node) and isinstance(node.value, ast.Dict):
-            yield from (key.value for key in node.value.keys if isinstance(key, ast.Constant))
+            values = (key.value for key in node.value.keys if isinstance(key, ast.Constant))
+            yield from (value for value in values if isinstance(value, str))
 
 
 def compare(record: Mapping[str, str], found: Mapping[str, str], users: Mapping[str, str]) -> tuple[Verdict, ...]:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 PROMPT_SWITCH = "add_generation_prompt"
 TOOLS = re.compile(r"\btools\b")
 
 
+@lru_cache(maxsize=256)
 def compact(text: str) -> str:
     """A template without blanks and escapes, so that a mark is found however the template splits its lines."""
     return "".join(text.replace("\\n", "").replace('\\"', '"').replace("\\'", "'").split())

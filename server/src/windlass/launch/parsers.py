@@ -15,7 +15,7 @@ from windlass.launch.marks import Marks, compact
 
 HERMES_NAME, HERMES_ARGUMENTS = '<tool_call>{"name"', '<tool_call>{"arguments"'
 LLAMA_JSON = '{"name": function name, "parameters"'
-PYTHONIC = "[func_name1(params_name1=params_value1"
+PYTHONIC = "[func_name1(param"
 DEEPSEEK_CALL = ("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>")
 DEEPSEEK_TOKENS = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>")
 KIMI_TOKENS = ("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>")
@@ -88,6 +88,8 @@ class Row:
     """Tokens without which the engine refuses the parser."""
     loses: str = ""
     """What the engine's parser does wrong with this form, so that it is not taken by itself."""
+    template: str = ""
+    """A file of `windlass/templates` in place of the model's own, whose form no parser of the engine reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class Found:
 
     parser: str = ""
     why: str = ""
+    template: str = ""
 
 
 TOOLS: tuple[Row, ...] = (
@@ -107,8 +110,9 @@ TOOLS: tuple[Row, ...] = (
     Row("step3p5", "Step-3.5, Step-3.7", Rule(("Step3p",), says=QWEN_XML)),
     Row("seed_oss", "Seed-OSS", Rule(says=("<seed:tool_call>", *QWEN_XML))),
     Row("llama3_json", "Llama 3.1, 3.2 and 3.3", Rule(others=("Llama4",), says=(LLAMA_JSON,)), ("<|python_tag|>",)),
-    Row("llama4_json", "Llama 4 with a JSON template", Rule(("Llama4",), says=(LLAMA_JSON,)), ("<|python_tag|>",)),
-    Row("llama4_pythonic", "Llama 4", Rule(("Llama4",), says=(PYTHONIC,))),
+    Row("llama4_pythonic", "Llama 4 with a pythonic template", Rule(("Llama4",), says=(PYTHONIC,))),
+    # Its own template asks for JSON, and the tokenizer lacks <|python_tag|>, which the parser of that JSON needs.
+    Row("llama4_pythonic", "Llama 4", Rule(("Llama4",), says=(LLAMA_JSON,)), template="llama4_pythonic.jinja"),
     Row("pythonic", "Llama 3.2 and Gemma 3 with a pythonic template", Rule(others=("Llama4",), says=(PYTHONIC,))),
     Row("deepseek_v3", "DeepSeek V3, DeepSeek R1",
         Rule(("DeepseekV3For",), says=(*DEEPSEEK_CALL, "```json")), DEEPSEEK_TOKENS),
@@ -203,4 +207,4 @@ def _one(rows: Iterable[Row], marks: Marks, flag: str) -> Found:
         return Found(why=f"the tokenizer lacks {missing[0]}, which parser {row.parser} needs; name another with {flag}")
     if row.loses:
         return Found(why=f"{row.parser} is for this checkpoint, but {row.loses}; to take it, set {flag} {row.parser}")
-    return Found(row.parser, row.rule.shown(marks.architecture))
+    return Found(row.parser, row.rule.shown(marks.architecture), row.template)

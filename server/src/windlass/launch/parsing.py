@@ -12,6 +12,7 @@ from typing import TypeAlias
 from windlass.launch import parsers
 from windlass.launch.model import CHECKPOINT, Machine, ModelFiles, Setting
 from windlass.launch.parsers import Found
+from windlass.launch.templates import DIRECTORY
 
 Settings: TypeAlias = dict[str, Setting]
 AUTO, TOOLS, REASONING = "enable-auto-tool-choice", "tool-call-parser", "reasoning-parser"
@@ -39,11 +40,16 @@ def _tools(settings: Settings, model: ModelFiles) -> tuple[Settings, list[str]]:
     if auto is not None and not auto.value:
         return {}, []
     found = parsers.tools(model.marks)
+    if found.template and (TOOLS in settings or model.adapters.chat_template):
+        return {}, []
     changed = {} if TOOLS in settings else _taken(TOOLS, found)
     told = [] if TOOLS in settings else _untaken(found)
     if found.parser and auto is None:
         changed[AUTO] = Setting(AUTO, True, CHECKPOINT, f"tool calls are in the form of {found.parser}")
-    if changed and model.marks.template and not model.marks.shows_tools:
+    if found.template:
+        why = f"the form of {found.parser}; no parser reads that of the model's own template"
+        changed[TEMPLATE] = Setting(TEMPLATE, str(DIRECTORY / found.template), CHECKPOINT, why)
+    elif changed and model.marks.template and not model.marks.shows_tools:
         told.append("the chat template leaves the tools of a request out; describe them in the system prompt, or name "
                     "a template that has them: --chat-template")  # fmt: skip
     return changed, told
@@ -64,7 +70,8 @@ def _is_replaced(settings: Settings, model: ModelFiles) -> bool:
 
 def _hidden(settings: Settings, model: ModelFiles) -> list[str]:
     """The parsers that the model's own template would have had."""
-    own = {TOOLS: parsers.tools(model.marks).parser, REASONING: parsers.reasoning(model.marks).parser}
+    tools = parsers.tools(model.marks)
+    own = {TOOLS: "" if tools.template else tools.parser, REASONING: parsers.reasoning(model.marks).parser}
     auto = settings.get(AUTO)
     lost = [f"--{name} {parser}" for name, parser in own.items() if parser and name not in settings]
     if not lost or (auto is not None and not auto.value):
