@@ -48,7 +48,7 @@ def _command(words: tuple[str, ...]) -> int:
         print(help_text())
         return 0
     name, *rest = words
-    if name == "version":
+    if name in {"version", "--version"}:
         print(__version__)
         return 0
     if name == "engine":  # started by `run` when the license is granted

@@ -25,6 +25,7 @@ EXIT_CODES = (
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(prog="windlass-operator", description="The Kubernetes operator for LLMService.")
+    top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser(
         "run",

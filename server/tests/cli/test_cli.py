@@ -95,9 +95,10 @@ def test_explain(model: Path) -> None:
     assert "--dtype bfloat16" in result.stdout.splitlines()[-1]
 
 
-def test_run_help_lists_every_flag() -> None:
+@pytest.mark.parametrize("word", ["--help", "-h", "--help=port"])
+def test_run_help_lists_every_flag(word: str) -> None:
     """The help is the table."""
-    text = CliRunner().invoke(app, ["run", "--help"]).stdout
+    text = CliRunner().invoke(app, ["run", word]).stdout
     assert [flag.name for flag in FLAGS if f"--{flag.name}" not in text] == []
 
 

@@ -34,7 +34,8 @@ def read(path: Path) -> list[Trace]:
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UsageError(f"trace file {path} cannot be read ({error}).") from None
+        why = (error.strerror or "") if isinstance(error, OSError) else ""
+        raise UsageError(f"trace file {path} cannot be read: {why.lower() or error}; name one by --traces") from None
     return [_trace(line, f"{path} line {number}") for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 

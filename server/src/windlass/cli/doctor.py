@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from windlass.cli import table
+from windlass.cli import run, table
 
 USAGE = """\
 Usage: windlass doctor [MODEL] [FLAGS OF `windlass run`] [-o table|json]
@@ -26,7 +26,7 @@ def command(context: typer.Context) -> None:
     """Look whether a start would go well here, and say what to do."""
     from windlass.doctor import checks
 
-    if "--help" in context.args:
+    if run.asks_for_help(context.args):
         print(USAGE)
         table.show(("CHECK", "LOOKS WHETHER"), [(check.name, check.about) for check in checks.CHECKS])
         return

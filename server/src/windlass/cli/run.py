@@ -15,7 +15,7 @@ USAGE = """\
 Usage: windlass run [MODEL] [FLAGS] [FLAGS OF THE ENGINE]
 
 Serves a model directory: license first, then the engine. A flag wins over its variable; dashes and underscores are
-the same. Flags that are not in this list go to the engine as they stand.
+the same. Flags that are not in this list go to the engine as they stand; one that the engine lacks is refused.
 
   --explain  print each value and where it came from, and start nothing
   --help     print this
@@ -25,7 +25,7 @@ the same. Flags that are not in this list go to the engine as they stand.
 def command(context: typer.Context) -> None:
     """Serve a model directory (--explain prints what would be started)."""
     words = tuple(context.args)
-    if "--help" in words:
+    if asks_for_help(words):
         print(USAGE)
         table.show(("FLAG", "VARIABLE", "DEFAULT", "MEANING"), help_rows(FLAGS))
         return
@@ -36,6 +36,11 @@ def command(context: typer.Context) -> None:
         explain(plan)
         return
     raise SystemExit(launch.run(words, os.environ))
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Whether the help is wanted, in any of the engine's spellings."""
+    return any(word in {"-h", "--help"} or word.startswith("--help=") for word in words)
 
 
 def help_rows(flags: Sequence[Flag]) -> list[tuple[str, str, str, str]]:

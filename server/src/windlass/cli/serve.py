@@ -30,7 +30,7 @@ other commands stay as they are.
 def command(context: typer.Context) -> None:
     """Serve as the engine's own command does, with our flags added."""
     words = tuple(context.args)
-    if "--help" in words:
+    if run.asks_for_help(words):
         print(USAGE)
         ours = [flag for flag in FLAGS if flag.effect is not Effect.ENGINE]
         table.show(("FLAG", "VARIABLE", "DEFAULT", "MEANING"), run.help_rows(ours))
@@ -48,7 +48,7 @@ def command(context: typer.Context) -> None:
 def vllm() -> None:
     """Entry point of the `vllm` script in our images."""
     words = sys.argv[1:]
-    if words[:1] == ["serve"] and "--help" not in words and not any(word.startswith("--help=") for word in words):
+    if words[:1] == ["serve"] and not run.asks_for_help(words):
         module = ["windlass.cli.main", *words]
     else:
         module = [ENGINE_CLI, *words]

@@ -16,7 +16,7 @@ from windlass.errors import EngineError, GroupError, UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.group.plan import group_plan
 from windlass.group.start import join
-from windlass.launch import hook, planned, probe, quantize, values
+from windlass.launch import hook, paths, planned, probe, quantize, values
 from windlass.launch.flags import Flag, Kind
 from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import RUN, Style, looked_for, resolve
@@ -44,6 +44,7 @@ def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = R
     found = probe.machine(environment)
     machine = replace(found, group=group_plan(environment, gethostname(), found.engine))
     decided = resolve(argv, environment, files, machine, style)
+    paths.check(decided)
     ready.check(decided.variables, files.vocab_size)
     return decided, machine
 

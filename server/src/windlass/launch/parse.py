@@ -1,7 +1,8 @@
 """Splits a command line into the flags of our table and what is the engine's own.
 
-Not argparse: the engine has hundreds of flags, and each that we do not know passes through as it stands. Dashes and
-underscores mean the same, `--flag=value` and `--flag value` too, and the last of two equal flags wins.
+Not argparse: the engine has hundreds of flags, and each that we do not know passes through as it stands, once
+`engine_words` has looked at it. Dashes and underscores mean the same, `--flag=value` and `--flag value` too, and the
+last of two equal flags wins.
 """
 
 from __future__ import annotations

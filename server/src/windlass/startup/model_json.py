@@ -24,6 +24,8 @@ def read_json(path: Path, *, flag: str = "") -> dict[str, object]:
         if flag:
             raise ModelError(_missing(path, flag)) from None
         return {}
+    except NotADirectoryError:
+        raise ModelError(f"{path.parent} is a file; name the model directory that holds it with {flag}") from None
     except OSError as error:
         raise ModelError(f"{path} cannot be read as user {os.getuid()}: {error.strerror}; check the volume") from error
     except ValueError as error:
