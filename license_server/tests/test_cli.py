@@ -2,6 +2,7 @@
 
 import json
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,35 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
 def test_underscores_are_dashes(shop: Path) -> None:
     """In names of options; a value keeps its own."""
     assert issue(shop, "--max_concurrent=2", "--serial", "5") == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("iss", {"issue"}),
+        ("serve --po", {"--port", "--pod-gpus"}),
+        ("verify --pub", {"--public-key"}),
+        ("--vers", {"--version"}),
+    ],
+)
+def test_bash_completes_commands_and_options(
+    line: str, expected: set[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Asked of a real bash."""
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion"
+    script.write_text(capsys.readouterr().out)
+    words = ["windlass-license", *line.split()]
+    program = f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _windlass_license"
+    done = subprocess.run(
+        ["bash", "-c", f"{program}; echo ${{COMPREPLY[@]}}"], capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) == expected
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As words of their own scripts."""
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert [name for name in ("keygen", "issue", "inspect", "verify", "serve") if name not in script] == []

@@ -378,9 +378,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a typo in resources": ({"resources": {"limts": {"cpu": 1}}}, "'limts' not allowed"),
     "a resource that is none": ({"resources": {"limits": {"memroy": "1Gi"}}}, "memroy"),
     "a quantity that is none": ({"resources": {"limits": {"memory": "1 GB"}}}, "resources/limits/memory"),
-    "a typo in a toleration": ({"tolerations": [{"kee": "gpu"}]}, "'kee' not allowed"),
-    "a typo in affinity": ({"affinity": {"nodeAfinity": {}}}, "'nodeAfinity' not allowed"),
-    "a typo in a peer": ({"networkPolicy": {"from": [{"podSelectr": {}}]}}, "'podSelectr' not allowed"),
     "a typo": ({"persistance": {"enabled": False}}, "'persistance' not allowed"),
     "two tokens": (
         {"auth": {"adminToken": "a", "existingSecret": "b"}},

@@ -334,6 +334,19 @@ TEMPLATE_ROWS: tuple[Row, ...] = (
         "out"),
 )  # fmt: skip
 
+WORD_ROWS: tuple[Row, ...] = (
+    Row("words", "--kv-offloading-s 4 --no-async-scheduling --enable_log_requests --block-size=32",
+        {"args.kv_offloading_size": 4, "args.async_scheduling": False, "args.enable_log_requests": True,
+         "args.block_size": 32}),
+    Row("words", "--hf-overrides.a.b 1 --hf_overrides.c=x", {"args.hf_overrides": {"a": {"b": 1}, "c": "x"}}),
+    Row("words", "--allow-unknown-flags --block-size 32", {"plan.allow-unknown-flags": True, "args.block_size": 32}),
+    Row("words", reads={"plan.allow-unknown-flags": True}, variables={"ALLOW_UNKNOWN_FLAGS": "true"}),
+    Row("words", "--quantisation fp8", refused="there is no flag --quantisation, nor has vLLM 0.32.0 one; write "
+        "--quantization, or add --allow-unknown-flags to pass it on"),
+    Row("words", "--enable-log-requests yes", refused='"yes" belongs to no flag: --enable-log-requests takes no value; '
+        "leave one of them out"),
+)  # fmt: skip
+
 PRESET_ROWS: tuple[Row, ...] = (
     Row("run", "", {"args.model": "/data/model", "args.port": 8501, "args.dtype": "float16"}, model=HUGE, machine=L20),
     Row("minimum resources", "--quantization ifq_nf4 --enforce-eager --gpu-memory-utilization 0.95 --max-model-len "
@@ -371,4 +384,4 @@ PRESET_ROWS: tuple[Row, ...] = (
         machine=L20_2),
 )  # fmt: skip
 
-ROWS: tuple[Row, ...] = (*FLAG_ROWS, *TEMPLATE_ROWS, *PRESET_ROWS)
+ROWS: tuple[Row, ...] = (*FLAG_ROWS, *WORD_ROWS, *TEMPLATE_ROWS, *PRESET_ROWS)

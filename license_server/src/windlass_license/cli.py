@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from windlass_license import __version__, answer_key, codec, keys, tls
+from windlass_license import __version__, answer_key, codec, keys, shells, tls
 from windlass_license.errors import KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
 from windlass_license.issue import Terms, file_name, issue, parse_expiry
 from windlass_license.listing import ListedGpu, merge_listings, parse_listing
@@ -158,6 +158,12 @@ def serve(options: argparse.Namespace) -> int:
     return run_server(settings, options.host, options.port, kube_lease, certificate)
 
 
+def completion(options: argparse.Namespace) -> int:
+    """Print a shell's completion, for `source <(windlass-license completion bash)`."""
+    print(shells.script(options.shell, option_names(command_line())), end="")
+    return DONE
+
+
 def license_facts(license_: License) -> dict[str, object]:
     """A license for programs; times as ISO 8601 with zone."""
     return {
@@ -200,6 +206,16 @@ def command_line() -> argparse.ArgumentParser:
         command.set_defaults(command=run, file=None, output="text")
         add_options(command)
     return parser
+
+
+def option_names(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
+    """The options of each command, long and short."""
+    (commands,) = (dict(action.choices) for action in parser._actions if isinstance(action.choices, dict))
+    return {name: [word for row in one._actions for word in row.option_strings] for name, one in commands.items()}
+
+
+def _completion_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=shells.SHELLS, help="bash, zsh or fish")
 
 
 def _keygen_options(parser: argparse.ArgumentParser) -> None:
@@ -312,6 +328,7 @@ _COMMANDS = (
     ("inspect", _file_option, inspect_file),
     ("verify", _verify_options, verify_file),
     ("serve", _serve_options, serve),
+    ("completion", _completion_options, completion),
 )
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def main() -> None:
     if shell.VARIABLE in os.environ:
         shell.prepare()
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name=shell.PROGRAM)
     except WindlassError as error:
         print(f"windlass: {harmless(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)
