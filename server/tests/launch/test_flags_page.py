@@ -15,9 +15,9 @@ HEAD = """\
 
 `windlass run` serves a model directory; with no flags it serves `/data/model` on port 8501. `run` in the image is the
 same. A flag wins over its variable, a variable over `ti_model_config.json` in the model directory, the file over what
-is matched from the model's name, a match over the default. Dashes and underscores mean the same, `--flag value` and
-`--flag=value` too. Every other flag goes to the engine as it stands. `windlass run --explain` prints each value and
-where it came from, and starts nothing.
+is matched from the model's name, a match over what the checkpoint shows, the checkpoint over the default. Dashes and
+underscores mean the same, `--flag value` and `--flag=value` too. Every other flag goes to the engine as it stands.
+`windlass run --explain` prints each value and where it came from, and starts nothing.
 
 `vllm serve …` and `python3 -m vllm.entrypoints.openai.api_server …` take the same flags in the image. There the
 defaults are the engine's own (port 8000), and variables do not count.
