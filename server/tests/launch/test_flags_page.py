@@ -15,9 +15,9 @@ HEAD = """\
 
 `windlass run` serves a model directory; with no flags it serves `/data/model` on port 8501. `run` in the image is the
 same. A flag wins over its variable, a variable over `ti_model_config.json` in the model directory, the file over what
-is matched from the model's name, a match over the default. Dashes and underscores mean the same, `--flag value` and
-`--flag=value` too. Every other flag goes to the engine as it stands. `windlass run --explain` prints each value and
-where it came from, and starts nothing.
+is matched from the model's name, a match over what the checkpoint shows, the checkpoint over the default. Dashes and
+underscores mean the same, `--flag value` and `--flag=value` too. Every other flag goes to the engine as it stands.
+`windlass run --explain` prints each value and where it came from, and starts nothing.
 
 A flag that neither windlass nor the engine knows, a word that belongs to no flag and a value that is missing end the
 command with exit code 2 and the nearest flag. The engine's flags are a record of the release that windlass is built
