@@ -29,6 +29,7 @@ class Row:
 
     name: str
     params: int = 0
+    real: int = 0
     params_error: float = 0
     bytes_error: float | None = None
     differs: tuple[str, ...] = ()
@@ -47,10 +48,11 @@ def measure(folder: Path) -> Row:
     try:
         facts = read_facts(folder)
     except SizingError as error:
-        return Row(folder.name, refused=str(error))
+        return Row(folder.name, real=known["params"], refused=str(error))
     return Row(
         folder.name,
         facts.params,
+        known["params"],
         facts.params / known["params"] - 1,
         _bytes_error(facts, known),
         _differences(facts, known.get("resolved") or {}),
@@ -73,11 +75,11 @@ def _differences(facts: ModelFacts, resolved: dict[str, object]) -> tuple[str, .
 
 def show(rows: list[Row]) -> None:
     """Print the table, the worst first, and a line that sums it up."""
-    print(f"{'MODEL':46} {'PARAMETERS':>16} {'OFF BY':>8} {'BYTES OFF BY':>13}")
+    print(f"{'MODEL':46} {'FORMULA':>16} {'REAL':>16} {'OFF BY':>8} {'BYTES OFF BY':>13}")
     for row in sorted(rows, key=lambda row: (row.close, -max(abs(row.params_error), abs(row.bytes_error or 0)))):
         size = "" if row.bytes_error is None else f"{row.bytes_error:+.2%}"
         said = row.refused or "; ".join(row.differs)
-        print(f"{row.name:46} {row.params:16,d} {row.params_error:+8.2%} {size:>13} {said}".rstrip())
+        print(f"{row.name:46} {row.params:16,d} {row.real:16,d} {row.params_error:+8.2%} {size:>13} {said}".rstrip())
     sized = [abs(row.bytes_error) for row in rows if row.bytes_error is not None]
     worst = max((abs(row.params_error) for row in rows), default=0)
     print(

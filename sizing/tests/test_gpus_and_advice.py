@@ -30,8 +30,41 @@ LABELS = {
     "Tesla-V100-SXM2-16GB": "V100-16G",
     "Tesla-V100-SXM2-32GB": "V100-32G",
     "NVIDIA-GeForce-RTX-4090": "RTX-4090",
+    "NVIDIA-A10G": "A10G",
+    "NVIDIA-A800-40GB-Active": "A800-40G",
+    "NVIDIA-H100-NVL": "H100-NVL",
+    "NVIDIA-H20-3e": "H20-3e",
+    "NVIDIA-B200": "B200",
+    "NVIDIA-GB200": "GB200",
+    "NVIDIA-B300-SXM6-AC": "B300",
+    "NVIDIA-GB300": "GB300",
+    "NVIDIA-GB300-WS": None,
+    "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition": "RTX-PRO-6000",
+    "NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition": "RTX-PRO-6000",
+    "NVIDIA-A100-SXM4-80GB-SHARED": "A100-80G",
+    "nvidia.com/gpu.product=NVIDIA-L20": "L20",
+    # Parts of a card are never the card.
+    "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb": "A100-80G-MIG-1g.10gb",
+    "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb-SHARED": "A100-80G-MIG-1g.10gb",
+    "NVIDIA A100-SXM4-80GB MIG 3g.40gb": "A100-80G-MIG-3g.40gb",
+    "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb.me": "H100-MIG-1g.10gb.me",
+    "NVIDIA-A100-SXM4-80GB-MIG-1c.3g.40gb": None,
+    "NVIDIA A100-SXM4-80GB MIG": None,
+    "NVIDIA-A10-4Q": None,
+    "GRID-A100-10C": None,
+    "NVIDIA-GeForce-RTX-4090-Laptop-GPU": None,
+    "nvidia.com/mig-1g.5gb": "MIG-1g.5gb",
+    "2g.20gb": "MIG-2g.20gb",
     "Radeon-RX": None,
 }
+SLICES = [  # name, GiB that the driver reports at least, capability
+    ("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", 9.5, (8, 0)),
+    ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", 4.75, (8, 0)),
+    ("NVIDIA-H200-MIG-1g.18gb", 16.0, (9, 0)),
+    ("NVIDIA-B200-MIG-1g.23gb", 20.5, (10, 0)),
+    ("nvidia.com/mig-3g.71gb", 69.5, (8, 0)),
+    ("nvidia.com/mig-1g.32gb", 26.67, (8, 0)),
+]
 
 
 @pytest.mark.parametrize(("label", "name"), LABELS.items(), ids=LABELS.keys())
@@ -57,6 +90,81 @@ def test_a_wish_matches_by_label_name_family_and_alias():
     assert not gpus.matches("A100-40G", "NVIDIA-A100-SXM4-80GB")
     assert not gpus.matches("L4", "NVIDIA-L40")
     assert gpus.matches("Custom-X", "Custom-X")
+
+
+@pytest.mark.parametrize(("name", "gib", "capability"), SLICES)
+def test_a_slice_is_a_small_card_of_its_own(name, gib, capability):
+    """Its memory is what its profile says, its capability the card's, and ranks cannot be spread over several."""
+    found = gpus.find(name)
+    assert (round(found.real_gib, 2), found.capability, found.alone) == (gib, capability, True)
+    assert gpus.find(found.name) == found
+
+
+@pytest.mark.parametrize("wish", ["A100", "A100-80G", "NVIDIA-A100-SXM4-80GB", "1g.5gb", "nvidia.com/mig-2g.10gb"])
+def test_no_other_wish_takes_a_slice(wish):
+    """A card, its family, its label and other profiles are not this slice."""
+    assert not gpus.matches(wish, "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
+
+
+@pytest.mark.parametrize("wish", ["1g.10gb", "mig-1g.10gb", "nvidia.com/mig-1g.10gb", "a100-80g-mig-1g.10gb"])
+def test_a_slice_is_taken_by_resource_and_name(wish):
+    """By the resource, the profile and the short name with its card."""
+    assert gpus.matches(wish, "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("A100", ["A100-40G", "A100-80G"]), ("v100", ["V100-16G", "V100-32G"]), ("NVIDIA-L20", ["L20"]), ("Z9", [])],
+)
+def test_a_name_means_each_card_of_its_family(text, names):
+    """And what a name means is what a node is matched by."""
+    assert [gpu.name for gpu in gpus.named(text)] == names
+    assert all(gpus.matches(text, name) for name in names) or text == "NVIDIA-L20"
+
+
+def test_a_familys_name_is_no_other_cards():
+    """So that a short name means the same card wherever it stands."""
+    for gpu in gpus.GPUS.values():
+        assert gpu.family not in gpus.GPUS or gpu.family == gpu.name
+
+
+@pytest.mark.parametrize(
+    ("text", "maker"),
+    [
+        ("MI300X", "AMD"),
+        ("AMD_Instinct_MI325X_OAM", "AMD"),
+        ("amd.com/gpu", "AMD"),
+        ("Gaudi3", "Intel"),
+        ("Ascend-910B", "Huawei"),
+        ("TPU", "Google"),
+    ],
+)
+def test_accelerators_of_other_makers_are_refused_by_name(text, maker):
+    """With one sentence that says whose it is."""
+    assert gpus.refusal(text).startswith(f'"{text}" is an accelerator of {maker}, ')
+    assert gpus.find(text) is None
+
+
+def test_no_card_of_ours_is_refused():
+    """Short names, families and labels."""
+    assert not any(gpus.refusal(name) for name in (*gpus.GPUS, *LABELS) if name != "Radeon-RX")
+
+
+def test_the_docs_list_every_card():
+    """The table of the reference is these rows."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "sizing.md").read_text()
+    for gpu in gpus.GPUS.values():
+        names = f"`{gpu.name}`" + "".join(f", `{alias}`" for alias in gpu.aliases)
+        family = f"`{gpu.family}`" if gpu.family != gpu.name else ""
+        capability = ".".join(map(str, gpu.capability))
+        assert f"| {names} | {family} | {gpu.memory_gib} | {gpu.memory_mib:,} | {capability} |" in page
+
+
+def test_a_slice_is_advised_no_second_one():
+    """Slices exchange nothing: only a larger one helps."""
+    assert advise(FACTS, Serving(8192), 9.5, (8, 0), alone=True)[0].startswith(
+        "a larger slice or a whole GPU: at least"
+    )
 
 
 def test_advice_comes_in_the_documents_order_with_figures():

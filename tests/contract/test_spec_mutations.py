@@ -21,7 +21,7 @@ from windlass_operator.intent import must_be_allowed, parse_service, workload
 from windlass_operator.manifests.download_job import download_job
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import GPU_PRODUCT_LABEL, RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan
+from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, product_label
 from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.record import PlanRecord
 from windlass_operator.settings import Settings
@@ -36,7 +36,7 @@ FACTS = from_config(CONFIG, weights_bytes=15_231_233_024)
 
 
 def _node(name: str, product: str, memory_gib: float, group: str) -> NodeGpus:
-    labels = {GPU_PRODUCT_LABEL: product, RESOURCE_GROUP_LABEL: group}
+    labels = {product_label(GPU_RESOURCE): product, RESOURCE_GROUP_LABEL: group}
     return NodeGpus(name, product, memory_gib, allocatable=8, free=8, labels=labels)
 
 

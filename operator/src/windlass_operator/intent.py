@@ -179,6 +179,7 @@ def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
         memory=plan.memory,
         shm=plan.shm,
         gpus=plan.gpus // max(1, plan.nodes),
+        gpu_resource=plan.resource,
         weights_gib=plan.weights_gib,
         node_selector=plan.node_selector,
         license_addresses=settings.license_addresses,

@@ -23,6 +23,9 @@ from windlass_operator.status.said import parsed
 PLAN_ANNOTATION = "serving.windlass.dev/plan"
 SEAL = "seal"
 PLAN_FIELDS = tuple(field.name for field in fields(Plan))
+# Fields that records of older operators lack. They are left out where they have their default, so that such a record
+# stays the plan in force, and an older operator reads the new one.
+LATER_FIELDS = {field.name: field.default for field in fields(Plan) if field.name == "resource"}
 MODELS_KEPT = 256  # of which the words are kept: several services often serve one model
 # Parts of the spec that no figure depends on; of the image only its family counts.
 NOT_PLANNED_FROM: Any = {
@@ -42,7 +45,9 @@ class PlanRecord:
 
     def to_text(self) -> str:
         """The annotation's text; one spelling only, and a seal that breaks when somebody edits it."""
-        plan = {name: getattr(self.plan, name) for name in PLAN_FIELDS}
+        every = {name: getattr(self.plan, name) for name in PLAN_FIELDS}
+        left_out = {name for name, default in LATER_FIELDS.items() if every[name] == default}
+        plan = {name: value for name, value in every.items() if name not in left_out}
         record = {"digest": self.digest, "plan": plan, "rollout": self.rollout, "pods": self.pods}
         return _json({**record, SEAL: digest_of(record)}).decode()
 
@@ -85,7 +90,7 @@ def recorded_plan(live: Object | None) -> PlanRecord | None:
 
 
 def _whole(values: Mapping[str, Any]) -> bool:
-    return values.keys() == set(PLAN_FIELDS)
+    return values.keys() | LATER_FIELDS.keys() == set(PLAN_FIELDS)
 
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401 - any JSON value

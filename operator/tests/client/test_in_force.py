@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx2
 import pytest
 from windlass_operator.api.v1alpha1 import LLMService, LLMServiceSpec
@@ -10,7 +12,7 @@ from windlass_operator.client.in_force import InForce
 from windlass_operator.client.preview import decided
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan
-from windlass_operator.record import PLAN_ANNOTATION, PlanRecord, inputs_digest
+from windlass_operator.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
 from windlass_sizing.facts import from_config
 
 from .mock_api import MockApi, a_list
@@ -103,3 +105,12 @@ async def test_the_plan_is_read_from_the_services_own_object():
 async def test_without_the_object_or_the_right_nothing_is_in_force(code):
     """A preview of a new service, or for somebody who may read little."""
     assert await read(httpx2.Response(code, json={"kind": "Status", "code": code, "message": "no"})) == InForce()
+
+
+def test_a_record_of_an_older_operator_stays_in_force():
+    """It lacks the resource, which was always nvidia.com/gpu; and one with the default is written as it was then."""
+    record = record_of(a_spec())
+    assert '"resource"' not in record.to_text()
+    assert recorded_plan(a_front(record)) == record
+    sliced = replace(record, plan=replace(record.plan, resource="nvidia.com/mig-1g.10gb"))
+    assert recorded_plan(a_front(sliced)) == sliced

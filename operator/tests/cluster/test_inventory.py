@@ -57,3 +57,47 @@ def test_a_heartbeat_changes_nothing():
     beat["status"]["conditions"][0]["lastHeartbeatTime"] = "later"
     assert gpu_signature(beat) == gpu_signature(a_node())
     assert gpu_signature(a_node(gpus="5")) != gpu_signature(a_node())
+
+
+MIXED = {
+    "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
+    "nvidia.com/gpu.memory": "81920",
+    "nvidia.com/mig-1g.10gb.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
+    "nvidia.com/mig-1g.10gb.memory": "9728",
+    "nvidia.com/mig-1g.10gb.count": "7",
+}
+
+
+def a_mixed_node():
+    """Two whole cards, seven slices of one kind, and one of a kind that no label tells of."""
+    node = a_node(gpus="2", **MIXED)
+    node["status"]["allocatable"] |= {"nvidia.com/mig-1g.10gb": "7", "nvidia.com/mig-3g.40gb": "1"}
+    return node
+
+
+def test_slices_are_cards_of_their_own():
+    """With the device plugin's strategy `mixed` each kind of slice is a resource, with labels of its own."""
+    whole, small, large = usable([a_mixed_node()])
+    assert (whole.resource, whole.product, whole.memory_gib, whole.free) == (
+        *("nvidia.com/gpu", "NVIDIA-A100-SXM4-80GB", 80.0, 2),
+    )
+    assert (small.resource, small.product, small.memory_gib, small.free) == (
+        *("nvidia.com/mig-1g.10gb", "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", 9.5, 7),
+    )
+    assert (large.resource, large.product, large.memory_gib, large.known_as) == (
+        *("nvidia.com/mig-3g.40gb", "", None, "nvidia.com/mig-3g.40gb"),
+    )
+
+
+def test_what_is_held_of_slices_leaves_whole_cards_free():
+    """A pod's claim counts against the resource that it asks for, on its node."""
+    held = {"nvidia.com/mig-1g.10gb": "2", "nvidia.com/gpu": "1", "cpu": "4"}
+    pod = {"spec": {"nodeName": "n1", "containers": [{"resources": {"limits": held}}]}, "status": {"phase": "Running"}}
+    assert [node.free for node in inventory(usable([a_mixed_node()]), taken(pod)).nodes] == [1, 5, 1]
+
+
+def test_a_change_of_slices_changes_the_signature():
+    """A node whose cards are cut anew is planned with anew."""
+    cut = a_mixed_node()
+    cut["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "6"
+    assert gpu_signature(cut) != gpu_signature(a_mixed_node())

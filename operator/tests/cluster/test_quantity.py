@@ -24,5 +24,7 @@ def test_odd_cards_of_anybody_are_counted(gpus):
     limits = {"resources": {"limits": {"nvidia.com/gpu": gpus}}}
     pod = {"metadata": {"namespace": "a", "name": "p"}, "spec": {"nodeName": "n", "containers": [limits]}}
     held = claim_of(pod)
-    assert (held.gpus if held else 0) == whole(gpus)
-    assert gpu_signature({"status": {"allocatable": {"nvidia.com/gpu": gpus}}})[0] == min(whole(gpus), CARDS_MAX)
+    assert (sum(count for _, count in held.gpus) if held else 0) == whole(gpus)
+    assert gpu_signature({"status": {"allocatable": {"nvidia.com/gpu": gpus}}})[0] == (
+        ("nvidia.com/gpu", min(whole(gpus), CARDS_MAX)),
+    )

@@ -73,6 +73,15 @@ def exposed(**expose: object) -> LLMService:
 CASES = {
     "deployment-gpu": lambda: serving(a_service().with_spec(replicas=2), ON_GPUS),
     "deployment-cpu": lambda: serving(a_service().with_spec(license={"required": False}), ON_CPU, SURGE),
+    "deployment-slice": lambda: serving(
+        a_service(),
+        replace(
+            ON_GPUS,
+            gpus=1,
+            gpu_resource="nvidia.com/mig-3g.40gb",
+            node_selector=(("nvidia.com/mig-3g.40gb.product", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb"),),
+        ),
+    ),
     "deployment-all-fields": lambda: serving(
         a_service()
         .from_source(nfs={"server": "10.0.0.12", "path": "/models/qwen"})

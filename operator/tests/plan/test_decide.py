@@ -82,6 +82,59 @@ def test_the_user_chooses_type_and_count():
     assert (plan.gpus, plan.tp) == (4, 4)
 
 
+SLICE = NodeGpus("worker-6", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", 39.25, 4, 4, {}, "nvidia.com/mig-3g.40gb")
+BARE_SLICE = NodeGpus("worker-7", "", None, 2, 2, {}, "nvidia.com/mig-2g.20gb")
+SINGLE_STRATEGY = NodeGpus("worker-8", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", 39.25, 16, 16)
+
+
+def test_a_slice_is_a_small_card():
+    """The pod asks for the slice's own resource on a node that has that slice, and takes one."""
+    plan = planned(nodes=(SLICE, A100))
+    assert (plan.gpu_type, plan.gpus, plan.resource) == ("A100-80G-MIG-3g.40gb", 1, "nvidia.com/mig-3g.40gb")
+    assert plan.node_selector == (("nvidia.com/mig-3g.40gb.product", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb"),)
+    assert (plan.card_gib, plan.advice[0][:36]) == (39.25, "a larger slice or a whole GPU: at le")
+
+
+def test_slices_of_one_kind_only_are_handed_out_as_gpus():
+    """With the device plugin's strategy `single` the resource is nvidia.com/gpu and the label tells of the slice."""
+    plan = planned(nodes=(SINGLE_STRATEGY,))
+    assert (plan.gpu_type, plan.gpus, plan.resource) == ("A100-80G-MIG-3g.40gb", 1, "nvidia.com/gpu")
+
+
+def test_a_slice_without_labels_is_known_by_its_resource():
+    """Its memory is the least that a driver reports for the profile; no label is selected."""
+    plan = planned(nodes=(BARE_SLICE,), engine={"maxModelLen": 2048})
+    assert (plan.gpu_type, plan.card_gib, plan.node_selector) == ("MIG-2g.20gb", 19.5, ())
+
+
+@pytest.mark.parametrize("wish", ["nvidia.com/mig-3g.40gb", "3g.40gb", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb"])
+def test_a_slice_is_asked_for_by_name(wish):
+    """By resource, profile or label."""
+    assert planned(nodes=(A10, SLICE, A100), resources={"gpuType": wish}).gpu_type == "A100-80G-MIG-3g.40gb"
+
+
+def test_a_card_that_is_asked_for_is_never_a_slice():
+    """Not by its family, and not when the slice alone is there."""
+    assert planned(nodes=(SLICE, A100), resources={"gpuType": "A100"}).gpu_type == "A100-80G"
+    assert refused(nodes=(SLICE,), resources={"gpuType": "A100-80G"}).reason == "GpuTypeNotFound"
+
+
+def test_slices_are_not_joined():
+    """Neither on a node nor over nodes: what one slice does not hold, slices do not hold."""
+    nodes = tuple(dataclasses.replace(SLICE, node=f"n{number}") for number in range(4))
+    assert refused(QWEN_72B, nodes=nodes).reason == "DoesNotFit"
+    refusal = refused(nodes=nodes, resources={"gpus": 2}, deployment={"mode": "Standard"})
+    assert refusal.reason == "NotEnoughGpus"
+    assert "a replica takes one A100-80G-MIG-3g.40gb" in refusal.message
+
+
+def test_a_card_of_another_maker_is_refused_by_name():
+    """The sentence says whose it is, and what there is."""
+    refusal = refused(resources={"gpuType": "MI300X"})
+    assert refusal.reason == "GpuTypeNotFound"
+    assert '"MI300X" is an accelerator of AMD' in refusal.message
+
+
 def test_a_resource_group_keeps_to_its_nodes():
     """The group becomes a node selector too."""
     plan = planned(nodes=(L20, A100), resources={"resourceGroup": "team-a"})

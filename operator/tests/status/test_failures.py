@@ -39,6 +39,10 @@ def said(reason, message, code=1):
 
 CASES = {
     "scheduler": (unscheduled("0/3 nodes are available: 3 Insufficient memory."), "InsufficientMemory"),
+    "no free slice": (
+        unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/mig-1g.10gb."),
+        "InsufficientGpus",
+    ),
     "no free GPU": (unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."), "InsufficientGpus"),
     "claim missing": (unscheduled('persistentvolumeclaim "models" not found'), "VolumeMissing"),
     "claim unbound": (unscheduled("pod has unbound immediate PersistentVolumeClaims"), "VolumeMissing"),

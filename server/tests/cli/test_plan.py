@@ -150,7 +150,32 @@ def test_other_forms(llama, form):
         assert "the published quick formula" in result.stdout
 
 
+NAMES = {
+    "family": ("A100", ["A100-40G"]),
+    "label": ("NVIDIA-A100-SXM4-80GB", ["A100-80G"]),
+    "node's label": ("nvidia.com/gpu.product=NVIDIA-L20", ["L20"]),
+    "slice": ("NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", ["A100-80G-MIG-3g.40gb"]),
+    "slice's resource": ("nvidia.com/mig-3g.40gb", ["MIG-3g.40gb"]),
+}
+
+
+@pytest.mark.parametrize(("name", "taken"), NAMES.values(), ids=NAMES.keys())
+def test_a_card_is_named_in_every_way(llama, name, taken):
+    """As a short name, a family, a node's label or a slice."""
+    answer = ask(llama, "--gpu", name)[1]
+    assert [answer["gpuType"]] == taken
+
+
+def test_a_slice_is_taken_alone(llama):
+    """A model that one slice does not hold is not spread over several."""
+    code, answer = ask(llama, "--gpu", "1g.10gb", "--gpus-available", 7)
+    assert (code, answer["gpus"]) == (3, 1)
+    assert answer["advice"][0].startswith("a larger slice or a whole GPU")
+
+
 REFUSALS = {
+    "another maker's": (["--gpu", "MI300X"], '"MI300X" is an accelerator of AMD'),
+    "a vGPU": (["--gpu", "NVIDIA-A10-4Q"], '--gpu "NVIDIA-A10-4Q" is not known'),
     "card": (["--gpu", "Z9"], '--gpu "Z9" is not known'),
     "card twice": (["--gpu", "L20", "--gpu-memory-gib", "48"], "say the same thing twice"),
     "heads": (["--tensor-parallel-size", "3"], "does not split the model's 32 heads"),

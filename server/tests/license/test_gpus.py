@@ -3,7 +3,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from windlass.launch.model import Gpu
@@ -65,6 +65,10 @@ class Nvml:
     """The functions of the driver's library for one whole card and one that is cut in two, the second slice missing."""
 
     names = ("L20", "A100")
+    slices: ClassVar = {
+        200: "A100 MIG 1g.5gb",
+        202: "A100",
+    }  # of a driver of today, and of one that says the card's name only
 
     def __init__(self, started: int = 0) -> None:
         self.started, self.ended = started, 0
@@ -87,7 +91,7 @@ class Nvml:
         return 0
 
     def nvmlDeviceGetName(self, device: Any, buffer: Any, _: Any) -> int:
-        buffer.value = self.names[device.value - 100].encode()
+        buffer.value = self.slices.get(device.value, self.names[device.value % 100 % 2]).encode()
         return 0
 
     def nvmlDeviceGetUUID(self, device: Any, buffer: Any, _: Any) -> int:
@@ -114,7 +118,7 @@ class Nvml:
 def test_the_drivers_library() -> None:
     """Without `nvidia-smi` the library tells cards and slices, and is closed again."""
     library = Nvml()
-    expected = (Gpu("GPU-100", "L20"), Gpu("MIG-200", "A100 MIG"), Gpu("MIG-202", "A100 MIG"))
+    expected = (Gpu("GPU-100", "L20"), Gpu("MIG-200", "A100 MIG 1g.5gb"), Gpu("MIG-202", "A100 MIG"))
     assert expected == nvml.read(library)
     assert library.ended == 1
     assert nvml.read(Nvml(started=9)) == ()

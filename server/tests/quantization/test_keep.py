@@ -147,5 +147,7 @@ def test_what_is_read_ahead(kept, model) -> None:
     assert names("ifq") == [kept.file.name]
     assert names("ifq_nf4") == ["model.safetensors"]
     assert names("smoothquant") == [SMOOTHQUANT_FILE]
+    (model / "model.safetensors.index.json").write_text('{"weight_map": {"w": "model.safetensors"}}')
+    assert names("smoothquant") == [SMOOTHQUANT_FILE]  # no index names it
     os.utime(model / "model.safetensors", (1, 1))
     assert names("ifq") == ["model.safetensors"]

@@ -53,10 +53,11 @@ def advise(
     capability: tuple[int, int] | None = None,
     *,
     words: Mapping[str, str] = FIELDS,
+    alone: bool = False,
 ) -> tuple[str, ...]:
-    """Every step that would lower the need of a card, in order, with the figure it leads to."""
+    """Every step that would lower the need of a card, in order, with the figure; `alone`: no second card can help."""
     now = demand(facts, serving).per_gpu_gib
-    lines = [_more_gpus(facts, serving, gpu_gib)]
+    lines = [f"a larger slice or a whole GPU: at least {now:.2f} GiB" if alone else _more_gpus(facts, serving, gpu_gib)]
     for text, changed in _steps(facts, serving, capability, words):
         then = demand(facts, changed).per_gpu_gib
         if then < now - 0.005:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from windlass_sizing import documents
 from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.facts import ModelFacts, from_config
-from windlass_sizing.weights import inside, listed, names_in, read_weights
+from windlass_sizing.weights import SMOOTHQUANT_BITS, Weights, inside, listed, names_in, read_weights
 
 T = TypeVar("T")
 
@@ -143,11 +143,25 @@ def _facts(directory: Directory) -> ModelFacts:
     config = _config(directory)
     weights = _named(directory, read_weights)
     _must_have_tokenizer(directory)
-    dtype = weights.stored_dtype if "quantization_config" not in config else None
     try:
-        return from_config(config, weights_bytes=weights.tensor_bytes, stored_dtype=dtype)
+        return from_files(config, weights)
     except FactsError as error:
         raise CheckpointError(error.reason, f'source.path "{directory.path}": {error}') from error
+
+
+def from_files(config: Mapping[str, Any], weights: Weights) -> ModelFacts:
+    """The facts of a config.json with the weight files beside it."""
+    if weights.quantization:  # smoothquant's file alone: its bytes are of no one number format
+        return replace(
+            from_config(config),
+            weights_bytes=weights.tensor_bytes,
+            quantization=weights.quantization,
+            quantization_bits=SMOOTHQUANT_BITS,
+            smoothquant_bytes=weights.smoothquant_bytes,
+        )
+    dtype = weights.stored_dtype if "quantization_config" not in config else None
+    found = from_config(config, weights_bytes=weights.tensor_bytes, stored_dtype=dtype)
+    return replace(found, smoothquant_bytes=weights.smoothquant_bytes)
 
 
 def _must_exist(directory: Directory) -> None:

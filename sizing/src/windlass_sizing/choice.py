@@ -34,6 +34,7 @@ class Offer:
     per_node: int = 8
     nodes: int = 1
     gpus_max: int | None = None  # in all, where fewer may be taken than there are
+    alone: bool = False  # a slice of a card: a second one cannot help it
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def choose(facts: ModelFacts, offers: Sequence[Offer], serving: Serving, tp: int
     else:
         chosen = min(every, key=lambda choice: (not choice.fits, choice.need.per_gpu_gib / choice.offer.real_gib))
     offer = chosen.offer
-    remedies = advise(facts, chosen.serving, offer.real_gib, offer.capability, words=FLAGS)
+    remedies = advise(facts, chosen.serving, offer.real_gib, offer.capability, words=FLAGS, alone=offer.alone)
     return Answer(chosen, bool(fitting), _because(facts, chosen, bool(fitting)), remedies)
 
 

@@ -78,6 +78,7 @@ class ModelFacts:
     full_kv_dim: int | None = None  # values a token and KV head there; None: twice head_dim
     window_kv_heads: int | None = None  # of the sliding layers, where they differ
     window_kv_dim: int | None = None
+    smoothquant_bytes: int | None = None  # of smoothquant's file, where it lies in the directory
     state_bytes: int = 0  # of one sequence in the layers that keep a state instead of keys and values
 
     @property

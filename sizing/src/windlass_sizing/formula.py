@@ -27,6 +27,7 @@ STEP_TOKENS_MAX = 8192  # longer prompts are prefilled in chunks of this many to
 GPUS_MAX = 1024  # of one replica: 32 nodes of 32 cards, more than any engine serves one model on
 ROUNDING = 1e-9  # of one request: a card that has just what one needs holds one
 SAMPLED_SEQUENCES = 256  # rows of logits in one step, in float32, copied once
+READ_FROM_FILE = ("smoothquant", "auto")  # methods that take smoothquant's file where it lies in the directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,8 @@ def weights_gib(facts: ModelFacts, serving: Serving) -> float:
     if facts.quantization is not None and own is not None:
         return own / GIB
     plain = serving_dtype_bytes(facts, serving.dtype)
+    if facts.smoothquant_bytes and serving.quantization in READ_FROM_FILE and plain == _stored_bytes(facts):
+        return facts.smoothquant_bytes / GIB
     row = METHODS.get(serving.quantization or "none")
     packed = row.real_bytes if row and row.real_bytes else plain
     if facts.quantization is not None and facts.quantization_bits:

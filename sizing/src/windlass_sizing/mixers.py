@@ -42,12 +42,14 @@ def read_latent(settings: Settings) -> Latent | None:
     sizes = {
         "nope_dim": "qk_nope_head_dim",
         "rope_dim": "qk_rope_head_dim",
-        "value_dim": "v_head_dim",
         "q_rank": "q_lora_rank",
         "index_heads": "index_n_heads",
         "index_dim": "index_head_dim",
     }
-    return Latent(kv_rank=rank, **{name: settings.number(key) or 0 for name, key in sizes.items()})
+    # A class without a size of its own for the values takes the plain head's (MiniCPM3).
+    heads = settings.number("num_attention_heads") or 1
+    value_dim = settings.number("v_head_dim") or (settings.number("hidden_size") or 0) // heads
+    return Latent(kv_rank=rank, value_dim=value_dim, **{name: settings.number(key) or 0 for name, key in sizes.items()})
 
 
 def latent_inputs(latent: Latent, hidden: int, heads: int) -> int:

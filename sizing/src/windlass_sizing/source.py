@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from windlass_sizing import documents
-from windlass_sizing.checkpoint import SIDE_QUANTIZATION
+from windlass_sizing.checkpoint import SIDE_QUANTIZATION, from_files
 from windlass_sizing.errors import CheckpointError
 from windlass_sizing.facts import ModelFacts, from_config
-from windlass_sizing.weights import INDEXES, read_weights
+from windlass_sizing.weights import INDEXES, Weights, read_weights
 
 CONFIG = "config.json"
 
@@ -27,8 +27,8 @@ def read_facts(path: Path) -> ModelFacts:
     config = _object(file)
     directory = file.parent
     _lay_quantization(config, directory)
-    size, dtype = _stored(directory) if file.name == CONFIG else (None, None)
-    return from_config(config, weights_bytes=size, stored_dtype=dtype if "quantization_config" not in config else None)
+    weights = _stored(directory) if file.name == CONFIG else None
+    return from_files(config, weights) if weights else from_config(config)
 
 
 def _object(file: Path) -> dict[str, Any]:
@@ -47,13 +47,13 @@ def _lay_quantization(config: dict[str, Any], directory: Path) -> None:
         config["quantization_config"] = _object(beside)
 
 
-def _stored(directory: Path) -> tuple[int | None, str | None]:
-    """Bytes and number format of the weights: from whole files, else from the index, else unknown."""
+def _stored(directory: Path) -> Weights | None:
+    """What the weight files say: whole files, else the bytes that the index gives, else nothing."""
     try:
-        weights = read_weights(directory)
+        return read_weights(directory)
     except (CheckpointError, OSError):
-        return _indexed(directory), None
-    return weights.tensor_bytes, weights.stored_dtype
+        size = _indexed(directory)
+    return Weights(0, size, None) if size else None
 
 
 def _indexed(directory: Path) -> int | None:

@@ -6,11 +6,12 @@ A tower that config.json only names, or leaves to the code, is counted from the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass_sizing.settings import Settings, is_number, part_settings
+from windlass_sizing.settings import Settings, is_number, library, part_settings
 
 PARTS = (
     *("vision_config", "audio_config", "vision_tower_config", "visual", "speech_config", "encoder_config"),
@@ -99,7 +100,7 @@ def _part(config: Mapping[str, Any], settings: Settings, text_hidden: int) -> in
     out = _number(settings, "out_hidden_size") or text_hidden
     blocks = (depth + _number(settings, "num_global_layers")) * _block(settings, row, width, out)
     before = _audio_front(settings, width) if audio else _patches(settings, width)
-    return blocks + before + _projector(config, settings, (width, out))
+    return blocks + before + _window_merger(settings, width) + _projector(config, settings, (width, out))
 
 
 def _block(settings: Settings, row: Tower, width: int, out: int) -> int:
@@ -110,6 +111,14 @@ def _block(settings: Settings, row: Tower, width: int, out: int) -> int:
     heads = _number(settings, "num_attention_heads", "num_heads", "encoder_attention_heads", "attention_heads")
     attention = heads * _number(settings, "head_dim") or width
     return 4 * width * attention + (3 if row.gated else 2) * width * inner
+
+
+def _window_merger(settings: Settings, width: int) -> int:
+    """MiniCPM-V 4.6: one attention over windows between two blocks, then an MLP over the patches of a window."""
+    window = settings.items("window_kernel_size")
+    patches = math.prod(window) if window and all(is_number(side) for side in window) else 0
+    inner = patches * _number(settings, *INNER)
+    return 4 * width * width + patches * width * inner + inner * width if patches else 0
 
 
 def _patches(settings: Settings, width: int) -> int:
@@ -131,9 +140,9 @@ def _audio_front(settings: Settings, width: int) -> int:
 
 def _projector(config: Mapping[str, Any], settings: Settings, widths: tuple[int, int]) -> int:
     kind = str(config.get("model_type") or "")
-    return next((lead for names, lead in PROJECTORS if any(name in kind for name in names)), _two_layers)(
-        config, settings, widths
-    )
+    named = (lead for names, lead in PROJECTORS if any(name in kind for name in names))
+    rounds = Settings(kind, config, library().get(kind, {})).number("merger_times")
+    return _rounds(rounds, widths) if rounds else next(named, _two_layers)(config, settings, widths)
 
 
 Lead = Callable[[Mapping[str, Any], Settings, tuple[int, int]], int]
@@ -144,6 +153,12 @@ def _merger(config: Mapping[str, Any], settings: Settings, widths: tuple[int, in
     side = _number(settings, "spatial_merge_size") or 2
     merged = widths[0] * side * side
     return (1 + len(settings.items("deepstack_visual_indexes"))) * merged * (merged + widths[1])
+
+
+def _rounds(times: int, widths: tuple[int, int]) -> int:
+    """MiniCPM-V 4.6: four patches side by side through two matrices, so many times; the last leads to the text."""
+    merged = 4 * widths[0]
+    return times * merged * merged + merged * ((times - 1) * widths[0] + widths[1])
 
 
 def _glm_merger(config: Mapping[str, Any], settings: Settings, widths: tuple[int, int]) -> int:

@@ -20,6 +20,9 @@ from windlass_sizing.errors import CheckpointError
 from windlass_sizing.plausible import shown
 
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+SMOOTHQUANT_FILE = "smoothq_model-8bit-auto.safetensors"  # what `windlass quantize smoothquant` writes: a whole model
+SMOOTHQUANT, SMOOTHQUANT_BITS = "smoothquant", 8
+ENGINES_INDEX = INDEXES[0]  # the one by which the engine leaves other safetensors files out
 SUFFIXES = (".safetensors", ".bin", ".gguf")
 NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin", "rng_state.bin")
 DTYPE_LENGTH_MAX = 32
@@ -38,6 +41,8 @@ class Weights:
     files: int
     tensor_bytes: int
     stored_dtype: str | None  # of most bytes; None when the files do not tell
+    smoothquant_bytes: int | None = None  # of smoothquant's file, beside the others or alone
+    quantization: str | None = None  # SMOOTHQUANT where its file is all that is there
 
 
 def read_weights(directory: Path) -> Weights:
@@ -56,22 +61,41 @@ def read_weights(directory: Path) -> Weights:
         size, dtypes = _measure(inside(directory, name))
         total += size
         by_dtype += dtypes
+    if names == [SMOOTHQUANT_FILE]:
+        return Weights(1, total, None, total, SMOOTHQUANT)
     common = by_dtype.most_common(1)
-    return Weights(len(names), total, common[0][0] if common else None)
+    return Weights(len(names), total, common[0][0] if common else None, _smoothquant_bytes(directory))
+
+
+def _smoothquant_bytes(directory: Path) -> int | None:
+    """The tensors of smoothquant's file, which is a second copy of the model; None without one."""
+    there = (directory / SMOOTHQUANT_FILE).is_file()
+    return _measure(inside(directory, SMOOTHQUANT_FILE))[0] if there else None
 
 
 def wanted_files(directory: Path) -> list[str]:
-    """The weight files that the index asks for, else those that lie there with the gaps in their numbers filled."""
+    """The weight files that the index asks for, else those that lie there with the gaps in their numbers filled.
+
+    smoothquant's file is one of them only where it is alone: no other weights, or an index is left of files that are
+    gone, for beside that index the engine reads no other file.
+    """
+    there = names_in(directory)
     for index in INDEXES:
         if (directory / index).is_file():
-            return _indexed(inside(directory, index))
-    found = names_in(directory) - set(NOT_WEIGHTS)
+            names = _indexed(inside(directory, index))
+            if SMOOTHQUANT_FILE not in there or not there.isdisjoint(names):
+                return names
+            if index == ENGINES_INDEX:
+                return [SMOOTHQUANT_FILE]
+    found = there - {*NOT_WEIGHTS, SMOOTHQUANT_FILE}
     for suffix in SUFFIXES:
         names = sorted(name for name in found if name.endswith(suffix))
         # Some authors ship the same weights twice, once as the training framework's "consolidated" file.
         names = [name for name in names if not name.startswith("consolidated")] or names
         if names:
             return sorted(set(islice((full for name in names for full in _series(name)), FILES_MAX + 1)))
+    if SMOOTHQUANT_FILE in there:
+        return [SMOOTHQUANT_FILE]
     raise CheckpointError(
         "WeightsMissing", "there are no weight files (*.safetensors, *.bin, *.gguf) beside config.json"
     )

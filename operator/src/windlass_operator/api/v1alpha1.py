@@ -76,7 +76,8 @@ class ResourcesSpec(ApiModel):
         None,
         min_length=1,
         max_length=63,
-        description="gpuType is the wanted GPU, as its short name (L20) or its node label (NVIDIA-L20).",
+        description="gpuType is the wanted GPU: a short name (L20), a family (A100), a node label (NVIDIA-L20), "
+        "or a MIG slice (nvidia.com/mig-1g.10gb).",
     )
     gpus: int | None = Field(
         None,

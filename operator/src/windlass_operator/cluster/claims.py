@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from windlass_operator.cluster.quantity import whole
 from windlass_operator.cluster.store import EVERYWHERE
 from windlass_operator.manifests.metadata import SERVICE_LABEL
-from windlass_operator.plan.model import GPU_RESOURCE
+from windlass_operator.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, place_of
 from windlass_operator.status.children import Object, dig
 
 ENDED = ("Succeeded", "Failed")
@@ -19,21 +20,27 @@ FIELDS = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """GPUs that one pod holds."""
+    """GPUs that one pod holds, by the place that they are of: see `place_of`."""
 
-    node: str
-    gpus: int
+    gpus: tuple[tuple[str, int], ...]
     owner: tuple[str, str]  # namespace and LLMService; the latter empty for a pod of someone else
 
 
 def claim_of(pod: Object) -> Claim | None:
     """What the pod holds; None when it holds nothing."""
     place = str(dig(pod, "spec", "nodeName") or "")
-    gpus = sum(whole(dig(one, "resources", "limits", GPU_RESOURCE)) for one in dig(pod, "spec", "containers") or ())
-    if not (place and gpus) or dig(pod, "status", "phase") in ENDED:
+    if not place or dig(pod, "status", "phase") in ENDED:
+        return None
+    held = Counter[str]()
+    for one in dig(pod, "spec", "containers") or ():
+        for resource, said in (dig(one, "resources", "limits") or {}).items():
+            if resource == GPU_RESOURCE or resource.startswith(MIG_RESOURCE_PREFIX):
+                held[place_of(place, resource)] += whole(said)
+    gpus = tuple((where, count) for where, count in sorted(held.items()) if count)
+    if not gpus:
         return None
     meta = pod.get("metadata") or {}
-    return Claim(place, gpus, (str(meta.get("namespace")), str((meta.get("labels") or {}).get(SERVICE_LABEL) or "")))
+    return Claim(gpus, (str(meta.get("namespace")), str((meta.get("labels") or {}).get(SERVICE_LABEL) or "")))
 
 
 class Claims:
@@ -52,9 +59,9 @@ class Claims:
         return not self._unlisted
 
     def taken(self, besides: tuple[str, str] | None = None) -> Mapping[str, int]:
-        """GPUs held by node; what the LLMService `besides` holds is left out."""
+        """GPUs held by place, for whole cards the node; what the LLMService `besides` holds is left out."""
         own = self._own.get(besides, {}) if besides else {}
-        return {node: gpus - own.get(node, 0) for node, gpus in self._taken.items()} if own else self._taken
+        return {place: gpus - own.get(place, 0) for place, gpus in self._taken.items()} if own else self._taken
 
     def put(self, item: Mapping[str, Any]) -> None:
         """A pod as it is now."""
@@ -82,26 +89,27 @@ class Claims:
                 self._claims[place] = claim
             return
         if old is not None:
-            self._add(old, -old.gpus)
+            self._add(old, -1)
         if claim is not None:
             self._claims[place] = claim
-            self._add(claim, claim.gpus)
+            self._add(claim, 1)
         if old is not None:
             self._freed()
 
-    def _add(self, claim: Claim, gpus: int) -> None:
-        _count(self._taken, claim.node, gpus)
-        if claim.owner[1]:
-            own = self._own.setdefault(claim.owner, {})
-            _count(own, claim.node, gpus)
-            if not own:
-                del self._own[claim.owner]
+    def _add(self, claim: Claim, sign: int) -> None:
+        own = self._own.setdefault(claim.owner, {}) if claim.owner[1] else None
+        for place, gpus in claim.gpus:
+            _count(self._taken, place, sign * gpus)
+            if own is not None:
+                _count(own, place, sign * gpus)
+        if own is not None and not own:
+            del self._own[claim.owner]
 
 
-def _count(table: dict[str, int], node: str, gpus: int) -> None:
-    table[node] = table.get(node, 0) + gpus
-    if not table[node]:
-        del table[node]
+def _count(table: dict[str, int], place: str, gpus: int) -> None:
+    table[place] = table.get(place, 0) + gpus
+    if not table[place]:
+        del table[place]
 
 
 def _place(item: Mapping[str, Any]) -> tuple[str, str]:

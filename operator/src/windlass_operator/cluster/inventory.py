@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from windlass_operator.cluster.quantity import whole
-from windlass_operator.plan.model import GPU_PRODUCT_LABEL, GPU_RESOURCE, Inventory, NodeGpus
+from windlass_operator.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, Inventory, NodeGpus, product_label
 from windlass_operator.status.children import condition_of, dig, name_of
 
 if TYPE_CHECKING:
     from windlass_operator.cluster.client import Cluster, Manifest
 
-GPU_MEMORY_LABEL = "nvidia.com/gpu.memory"  # MiB of one card
-GPU_COUNT_LABEL = "nvidia.com/gpu.count"  # cards that are there; where cards are shared, more are handed out
+# Behind the name of a resource, in a node's labels:
+MEMORY = "memory"  # MiB of one card or slice
+COUNT = "count"  # cards that are there; where cards are shared, more are handed out
 MIB_A_GIB = 1024
 CARDS_MAX = 256  # of a node; more is a lie, and every count of cards is tried
 
@@ -30,43 +32,57 @@ async def read_inventory(
 
 def usable(nodes: Iterable[Manifest]) -> tuple[NodeGpus, ...]:
     """Pure: nodes with GPUs that take new pods, by name, as if no pod was there."""
-    return tuple(_node(node) for node in sorted(nodes, key=name_of) if _gpus(node) and _takes_pods(node))
+    return tuple(
+        _node(node, resource)
+        for node in sorted(nodes, key=name_of)
+        if _takes_pods(node)
+        for resource in _resources(node)
+        if _gpus(node, resource)
+    )
 
 
 def inventory(nodes: Iterable[NodeGpus], taken: Mapping[str, int]) -> Inventory:
     """Pure: the nodes, less the GPUs that pods hold, by node."""
-    return Inventory(tuple(_left(node, taken.get(node.node, 0)) for node in nodes))
+    return Inventory(tuple(_left(node, taken.get(node.place, 0)) for node in nodes))
 
 
 def gpu_signature(node: Manifest) -> tuple[object, ...]:
     """What of a node can change a plan; heartbeats leave it as it is."""
     labels = dig(node, "metadata", "labels") or {}
-    return (_gpus(node), _takes_pods(node), *sorted(labels.items()))
+    handed_out = tuple((resource, _gpus(node, resource)) for resource in _resources(node))
+    return (handed_out, _takes_pods(node), *sorted(labels.items()))
 
 
 def _left(node: NodeGpus, taken: int) -> NodeGpus:
     if not taken:
         return node
-    free = max(0, node.free - taken)
-    return NodeGpus(node.node, node.product, node.memory_gib, node.allocatable, free, node.labels)
+    return replace(node, free=max(0, node.free - taken))
 
 
-def _node(node: Manifest) -> NodeGpus:
+def _resources(node: Manifest) -> list[str]:
+    """The resources by which this node hands out GPUs: whole cards, and slices where it has several kinds."""
+    slices = (name for name in dig(node, "status", "allocatable") or {} if name.startswith(MIG_RESOURCE_PREFIX))
+    return [GPU_RESOURCE, *sorted(slices)]
+
+
+def _node(node: Manifest, resource: str) -> NodeGpus:
     labels = {str(key): str(value) for key, value in (dig(node, "metadata", "labels") or {}).items()}
-    memory, count = labels.get(GPU_MEMORY_LABEL, ""), labels.get(GPU_COUNT_LABEL, "")
-    cards = int(count) if count.isdecimal() and int(count) else _gpus(node)
+    memory, count = labels.get(f"{resource}.{MEMORY}", ""), labels.get(f"{resource}.{COUNT}", "")
+    handed_out = _gpus(node, resource)
+    cards = int(count) if count.isdecimal() and int(count) else handed_out
     return NodeGpus(
         node=name_of(node),
-        product=labels.get(GPU_PRODUCT_LABEL, ""),
+        product=labels.get(product_label(resource), ""),
         memory_gib=int(memory) / MIB_A_GIB if memory.isdecimal() else None,
-        allocatable=min(cards, _gpus(node)),  # ranks on one card twice would wait for each other
-        free=_gpus(node),
+        allocatable=min(cards, handed_out),  # ranks on one card twice would wait for each other
+        free=handed_out,
         labels=labels,
+        resource=resource,
     )
 
 
-def _gpus(node: Manifest) -> int:
-    return min(whole(dig(node, "status", "allocatable", GPU_RESOURCE)), CARDS_MAX)
+def _gpus(node: Manifest, resource: str) -> int:
+    return min(whole(dig(node, "status", "allocatable", resource)), CARDS_MAX)
 
 
 def _takes_pods(node: Manifest) -> bool:

@@ -27,10 +27,10 @@ from windlass_operator.kubectl.parser import OK
 from windlass_operator.kubectl.redact import clean_object, cleaner, secrets_in
 from windlass_operator.kubectl.session import Session
 from windlass_operator.manifests.metadata import SERVICE_LABEL
-from windlass_operator.plan.model import GPU_RESOURCE
+from windlass_operator.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX
 from windlass_operator.status.children import dig, name_of
 
-NODE_LABELS = "nvidia.com/gpu"
+NODE_LABELS = ("nvidia.com/gpu", "nvidia.com/mig")
 CONTAINERS_MAX = 100  # whose logs are read
 LOG_MAX, LOGS_MAX = 1 << 20, 16 << 20  # characters of one log, and of all together; redacting takes 1 to 10 s a MiB
 LOG_S = 60.0  # for one log
@@ -157,9 +157,16 @@ async def _nodes(session: Session, bundle: Bundle) -> None:
         {
             "name": name_of(node),
             "labels": {
-                key: value for key, value in mapped(dig(node, "metadata", "labels")).items() if NODE_LABELS in key
+                key: value
+                for key, value in mapped(dig(node, "metadata", "labels")).items()
+                if key.startswith(NODE_LABELS)
             },
             "gpus": dig(node, "status", "allocatable", GPU_RESOURCE) or "0",
+            "slices": {
+                key: count
+                for key, count in mapped(dig(node, "status", "allocatable")).items()
+                if key.startswith(MIG_RESOURCE_PREFIX)
+            },
             "unschedulable": bool(dig(node, "spec", "unschedulable")),
             "kubelet": dig(node, "status", "nodeInfo", "kubeletVersion"),
         }

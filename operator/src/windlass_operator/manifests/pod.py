@@ -47,6 +47,7 @@ class PodShape:
     shm: str
     command: tuple[str, ...] = ()  # empty: the image's own
     gpus: int = 0
+    gpu_resource: str = GPU  # by which the GPUs are asked for: whole cards, or one kind of slice
     weights_gib: float = 0.0
     node_selector: tuple[tuple[str, str], ...] = ()
     license_addresses: tuple[str, ...] = ()
@@ -91,7 +92,8 @@ def _pod(service: LLMService, shape: PodShape) -> Manifest:
 def _scheduling(service: LLMService, shape: PodShape) -> Manifest:
     wish = service.spec.scheduling
     selector = {**wish.node_selector, **dict(shape.node_selector)}
-    tolerations: list[Manifest] = [{"key": GPU, "operator": "Exists"}] if shape.gpus else []
+    taints = dict.fromkeys((GPU, shape.gpu_resource))
+    tolerations: list[Manifest] = [{"key": key, "operator": "Exists"} for key in taints] if shape.gpus else []
     tolerations += [one.model_dump(by_alias=True, exclude_defaults=True) for one in wish.tolerations]
     key = TOPOLOGY_KEYS.get(wish.topology_spread)
     spread = {
@@ -166,4 +168,4 @@ def _license_volume(service: LLMService) -> list[Manifest]:
 def _resources(shape: PodShape) -> Manifest:
     """CPU and memory are requests only: a limit by too small a figure would kill a pod that the node can hold."""
     requests = {"cpu": shape.cpu, "memory": shape.memory}
-    return {"requests": requests, **({"limits": {GPU: str(shape.gpus)}} if shape.gpus else {})}
+    return {"requests": requests, **({"limits": {shape.gpu_resource: str(shape.gpus)}} if shape.gpus else {})}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from windlass_sizing import gpus
 
-from windlass_operator.plan.model import RESOURCE_GROUP_LABEL, Inventory, NodeGpus
+from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,11 @@ class Card:
     real_gib: float | None  # as the driver reports it; None when neither label nor table know
     nominal_gib: float | None  # as the quick formula takes it
     capability: tuple[int, int] | None
-    most_per_node: int
+    most_per_node: int  # that one replica can use
     largest_node: str
     per_node: tuple[int, ...] = ()  # cards of each node that has this kind
+    resource: str = GPU_RESOURCE
+    alone: bool = False  # a slice: a replica takes one, as slices exchange nothing with one another
 
     def nodes_with(self, cards_each: int) -> int:
         """How many nodes have at least so many of these cards."""
@@ -34,11 +36,11 @@ class Card:
 
 def cards(nodes: Iterable[NodeGpus]) -> tuple[Card, ...]:
     """The kinds of card on these nodes, by product."""
-    by_product: dict[str, list[NodeGpus]] = {}
+    by_product: dict[tuple[str, str], list[NodeGpus]] = {}
     for node in nodes:
         if node.allocatable > 0:
-            by_product.setdefault(node.product, []).append(node)
-    return tuple(_card(product, same) for product, same in sorted(by_product.items()))
+            by_product.setdefault((node.product, node.resource), []).append(node)
+    return tuple(_card(same) for _, same in sorted(by_product.items()))
 
 
 def wanted_nodes(inventory: Inventory, gpu_type: str | None, group: str | None) -> tuple[NodeGpus, ...]:
@@ -47,7 +49,7 @@ def wanted_nodes(inventory: Inventory, gpu_type: str | None, group: str | None) 
         node
         for node in inventory.nodes
         if node.allocatable > 0
-        and (gpu_type is None or gpus.matches(gpu_type, node.product))
+        and (gpu_type is None or gpus.matches(gpu_type, node.known_as))
         and (group is None or node.labels.get(RESOURCE_GROUP_LABEL) == group)
     )
 
@@ -62,18 +64,21 @@ def largest_node(nodes: Iterable[NodeGpus]) -> NodeGpus:
     return min(nodes, key=lambda node: (-node.allocatable, node.node))
 
 
-def _card(product: str, nodes: list[NodeGpus]) -> Card:
-    known = gpus.find(product)
+def _card(nodes: list[NodeGpus]) -> Card:
+    largest = largest_node(nodes)
+    product, known = largest.product, gpus.find(largest.known_as)
     labelled = [node.memory_gib for node in nodes if node.memory_gib]
     real = min(labelled) if labelled else (known.real_gib if known else None)
-    largest = largest_node(nodes)
+    alone = known is not None and known.alone
     return Card(
         product=product,
         name=known.name if known else product.removeprefix("NVIDIA-") or "GPU",
         real_gib=real,
         nominal_gib=float(known.memory_gib) if known else real,
         capability=known.capability if known else None,
-        most_per_node=largest.allocatable,
+        most_per_node=1 if alone else largest.allocatable,
         largest_node=largest.node,
         per_node=tuple(sorted((node.allocatable for node in nodes), reverse=True)),
+        resource=largest.resource,
+        alone=alone,
     )

@@ -18,12 +18,12 @@ from windlass_operator.plan.cpu import cpu_plan
 from windlass_operator.plan.host import host_for
 from windlass_operator.plan.layout import Layout, parallelism
 from windlass_operator.plan.model import (
-    GPU_PRODUCT_LABEL,
     RAY,
     Inventory,
     Placement,
     Plan,
     Refusal,
+    product_label,
 )
 from windlass_operator.plan.options import Option, alternatives, on_one_node, preferred
 from windlass_operator.plan.refuse import does_not_fit, figures, not_enough, usable_cards
@@ -80,7 +80,7 @@ def _spread(
     alone, keep = known
     group = keep.gpu_type if keep and keep.nodes > 1 else None
     enough = {option.card for option in alone if option.acceptable and option.card.name != group}
-    return over_nodes(facts, [card for card in found if card not in enough], wishes)
+    return over_nodes(facts, [card for card in found if card not in enough and not card.alone], wishes)
 
 
 def _because_of_nodes(chosen: Option, layout: Layout, alone: list[Option]) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         *_steps(serving),
         host.because + (" on each node" if chosen.nodes > 1 else ""),
     )
-    product = ((GPU_PRODUCT_LABEL, card.product),) if card.product else ()
+    product = ((product_label(card.resource), card.product),) if card.product else ()
     return Plan(
         gpus=chosen.gpus,
         tp=serving.tp,
@@ -156,6 +156,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         per_gpu_gib=need.per_gpu_gib,
         card_gib=card.real_gib,
         alternatives=told.alternatives,
-        advice=advice.advise(facts, serving, card.real_gib or 0, card.capability),
+        advice=advice.advise(facts, serving, card.real_gib or 0, card.capability, alone=card.alone),
         because=because,
+        resource=card.resource,
     )

@@ -9,14 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 GPU_RESOURCE = "nvidia.com/gpu"
-GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
+MIG_RESOURCE_PREFIX = "nvidia.com/mig-"  # where a node has slices of several kinds, each kind is a resource
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 RAY, NATIVE = "Ray", "Native"
 
 
+def product_label(resource: str) -> str:
+    """The node label that names the card, or the slice, behind a resource."""
+    return f"{resource}.product"
+
+
+def place_of(node: str, resource: str) -> str:
+    """By what GPUs are counted: the node, and behind a slash the slices' resource. No node name has a slash."""
+    return node if resource == GPU_RESOURCE else f"{node}/{resource}"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeGpus:
-    """The GPUs of one node, all of one product."""
+    """The GPUs of one node that one resource hands out, all of one product; a node may have several such."""
 
     node: str
     product: str  # the label nvidia.com/gpu.product as it stands, for example NVIDIA-L20
@@ -24,6 +34,17 @@ class NodeGpus:
     allocatable: int  # cards that the kubelet hands out at all; a card that is shared counts once
     free: int  # of these, not requested by any pod now
     labels: Mapping[str, str] = field(default_factory=dict)
+    resource: str = GPU_RESOURCE
+
+    @property
+    def place(self) -> str:
+        """By what its GPUs are counted."""
+        return place_of(self.node, self.resource)
+
+    @property
+    def known_as(self) -> str:
+        """What names the card: its label, and for slices without one the resource."""
+        return self.product or (self.resource if self.resource != GPU_RESOURCE else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +96,7 @@ class Plan:
     alternatives: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
+    resource: str = GPU_RESOURCE  # by which a pod asks for the GPUs
 
     def summary(self) -> str:
         """One line for a condition message and an Event."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass_sizing import advice
+from windlass_sizing import advice, gpus
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import Demand
 from windlass_sizing.methods import runs_on
@@ -54,7 +54,13 @@ def _too_old(found: tuple[Card, ...], family: str | None) -> Refusal:
 def _not_found(resources: ResourcesSpec, everywhere: tuple[Card, ...]) -> Refusal:
     asked = [f"type {resources.gpu_type}"] if resources.gpu_type else []
     asked += [f"resource group {resources.resource_group}"] if resources.resource_group else []
-    there = ", ".join(f"{card.most_per_node} × {card.product or 'unnamed GPU'}" for card in everywhere)
+    there = ", ".join(f"{card.most_per_node} × {card.product or card.name}" for card in everywhere)
+    if foreign := gpus.refusal(resources.gpu_type or ""):
+        return Refusal(
+            "GpuTypeNotFound",
+            f"spec.resources.gpuType: {foreign}; the largest nodes have: {there}",
+            "name one of these in spec.resources.gpuType, or set spec.resources.gpus to 0 to serve on the CPU",
+        )
     return Refusal(
         "GpuTypeNotFound",
         f"no GPU node of {' and '.join(asked)}; the largest nodes have: {there}",
@@ -85,7 +91,9 @@ def not_enough(found: tuple[Card, ...], wishes: Wishes) -> Refusal:
     """No node, and no number of equal nodes, has the asked cards."""
     layout = wishes.layout
     largest = max(found, key=lambda card: (card.most_per_node, len(card.per_node)))
-    have = f"the largest node ({largest.largest_node}) has {largest.most_per_node} × {largest.product or 'GPU'}"
+    have = f"the largest node ({largest.largest_node}) has {largest.most_per_node} × {largest.product or largest.name}"
+    if largest.alone:
+        have = f"a replica takes one {largest.name}: slices of a card exchange nothing with one another"
     if layout.nodes_min == 1:
         return Refusal(
             "NotEnoughGpus",
@@ -118,7 +126,8 @@ def _or_spread(wishes: Wishes) -> str:
 def does_not_fit(facts: ModelFacts, every: list[Option]) -> Refusal:
     """The model is larger than the largest placement."""
     best = max(every, key=lambda option: option.cost)
-    remedies = advice.advise(facts, best.serving, best.card.real_gib or 0, best.card.capability)
+    card = best.card
+    remedies = advice.advise(facts, best.serving, card.real_gib or 0, card.capability, alone=card.alone)
     told = "; ".join(figures(facts, best.need, best.serving.max_model_len))
     if best.fits:
         told = f"the quick formula asks for {best.seed_gib:.2f} GiB; set spec.resources.gpus to overrule it; {told}"

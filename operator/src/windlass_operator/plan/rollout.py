@@ -6,7 +6,7 @@ change: a choice that followed the free GPUs would rewrite the Deployment whenev
 
 from __future__ import annotations
 
-from windlass_operator.plan.model import GPU_PRODUCT_LABEL, Inventory, Plan
+from windlass_operator.plan.model import Inventory, Plan, product_label
 
 SURGE, REPLACE, AUTO = "Surge", "Replace", "Auto"
 
@@ -24,8 +24,8 @@ def choose_rollout(wish: str, plan: Plan, inventory: Inventory) -> str:
 
 def _room_for_one_more(plan: Plan, inventory: Inventory) -> bool:
     """Whether a node has the GPUs of another replica free."""
-    wanted = dict(plan.node_selector)
+    wanted = dict(plan.node_selector).get(product_label(plan.resource))
     return any(
-        node.free >= plan.gpus and node.product == wanted.get(GPU_PRODUCT_LABEL, node.product)
+        node.free >= plan.gpus and node.resource == plan.resource and wanted in (None, node.product)
         for node in inventory.nodes
     )

@@ -59,6 +59,7 @@ MOUNT_WORDS = _words(
     (r"Multi-Attach|volume is already", "VolumeElsewhere"),
 )  # fmt: skip
 SANDBOX_WORDS = _words((r"no runtime for|RuntimeHandler \S+ not supported", "RuntimeClassMissing"))
+OUT_OF_GPUS, OUT_OF_SLICES = "OutOfnvidia.com/gpu", "OutOfnvidia.com/mig-"  # the kubelet puts the resource behind
 POD_REASONS = {
     "Evicted": "Evicted",
     "NodeLost": "NodeLost",
@@ -71,7 +72,7 @@ POD_REASONS = {
     "OutOfcpu": "InsufficientCpu",
     "OutOfmemory": "InsufficientMemory",
     "OutOfpods": "TooManyPods",
-    "OutOfnvidia.com/gpu": "InsufficientGpus",
+    OUT_OF_GPUS: "InsufficientGpus",
 }
 EVICTION_WORDS = _words(
     (r"exceeds the (?:total )?limit|emptyDir volume", "CacheLimitExceeded"),
@@ -110,8 +111,9 @@ def _own(pod: Object, events: Iterable[Object]) -> list[Object]:
 def disrupted(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
     """The pod's place was taken away, or never given: evicted, preempted, refused by the kubelet, its node lost."""
     word, text = str(dig(pod, "status", "reason") or ""), cut(str(dig(pod, "status", "message") or ""))
-    if word in POD_REASONS:
-        reason = pick(EVICTION_WORDS, text, "Evicted") if word == "Evicted" else POD_REASONS[word]
+    cause = OUT_OF_GPUS if word.startswith(OUT_OF_SLICES) else word
+    if cause in POD_REASONS:
+        reason = pick(EVICTION_WORDS, text, "Evicted") if word == "Evicted" else POD_REASONS[cause]
         told = "was evicted" if word == "Evicted" else f"was refused or ended by its node ({word})"
         return Failure(reason, f"pod {name_of(pod)} {told}: {text}")
     row = condition_of(pod, "DisruptionTarget")

@@ -30,7 +30,7 @@ SCHEDULER_WORDS = (
         r"didn't match PersistentVolume's node affinity",
         r"no available volume zone",
     ),
-    _row("InsufficientGpus", r"Insufficient nvidia\.com/gpu"),
+    _row("InsufficientGpus", r"Insufficient nvidia\.com/(?:gpu|mig-)"),
     _row("InsufficientMemory", r"Insufficient memory"),
     _row("InsufficientCpu", r"Insufficient cpu"),
     _row("DiskFull", r"Insufficient ephemeral-storage"),

@@ -19,6 +19,7 @@ from windlass.errors import ModelError, UsageError
 if TYPE_CHECKING:
     from windlass_sizing.choice import Offer
     from windlass_sizing.facts import ModelFacts
+    from windlass_sizing.gpus import Gpu
 
 DEFAULT_GPU = "L20"
 NODE_GPUS = 8  # as servers come
@@ -27,7 +28,9 @@ DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 
 def command(  # noqa: PLR0913, PLR0917  each option of the command line is a parameter
     model: Annotated[Path, typer.Argument(help="Model directory, or a config.json.")] = Path("/data/model"),
-    gpu: Annotated[str | None, typer.Option(help="Cards, as L20 or A10,A100-80G; this machine's, else L20.")] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="Cards by name, family or node label; this machine's, else L20.")
+    ] = None,
     memory_gib: Annotated[
         float | None, typer.Option("--gpu-memory-gib", min=1, help="Memory of a card that is not known by name.")
     ] = None,
@@ -120,7 +123,6 @@ def _offers(
     gpu: str | None, memory_gib: float | None, counts: tuple[int | None, int | None, int | None]
 ) -> list[Offer]:
     """The kinds of card that may be taken, as named, as measured, or as this machine has."""
-    from windlass_sizing import gpus
     from windlass_sizing.choice import Offer
 
     if gpu and memory_gib:
@@ -131,13 +133,26 @@ def _offers(
     nodes = nodes or max(1, (available or 0) // per_node)
     if memory_gib:
         return [Offer(f"{memory_gib:g} GiB GPU", memory_gib, memory_gib, None, per_node, nodes, available)]
-    found = []
-    for name in dict.fromkeys(part.strip() for part in (gpu or ",".join(here) or DEFAULT_GPU).split(",")):
-        card = gpus.find(name) if name else None
-        if card is None:
-            raise UsageError(f'--gpu "{name}" is not known; give --gpu-memory-gib, or one of {", ".join(gpus.GPUS)}')
-        found.append(Offer(card.name, card.real_gib, card.memory_gib, card.capability, per_node, nodes, available))
-    return found
+    found: dict[str, Offer] = {}
+    for name in (part.strip() for part in (gpu or ",".join(here) or DEFAULT_GPU).split(",")):
+        for card in _cards(name):
+            # A slice is taken alone: slices of a card exchange nothing with one another.
+            most, places, in_all = (1, 1, 1) if card.alone else (per_node, nodes, available)
+            sizes = (card.name, card.real_gib, card.memory_gib, card.capability)
+            found[card.name] = Offer(*sizes, most, places, in_all, card.alone)
+    return list(found.values())
+
+
+def _cards(name: str) -> tuple[Gpu, ...]:
+    """What one name of --gpu means; a usage error with the reason when it is nothing that can be planned on."""
+    from windlass_sizing import gpus
+
+    if problem := gpus.refusal(name):
+        raise UsageError(f"--gpu: {problem}; name one of {gpus.known_names()}")
+    cards = gpus.named(name) if name else ()
+    if not cards:
+        raise UsageError(f'--gpu "{name}" is not known; give --gpu-memory-gib, or one of {gpus.known_names()}')
+    return cards
 
 
 def _of_this_machine() -> list[str]:

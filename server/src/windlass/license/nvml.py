@@ -10,7 +10,7 @@ from windlass.launch.model import Gpu
 
 LIBRARY = "libnvidia-ml.so.1"
 TEXT_BYTES = 96  # NVML's own bound of names and UUIDs
-MIG_ON = 1
+MIG, MIG_ON = "MIG", 1
 
 
 def gpus() -> tuple[Gpu, ...]:
@@ -52,7 +52,10 @@ def _slices(library: Any, card: ctypes.c_void_p, name: str) -> Iterator[Gpu]:  #
     for number in range(most.value):
         part = ctypes.c_void_p()
         if not library.nvmlDeviceGetMigDeviceHandleByIndex(card, ctypes.c_uint(number), ctypes.byref(part)):
-            yield Gpu(_text(library.nvmlDeviceGetUUID, part), f"{name} MIG")
+            said = _text(
+                library.nvmlDeviceGetName, part
+            )  # the card's name, MIG and the profile; older drivers: the card's
+            yield Gpu(_text(library.nvmlDeviceGetUUID, part), said if MIG in said else f"{name} {MIG}")
 
 
 def _text(function: Any, device: ctypes.c_void_p) -> str:  # noqa: ANN401  as above

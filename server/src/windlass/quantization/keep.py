@@ -74,9 +74,10 @@ def source(model: Path, made: Made) -> dict[str, object]:
 
 def ahead(environment: Mapping[str, str], model: Path, method: str) -> tuple[files.WeightFile, ...]:
     """What our loader will read of a model: kept weights of it, smoothquant's file, or the checkpoint without that."""
+    if method == "smoothquant":  # no index names it
+        file = model / SMOOTHQUANT_FILE
+        return (files.WeightFile(file, file.stat().st_size),) if file.is_file() else ()
     found = files.find(model)
-    if method == "smoothquant":
-        return tuple(file for file in found if file.path.name == SMOOTHQUANT_FILE)
     directory = _directory(environment, model)
     records = sorted(directory.glob(f"{model.resolve().name}-{method}-*.json")) if directory else []
     wanted = _marks(model) if records else {}

@@ -26,6 +26,7 @@ from windlass.adapters import tensor_file
 from windlass.quantization import keep
 from windlass.quantization.config import OnlineConfig, head_is_quantized
 from windlass.quantization.methods import METHODS, SMOOTHQUANT_FILE
+from windlass.startup.files import INDEX_OF
 
 GIB = 2**30
 _KINDS = {torch.uint8: "U8", torch.int8: "I8", torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32"}
@@ -67,6 +68,10 @@ class Loader(DefaultModelLoader):  # type: ignore[misc]  # the engine has no typ
             self._keep(model, self._kept)
 
     def _prepare_weights(self, model_name_or_path: str, *words: Any, **more: Any) -> tuple[str, list[str], bool, str]:  # noqa: ANN401  vLLM's own
+        ours = Path(model_name_or_path, SMOOTHQUANT_FILE)
+        if self._is_smoothquant and ours.is_file():
+            # Not by way of the engine: an index that is left of files that are gone would leave it no file at all.
+            return model_name_or_path, [str(ours)], True, INDEX_OF[".safetensors"]
         folder, found, is_safe, index = super()._prepare_weights(model_name_or_path, *words, **more)
         if self._is_smoothquant:
             return folder, [str(Path(folder, SMOOTHQUANT_FILE))], True, index
