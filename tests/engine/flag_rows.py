@@ -96,7 +96,7 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("S1", "--quantization auto", {"args.quantization": None}, machine=V100),
     Row("S1", "--quantization auto", {"args.quantization": None}, model=GPTQ, machine=L20),
     Row("S1", "--load-format dummy", {"args.load_format": "dummy"}),
-    Row("S1", "--quantization bitsandbytes", {"args.quantization": "bitsandbytes"}, machine=L20),
+    Row("S1", "--quantization fp8_per_channel", {"args.quantization": "fp8_per_channel"}, machine=L20),
     Row("S2", "--use-lookahead 0", {"engine.speculative_config": None}),
     Row("S2", reads={"engine.speculative_config": None}, variables={"USE_LOOKAHEAD": "false"}),
     *(Row("S2", line, {"args.speculative_config": HOST_DRAFTS, "args.worker_cls": HOST_WORKER,

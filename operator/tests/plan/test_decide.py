@@ -163,11 +163,11 @@ def test_advanced_settings_are_planned_for():
 
 
 def test_models_that_overflow_in_float16_get_bfloat16():
-    """The engine refuses float16 for them; asked for by name it is left to the engine."""
+    """The engine refuses float16 for them."""
     gemma = dataclasses.replace(QWEN_7B, model_type="gemma2")
     plan = planned(gemma)
     assert plan.dtype == "bfloat16"
-    assert "bfloat16, because gemma2 is not stable in float16" in plan.because
+    assert "bfloat16, because gemma2 overflows in float16" in plan.because
     assert planned(gemma, engine={"dtype": "float32"}).dtype == "float32"
 
 
@@ -198,6 +198,7 @@ def test_a_card_nobody_knows_is_taken_by_count_only():
 
 
 GPTQ_7B = dataclasses.replace(QWEN_7B, quantization="gptq", quantization_bits=4.0)
+MXFP4 = dataclasses.replace(QWEN_7B, quantization="mxfp4", quantization_bits=4.0)
 NO_CARDS = dataclasses.replace(L20, allocatable=0)
 NF4_FLAGS = ["--dtype", "bfloat16", "--quantization", "ifq_nf4"]
 # id: what is asked, the reason, words of the sentence
@@ -237,17 +238,62 @@ REFUSALS = {
         "the vllm image needs compute capability 7.5; V100-32G has 7.0; set spec.image.family to deepspeed, ",
     ),
     "old card": ({"nodes": (T4,), "engine": {"quantization": "fp8"}}, "UnsupportedQuantization", "T4 has 7.5"),
+    "ifq in bfloat16": (
+        {"engine": {"quantization": "ifq", "dtype": "bfloat16"}},
+        "UnsupportedQuantization",
+        "ifq runs with float16 only, not bfloat16; set spec.engine.dtype float16, take fp8, or leave",
+    ),
+    "ifq on a V100 with an image of one's own": (
+        {"nodes": (V100,), "image": {"repository": "example.com/vllm"}, "engine": {"quantization": "ifq"}},
+        "UnsupportedQuantization",
+        "ifq needs compute capability 7.5, and V100-32G has 7.0",
+    ),
+    "ifq_nf4 on a model that overflows": (
+        {"facts": dataclasses.replace(QWEN_7B, model_type="gemma2"), "engine": {"quantization": "ifq_nf4"}},
+        "UnsupportedQuantization",
+        "ifq_nf4 runs with float16 only, in which gemma2 overflows; take fp8, or leave",
+    ),
+    "smoothquant without its file": (
+        {"engine": {"quantization": "smoothquant"}},
+        "UnsupportedQuantization",
+        "smoothquant needs smoothq_model-8bit-auto.safetensors in the model directory",
+    ),
+    "a checkpoint that the engine cannot read": (
+        {"facts": dataclasses.replace(QWEN_7B, quantization="bitsandbytes", quantization_bits=4.0)},
+        "UnsupportedQuantization",
+        "the checkpoint is quantized by bitsandbytes, which is a plug-in of the engine that no image installs",
+    ),
+    "mxfp4 in float16": (
+        {"facts": MXFP4, "engine": {"dtype": "float16"}},
+        "UnsupportedDtype",
+        "a checkpoint quantized by mxfp4 computes in bfloat16, not float16; set spec.engine.dtype to bfloat16",
+    ),
+    "mxfp4 on a T4": (
+        {"facts": MXFP4, "nodes": (T4,)},
+        "UnsupportedQuantization",
+        "a checkpoint quantized by mxfp4 needs compute capability 8.0, and T4 has 7.5",
+    ),
+    "bfloat16 on a T4": (
+        {"engine": {"dtype": "bfloat16"}, "nodes": (T4,)},
+        "UnsupportedDtype",
+        "spec.engine.dtype bfloat16 needs compute capability 8.0, and T4 has 7.5; set spec.engine.dtype to float16",
+    ),
+    "float16 of a model that overflows": (
+        {"facts": dataclasses.replace(QWEN_7B, model_type="gemma2"), "engine": {"dtype": "float16"}},
+        "UnsupportedDtype",
+        "spec.engine.dtype float16 makes gemma2 overflow; set spec.engine.dtype to bfloat16 or float32",
+    ),
     "experts": (
         {"facts": dataclasses.replace(QWEN_7B, num_experts=64), "engine": {"quantization": "ifq"}},
         "UnsupportedQuantization",
-        "ifq does not pack mixtures of experts, and this model has 64 experts a layer",
+        "spec.engine.quantization ifq does not quantize mixture-of-experts layers, and the model has them; take fp8",
     ),
     "already quantized": (
         {"facts": GPTQ_7B, "engine": {"quantization": "ifq"}},
         "UnsupportedQuantization",
-        "already quantized with gptq, and ifq quantizes plain weights only",
+        "spec.engine.quantization ifq cannot be put on a model that is gptq already; leave spec.engine.quantization",
     ),
-    "nf4 in bfloat16 by flags": ({"args": NF4_FLAGS}, "UnsupportedQuantization", "ifq_nf4 runs in float16 only"),
+    "nf4 in bfloat16 by flags": ({"args": NF4_FLAGS}, "UnsupportedQuantization", "ifq_nf4 runs with float16 only"),
     "context above the model's": (
         {"engine": {"maxModelLen": 200000}},
         "ContextTooLong",

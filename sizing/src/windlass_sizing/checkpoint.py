@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from windlass_sizing import documents
 from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.facts import ModelFacts, from_config
+from windlass_sizing.methods import SMOOTHQUANT_FILE
 from windlass_sizing.weights import inside, listed, names_in, read_weights
 
 T = TypeVar("T")
@@ -145,7 +146,8 @@ def _facts(directory: Directory) -> ModelFacts:
     _must_have_tokenizer(directory)
     dtype = weights.stored_dtype if "quantization_config" not in config else None
     try:
-        return from_config(config, weights_bytes=weights.tensor_bytes, stored_dtype=dtype)
+        facts = from_config(config, weights_bytes=weights.tensor_bytes, stored_dtype=dtype)
+        return replace(facts, has_smoothquant_file=(directory.place / SMOOTHQUANT_FILE).is_file())
     except FactsError as error:
         raise CheckpointError(error.reason, f'source.path "{directory.path}": {error}') from error
 

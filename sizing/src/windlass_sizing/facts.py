@@ -79,6 +79,7 @@ class ModelFacts:
     window_kv_heads: int | None = None  # of the sliding layers, where they differ
     window_kv_dim: int | None = None
     state_bytes: int = 0  # of one sequence in the layers that keep a state instead of keys and values
+    has_smoothquant_file: bool = False  # beside the weights
 
     @property
     def params_text(self) -> str:

@@ -6,6 +6,7 @@ there. Real bytes are taken where whole files or an index tell them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from windlass_sizing import documents
 from windlass_sizing.checkpoint import SIDE_QUANTIZATION
 from windlass_sizing.errors import CheckpointError
 from windlass_sizing.facts import ModelFacts, from_config
+from windlass_sizing.methods import SMOOTHQUANT_FILE
 from windlass_sizing.weights import INDEXES, read_weights
 
 CONFIG = "config.json"
@@ -28,7 +30,9 @@ def read_facts(path: Path) -> ModelFacts:
     directory = file.parent
     _lay_quantization(config, directory)
     size, dtype = _stored(directory) if file.name == CONFIG else (None, None)
-    return from_config(config, weights_bytes=size, stored_dtype=dtype if "quantization_config" not in config else None)
+    plain_dtype = dtype if "quantization_config" not in config else None
+    facts = from_config(config, weights_bytes=size, stored_dtype=plain_dtype)
+    return replace(facts, has_smoothquant_file=(directory / SMOOTHQUANT_FILE).is_file())
 
 
 def _object(file: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass_sizing import gpus
+from windlass_sizing import decision, gpus
 
 from windlass_operator.plan.model import RESOURCE_GROUP_LABEL, Inventory, NodeGpus
 
@@ -26,6 +26,11 @@ class Card:
     most_per_node: int
     largest_node: str
     per_node: tuple[int, ...] = ()  # cards of each node that has this kind
+
+    @property
+    def sized(self) -> decision.Card:
+        """The card as the decision on a method takes it."""
+        return decision.Card(self.name, self.capability)
 
     def nodes_with(self, cards_each: int) -> int:
         """How many nodes have at least so many of these cards."""

@@ -140,6 +140,7 @@ ROWS = (
     ),
     Reason("BadParallelism", "GPUs, tensorParallelSize and heads do not divide", "correct tensorParallelSize or gpus"),
     Reason("UnsupportedQuantization", "the method cannot run here", "choose another spec.engine.quantization"),
+    Reason("UnsupportedDtype", "the model or the GPU cannot compute in this dtype", "choose another spec.engine.dtype"),
     Reason(
         "PlanOverdue",
         "planning takes too long for this model and this spec",

@@ -13,9 +13,6 @@ FROM_FILE = "ti_model_config.json"
 MATCH = "match"
 DEFAULT = "default"
 """Sources of a setting beside its flag and its variables."""
-FLOAT16_OVERFLOWS = ("gemma2", "gemma3", "gemma3_text", "glm4")
-"""The engine refuses float16 for these model types."""
-
 
 ENGINE_PORT = 8000
 
