@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from windlass_sizing.choice import Offer, alternatives, choose, default_length, placements
-from windlass_sizing.decision import default_dtype, of_facts
+from windlass_sizing.decision import decide, default_dtype, of_facts
 from windlass_sizing.facts import from_config
 from windlass_sizing.formula import Serving, demand
 from windlass_sizing.parallel import divides
+from windlass_sizing.question import Card
 
 MODELS = {
     model["name"]: from_config(model["config"])
@@ -94,6 +95,11 @@ cards = st.builds(
 )  # fmt: skip
 
 
+def is_served(name):
+    """Whether the engine serves the model on any card."""
+    return decide(None, "auto", Card(), *of_facts(MODELS[name])).problem is None
+
+
 def served(name, length, share):
     """The model in the number format that it is served in by default."""
     dtype, _ = default_dtype(None, *of_facts(MODELS[name]))
@@ -101,7 +107,7 @@ def served(name, length, share):
 
 
 @given(
-    st.sampled_from([name for name, facts in MODELS.items() if facts.quantization != "bitsandbytes"]),
+    st.sampled_from([name for name in MODELS if is_served(name)]),
     lengths,
     shares,
     cards,

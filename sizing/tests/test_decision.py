@@ -1,8 +1,9 @@
 """What `--quantization` gives on each card and model, and the sentence when it cannot be."""
 
 import pytest
-from windlass_sizing.decision import CPU, Architecture, Card, Checkpoint, decide, default_dtype
+from windlass_sizing.decision import decide, default_dtype
 from windlass_sizing.methods import ACCEPTED, METHODS
+from windlass_sizing.question import CPU, About, Architecture, Card, Checkpoint
 
 QWEN = Architecture("qwen2")
 PLAIN = (QWEN, Checkpoint())
@@ -140,6 +141,45 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_all_that_are_known():
 def test_the_default_dtype_is_one_that_can_be_served(method, model, usual, dtype):
     """The usual one, unless the model, its checkpoint or the method computes in another."""
     assert default_dtype(method, *model, usual=usual)[0] == dtype
+
+
+@pytest.mark.parametrize(
+    ("name", "brings_code", "words"),
+    [
+        ("Qwen3ForCausalLM", False, ""),
+        ("LlamaForSequenceClassification", False, ""),
+        ("BambaForCausalLM", False, ""),  # by transformers
+        ("MyOwnForCausalLM", True, ""),
+        ("MyOwnForCausalLM", None, ""),
+        ("", False, ""),
+        ("Qwen33ForCausalLM", False, "which vLLM 0.32.0 does not have; the nearest that it has is Qwen3ForCausalLM; "),
+        ("QWenLMHeadModel", True, "which vLLM 0.23.0 was the last to have; serve Qwen2.5-7B-Instruct"),
+        ("MllamaForConditionalGeneration", False, "vLLM 0.10.2 was the last to have; serve Qwen2.5-VL-7B-Instruct"),
+    ],
+)
+def test_an_architecture_that_the_engine_does_not_have_is_refused(name, brings_code, words):
+    """Its own modules, those made for another task, and code of the checkpoint pass."""
+    problem = decide(None, "float16", L20, Architecture("x", name=name, brings_code=brings_code), Checkpoint()).problem
+    assert (problem is not None, words in problem.sentence() if problem else True) == (bool(words), True)
+    assert problem is None or problem.about is About.ARCHITECTURE
+
+
+@pytest.mark.parametrize(
+    ("card", "dtype", "model"),
+    [
+        (T4, "bfloat16", MXFP4),
+        (L20, "float16", MXFP4),
+        (L20, "float16", GEMMA),
+        (L20, "auto", (Architecture("qwen", name="QWenLMHeadModel"), Checkpoint("gptq"))),
+    ],
+)
+def test_a_limit_of_the_engine_may_be_set_aside(card, dtype, model):
+    """The decision is made, and holds what would have been refused; a rule of a method of ours stays."""
+    problem = decide("none", dtype, card, *model).problem
+    beyond = decide("none", dtype, card, *model, beyond_limits=True)
+    assert problem is not None
+    assert (beyond.problem, beyond.beyond) == (None, problem.message)
+    assert decide("ifq", "float32", card, *model, beyond_limits=True).problem is not None
 
 
 def test_bytes_per_weight():

@@ -41,11 +41,12 @@ UNKNOWN = "Custom-X"
 CARDS = (*{card.capability: card.name for card in gpus.GPUS.values()}.values(), UNKNOWN, CPU)
 DTYPES = (None, "auto", "float16", "bfloat16", "float32")
 ASKED = (None, *ACCEPTED, *(name for name, row in METHODS.items() if row.kind is Kind.REFUSED), "int3")
-JUDGED = ("UnsupportedQuantization", "UnsupportedDtype")
+JUDGED = ("UnsupportedQuantization", "UnsupportedDtype", "ArchitectureNotServed")
 
 
 def _quantized(by: str, **settings: object) -> ModelFacts:
-    return from_config({**CONFIGS[PLAIN], "quantization_config": {"quant_method": by, **settings}})
+    config = {**CONFIGS[PLAIN], "quantization_config": {"quant_method": by, **settings}}
+    return replace(from_config(config), has_smoothquant_file=False)
 
 
 @cache
@@ -53,15 +54,15 @@ def models() -> dict[str, ModelFacts]:
     """One model of each kind that a method asks about."""
     named = ("gemma-2-2b", "Qwen3-30B-A3B", "gpt-oss-120b", "DeepSeek-V4-Flash", "Molmo-7B-D-NF4")
     return {
-        "plain": from_config(CONFIGS[PLAIN]),
+        "plain": replace(from_config(CONFIGS[PLAIN]), has_smoothquant_file=False),
         "with smoothquant's file": replace(from_config(CONFIGS[PLAIN]), has_smoothquant_file=True),
-        **{name: from_config(CONFIGS[name]) for name in named},
+        **{name: replace(from_config(CONFIGS[name]), has_smoothquant_file=False) for name in named},
         **{by: _quantized(by, bits=4) for by in (*READERS, "fbgemm_fp8", "nobody")},
     }
 
 
-def _spec(method: str | None, card: str, dtype: str | None, family: str = "vllm") -> LLMServiceSpec:
-    asked = {"quantization": method, "dtype": dtype}
+def _spec(method: str | None, card: str, dtype: str | None, family: str = "vllm", **more: bool) -> LLMServiceSpec:
+    asked = {"quantization": method, "dtype": dtype, **more}
     return LLMServiceSpec.model_validate(
         {
             "model": {"id": "m", "source": {"pvc": {"claimName": "c"}}},
@@ -80,7 +81,8 @@ def _planned(spec: LLMServiceSpec, card: str, facts: ModelFacts) -> Plan | Refus
 def _files(facts: ModelFacts) -> ModelFiles:
     return ModelFiles(
         "/data/model", facts.model_type, facts.max_model_len, facts.quantization, facts.num_attention_heads,
-        has_experts=bool(facts.num_experts), has_smoothquant_file=facts.has_smoothquant_file,
+        has_experts=bool(facts.num_experts), has_smoothquant_file=bool(facts.has_smoothquant_file),
+        architecture=facts.architecture, brings_code=facts.brings_code,
     )  # fmt: skip
 
 
@@ -128,13 +130,27 @@ def test_every_cell_agrees(model: str) -> None:
     assert len(cells) == len(ASKED) * len(CARDS) * len(DTYPES)
 
 
+@pytest.mark.parametrize("model", ["gemma-2-2b", "gpt-oss-120b", "Molmo-7B-D-NF4", "nobody"])
+def test_what_is_set_aside_is_so_on_both_sides(model: str) -> None:
+    """With ignoreEngineLimits the operator plans, and the server starts with a warning, in the same cells."""
+    facts = models()[model]
+    for card, dtype in itertools.product(CARDS, DTYPES):
+        spec = _spec(None, card, dtype, ignoreEngineLimits=True)
+        plan = _planned(spec, card, facts)
+        assert isinstance(plan, Plan)
+        launch = resolve(server_args(spec, plan), {}, _files(facts), _machine(card))
+        said = [line for line in plan.because if "ignoreEngineLimits sets aside" in line]
+        told = [line for line in launch.warnings if "--ignore-engine-limits sets a limit" in line]
+        assert len(said) == len(told)
+
+
 REAL = {name: config for name, config in CONFIGS.items() if config.get("architectures")}
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_every_real_model_agrees(name: str) -> None:
     """Our methods on every real configuration that sizing is tested with."""
-    facts = from_config(REAL[name])
+    facts = replace(from_config(REAL[name]), has_smoothquant_file=False)
     cells = itertools.product((None, *NAMES), CARDS, DTYPES)
     assert {cell: words for cell in cells if (words := _difference(*cell, facts))} == {}
 

@@ -254,7 +254,7 @@ REFUSALS = {
         "ifq_nf4 runs with float16 only, in which gemma2 overflows; take fp8, or leave",
     ),
     "smoothquant without its file": (
-        {"engine": {"quantization": "smoothquant"}},
+        {"facts": dataclasses.replace(QWEN_7B, has_smoothquant_file=False), "engine": {"quantization": "smoothquant"}},
         "UnsupportedQuantization",
         "smoothquant needs smoothq_model-8bit-auto.safetensors in the model directory",
     ),
@@ -272,6 +272,16 @@ REFUSALS = {
         {"facts": MXFP4, "nodes": (T4,)},
         "UnsupportedQuantization",
         "a checkpoint quantized by mxfp4 needs compute capability 8.0, and T4 has 7.5",
+    ),
+    "an architecture that the engine gave up": (
+        {"facts": dataclasses.replace(QWEN_7B, architecture="BaichuanForCausalLM", brings_code=True)},
+        "ArchitectureNotServed",
+        "the model is a BaichuanForCausalLM, which vLLM 0.23.0 was the last to have; serve Qwen2.5-7B-Instruct",
+    ),
+    "an unknown architecture": (
+        {"facts": dataclasses.replace(QWEN_7B, architecture="Qwen9ForCausalLM", brings_code=False)},
+        "ArchitectureNotServed",
+        "the model is a Qwen9ForCausalLM, which vLLM 0.32.0 does not have; the nearest that it has is Qwen",
     ),
     "bfloat16 on a T4": (
         {"engine": {"dtype": "bfloat16"}, "nodes": (T4,)},
@@ -317,6 +327,21 @@ def test_a_refusal_says_what_where_and_what_to_do(case, reason, words):
     """Every reason with its sentence."""
     refusal = refused(**case)
     assert (refusal.reason, words in refusal.sentence()) == (reason, True), refusal.sentence()
+
+
+def test_one_who_knows_better_sets_a_limit_aside():
+    """The plan is made, and says what the record of the engine would have refused; rules of our methods stay."""
+    beyond = {"ignoreEngineLimits": True}
+    plan = planned(dataclasses.replace(QWEN_7B, quantization="bitsandbytes", quantization_bits=4.0), engine=beyond)
+    assert any(
+        line.startswith("spec.engine.ignoreEngineLimits sets aside: the checkpoint is quantized by bitsandbytes")
+        for line in plan.because
+    )
+    gone = dataclasses.replace(QWEN_7B, architecture="BaichuanForCausalLM", brings_code=True)
+    assert planned(gone, args=["--ignore-engine-limits"]).gpus == 1
+    assert planned(gone, image={"family": "deepspeed"}).gpus == 1
+    twice = refused(GPTQ_7B, engine={**beyond, "quantization": "ifq"})
+    assert twice.reason == "UnsupportedQuantization"
 
 
 def test_every_status_text_fits_the_schema():

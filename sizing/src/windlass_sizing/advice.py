@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from windlass_sizing.decision import Card, decide, of_facts
+from windlass_sizing.decision import decide, of_facts
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import GPUS_MAX, Serving, demand
 from windlass_sizing.methods import NONE
 from windlass_sizing.parallel import divides
+from windlass_sizing.question import Card
 
 PACKING = ("ifq", "fp8")  # the documents say ifq; mixtures of experts need fp8
 SHORT_CONTEXT = 2048

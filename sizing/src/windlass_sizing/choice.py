@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from windlass_sizing.advice import FLAGS, advise, quick_table
-from windlass_sizing.decision import Card, decide, of_facts
+from windlass_sizing.decision import decide, of_facts
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import DEFAULT_MAX_MODEL_LEN, Demand, Serving, demand, seed_demand_gib
 from windlass_sizing.parallel import Split, divides, group_splits, splits
+from windlass_sizing.question import Card
 
 
 @dataclass(frozen=True, slots=True)

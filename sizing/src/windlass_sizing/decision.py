@@ -6,13 +6,12 @@ The operator asks before it takes a GPU, the server before it reads a weight, `w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from enum import StrEnum
 
 from windlass_sizing.dtypes import full_name
-from windlass_sizing.engine import ENGINE
 from windlass_sizing.facts import ModelFacts
+from windlass_sizing.limits import limit
 from windlass_sizing.methods import (
     ACCEPTED,
     AUTO,
@@ -20,90 +19,24 @@ from windlass_sizing.methods import (
     METHODS,
     NAMES,
     NONE,
-    READERS,
     SMOOTHQUANT_FILE,
-    Capability,
     Kind,
-    Method,
     reader_of,
 )
+from windlass_sizing.question import (
+    FLAGS,
+    About,
+    Architecture,
+    Card,
+    Checkpoint,
+    Problem,
+    Question,
+    Words,
+    dotted,
+    owned,
+)
 
-BFLOAT16_CAPABILITY = (8, 0)  # the engine's check_if_supports_dtype
 MAKE_FILE = "windlass quantize smoothquant MODEL --data FILE"
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """How a person sets what the sentences speak of."""
-
-    quantization: str
-    dtype: str
-
-
-FLAGS = Words("--quantization", "--dtype")
-FIELDS = Words("spec.engine.quantization", "spec.engine.dtype")
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """What computes: a GPU and its compute capability, None where that is not known; or a CPU."""
-
-    name: str = ""
-    capability: Capability | None = None
-    is_cpu: bool = False
-
-    def reaches(self, capability: Capability) -> bool:
-        """Whether it has at least this compute capability; an unknown card and a CPU are given the benefit."""
-        return self.capability is None or self.capability >= capability
-
-    def formats(self, row: Method) -> tuple[str, ...]:
-        """The number formats that the method computes in here."""
-        return row.cpu_dtypes if self.is_cpu else row.dtypes
-
-
-CPU = Card("CPU", is_cpu=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """What a method asks of the model's architecture."""
-
-    model_type: str = ""
-    has_experts: bool = False
-
-    @property
-    def overflows(self) -> bool:
-        """Whether its activations leave the range of float16, so that the engine refuses it."""
-        return self.model_type in ENGINE.no_float16
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """What a method asks of the model's files."""
-
-    quantized_by: str = ""  # the checkpoint's own `quant_method`; empty: plain weights
-    has_smoothquant_file: bool = False
-
-
-class About(StrEnum):
-    """What a problem speaks of."""
-
-    METHOD = "method"
-    DTYPE = "dtype"
-    CHECKPOINT = "checkpoint"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why it cannot be, and what to do."""
-
-    message: str
-    remedy: str
-    about: About = About.METHOD
-
-    def sentence(self) -> str:
-        """Both as one sentence."""
-        return f"{self.message}; {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +46,7 @@ class Decision:
     method: str = NONE  # NONE: the weights are served as they are stored
     dtype: str | None = None  # that the method needs, where `auto` was asked
     why: str = ""  # of an `auto`
+    beyond: str = ""  # the engine's limit that was set aside
     problem: Problem | None = None
 
     @property
@@ -121,38 +55,17 @@ class Decision:
         return None if self.method == NONE else self.method
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Everything that a rule may look at."""
-
-    asked: str
-    dtype: str
-    card: Card
-    architecture: Architecture
-    checkpoint: Checkpoint
-    words: Words
-
-    @property
-    def row(self) -> Method:
-        """The asked method; only for a name that has a row."""
-        return METHODS[self.asked]
-
-    @property
-    def leave_out(self) -> str:
-        """The remedy that always helps."""
-        return f"leave {self.words.quantization} out"
-
-    def says(self, message: str, remedy: str) -> Problem:
-        """A problem of the asked method."""
-        return Problem(f"{self.words.quantization} {self.asked} {message}", remedy)
-
-
 def of_facts(facts: ModelFacts) -> tuple[Architecture, Checkpoint]:
     """What a decision asks of a model, from its facts."""
     return (
-        Architecture(facts.model_type, bool(facts.num_experts)),
+        Architecture(facts.model_type, bool(facts.num_experts), _class_name(facts), facts.brings_code),
         Checkpoint(facts.quantization or "", facts.has_smoothquant_file),
     )
+
+
+def _class_name(facts: ModelFacts) -> str:
+    """The class that config.json names; where it names none, the facts hold the model type in its place."""
+    return "" if facts.architecture == facts.model_type else facts.architecture
 
 
 def default_dtype(
@@ -171,7 +84,7 @@ def default_dtype(
     return usual, ""
 
 
-def decide(
+def decide(  # noqa: PLR0913  the five things that a method depends on, and two settings of the asker
     method: str | None,
     dtype: str,
     card: Card,
@@ -179,35 +92,54 @@ def decide(
     checkpoint: Checkpoint,
     *,
     words: Words = FLAGS,
+    beyond_limits: bool = False,
 ) -> Decision:
-    """What becomes of the asked method; `dtype` is the one that will be served, `auto` the checkpoint's own."""
+    """What becomes of the asked method; `dtype` is the one that will be served, `auto` the checkpoint's own.
+
+    `beyond_limits` sets the engine's limits aside: what would have been refused is in `beyond`.
+    """
     asked = (method or NONE).lower()
     question = Question(asked, full_name(dtype), card, architecture, checkpoint, words)
-    if problem := _unknown(question) or _cannot_be_read(question):
-        return Decision(problem=problem)
-    if asked == AUTO:
-        return _automatic(question)
-    problem = _dtype_refused(question)
-    if asked in METHODS:
-        problem = next((found for rule in RULES if (found := rule(question))), problem)
-    if problem:
-        return Decision(problem=problem)
-    return Decision(asked, _needed_dtype(question))
+    problem, found = _unknown(question), limit(question)
+    beyond = found.message if found and beyond_limits else ""
+    if problem or (found and not beyond):
+        return Decision(problem=problem or _rather(question, found))
+    decision = _automatic(question) if asked == AUTO else _asked(question)
+    return replace(decision, beyond=beyond)
+
+
+def _asked(question: Question) -> Decision:
+    """The asked method itself, where every rule allows it."""
+    problem = _broken_rule(question)
+    return Decision(problem=problem) if problem else Decision(question.asked, _needed_dtype(question))
+
+
+def _broken_rule(question: Question) -> Problem | None:
+    """The first rule of the methods that this breaks."""
+    if question.asked not in METHODS:
+        return None
+    return next((found for rule in RULES if (found := rule(question))), None)
+
+
+def _rather(question: Question, found: Problem | None) -> Problem | None:
+    """Of a dtype that cannot be served, what the asked method says of it, where it says something."""
+    is_dtype = found is not None and found.about is About.DTYPE and not question.checkpoint.quantized_by
+    return (_broken_rule(question) if is_dtype else None) or found
 
 
 def _automatic(question: Question) -> Decision:
     """smoothquant where its file lies, else ifq; nothing where neither can be."""
     has = question.checkpoint
-    plain = decide(NONE, question.dtype, question.card, question.architecture, has, words=question.words)
-    if has.quantized_by or plain.problem:
-        return Decision(NONE, plain.dtype, f"auto: the model is {has.quantized_by} already", plain.problem)
+    if has.quantized_by:
+        dtype = _needed_dtype(replace(question, asked=NONE))
+        return Decision(NONE, dtype, f"auto: the model is {has.quantized_by} already")
     reason = ""
     for name, why in _AUTO if has.has_smoothquant_file else _AUTO[1:]:
-        found = decide(name, question.dtype, question.card, question.architecture, has, words=question.words)
+        found = _asked(replace(question, asked=name))
         if not found.problem:
             return Decision(found.method, found.dtype, f"auto: {why}")
         reason = found.problem.message.removeprefix(f"{question.words.quantization} ")
-    return Decision(NONE, plain.dtype, f"auto: {reason}")
+    return Decision(NONE, None, f"auto: {reason}")
 
 
 _AUTO = (("smoothquant", f"{SMOOTHQUANT_FILE} is there"), ("ifq", f"there is no {SMOOTHQUANT_FILE}"))
@@ -228,53 +160,6 @@ def _unknown(q: Question) -> Problem | None:
     )
 
 
-def _cannot_be_read(q: Question) -> Problem | None:
-    """A checkpoint that the engine has no reader for, or not on this card or in this number format."""
-    by = q.checkpoint.quantized_by
-    if not by:
-        return None
-    needs = reader_of(by)
-    if needs is None:
-        known = METHODS.get(by)
-        why = f"which {known.why}" if known and known.why else f"which vLLM {ENGINE.release} does not read"
-        near = get_close_matches(by, READERS, 1)
-        nearest = f"; the nearest that it reads is {near[0]}" if near else ""
-        return Problem(
-            f"the checkpoint is quantized by {by}, {why}{nearest}", "serve the unquantized checkpoint", About.CHECKPOINT
-        )
-    if not q.card.reaches(needs.capability):
-        return Problem(
-            f"a checkpoint quantized by {by} needs compute capability {_dotted(needs.capability)}, and {_has(q.card)}",
-            "take a newer card, or the unquantized checkpoint",
-            About.CHECKPOINT,
-        )
-    if q.dtype != AUTO and q.dtype not in needs.dtypes:
-        return Problem(
-            f"a checkpoint quantized by {by} computes in {' or '.join(needs.dtypes)}, not {q.dtype}",
-            f"set {q.words.dtype} to {needs.dtypes[0]}",
-            About.DTYPE,
-        )
-    return None
-
-
-def _dtype_refused(q: Question) -> Problem | None:
-    """A number format that the engine refuses for this model or on this card, whatever the method."""
-    if q.dtype == "float16" and q.architecture.overflows:
-        return Problem(
-            f"{q.words.dtype} float16 makes {q.architecture.model_type} overflow",
-            f"set {q.words.dtype} to bfloat16 or float32, or leave it out",
-            About.DTYPE,
-        )
-    if q.dtype == "bfloat16" and not q.card.reaches(BFLOAT16_CAPABILITY):
-        other = "float32" if q.architecture.overflows else "float16"
-        return Problem(
-            f"{q.words.dtype} bfloat16 needs compute capability {_dotted(BFLOAT16_CAPABILITY)}, and {_has(q.card)}",
-            f"set {q.words.dtype} to {other}, or take a newer card",
-            About.DTYPE,
-        )
-    return None
-
-
 def _on_quantized(q: Question) -> Problem | None:
     by, only = q.checkpoint.quantized_by, q.row.model_types
     if not by or (by in q.row.formats and (not only or q.architecture.model_type in only)):
@@ -292,7 +177,7 @@ def _on_plain(q: Question) -> Problem | None:
 
 
 def _without_file(q: Question) -> Problem | None:
-    if q.asked != "smoothquant" or q.checkpoint.has_smoothquant_file:
+    if q.asked != "smoothquant" or q.checkpoint.has_smoothquant_file is not False:
         return None
     return q.says(f"needs {SMOOTHQUANT_FILE} in the model directory", f"make it with `{MAKE_FILE}`, or take ifq")
 
@@ -306,7 +191,7 @@ def _with_experts(q: Question) -> Problem | None:
 def _too_old(q: Question) -> Problem | None:
     if q.card.reaches(q.row.min_capability):
         return None
-    found = f"needs compute capability {_dotted(q.row.min_capability)}, and {_has(q.card)}"
+    found = f"needs compute capability {dotted(q.row.min_capability)}, and {owned(q.card)}"
     others = _able(q, AUTO)
     if not others:
         return q.says(
@@ -361,11 +246,3 @@ def _others(q: Question, dtype: str) -> str:
     """`take A or B, or `; `or ` where there is none."""
     names = _able(q, dtype)
     return f"take {' or '.join(names)}, or " if names else "or "
-
-
-def _has(card: Card) -> str:
-    return f"{card.name} has {_dotted(card.capability or ())}"
-
-
-def _dotted(capability: tuple[int, ...]) -> str:
-    return ".".join(map(str, capability))

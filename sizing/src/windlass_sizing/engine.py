@@ -29,7 +29,18 @@ class Engine:
     deprecated: tuple[str, ...]  # methods that it refuses unless it is told to allow them
     online: tuple[str, ...]  # names that quantize plain weights
     no_float16: tuple[str, ...]  # model types whose activations overflow in float16
-    architectures: frozenset[str]
+    architectures: frozenset[str]  # with a module of the engine's own
+    transformers: frozenset[str]  # that it runs by transformers' module
+    suffixes: tuple[str, ...]  # of classes for another task, which it makes of the ones that it has
+    gone: dict[str, str]  # architectures that it gave up, and the last release with them
+
+    def serves(self, architecture: str) -> bool:
+        """Whether it finds a module for this class, by itself, by transformers, or made for another task."""
+        if architecture in self.architectures or architecture in self.transformers:
+            return True
+        suffix = next((suffix for suffix in self.suffixes if architecture.endswith(suffix)), None)
+        others = (architecture.replace(suffix, other) for other in self.suffixes) if suffix else ()
+        return any(other in self.architectures for other in others)
 
 
 def read(text: str) -> Engine:
@@ -45,6 +56,9 @@ def read(text: str) -> Engine:
         tuple(found["online"]),
         tuple(found["no_float16"]),
         frozenset(found["architectures"]),
+        frozenset(found["transformers"]),
+        tuple(found["suffixes"]),
+        found["gone"],
     )
 
 

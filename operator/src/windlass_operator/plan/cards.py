@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass_sizing import decision, gpus
+from windlass_sizing import gpus, question
 
 from windlass_operator.plan.model import RESOURCE_GROUP_LABEL, Inventory, NodeGpus
 
@@ -28,9 +28,9 @@ class Card:
     per_node: tuple[int, ...] = ()  # cards of each node that has this kind
 
     @property
-    def sized(self) -> decision.Card:
+    def sized(self) -> question.Card:
         """The card as the decision on a method takes it."""
-        return decision.Card(self.name, self.capability)
+        return question.Card(self.name, self.capability)
 
     def nodes_with(self, cards_each: int) -> int:
         """How many nodes have at least so many of these cards."""

@@ -149,5 +149,6 @@ REFUSAL_REASONS = (
     "BadParallelism",  # GPUs, nodes, tensorParallelSize, pipelineParallelSize and heads do not divide
     "UnsupportedQuantization",  # the method cannot run on the GPU or on this checkpoint
     "UnsupportedDtype",  # the number format cannot be computed in on the GPU, by this model or this checkpoint
+    "ArchitectureNotServed",  # the pinned engine has no module for the model
     "ContextTooLong",  # maxModelLen above the model's own
 )

@@ -73,7 +73,7 @@ def option(facts: ModelFacts, card: Card, split: tuple[int, int, int], wishes: W
     """The option of this split: nodes, TP, PP."""
     nodes, tp, pp = split
     workers = wishes.layout.workers
-    found = settle(wishes.serving, facts, card.sized, wishes.program)
+    found = settle(wishes.serving, facts, card.sized, wishes.engine)
     settled, why = (wishes.serving, "") if isinstance(found, Refusal) else found
     serving = replace(settled, tp=tp, pp=pp)
     seed_gib = formula.seed_demand_gib(facts, serving) * workers

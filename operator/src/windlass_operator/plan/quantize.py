@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from windlass_sizing import decision
-from windlass_sizing.decision import FIELDS, About, Card, default_dtype, of_facts
+from windlass_sizing.decision import default_dtype, of_facts
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import Serving
 from windlass_sizing.methods import NONE
+from windlass_sizing.question import FIELDS, About, Card
 
 from windlass_operator.api.v1alpha1 import EngineSpec
 from windlass_operator.plan.model import Refusal
@@ -19,7 +20,19 @@ REASONS = {
     About.METHOD: "UnsupportedQuantization",
     About.CHECKPOINT: "UnsupportedQuantization",
     About.DTYPE: "UnsupportedDtype",
+    About.ARCHITECTURE: "ArchitectureNotServed",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The engine that a plan is for."""
+
+    family: str
+    beyond_limits: bool = False  # the user sets aside what our record says that it cannot run
+
+
+VLLM_WITHIN_LIMITS = Engine(VLLM)
 
 
 def number_format(engine: EngineSpec, facts: ModelFacts, *, on_cpu: bool) -> tuple[str, str]:
@@ -32,15 +45,23 @@ def number_format(engine: EngineSpec, facts: ModelFacts, *, on_cpu: bool) -> tup
     return dtype, "bfloat16 on the CPU; set spec.engine.dtype for another" if on_cpu else ""
 
 
-def settle(serving: Serving, facts: ModelFacts, card: Card, family: str) -> tuple[Serving, str] | Refusal:
+def settle(serving: Serving, facts: ModelFacts, card: Card, engine: Engine) -> tuple[Serving, str] | Refusal:
     """The settings with the method and number format in effect on this card, and why; or why they cannot be."""
-    if family != VLLM:
-        return without_methods(serving, family)
-    found = decision.decide(serving.quantization, serving.dtype, card, *of_facts(facts), words=FIELDS)
+    if engine.family != VLLM:
+        return without_methods(serving, engine.family)
+    found = decision.decide(
+        serving.quantization,
+        serving.dtype,
+        card,
+        *of_facts(facts),
+        words=FIELDS,
+        beyond_limits=engine.beyond_limits,
+    )
     if found.problem:
         return Refusal(REASONS[found.problem.about], found.problem.message, found.problem.remedy)
+    beyond = f"spec.engine.ignoreEngineLimits sets aside: {found.beyond}" if found.beyond else ""
     settled = replace(serving, quantization=found.quantization, dtype=found.dtype or serving.dtype)
-    return settled, found.why
+    return settled, "; ".join(why for why in (found.why, beyond) if why)
 
 
 def without_methods(serving: Serving, family: str) -> tuple[Serving, str] | Refusal:

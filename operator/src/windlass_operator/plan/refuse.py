@@ -66,7 +66,7 @@ def _not_found(resources: ResourcesSpec, everywhere: tuple[Card, ...]) -> Refusa
 
 def _able(found: tuple[Card, ...], wishes: Wishes, facts: ModelFacts) -> tuple[Card, ...] | Refusal:
     """The cards that can run the method in its number format; the first one's refusal where none can."""
-    verdicts = [(card, settle(wishes.serving, facts, card.sized, wishes.program)) for card in found]
+    verdicts = [(card, settle(wishes.serving, facts, card.sized, wishes.engine)) for card in found]
     able = tuple(card for card, verdict in verdicts if not isinstance(verdict, Refusal))
     refusals = [verdict for _, verdict in verdicts if isinstance(verdict, Refusal)]
     return able or refusals[0]

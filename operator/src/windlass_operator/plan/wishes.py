@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from windlass_sizing.decision import CPU, Card
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
+from windlass_sizing.question import CPU, Card
 
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_operator.plan.layout import Layout, read_layout
 from windlass_operator.plan.model import Refusal
 from windlass_operator.plan.overrides import engine_in_force, whole_prompts
-from windlass_operator.plan.quantize import VLLM, number_format, settle
+from windlass_operator.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Wishes:
     serving: Serving  # its tp and pp are filled in by the plan
     notes: tuple[str, ...]  # what was defaulted, for `because`
     family: str | None = None  # the engine of our image; None for an image of the user's own
-    program: str = VLLM  # the engine that the flags are for, in whatever image
+    engine: Engine = VLLM_WITHIN_LIMITS  # that the flags are for, in whatever image
 
 
 def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
@@ -52,13 +52,14 @@ def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
     )
     notes = tuple(note for note in (length_note, dtype_note) if note)
     family = None if spec.image.repository else spec.image.family
-    return _settled(Wishes(layout, engine.quantization, serving, notes, family, spec.image.family), facts)
+    program = Engine(spec.image.family, engine.ignore_engine_limits)
+    return _settled(Wishes(layout, engine.quantization, serving, notes, family, program), facts)
 
 
 def _settled(wishes: Wishes, facts: ModelFacts) -> Wishes | Refusal:
     """On the CPU with the method in effect; on GPUs as asked, since that is for the card, or what no card can."""
     on_cpu = wishes.layout.gpus == 0
-    found = settle(wishes.serving, facts, CPU if on_cpu else Card(), wishes.program)
+    found = settle(wishes.serving, facts, CPU if on_cpu else Card(), wishes.engine)
     if isinstance(found, Refusal):
         return found
     if not on_cpu:

@@ -128,7 +128,8 @@ def _of_this_machine() -> list[str]:
 
 def _able(facts: ModelFacts, offers: list[Offer], method: str, dtype: str) -> list[Offer]:
     """The cards that can run the method; UsageError with the first one's problem when none can."""
-    from windlass_sizing.decision import Card, decide, of_facts
+    from windlass_sizing.decision import decide, of_facts
+    from windlass_sizing.question import Card
 
     found = [(offer, decide(method, dtype, Card(offer.name, offer.capability), *of_facts(facts))) for offer in offers]
     able = [offer for offer, decision in found if decision.problem is None]

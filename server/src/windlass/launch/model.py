@@ -31,6 +31,8 @@ class ModelFiles:
     conv_template: str | None = None
     architecture: str = ""
     has_chat_template: bool = False
+    brings_code: bool | None = None
+    """Its config.json names a class of its own; None: nobody looked."""
     is_embedder: bool = False
     """It brings a `modules.json`, as models of sentence-transformers do."""
     vocab_size: int | None = None

@@ -75,6 +75,7 @@ def model_files(path: str) -> ModelFiles:
         quantization=facts.quantization,
         attention_heads=facts.num_attention_heads,
         has_experts=facts.num_experts is not None,
+        brings_code=facts.brings_code,
     )
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windlass_sizing import gpus
-from windlass_sizing.decision import CPU, Architecture, Card, Checkpoint, Decision, decide
+from windlass_sizing.decision import Decision, decide
 from windlass_sizing.methods import NONE, SMOOTHQUANT_FILE
+from windlass_sizing.question import CPU, Architecture, Card, Checkpoint
 
 from windlass.errors import UsageError
 from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
 from windlass.launch.values import Value
 from windlass.quantization import methods
 
-METHOD, LOAD = "quantization", "load-format"
+METHOD, LOAD, BEYOND = "quantization", "load-format", "ignore-engine-limits"
 LOADER = "windlass"
 """Our loader's name, as the plug-in registers it."""
 Settings = dict[str, Setting]
@@ -29,7 +30,8 @@ def method(
     said = settings.get(METHOD)
     name = str(said.value).lower() if said else NONE
     dtype = str(settings["dtype"].value) if "dtype" in settings else "auto"
-    found = decide(name, dtype, card(machine), *asked_of(model))
+    beyond = bool(settings[BEYOND].value) if BEYOND in settings else False
+    found = decide(name, dtype, card(machine), *asked_of(model), beyond_limits=beyond)
     if found.problem:
         raise UsageError(found.problem.sentence())
     changed: Settings = {}
@@ -39,7 +41,8 @@ def method(
         changed["dtype"] = Setting(
             "dtype", found.dtype, DEFAULT, f"{_needs_it(found, model)} computes in {found.dtype}"
         )
-    return changed | _read(settings, model, found), []
+    told = [f"--{BEYOND} sets a limit of the engine aside: {found.beyond}"] if found.beyond else []
+    return changed | _read(settings, model, found), told
 
 
 def _needs_it(found: Decision, model: ModelFiles) -> str:
@@ -66,7 +69,7 @@ def card(machine: Machine) -> Card:
 def asked_of(model: ModelFiles) -> tuple[Architecture, Checkpoint]:
     """What a decision asks of a model."""
     return (
-        Architecture(model.model_type, model.has_experts),
+        Architecture(model.model_type, model.has_experts, model.architecture, model.brings_code),
         Checkpoint(model.quantization or "", model.has_smoothquant_file),
     )
 
