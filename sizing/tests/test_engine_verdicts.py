@@ -1,6 +1,7 @@
 """Our verdict on each checkpoint's method, compute capability and number format is that of the engine's own classes.
 
-`tests/engine/test_abilities.py` holds the recorded verdicts to the installed engine.
+`engine_verdicts.json` is what `tests/engine/print_abilities.py` prints: for each method and compute capability the
+number formats that are taken. `tests/engine/test_abilities.py` holds it to the installed engine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from windlass_sizing.decision import decide
 from windlass_sizing.engine import ENGINE
 from windlass_sizing.question import Architecture, Card, Checkpoint
 
-FILE = Path(__file__).parent / "data" / "engine_verdicts.json"
+FILE = Path(__file__).with_name("engine_verdicts.json")
 RECORDED: dict[str, dict[str, list[str]]] = json.loads(FILE.read_text())
 DTYPES = ("float16", "bfloat16", "float32")
 CELLS = [

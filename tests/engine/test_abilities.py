@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from windlass_sizing.engine import RECORD
 
-VERDICTS = Path(__file__).parents[2] / "sizing" / "tests" / "data" / "engine_verdicts.json"
+VERDICTS = Path(__file__).parents[2] / "sizing" / "tests" / "engine_verdicts.json"
 
 
 @pytest.fixture(scope="module")
