@@ -43,7 +43,7 @@ crds: sync ## write crds/ from the pydantic models
 charts: crds ## copy the CRD into its chart
 	@cp crds/llmservices.serving.windlass.dev.yaml charts/windlass/files/llmservices.yaml
 golden: sync ## rewrite the golden manifests; read the diff
-	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py
 lock: ## resolve requirements.lock and the images' build.lock again
 	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --group dev {operator,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
 	@$(LOCK) --no-header images/build.in -o images/build.lock

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from windlass_sizing.choice import Offer, alternatives, choose, default_length, placements
+from windlass_sizing.decision import decide, default_dtype, of_facts
 from windlass_sizing.facts import from_config
 from windlass_sizing.formula import Serving, demand, requests_at_once
 from windlass_sizing.parallel import divides
+from windlass_sizing.question import Card
 
 MODELS = {
     model["name"]: from_config(model["config"])
@@ -67,8 +69,10 @@ def test_nodes_are_taken_when_one_is_too_small():
 
 
 def test_no_placement_at_all_is_no_answer():
-    """A TP beyond the cards cannot be tried."""
+    """A TP beyond the cards cannot be tried, nor a method on a card that cannot run it."""
     assert choose(LLAMA_8B, [replace(L20, gpus_max=2)], Serving(8192), tp=4) is None
+    assert choose(LLAMA_8B, [A10], Serving(8192, quantization="fp8")) is None
+    assert choose(MODELS["Molmo-7B-D-NF4"], [L20], Serving(2048)) is None
 
 
 def test_reasons_and_alternatives_hold_figures():
@@ -91,11 +95,27 @@ cards = st.builds(
 )  # fmt: skip
 
 
-@given(names, lengths, shares, cards)
+def is_served(name):
+    """Whether the engine serves the model on any card."""
+    return decide(None, "auto", Card(), *of_facts(MODELS[name])).problem is None
+
+
+def served(name, length, share):
+    """The model in the number format that it is served in by default."""
+    dtype, _ = default_dtype(None, *of_facts(MODELS[name]))
+    return Serving(length, dtype=dtype, utilization=share)
+
+
+@given(
+    st.sampled_from([name for name in MODELS if is_served(name)]),
+    lengths,
+    shares,
+    cards,
+)
 def test_no_choice_contradicts_the_formula(name, length, share, card):
     """A fit that is claimed is one by `demand`, TP divides the heads, and nothing is taken that is not there."""
     facts = MODELS[name]
-    answer = choose(facts, [card], Serving(length, utilization=share))
+    answer = choose(facts, [card], served(name, length, share))
     assert answer
     choice = answer.choice
     assert facts.num_attention_heads % choice.serving.tp == 0
@@ -108,7 +128,7 @@ def test_no_choice_contradicts_the_formula(name, length, share, card):
         assert need <= card.real_gib
         assert choice.seed_gib <= card.nominal_gib * choice.gpus
     else:
-        tried = placements(facts, card, Serving(length, utilization=share))
+        tried = placements(facts, card, served(name, length, share))
         assert not any(other.fits and other.fits_quick_formula for other in tried)
 
 

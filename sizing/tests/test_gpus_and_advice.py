@@ -10,7 +10,6 @@ from windlass_sizing import gpus
 from windlass_sizing.advice import advise, quick_table
 from windlass_sizing.facts import from_config
 from windlass_sizing.formula import Serving
-from windlass_sizing.methods import effective, runs_on
 
 FACTS = from_config(json.loads((Path(__file__).parent / "data" / "Qwen2.5-7B.json").read_text())["config"])
 LABELS = {
@@ -194,16 +193,3 @@ def test_the_quick_table_knows_the_usual_sizes(billions, start):
     row = quick_table(round(billions * 1e9))
     assert row.startswith(start)
     assert bool(row) == bool(start)
-
-
-def test_methods_know_their_cards():
-    """fp8 from 8.9, nf4 from 8.0, ifq from 7.0; auto switches itself off."""
-    assert [runs_on(method, (8, 6)) for method in ("fp8", "ifq_nf4", "ifq", None, "awq")] == [
-        False,
-        True,
-        True,
-        True,
-        True,
-    ]
-    assert runs_on("fp8", None)
-    assert (effective("auto", (6, 1)), effective("auto", (8, 6)), effective("fp8", (6, 1))) == ("none", "auto", "fp8")

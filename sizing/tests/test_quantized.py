@@ -102,7 +102,6 @@ ONLINE = {
     "fp8": LINEAR + 4096 * 1024 + (REST - 4096 * 1024) * 2,  # its output head too
     "ifq": LINEAR + 4096 * 1024 + (REST - 4096 * 1024) * 2,
     "ifq_nf4": LINEAR * (0.5 + 2 / 64) + 4096 * 1024 + (REST - 4096 * 1024) * 2,
-    "bitsandbytes": LINEAR * (0.5 + 4 / 64) + REST * 2,
 }
 
 

@@ -120,6 +120,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "engine.trustRemoteCode": ({}, False),
     "engine.convTemplate": ({}, "qwen"),
     "engine.seed": ({}, 7),
+    "engine.ignoreEngineLimits": ({}, True),
     "engine.memoryCache": ({}, False),
     "command": ({}, ["run", "--seed", "1"]),
     "args": ({}, ["--seed", "2"]),

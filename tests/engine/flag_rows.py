@@ -96,7 +96,7 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("S1", "--quantization auto", {"args.quantization": None}, machine=V100),
     Row("S1", "--quantization auto", {"args.quantization": None}, model=GPTQ, machine=L20),
     Row("S1", "--load-format dummy", {"args.load_format": "dummy"}),
-    Row("S1", "--quantization bitsandbytes", {"args.quantization": "bitsandbytes"}, machine=L20),
+    Row("S1", "--quantization fp8_per_channel", {"args.quantization": "fp8_per_channel"}, machine=L20),
     Row("S2", "--use-lookahead 0", {"engine.speculative_config": None}),
     Row("S2", reads={"engine.speculative_config": None}, variables={"USE_LOOKAHEAD": "false"}),
     *(Row("S2", line, {"args.speculative_config": HOST_DRAFTS, "args.worker_cls": HOST_WORKER,
@@ -241,6 +241,8 @@ FLAG_ROWS: tuple[Row, ...] = (
     *(Row("S29", f"--quantization {name}", refused=f"--quantization {name} cannot be put on a model that is {model} "
           "already; leave --quantization out", model=model, machine=L20)
       for name in ("ifq", "ifq_nf4", "fp8", "smoothquant") for model in (GPTQ, FP8)),
+    Row("S29", "--ignore-engine-limits", {"plan.ignore-engine-limits": True}),
+    Row("S29", reads={"plan.ignore-engine-limits": True}, variables={"IGNORE_ENGINE_LIMITS": "true"}),
     Row("S29", "--quantization ifq_nf4 --dtype bfloat16", refused="--quantization ifq_nf4 runs with float16 only, not "
         "bfloat16; set --dtype float16, take fp8, or leave --quantization out", machine=L20),
     Row("S29", "--quantization fp8", refused="--quantization fp8 needs compute capability 8.9, and Tesla T4 has 7.5; "

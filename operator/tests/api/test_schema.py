@@ -161,4 +161,5 @@ def test_quantization_names_are_ours_and_vllms_once_each():
     """No name stands twice, ours come first."""
     assert len(set(QUANTIZATIONS)) == len(QUANTIZATIONS)
     assert QUANTIZATIONS[: len(OWN)] == ("fp8", "ifq", "ifq_nf4", "smoothquant", "auto", "none")
-    assert {"awq", "gptq", "gptq_marlin", "compressed-tensors", "bitsandbytes", "gguf"} <= set(VLLM_OWN)
+    assert {"awq", "gptq", "gptq_marlin", "compressed-tensors"} <= set(VLLM_OWN)
+    assert not {"bitsandbytes", "gguf", "fbgemm_fp8", "fp_quant"} & set(QUANTIZATIONS)

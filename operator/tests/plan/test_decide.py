@@ -216,11 +216,11 @@ def test_advanced_settings_are_planned_for():
 
 
 def test_models_that_overflow_in_float16_get_bfloat16():
-    """The engine refuses float16 for them; asked for by name it is left to the engine."""
+    """The engine refuses float16 for them."""
     gemma = dataclasses.replace(QWEN_7B, model_type="gemma2")
     plan = planned(gemma)
     assert plan.dtype == "bfloat16"
-    assert "bfloat16, because gemma2 is not stable in float16" in plan.because
+    assert "bfloat16, because gemma2 overflows in float16" in plan.because
     assert planned(gemma, engine={"dtype": "float32"}).dtype == "float32"
 
 
@@ -251,6 +251,7 @@ def test_a_card_nobody_knows_is_taken_by_count_only():
 
 
 GPTQ_7B = dataclasses.replace(QWEN_7B, quantization="gptq", quantization_bits=4.0)
+MXFP4 = dataclasses.replace(QWEN_7B, quantization="mxfp4", quantization_bits=4.0)
 NO_CARDS = dataclasses.replace(L20, allocatable=0)
 NF4_FLAGS = ["--dtype", "bfloat16", "--quantization", "ifq_nf4"]
 # id: what is asked, the reason, words of the sentence
@@ -290,17 +291,72 @@ REFUSALS = {
         "the vllm image needs compute capability 7.5; V100-32G has 7.0; set spec.image.family to deepspeed, ",
     ),
     "old card": ({"nodes": (T4,), "engine": {"quantization": "fp8"}}, "UnsupportedQuantization", "T4 has 7.5"),
+    "ifq in bfloat16": (
+        {"engine": {"quantization": "ifq", "dtype": "bfloat16"}},
+        "UnsupportedQuantization",
+        "ifq runs with float16 only, not bfloat16; set spec.engine.dtype float16, take fp8, or leave",
+    ),
+    "ifq on a V100 with an image of one's own": (
+        {"nodes": (V100,), "image": {"repository": "example.com/vllm"}, "engine": {"quantization": "ifq"}},
+        "UnsupportedQuantization",
+        "ifq needs compute capability 7.5, and V100-32G has 7.0",
+    ),
+    "ifq_nf4 on a model that overflows": (
+        {"facts": dataclasses.replace(QWEN_7B, model_type="gemma2"), "engine": {"quantization": "ifq_nf4"}},
+        "UnsupportedQuantization",
+        "ifq_nf4 runs with float16 only, in which gemma2 overflows; take fp8, or leave",
+    ),
+    "smoothquant without its file": (
+        {"facts": dataclasses.replace(QWEN_7B, has_smoothquant_file=False), "engine": {"quantization": "smoothquant"}},
+        "UnsupportedQuantization",
+        "smoothquant needs smoothq_model-8bit-auto.safetensors in the model directory",
+    ),
+    "a checkpoint that the engine cannot read": (
+        {"facts": dataclasses.replace(QWEN_7B, quantization="bitsandbytes", quantization_bits=4.0)},
+        "UnsupportedQuantization",
+        "the checkpoint is quantized by bitsandbytes, which is a plug-in of the engine that no image installs",
+    ),
+    "mxfp4 in float16": (
+        {"facts": MXFP4, "engine": {"dtype": "float16"}},
+        "UnsupportedDtype",
+        "a checkpoint quantized by mxfp4 computes in bfloat16, not float16; set spec.engine.dtype to bfloat16",
+    ),
+    "mxfp4 on a T4": (
+        {"facts": MXFP4, "nodes": (T4,)},
+        "UnsupportedQuantization",
+        "a checkpoint quantized by mxfp4 needs compute capability 8.0, and T4 has 7.5",
+    ),
+    "an architecture that the engine gave up": (
+        {"facts": dataclasses.replace(QWEN_7B, architecture="BaichuanForCausalLM", brings_code=True)},
+        "ArchitectureNotServed",
+        "the model is a BaichuanForCausalLM, which vLLM 0.23.0 was the last to have; serve Qwen2.5-7B-Instruct",
+    ),
+    "an unknown architecture": (
+        {"facts": dataclasses.replace(QWEN_7B, architecture="Qwen9ForCausalLM", brings_code=False)},
+        "ArchitectureNotServed",
+        "the model is a Qwen9ForCausalLM, which vLLM 0.32.0 does not have; the nearest that it has is Qwen",
+    ),
+    "bfloat16 on a T4": (
+        {"engine": {"dtype": "bfloat16"}, "nodes": (T4,)},
+        "UnsupportedDtype",
+        "spec.engine.dtype bfloat16 needs compute capability 8.0, and T4 has 7.5; set spec.engine.dtype to float16",
+    ),
+    "float16 of a model that overflows": (
+        {"facts": dataclasses.replace(QWEN_7B, model_type="gemma2"), "engine": {"dtype": "float16"}},
+        "UnsupportedDtype",
+        "spec.engine.dtype float16 makes gemma2 overflow; set spec.engine.dtype to bfloat16 or float32",
+    ),
     "experts": (
         {"facts": dataclasses.replace(QWEN_7B, num_experts=64), "engine": {"quantization": "ifq"}},
         "UnsupportedQuantization",
-        "ifq does not pack mixtures of experts, and this model has 64 experts a layer",
+        "spec.engine.quantization ifq does not quantize mixture-of-experts layers, and the model has them; take fp8",
     ),
     "already quantized": (
         {"facts": GPTQ_7B, "engine": {"quantization": "ifq"}},
         "UnsupportedQuantization",
-        "already quantized with gptq, and ifq quantizes plain weights only",
+        "spec.engine.quantization ifq cannot be put on a model that is gptq already; leave spec.engine.quantization",
     ),
-    "nf4 in bfloat16 by flags": ({"args": NF4_FLAGS}, "UnsupportedQuantization", "ifq_nf4 runs in float16 only"),
+    "nf4 in bfloat16 by flags": ({"args": NF4_FLAGS}, "UnsupportedQuantization", "ifq_nf4 runs with float16 only"),
     "context above the model's": (
         {"engine": {"maxModelLen": 200000}},
         "ContextTooLong",
@@ -324,6 +380,21 @@ def test_a_refusal_says_what_where_and_what_to_do(case, reason, words):
     """Every reason with its sentence."""
     refusal = refused(**case)
     assert (refusal.reason, words in refusal.sentence()) == (reason, True), refusal.sentence()
+
+
+def test_one_who_knows_better_sets_a_limit_aside():
+    """The plan is made, and says what the record of the engine would have refused; rules of our methods stay."""
+    beyond = {"ignoreEngineLimits": True}
+    plan = planned(dataclasses.replace(QWEN_7B, quantization="bitsandbytes", quantization_bits=4.0), engine=beyond)
+    assert any(
+        line.startswith("spec.engine.ignoreEngineLimits sets aside: the checkpoint is quantized by bitsandbytes")
+        for line in plan.because
+    )
+    gone = dataclasses.replace(QWEN_7B, architecture="BaichuanForCausalLM", brings_code=True)
+    assert planned(gone, args=["--ignore-engine-limits"]).gpus == 1
+    assert planned(gone, image={"family": "deepspeed"}).gpus == 1
+    twice = refused(GPTQ_7B, engine={**beyond, "quantization": "ifq"})
+    assert twice.reason == "UnsupportedQuantization"
 
 
 def test_every_status_text_fits_the_schema():

@@ -181,7 +181,7 @@ REFUSALS = {
     "heads": (["--tensor-parallel-size", "3"], "does not split the model's 32 heads"),
     "too many cards": (["-tp", "4", "--gpus-available", "2"], "--tensor-parallel-size 4 is more than the cards"),
     "context": (["--max-model-len", "131073"], "longer than the model's own 131072 tokens"),
-    "method": (["-q", "zip"], '--quantization "zip" is not known'),
+    "method": (["-q", "zip"], '--quantization is "zip", which is no method'),
     "method and dtype": (["-q", "ifq_nf4", "--dtype", "bfloat16"], "runs with float16 only"),
     "method and card": (["-q", "fp8", "--gpu", "V100-32G"], "needs compute capability 8.9, and V100-32G has 7.0"),
     "dtype": (["--dtype", "int3"], '--dtype "int3" is not known'),

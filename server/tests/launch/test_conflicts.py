@@ -27,7 +27,12 @@ CPU = Machine("cpu")
         ("--quantization ifq", MIXTRAL, L20, "--quantization ifq does not quantize mixture-of-experts layers"),
         ("--quantization ifq_nf4", GEMMA, L20, "--quantization ifq_nf4 runs with float16 only, in which gemma2"),
         ("--quantization smoothquant", PLAIN, L20, "--quantization smoothquant needs smoothq_model-8bit-auto"),
-        ("--quantization awqq", PLAIN, L20, '--quantization is "awqq", which is no method; choose one of'),
+        (
+            "--quantization awqq",
+            PLAIN,
+            L20,
+            '--quantization is "awqq", which is no method; did you mean awq? Else choose one of',
+        ),
         ("-tp 4", PLAIN, L20, "--tensor-parallel-size 4 is more than the 3 GPUs of this container"),
         ("", PLAIN, L20, "--tensor-parallel-size 3 does not divide the model's 28 attention heads; set it to 2"),
         ("-tp 1 --max-model-len 65536", PLAIN, L20, "--max-model-len 65536 is longer than the model's own 32768"),
@@ -51,7 +56,7 @@ def test_stretched_context_is_the_engines_matter() -> None:
 
 
 def test_engines_own_methods_pass() -> None:
-    """Q6: the engine's own methods are not judged here."""
-    plan = resolve(("--quantization", "bitsandbytes", "-tp", "1"), {}, PLAIN, L20)
-    assert "bitsandbytes" in plan.engine_args
+    """Q6: under their own names, on the checkpoints that they read."""
+    plan = resolve(("--quantization", "gptq_marlin", "-tp", "1"), {}, GPTQ, L20)
+    assert "gptq_marlin" in plan.engine_args
     assert "--quantization" not in resolve(("--quantization", "none", "-tp", "1"), {}, GPTQ, L20).engine_args

@@ -33,7 +33,7 @@ def words(plan: LaunchPlan) -> dict[str, str]:
         ("auto", WITH_FILE, "smoothquant", "windlass"),
         ("none", PLAIN, None, None),
         ("none", WITH_FILE, None, "windlass"),
-        ("awq", PLAIN, "awq", None),
+        ("fp8_per_channel", PLAIN, "fp8_per_channel", None),
     ],
 )
 def test_methods(style, machine, method, model, engine, loader) -> None:

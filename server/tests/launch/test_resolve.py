@@ -64,7 +64,7 @@ def test_default_switches(switch: str) -> None:
 def test_variables(variable: str, text: str, flag: str, expected: str) -> None:
     """A variable sets its row, and its flag wins over it."""
     assert expected == engine_value(launch(**{variable: text}), flag)
-    named = {"--model": "/flag", "--dtype": "auto", "--quantization": "awq", "--gpu-memory-utilization": "0.5"}.get(
+    named = {"--model": "/flag", "--dtype": "auto", "--quantization": "ifq", "--gpu-memory-utilization": "0.5"}.get(
         flag, "1"
     )
     assert named == engine_value(launch(f"{flag} {named}", **{variable: text}), flag)

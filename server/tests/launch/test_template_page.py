@@ -5,6 +5,8 @@ from pathlib import Path
 
 from windlass.launch import parsers, templates
 from windlass.launch.templates import ROWS, IdRule, Row
+from windlass_sizing.engine import ENGINE
+from windlass_sizing.limits import instead_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "chat-templates.md"
 
@@ -120,7 +122,7 @@ def page() -> str:
         f"| {', '.join(map(str, row.stops)) or '–'} |\n"
         for row in ROWS
     ]
-    gone = [f"| `{name}` | {last} | {instead} |\n" for name, (last, instead) in templates.GONE.items()]
+    gone = [f"| `{name}` | {ENGINE.gone[name]} | {instead_of(name)} |\n" for name in templates.GONE]
     tail = TAIL.replace("REASONING_ROWS", "".join(map(_parser, parsers.REASONING)))
     tail = tail.replace("TOOL_ROWS", "".join(map(_parser, parsers.TOOLS)))
     return "".join((HEAD, *rows, tail, *gone))

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from windlass_sizing.decision import decide, of_facts
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import GPUS_MAX, Serving, demand
-from windlass_sizing.methods import METHODS, runs_on
+from windlass_sizing.methods import NONE
 from windlass_sizing.parallel import divides
+from windlass_sizing.question import Card
 
 PACKING = ("ifq", "fp8")  # the documents say ifq; mixtures of experts need fp8
 SHORT_CONTEXT = 2048
@@ -84,8 +86,8 @@ def _steps(
     facts: ModelFacts, serving: Serving, capability: tuple[int, int] | None, words: Mapping[str, str]
 ) -> list[tuple[str, Serving]]:
     steps: list[tuple[str, Serving]] = []
-    plain = facts.quantization is None and METHODS.get(serving.quantization or "none") is METHODS["none"]
-    method = next((name for name in PACKING if runs_on(name, capability) and quantizes(name, facts)), None)
+    plain = facts.quantization is None and serving.quantization in (None, NONE)
+    method = next((name for name in PACKING if _can_be(name, facts, serving, capability)), None)
     if plain and method:
         steps.append((f"{words['quantization']} {method}", replace(serving, quantization=method)))
     if serving.max_model_len > SHORT_CONTEXT:
@@ -97,6 +99,6 @@ def _steps(
     return steps
 
 
-def quantizes(method: str, facts: ModelFacts) -> bool:
-    """Whether the method can pack this model's layers: ours leave mixtures of experts to fp8."""
-    return METHODS[method].experts or not facts.num_experts
+def _can_be(method: str, facts: ModelFacts, serving: Serving, capability: tuple[int, int] | None) -> bool:
+    """Whether the method runs on these cards, in this number format, on this model."""
+    return decide(method, serving.dtype, Card("", capability), *of_facts(facts)).problem is None

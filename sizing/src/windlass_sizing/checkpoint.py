@@ -158,10 +158,12 @@ def from_files(config: Mapping[str, Any], weights: Weights) -> ModelFacts:
             quantization=weights.quantization,
             quantization_bits=SMOOTHQUANT_BITS,
             smoothquant_bytes=weights.smoothquant_bytes,
+            has_smoothquant_file=True,
         )
     dtype = weights.stored_dtype if "quantization_config" not in config else None
     found = from_config(config, weights_bytes=weights.tensor_bytes, stored_dtype=dtype)
-    return replace(found, smoothquant_bytes=weights.smoothquant_bytes)
+    there = weights.smoothquant_bytes is not None
+    return replace(found, smoothquant_bytes=weights.smoothquant_bytes, has_smoothquant_file=there)
 
 
 def _must_exist(directory: Directory) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from windlass_sizing import words
 from windlass_sizing.advice import FLAGS, advise, quick_table
+from windlass_sizing.decision import decide, of_facts
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import (
     DEFAULT_MAX_MODEL_LEN,
@@ -19,8 +20,8 @@ from windlass_sizing.formula import (
     requests_at_once,
     seed_demand_gib,
 )
-from windlass_sizing.methods import effective
 from windlass_sizing.parallel import Split, divides, group_splits, splits
+from windlass_sizing.question import Card
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,16 @@ def choose(facts: ModelFacts, offers: Sequence[Offer], serving: Serving, tp: int
 
 
 def placements(facts: ModelFacts, offer: Offer, serving: Serving, tp: int | None = None) -> list[Choice]:
-    """Every way to place the model on these cards, single nodes before groups."""
+    """Every way to place the model on these cards, single nodes before groups; none where the method cannot be."""
+    decision = decide(serving.quantization, serving.dtype, Card(offer.name, offer.capability), *of_facts(facts))
+    if decision.problem:
+        return []
+    settled = replace(serving, quantization=decision.quantization, dtype=decision.dtype or serving.dtype)
     most = min(offer.per_node, offer.gpus_max or offer.per_node)
     ways = [Split(1, one, 1) for one in ([tp] if tp and tp <= most else splits(facts, most) if not tp else [])]
     ways += group_splits(facts, offer.per_node, offer.nodes)
     return [
-        _choice(facts, offer, serving, way)
+        _choice(facts, offer, settled, way)
         for way in ways
         if (not tp or way.tp == tp) and way.gpus <= (offer.gpus_max or way.gpus)
     ]
@@ -134,8 +139,7 @@ def alternatives(facts: ModelFacts, offers: Sequence[Offer], chosen: Choice) -> 
 
 
 def _choice(facts: ModelFacts, offer: Offer, serving: Serving, way: Split) -> Choice:
-    method = effective(serving.quantization, offer.capability)
-    split = replace(serving, tp=way.tp, pp=way.pp, quantization=method)
+    split = replace(serving, tp=way.tp, pp=way.pp)
     requests = requests_at_once(facts, split, offer.real_gib)
     return Choice(offer, way.nodes, split, demand(facts, split), seed_demand_gib(facts, split), requests)
 

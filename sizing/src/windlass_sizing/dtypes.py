@@ -15,8 +15,12 @@ DTYPE_BYTES: dict[str, float] = {
     "uint8": 1,
 }
 
-# The engine refuses float16 for these: their activations overflow.
-NO_FLOAT16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
+FULL_NAMES = {"half": "float16", "float": "float32"}
+
+
+def full_name(dtype: str) -> str:
+    """The number format without the engine's short forms."""
+    return FULL_NAMES.get(dtype, dtype)
 
 
 def dtype_bytes(name: str) -> float:

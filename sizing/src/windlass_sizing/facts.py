@@ -80,6 +80,8 @@ class ModelFacts:
     window_kv_dim: int | None = None
     smoothquant_bytes: int | None = None  # of smoothquant's file, where it lies in the directory
     state_bytes: int = 0  # of one sequence in the layers that keep a state instead of keys and values
+    has_smoothquant_file: bool | None = None  # beside the weights; None: nobody looked
+    brings_code: bool | None = None  # config.json names a class of the checkpoint's own; None: nobody looked
 
     @property
     def params_text(self) -> str:
@@ -169,6 +171,7 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
         num_experts=shape.experts or None,
         multimodal=counted.multimodal,
         head_params=counted.roles[HEAD],
+        brings_code=_brings_code(config),
         linear_params=sum(counted.roles[role] for role in LINEAR),
         counted_bytes=_counted_bytes(counted, shape, row, packing),
         **_cache(text, shape),
@@ -281,6 +284,11 @@ def _max_model_len(text: Settings, row: Architecture) -> int:
     factor = scaling.get("factor")
     stretches = scaling.get("rope_type", scaling.get("type")) in STRETCHING
     return int(min(said) * factor) if stretches and isinstance(factor, int | float) else min(said)
+
+
+def _brings_code(config: Mapping[str, Any]) -> bool:
+    named = config.get("auto_map")
+    return isinstance(named, Mapping) and any(str(name).startswith("AutoModel") for name in named)
 
 
 def _stored_dtype(config: Mapping[str, Any], text: Settings) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from windlass_sizing.dtypes import dtype_bytes
 from windlass_sizing.facts import ModelFacts
-from windlass_sizing.methods import METHODS
+from windlass_sizing.methods import row_of
 
 GIB = 1024**3
 DEFAULT_MAX_MODEL_LEN = 8192
@@ -110,7 +110,7 @@ def weight_bytes_of(facts: ModelFacts, quantization: str | None, dtype: str) -> 
     """Bytes a weight by the quick formula's table: 2 for 16-bit, 1 for fp8/int8, 0.5 for nf4/int4."""
     if facts.quantization and facts.quantization_bits:
         return facts.quantization_bits / 8
-    row = METHODS.get(quantization or "none")
+    row = row_of(quantization)
     return row.nominal_bytes if row and row.nominal_bytes else serving_dtype_bytes(facts, dtype)
 
 
@@ -135,7 +135,7 @@ def weights_gib(facts: ModelFacts, serving: Serving) -> float:
     plain = serving_dtype_bytes(facts, serving.dtype)
     if facts.smoothquant_bytes and serving.quantization in READ_FROM_FILE and plain == _stored_bytes(facts):
         return facts.smoothquant_bytes / GIB
-    row = METHODS.get(serving.quantization or "none")
+    row = row_of(serving.quantization)
     packed = row.real_bytes if row and row.real_bytes else plain
     if facts.quantization is not None and facts.quantization_bits:
         packed = facts.quantization_bits / 8

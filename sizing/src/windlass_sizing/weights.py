@@ -17,11 +17,11 @@ from typing import Any
 
 from windlass_sizing import documents
 from windlass_sizing.errors import CheckpointError
+from windlass_sizing.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
 from windlass_sizing.plausible import shown
 
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-SMOOTHQUANT_FILE = "smoothq_model-8bit-auto.safetensors"  # what `windlass quantize smoothquant` writes: a whole model
-SMOOTHQUANT, SMOOTHQUANT_BITS = "smoothquant", 8
+SMOOTHQUANT_BITS = 8
 ENGINES_INDEX = INDEXES[0]  # the one by which the engine leaves other safetensors files out
 SUFFIXES = (".safetensors", ".bin", ".gguf")
 NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin", "rng_state.bin")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_operator.api.quantization import OWN, QUANTIZATIONS, VLLM_OWN
+from windlass_operator.api.quantization import FLOAT16_ONLY, ONLINE, OWN, QUANTIZATIONS, VLLM_OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,13 @@ QUANTIZATION_RULES = (
 )
 
 ENGINE_RULES = (
-    Rule(
-        "!has(self.quantization) || self.quantization != 'ifq_nf4' || !has(self.dtype) || self.dtype == 'float16'",
-        "spec.engine.quantization ifq_nf4 runs in float16 only: leave spec.engine.dtype out or set it to float16",
+    *(
+        Rule(
+            f"!has(self.quantization) || self.quantization != '{name}' || !has(self.dtype)"
+            " || self.dtype in ['float16', 'auto']",
+            f"spec.engine.quantization {name} runs in float16 only: leave spec.engine.dtype out or set it to float16",
+        )
+        for name in FLOAT16_ONLY
     ),
     Rule(
         "!has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled"
@@ -185,7 +189,6 @@ ENV_RULES = (
 
 # Without a default inside it, spec.resources may be missing as a whole.
 _NO_GPUS_ASKED = "!has(self.resources) || !has(self.resources.gpus)"
-_ONLINE = "['fp8', 'ifq', 'ifq_nf4', 'smoothquant']"
 SPEC_RULES = (
     Rule(
         _NO_GPUS_ASKED + " || self.deployment.mode != 'Distributed' || self.resources.gpus > 1",
@@ -219,7 +222,7 @@ SPEC_RULES = (
         "with run",
     ),
     Rule(
-        "!has(self.engine.quantization) || !(self.engine.quantization in " + _ONLINE + ")"
+        f"!has(self.engine.quantization) || !(self.engine.quantization in {_cel_list(ONLINE)})"
         " || !self.model.id.matches('(?i)(^|[-_./])(gptq|awq)($|[-_./0-9])')",
         "spec.model.id names a checkpoint that is already quantized (GPTQ or AWQ): leave spec.engine.quantization out, "
         "or serve the unquantized checkpoint",

@@ -183,6 +183,10 @@ class EngineSpec(ApiModel):
         "", max_length=128, description="convTemplate names the chat template; empty: matched by the model's name."
     )
     seed: int | None = Field(None, ge=0, le=4294967295, description="seed is the engine's random seed.")
+    ignore_engine_limits: bool = Field(
+        False,
+        description="ignoreEngineLimits plans and starts what the pinned engine is known not to run; the plan says so.",
+    )
     memory_cache: bool = Field(
         True, description="memoryCache reads the weights ahead into the page cache: a faster start from shared volumes."
     )

@@ -82,6 +82,8 @@ def _tuning(engine: EngineSpec) -> list[str]:
             flags += [flag, str(value)]
     if engine.prefix_caching is not None:
         flags.append("--enable-prefix-caching" if engine.prefix_caching else "--no-enable-prefix-caching")
+    if engine.ignore_engine_limits:
+        flags.append("--ignore-engine-limits")
     if not engine.trust_remote_code:
         flags.append("--no-trust-remote-code")
     if engine.lookahead.enabled:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass_sizing import gpus
+from windlass_sizing import gpus, question
 
 from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus
 
@@ -28,6 +28,11 @@ class Card:
     per_node: tuple[int, ...] = ()  # cards of each node that has this kind
     resource: str = GPU_RESOURCE
     alone: bool = False  # a slice: a replica takes one, as slices exchange nothing with one another
+
+    @property
+    def sized(self) -> question.Card:
+        """The card as the decision on a method takes it."""
+        return question.Card(self.name, self.capability)
 
     def nodes_with(self, cards_each: int) -> int:
         """How many nodes have at least so many of these cards."""

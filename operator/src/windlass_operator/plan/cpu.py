@@ -16,6 +16,7 @@ from windlass_operator.plan.cards import group_selector
 from windlass_operator.plan.host import host_for
 from windlass_operator.plan.model import Plan
 from windlass_operator.plan.overrides import runs_windlass
+from windlass_operator.plan.quantize import planned_method
 from windlass_operator.plan.refuse import figures
 from windlass_operator.plan.wishes import Wishes
 
@@ -39,7 +40,7 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
         gpu_type=None,
         max_model_len=serving.max_model_len,
         dtype=serving.dtype,
-        quantization=wishes.quantization,
+        quantization=planned_method(wishes.quantization, serving),
         gpu_memory_utilization_percent=round(serving.utilization * 100),
         enforce_eager=serving.enforce_eager,
         weights_gib=weights_gib,

@@ -26,6 +26,7 @@ from windlass_operator.plan.model import (
     product_label,
 )
 from windlass_operator.plan.options import Option, alternatives, on_one_node, preferred
+from windlass_operator.plan.quantize import planned_method
 from windlass_operator.plan.refuse import does_not_fit, figures, not_enough, usable_cards
 from windlass_operator.plan.spread import over_nodes
 from windlass_operator.plan.wishes import Wishes, read_wishes
@@ -52,7 +53,7 @@ def decide(
         return wishes
     if wishes.layout.gpus == 0:
         return parallelism(wishes.layout, facts, 0) or cpu_plan(spec, facts, wishes)
-    found = usable_cards(spec.resources, inventory, wishes)
+    found = usable_cards(spec.resources, inventory, wishes, facts)
     if isinstance(found, Refusal):
         return found
     if refusal := parallelism(wishes.layout, facts, max(card.most_per_node for card in found)):
@@ -127,6 +128,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         words.quick_formula(chosen.seed_gib),
         f"{facts.num_attention_heads} heads % {serving.tp} == 0",
         *told.wishes.notes,
+        *((chosen.why,) if chosen.why else ()),
         *_steps(serving),
         host.because + (" on each node" if chosen.nodes > 1 else ""),
     )
@@ -139,7 +141,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         gpu_type=card.name,
         max_model_len=serving.max_model_len,
         dtype=serving.dtype,
-        quantization=told.wishes.quantization,
+        quantization=planned_method(told.wishes.quantization, serving),
         gpu_memory_utilization_percent=round(serving.utilization * 100),
         enforce_eager=serving.enforce_eager,
         weights_gib=weights_gib,

@@ -170,5 +170,7 @@ REFUSAL_REASONS = (
     "DoesNotFit",  # the model is larger than the largest node
     "BadParallelism",  # GPUs, nodes, tensorParallelSize, pipelineParallelSize and heads do not divide
     "UnsupportedQuantization",  # the method cannot run on the GPU or on this checkpoint
+    "UnsupportedDtype",  # the number format cannot be computed in on the GPU, by this model or this checkpoint
+    "ArchitectureNotServed",  # the pinned engine has no module for the model
     "ContextTooLong",  # maxModelLen above the model's own
 )

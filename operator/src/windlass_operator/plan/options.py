@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from windlass_sizing import advice, formula
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import Demand, Serving
-from windlass_sizing.methods import effective
 from windlass_sizing.parallel import splits
 
 from windlass_operator.plan.cards import Card
+from windlass_operator.plan.model import Refusal
+from windlass_operator.plan.quantize import settle
 from windlass_operator.plan.wishes import Wishes
 
 ALTERNATIVES_MAX = 7
@@ -28,6 +29,7 @@ class Option:
     workers: int = 1
     nodes: int = 1
     vouched: bool = False  # the user gave the number of cards
+    why: str = ""  # of the method in effect
 
     @property
     def gpus(self) -> int:
@@ -71,10 +73,12 @@ def option(facts: ModelFacts, card: Card, split: tuple[int, int, int], wishes: W
     """The option of this split: nodes, TP, PP."""
     nodes, tp, pp = split
     workers = wishes.layout.workers
-    serving = replace(wishes.serving, tp=tp, pp=pp, quantization=effective(wishes.quantization, card.capability))
+    found = settle(wishes.serving, facts, card.sized, wishes.engine)
+    settled, why = (wishes.serving, "") if isinstance(found, Refusal) else found
+    serving = replace(settled, tp=tp, pp=pp)
     seed_gib = formula.seed_demand_gib(facts, serving) * workers
     need = formula.demand(facts, serving)
-    return Option(card, serving, need, seed_gib, workers, nodes, wishes.layout.counted)
+    return Option(card, serving, need, seed_gib, workers, nodes, wishes.layout.counted, why)
 
 
 def on_one_node(facts: ModelFacts, found: Iterable[Card], wishes: Wishes) -> list[Option]:

@@ -44,6 +44,7 @@ SETTINGS = (
     Setting("max_model_len", ("--max-model-len",), "MAX_MODEL_LEN", int),
     Setting("dtype", ("--dtype",), "DTYPE", str),
     Setting("gpu_memory_utilization_percent", ("--gpu-memory-utilization",), "GPU_MEMORY_UTILIZATION", _percent),
+    Setting("ignore_engine_limits", ("--ignore-engine-limits",), "IGNORE_ENGINE_LIMITS", _truth),
     Setting("enforce_eager", ("--enforce-eager",), "ENFORCE_EAGER", _truth),
     Setting("tensor_parallel_size", ("--tensor-parallel-size", "-tp", "--num-gpus"), "TP", _count),
     Setting("pipeline_parallel_size", ("--pipeline-parallel-size", "-pp"), "", _count),

@@ -5,19 +5,21 @@ from __future__ import annotations
 from windlass_sizing import advice, gpus
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import Demand
-from windlass_sizing.methods import runs_on
 
 from windlass_operator.api.v1alpha1 import ResourcesSpec
 from windlass_operator.plan.cards import Card, cards, wanted_nodes
 from windlass_operator.plan.model import Inventory, Refusal
 from windlass_operator.plan.options import Option
+from windlass_operator.plan.quantize import settle
 from windlass_operator.plan.wishes import Wishes
 
 # The least compute capability with kernels in our image's torch: CUDA 13 begins at 7.5, CUDA 12.6 holds 7.0.
 ENGINE_CAPABILITY: dict[str, tuple[int, int]] = {"vllm": (7, 5), "deepspeed": (7, 0)}
 
 
-def usable_cards(resources: ResourcesSpec, inventory: Inventory, wishes: Wishes) -> tuple[Card, ...] | Refusal:
+def usable_cards(
+    resources: ResourcesSpec, inventory: Inventory, wishes: Wishes, facts: ModelFacts
+) -> tuple[Card, ...] | Refusal:
     """The kinds of card that may be taken, or why there are none."""
     everywhere = cards(inventory.nodes)
     if not everywhere:
@@ -32,7 +34,7 @@ def usable_cards(resources: ResourcesSpec, inventory: Inventory, wishes: Wishes)
     if wishes.layout.nodes_max == 1 and (wishes.layout.asked or 0) > max(card.most_per_node for card in found):
         return not_enough(found, wishes)
     served = tuple(card for card in found if _has_kernels(wishes.family, card))
-    return _able(served, wishes.quantization) if served else _too_old(found, wishes.family)
+    return _able(served, wishes, facts) if served else _too_old(found, wishes.family)
 
 
 def _has_kernels(family: str | None, card: Card) -> bool:
@@ -68,15 +70,12 @@ def _not_found(resources: ResourcesSpec, everywhere: tuple[Card, ...]) -> Refusa
     )
 
 
-def _able(found: tuple[Card, ...], method: str | None) -> tuple[Card, ...] | Refusal:
-    able = tuple(card for card in found if runs_on(method, card.capability))
-    if able:
-        return able
-    return Refusal(
-        "UnsupportedQuantization",
-        f"quantization {method} needs a GPU of a newer compute capability; {_have(found)}",
-        "set spec.engine.quantization to ifq (7.0 and newer), auto or none",
-    )
+def _able(found: tuple[Card, ...], wishes: Wishes, facts: ModelFacts) -> tuple[Card, ...] | Refusal:
+    """The cards that can run the method in its number format; the first one's refusal where none can."""
+    verdicts = [(card, settle(wishes.serving, facts, card.sized, wishes.engine)) for card in found]
+    able = tuple(card for card, verdict in verdicts if not isinstance(verdict, Refusal))
+    refusals = [verdict for _, verdict in verdicts if isinstance(verdict, Refusal)]
+    return able or refusals[0]
 
 
 def _have(found: tuple[Card, ...]) -> str:

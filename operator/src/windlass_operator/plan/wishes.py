@@ -5,22 +5,17 @@ Pure. `decide.py` takes the result; a contradiction becomes a refusal with a sen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from windlass_sizing import advice
-from windlass_sizing.dtypes import NO_FLOAT16
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
-from windlass_sizing.methods import METHODS
+from windlass_sizing.question import CPU, Card
 
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_operator.plan.layout import Layout, read_layout
 from windlass_operator.plan.model import Refusal
 from windlass_operator.plan.overrides import engine_in_force, whole_prompts
-
-OWN_ONLINE = ("fp8", "ifq", "ifq_nf4", "smoothquant")
-DEFAULT_DTYPE = "float16"
-FLOAT16_ONLY = ("ifq_nf4",)
+from windlass_operator.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +23,23 @@ class Wishes:
     """The settings in force; None is for the plan to choose."""
 
     layout: Layout
-    quantization: str | None
+    quantization: str | None  # as asked
     serving: Serving  # its tp and pp are filled in by the plan
     notes: tuple[str, ...]  # what was defaulted, for `because`
     family: str | None = None  # the engine of our image; None for an image of the user's own
+    engine: Engine = VLLM_WITHIN_LIMITS  # that the flags are for, in whatever image
 
 
 def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
     """The wishes, or the first contradiction."""
     engine = engine_in_force(spec)
-    refusal = _context(engine, facts) or _quantization(engine, facts)
-    if refusal:
+    if refusal := _context(engine, facts):
         return refusal
     layout = read_layout(spec, engine)
     if isinstance(layout, Refusal):
         return layout
     length, length_note = _length(engine, facts)
-    dtype, dtype_note = _dtype(engine, facts, on_cpu=layout.gpus == 0)
+    dtype, dtype_note = number_format(engine, facts, on_cpu=layout.gpus == 0)
     serving = Serving(
         max_model_len=length,
         dtype=dtype,
@@ -57,7 +52,20 @@ def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
     )
     notes = tuple(note for note in (length_note, dtype_note) if note)
     family = None if spec.image.repository else spec.image.family
-    return Wishes(layout, engine.quantization, serving, notes, family)
+    program = Engine(spec.image.family, engine.ignore_engine_limits)
+    return _settled(Wishes(layout, engine.quantization, serving, notes, family, program), facts)
+
+
+def _settled(wishes: Wishes, facts: ModelFacts) -> Wishes | Refusal:
+    """On the CPU with the method in effect; on GPUs as asked, since that is for the card, or what no card can."""
+    on_cpu = wishes.layout.gpus == 0
+    found = settle(wishes.serving, facts, CPU if on_cpu else Card(), wishes.engine)
+    if isinstance(found, Refusal):
+        return found
+    if not on_cpu:
+        return wishes
+    serving, why = found
+    return replace(wishes, serving=serving, notes=(*wishes.notes, *((why,) if why else ())))
 
 
 def _length(engine: EngineSpec, facts: ModelFacts) -> tuple[int, str]:
@@ -74,16 +82,6 @@ def _whole_prompts(spec: LLMServiceSpec, length: int, *, on_cpu: bool) -> int | 
     return max(length, STEP_TOKENS_MIN) if on_cpu or whole_prompts(spec) else None
 
 
-def _dtype(engine: EngineSpec, facts: ModelFacts, *, on_cpu: bool) -> tuple[str, str]:
-    if engine.dtype:
-        return engine.dtype, ""
-    if facts.model_type in NO_FLOAT16:
-        return "bfloat16", f"bfloat16, because {facts.model_type} is not stable in float16"
-    if on_cpu and engine.quantization not in FLOAT16_ONLY:
-        return "bfloat16", "bfloat16 on the CPU; set spec.engine.dtype for another"
-    return DEFAULT_DTYPE, ""
-
-
 def _context(engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
     asked = engine.max_model_len
     if not asked or asked <= facts.max_model_len:
@@ -92,28 +90,4 @@ def _context(engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
         "ContextTooLong",
         f"maxModelLen {asked} is above the model's own context of {facts.max_model_len} tokens",
         f"set spec.engine.maxModelLen to {facts.max_model_len} or less",
-    )
-
-
-def _quantization(engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
-    method = engine.quantization
-    if method == "ifq_nf4" and engine.dtype not in (None, DEFAULT_DTYPE):
-        return Refusal(
-            "UnsupportedQuantization",
-            f"ifq_nf4 runs in float16 only, and dtype is {engine.dtype}",
-            "leave spec.engine.dtype out",
-        )
-    if method in METHODS and not advice.quantizes(method, facts):
-        return Refusal(
-            "UnsupportedQuantization",
-            f"{method} does not pack mixtures of experts, and this model has {facts.num_experts} experts a layer",
-            "set spec.engine.quantization to fp8 or none",
-        )
-    own = facts.quantization
-    if own is None or method not in OWN_ONLINE or method == own:
-        return None
-    return Refusal(
-        "UnsupportedQuantization",
-        f"the checkpoint is already quantized with {own}, and {method} quantizes plain weights only",
-        "leave spec.engine.quantization out, or use the model's unquantized checkpoint",
     )

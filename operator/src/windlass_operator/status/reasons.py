@@ -140,6 +140,12 @@ ROWS = (
     ),
     Reason("BadParallelism", "GPUs, tensorParallelSize and heads do not divide", "correct tensorParallelSize or gpus"),
     Reason("UnsupportedQuantization", "the method cannot run here", "choose another spec.engine.quantization"),
+    Reason("UnsupportedDtype", "the model or the GPU cannot compute in this dtype", "choose another spec.engine.dtype"),
+    Reason(
+        "ArchitectureNotServed",
+        "the engine does not have the model's architecture",
+        "serve another model, or set spec.engine.ignoreEngineLimits with an image that has it",
+    ),
     Reason(
         "PlanOverdue",
         "planning takes too long for this model and this spec",

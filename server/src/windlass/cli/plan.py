@@ -53,12 +53,12 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
 
     facts = _facts(model)
     length = _length(facts, max_model_len)
-    method = _method(facts, quantization.lower(), dtype)
-    number_format = _dtype(facts, dtype)
+    method = quantization.lower() or "none"
+    number_format = _dtype(facts, dtype, method)
     serving = Serving(
         length, dtype=number_format, quantization=method, utilization=utilization, enforce_eager=enforce_eager
     )
-    offers = _able(_offers(gpu, memory_gib, (available, per_node, nodes)), method)
+    offers = _able(facts, _offers(gpu, memory_gib, (available, per_node, nodes)), method, number_format)
     _must_divide(facts, tp)
     answer = choose(facts, offers, serving, tp)
     if answer is None:
@@ -89,34 +89,12 @@ def _length(facts: ModelFacts, asked: int | None) -> int:
     return asked or default_length(facts)
 
 
-def _method(facts: ModelFacts, name: str, dtype: str | None) -> str | None:
-    from windlass_sizing.advice import quantizes
-    from windlass_sizing.methods import METHODS
-
-    if name in ("", "none"):
-        return None
-    if facts.quantization and name in (facts.quantization, f"{facts.quantization}_marlin", "auto"):
-        return None
-    if facts.quantization:
-        raise UsageError(
-            f"--quantization {name} cannot be put on a model that is {facts.quantization} already; "
-            "leave --quantization out"
-        )
-    if name not in METHODS:
-        raise UsageError(f'--quantization "{name}" is not known for plain weights; choose {", ".join(METHODS)}')
-    if METHODS[name].dtypes and dtype not in (None, "half", *METHODS[name].dtypes):
-        raise UsageError(f"--quantization {name} runs with float16 only, not {dtype}; leave --dtype out")
-    if name != "auto" and not quantizes(name, facts):
-        raise UsageError(f"--quantization {name} does not quantize mixtures of experts; take fp8, or none")
-    return name
-
-
-def _dtype(facts: ModelFacts, asked: str | None) -> str:
-    from windlass_sizing.dtypes import NO_FLOAT16
+def _dtype(facts: ModelFacts, asked: str | None, method: str) -> str:
+    from windlass_sizing.decision import default_dtype, of_facts
 
     if asked and asked not in DTYPES:
         raise UsageError(f'--dtype "{asked}" is not known; choose one of {", ".join(DTYPES)}')
-    return asked or ("bfloat16" if facts.model_type in NO_FLOAT16 else "float16")
+    return asked or default_dtype(method, *of_facts(facts))[0]
 
 
 def _offers(
@@ -163,17 +141,17 @@ def _of_this_machine() -> list[str]:
     return [card.name for found in nvml.gpus() if (card := gpus.find(found.name))]
 
 
-def _able(offers: list[Offer], method: str | None) -> list[Offer]:
-    from windlass_sizing.methods import METHODS, runs_on
+def _able(facts: ModelFacts, offers: list[Offer], method: str, dtype: str) -> list[Offer]:
+    """The cards that can run the method; UsageError with the first one's problem when none can."""
+    from windlass_sizing.decision import decide, of_facts
+    from windlass_sizing.question import Card
 
-    able = [offer for offer in offers if runs_on(method, offer.capability)]
-    if able or method is None:
-        return able or offers
-    need = ".".join(map(str, METHODS[method].min_capability))
-    have = ", ".join(f"{offer.name} has {'.'.join(map(str, offer.capability or ()))}" for offer in offers)
-    raise UsageError(
-        f"--quantization {method} needs compute capability {need}, and {have}; take another method or card"
-    )
+    found = [(offer, decide(method, dtype, Card(offer.name, offer.capability), *of_facts(facts))) for offer in offers]
+    able = [offer for offer, decision in found if decision.problem is None]
+    problem = found[0][1].problem
+    if not able and problem:
+        raise UsageError(problem.sentence())
+    return able
 
 
 def _must_divide(facts: ModelFacts, tp: int | None) -> None:

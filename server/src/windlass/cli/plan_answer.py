@@ -65,13 +65,12 @@ def _alternatives(facts: ModelFacts, offers: Sequence[Offer], answer: Answer) ->
     """What other cards would do: those that were offered, then the common ones, in as many nodes."""
     from windlass_sizing import gpus
     from windlass_sizing.choice import Offer, alternatives
-    from windlass_sizing.methods import runs_on
 
-    first, method = offers[0], answer.choice.serving.quantization
+    first = offers[0]
     common = [
         Offer(card.name, card.real_gib, card.memory_gib, card.capability, first.per_node, first.nodes, first.gpus_max)
         for card in (gpus.GPUS[name] for name in COMMON_CARDS)
-        if card.name not in {offer.name for offer in offers} and runs_on(method, card.capability)
+        if card.name not in {offer.name for offer in offers}
     ]
     return list(alternatives(facts, [*offers, *common], answer.choice))[-ALTERNATIVES_MAX - 1 :]
 

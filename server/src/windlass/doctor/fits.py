@@ -29,9 +29,10 @@ def method(found: Findings) -> Row:
     ]
     if not cards:
         return skip("no GPU is known")
-    short = [(card, has) for card, has in cards if not methods.runs_on(name, has)]
+    row = methods.row_of(name)
+    need = row.min_capability if row else (0, 0)
+    short = [(card, has) for card, has in cards if has is not None and has < need]
     if short:
-        need = methods.METHODS[name].min_capability
         card, has = short[0]
         seen = f"{name} needs compute capability {_dotted(need)}, {card} has {_dotted(has)}"
         return fail(seen, "take another method with --quantization, or none")

@@ -10,11 +10,13 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from windlass_sizing.decision import default_dtype
+
 from windlass.errors import UsageError
 from windlass.group import arguments
 from windlass.launch import cpu, parsing, quantize, templates
 from windlass.launch.flags import LENGTH_CUT_TOKENS
-from windlass.launch.model import DEFAULT, FLOAT16_OVERFLOWS, FROM_FILE, MATCH, Machine, ModelFiles, Setting
+from windlass.launch.model import DEFAULT, FROM_FILE, MATCH, Machine, ModelFiles, Setting
 from windlass.launch.templates import Row
 
 Settings: TypeAlias = dict[str, Setting]
@@ -111,9 +113,11 @@ def _length(settings: Settings, machine: Machine, model: ModelFiles, environment
 
 
 def _dtype(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
-    if settings["dtype"].source != DEFAULT or model.model_type not in FLOAT16_OVERFLOWS:
+    if settings["dtype"].source != DEFAULT:
         return {}, []
-    return _changed("dtype", "bfloat16", f"{model.model_type} overflows in float16")
+    asked = str(settings[quantize.METHOD].value) if quantize.METHOD in settings else None
+    dtype, why = default_dtype(asked, *quantize.asked_of(model))
+    return _changed("dtype", dtype, why) if why else ({}, [])
 
 
 def _gpus(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:

@@ -74,13 +74,6 @@ def _template_of_models_gone(q: Question) -> str | None:
     return f"the engine no longer has the models of conv-template {row.name} ({row.models}); serve {row.instead}"
 
 
-def _architecture_gone(q: Question) -> str | None:
-    if q.model.architecture not in templates.GONE:
-        return None
-    last, instead = templates.GONE[q.model.architecture]
-    return f"the model is a {q.model.architecture}, which vLLM {last} was the last to have; serve {instead}"
-
-
 def _tools_without_parser(q: Question) -> str | None:
     if not q.values.get("enable-auto-tool-choice") or q.values.get("tool-call-parser"):
         return None
@@ -89,7 +82,6 @@ def _tools_without_parser(q: Question) -> str | None:
 
 RULES: tuple[Callable[[Question], str | None], ...] = (
     _template_of_models_gone,
-    _architecture_gone,
     _no_worker,
     _more_gpus_than_given,
     _heads_do_not_divide,

@@ -89,6 +89,8 @@ FLAGS: tuple[Flag, ...] = (
     # How the model is loaded.
     Flag("quantization", Kind.TEXT, "fp8, ifq, ifq_nf4, smoothquant, auto or none, or a method of the engine's own",
          ("QUANTIZATION",), aliases=("q",)),
+    Flag("ignore-engine-limits", Kind.SWITCH, "serve what the pinned engine is known not to run, with a warning",
+         ("IGNORE_ENGINE_LIMITS",), "false", effect=Effect.OURS),
     Flag("load-format", Kind.TEXT, "how the engine reads weights; windlass with ifq, ifq_nf4 and smoothquant"),
     Flag("dtype", Kind.TEXT, "number format of the computation", ("DTYPE",), "float16", choices=DTYPES),
     Flag("max-model-len", Kind.LENGTH, f"context in tokens; the model's own, cut to {LENGTH_CUT_TOKENS}",

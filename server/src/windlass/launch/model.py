@@ -15,9 +15,6 @@ MATCH = "match"
 CHECKPOINT = "checkpoint"
 DEFAULT = "default"
 """Sources of a setting beside its flag and its variables."""
-FLOAT16_OVERFLOWS = ("gemma2", "gemma3", "gemma3_text", "glm4")
-"""The engine refuses float16 for these model types."""
-
 
 ENGINE_PORT = 8000
 
@@ -38,6 +35,8 @@ class ModelFiles:
     has_chat_template: bool = False
     marks: Marks = field(default_factory=Marks)
     """Of the form that the model writes in, and the chat template that the engine renders by itself."""
+    brings_code: bool | None = None
+    """Its config.json names a class of its own; None: nobody looked."""
     is_embedder: bool = False
     """It brings a `modules.json`, as models of sentence-transformers do."""
     vocab_size: int | None = None

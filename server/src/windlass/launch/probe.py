@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from windlass_sizing.checkpoint import SIDE_QUANTIZATION
 from windlass_sizing.errors import FactsError
 from windlass_sizing.facts import from_config
+from windlass_sizing.methods import SMOOTHQUANT_FILE
 
 from windlass.adapters import read
 from windlass.adapters.model import Asked
@@ -18,7 +20,6 @@ from windlass.launch import checkpoint
 from windlass.launch.model import FROM_FILE, Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
-from windlass.quantization.methods import SMOOTHQUANT_FILE
 from windlass.startup.model_json import read_json
 
 ENGINE_VARIABLE = "WINDLASS_ENGINE"
@@ -51,6 +52,7 @@ def model_files(path: str) -> ModelFiles:
     """What the directory says of itself; ModelError when it is no model."""
     directory = Path(path)
     config = read_json(directory / "config.json", flag="--model")
+    config = _quantization_beside(directory) | config
     ours = read_json(directory / FROM_FILE)
     known = ModelFiles(
         path,
@@ -77,7 +79,14 @@ def model_files(path: str) -> ModelFiles:
         quantization=facts.quantization,
         attention_heads=facts.num_attention_heads,
         has_experts=facts.num_experts is not None,
+        brings_code=facts.brings_code,
     )
+
+
+def _quantization_beside(directory: Path) -> dict[str, object]:
+    """The settings of a quantized checkpoint, where they stand in a file of their own."""
+    beside = next((directory / name for name in SIDE_QUANTIZATION if (directory / name).is_file()), None)
+    return {"quantization_config": read_json(beside)} if beside else {}
 
 
 def _text(said: object) -> str | None:

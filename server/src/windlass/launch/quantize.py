@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windlass_sizing import gpus
+from windlass_sizing.decision import Decision, decide
+from windlass_sizing.methods import NONE, SMOOTHQUANT_FILE
+from windlass_sizing.question import CPU, Architecture, Card, Checkpoint
 
 from windlass.errors import UsageError
-from windlass.launch.model import DEFAULT, FLOAT16_OVERFLOWS, Machine, ModelFiles, Setting
+from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
 from windlass.launch.values import Value
 from windlass.quantization import methods
-from windlass.quantization.methods import NAMES, NONE, Card, Checkpoint, Decision
 
-METHOD, LOAD = "quantization", "load-format"
+METHOD, LOAD, BEYOND = "quantization", "load-format", "ignore-engine-limits"
 LOADER = "windlass"
 """Our loader's name, as the plug-in registers it."""
 Settings = dict[str, Setting]
@@ -24,21 +26,27 @@ Settings = dict[str, Setting]
 def method(
     settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]
 ) -> tuple[Settings, list[str]]:
-    """One of our methods, checked against model and cards; the engine's own pass through."""
+    """The asked method, and the checkpoint's own, checked against model, cards and dtype."""
     said = settings.get(METHOD)
     name = str(said.value).lower() if said else NONE
-    if problem := methods.unknown(name):
-        raise UsageError(problem)
-    if said is None or name not in NAMES:
-        return _read(settings, model, Decision()), []
     dtype = str(settings["dtype"].value) if "dtype" in settings else "auto"
-    found = methods.decide(name, card(machine), dtype, checkpoint(model))
+    beyond = bool(settings[BEYOND].value) if BEYOND in settings else False
+    found = decide(name, dtype, card(machine), *asked_of(model), beyond_limits=beyond)
     if found.problem:
-        raise UsageError(found.problem)
-    changed = {METHOD: Setting(METHOD, found.method.name if found.method else NONE, said.source, found.why)}
+        raise UsageError(found.problem.sentence())
+    changed: Settings = {}
+    if said:
+        changed[METHOD] = Setting(METHOD, found.method, said.source, found.why)
     if found.dtype:
-        changed["dtype"] = Setting("dtype", found.dtype, DEFAULT, f"{name} computes in {found.dtype}")
-    return changed | _read(settings, model, found), []
+        changed["dtype"] = Setting(
+            "dtype", found.dtype, DEFAULT, f"{_needs_it(found, model)} computes in {found.dtype}"
+        )
+    told = [f"--{BEYOND} sets a limit of the engine aside: {found.beyond}"] if found.beyond else []
+    return changed | _read(settings, model, found), told
+
+
+def _needs_it(found: Decision, model: ModelFiles) -> str:
+    return found.method if found.quantization else f"a {model.quantization} checkpoint"
 
 
 def engine_value(name: str, value: Value) -> Value:
@@ -50,24 +58,27 @@ def engine_value(name: str, value: Value) -> Value:
 def card(machine: Machine) -> Card:
     """What the engine computes on: of several cards the one that can least."""
     if machine.engine == "cpu":
-        return methods.CPU
+        return CPU
     known = [(found.capability, gpu.name) for gpu in machine.gpus if (found := gpus.find(gpu.name))]
     if not known:
         return Card()
-    (major, minor), name = min(known)
-    return Card(name, 10 * major + minor)
+    capability, name = min(known)
+    return Card(name, capability)
 
 
-def checkpoint(model: ModelFiles) -> Checkpoint:
-    """What the methods ask of a model."""
-    overflows = model.model_type if model.model_type in FLOAT16_OVERFLOWS else ""
-    return Checkpoint(model.quantization or "", model.has_smoothquant_file, model.has_experts, overflows)
+def asked_of(model: ModelFiles) -> tuple[Architecture, Checkpoint]:
+    """What a decision asks of a model."""
+    return (
+        Architecture(model.model_type, model.has_experts, model.architecture, model.brings_code),
+        Checkpoint(model.quantization or "", model.has_smoothquant_file),
+    )
 
 
 def _read(settings: Settings, model: ModelFiles, found: Decision) -> Settings:
     """Our loader, for weights that it keeps or finds quantized, and wherever smoothquant's file lies among others."""
-    ours = found.method is not None and found.method.has_loader
+    row = methods.METHODS.get(found.method)
+    ours = row is not None and row.has_loader
     if LOAD in settings or not (ours or model.has_smoothquant_file):
         return {}
-    why = "keeps quantized weights for the next start" if ours else f"leaves {methods.SMOOTHQUANT_FILE} out"
+    why = "keeps quantized weights for the next start" if ours else f"leaves {SMOOTHQUANT_FILE} out"
     return {LOAD: Setting(LOAD, LOADER, DEFAULT, why)}

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from windlass_sizing.limits import VISION_INSTEAD
+
 from windlass.launch.values import Value
 
 DIRECTORY = Path(__file__).parent.parent / "templates"
@@ -60,16 +62,13 @@ class Row:
         return (*template, *tools, *self.settings)
 
 
-VISION = "Qwen2.5-VL-7B-Instruct or Llama-4-Scout-17B-16E-Instruct"
-TEXT = "Qwen2.5-7B-Instruct, or another model of docs/reference/architectures.md"
-
 ROWS: tuple[Row, ...] = (
     Row("generate", "models without a chat format", template="generate.jinja"),
     Row("hunyuan", "Hunyuan Large", IdRule(("hunyuan-large",)), template="hunyuan.jinja", stops=(127960, 127967)),
     Row("shennong_chat", "Shennong industry models", IdRule(some=("shennong", "sn-")), template="shennong.jinja",
         guessed=True),
     Row("llama-3.2-vision", "Llama 3.2 Vision Instruct", IdRule(("llama-3.2", "vision"), CHAT),
-        parser="llama3_json", settings=(("enforce-eager", True), ("max-num-seqs", 8)), instead=VISION),
+        parser="llama3_json", settings=(("enforce-eager", True), ("max-num-seqs", 8)), instead=VISION_INSTEAD),
     Row("llama-3.2", "Llama 3.2 Instruct", IdRule(("llama-3.2",), CHAT, ("vision",)),
         template="llama3.2_json.jinja", parser="llama3_json"),
     Row("llama-3.1", "Llama 3.1 Instruct", IdRule(("llama-3.1",), CHAT),
@@ -88,13 +87,13 @@ ROWS: tuple[Row, ...] = (
 
 BY_NAME: dict[str, Row] = {name: row for row in ROWS for name in (row.name, *row.aliases)}
 
-GONE: dict[str, tuple[str, str]] = {
-    "MllamaForConditionalGeneration": ("0.10.2", VISION),
-    "BaichuanForCausalLM": ("0.23.0", TEXT),
-    "BaiChuanForCausalLM": ("0.23.0", TEXT),
-    "QWenLMHeadModel": ("0.23.0", TEXT),
-}
-"""Architectures behind rows of the table that the engine gave up: its last version with them, and what to serve."""
+GONE = (
+    "MllamaForConditionalGeneration",
+    "BaichuanForCausalLM",
+    "BaiChuanForCausalLM",
+    "QWenLMHeadModel",
+)
+"""Architectures behind rows of the table that the engine gave up."""
 
 
 def find(name: str) -> Row | None:

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from windlass_sizing.methods import SMOOTHQUANT_FILE
+
 from windlass.adapters.cache import root
-from windlass.quantization.methods import SMOOTHQUANT_FILE
 from windlass.startup import files
 
 VARIABLE = "WINDLASS_QUANTIZED_CACHE"

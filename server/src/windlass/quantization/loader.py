@@ -21,11 +21,12 @@ from vllm.distributed import get_pp_group, get_tp_group
 from vllm.logger import init_logger
 from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 from vllm.model_executor.model_loader.reload import finalize_layerwise_processing
+from windlass_sizing.methods import SMOOTHQUANT_FILE
 
 from windlass.adapters import tensor_file
 from windlass.quantization import keep
 from windlass.quantization.config import OnlineConfig, head_is_quantized
-from windlass.quantization.methods import METHODS, SMOOTHQUANT_FILE
+from windlass.quantization.methods import METHODS
 from windlass.startup.files import INDEX_OF
 
 GIB = 2**30

@@ -1,0 +1,89 @@
+"""Prints what an engine can run as data.
+
+    python tools/engine_abilities.py RELEASE > sizing/src/windlass_sizing/engine.json
+
+Run where the engine is installed: it asks the engine's own classes and imports all of them. `windlass_sizing.engine`
+reads the record; the difference between two records is what a new engine changed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+TABLES = (
+    "MODEL_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
+    "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES", "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES",
+)  # fmt: skip
+
+
+def abilities(release: str) -> dict[str, Any]:
+    """The record of the installed engine. Each class of transformers is imported, which takes minutes."""
+    own = engines_own()
+    through = sorted(set(through_transformers()) - set(own["architectures"]))
+    return {"release": release, **own, "transformers": through}
+
+
+def engines_own() -> dict[str, Any]:
+    """What the engine itself says, without transformers."""
+    from vllm.config.model import _FLOAT16_NOT_SUPPORTED_MODELS, iter_architecture_defaults
+    from vllm.config.quantization import _ONLINE_SHORTHANDS
+    from vllm.model_executor.layers.quantization import (
+        DEPRECATED_QUANTIZATION_METHODS,
+        QuantizationMethods,
+    )
+    from vllm.model_executor.models.registry import _PREVIOUSLY_SUPPORTED_MODELS, _VLLM_MODELS
+
+    return {
+        "methods": {name: needs(name) for name in sorted(QuantizationMethods.__args__)},
+        "deprecated": sorted(DEPRECATED_QUANTIZATION_METHODS),
+        "online": sorted(_ONLINE_SHORTHANDS),
+        "no_float16": sorted(_FLOAT16_NOT_SUPPORTED_MODELS),
+        "architectures": sorted(_VLLM_MODELS),
+        "suffixes": [suffix for suffix, _ in iter_architecture_defaults()],
+        "gone": dict(sorted(_PREVIOUSLY_SUPPORTED_MODELS.items())),
+    }
+
+
+def through_transformers() -> Iterator[str]:
+    """The classes of transformers that the engine runs without a module of its own, by the engine's own question."""
+    import transformers
+    from transformers.models.auto import modeling_auto
+
+    tables = [getattr(modeling_auto, table) for table in TABLES]
+    for name in sorted({name for table in tables for names in table.values() for name in _listed(names)}):
+        if runs(getattr(transformers, name, None)):
+            yield name
+
+
+def runs(model: type[Any] | None) -> bool:
+    """Whether the engine takes transformers' class; one that lacks a package here does not run in the engine either."""
+    try:
+        return model is not None and bool(model.is_backend_compatible() or model._can_set_attn_implementation())
+    except ImportError:
+        return False
+
+
+def _listed(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names
+
+
+def needs(name: str) -> dict[str, Any]:
+    """What the engine's class of one method asks of a card and of the number format."""
+    from vllm.model_executor.layers.quantization import get_quantization_config
+
+    found = get_quantization_config(name)
+    # Some classes answer as classes, some as instances; none of them looks at the instance.
+    dtypes = found.get_supported_act_dtypes
+    listed = dtypes() if getattr(dtypes, "__self__", None) else dtypes(object.__new__(found))
+    named = (str(dtype).removeprefix("torch.") for dtype in listed)
+    return {
+        "capability": found.get_min_capability(),
+        "dtypes": sorted(dtype for dtype in named if dtype in ("bfloat16", "float16", "float32")),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(abilities(sys.argv[1]), indent=1))
