@@ -6,9 +6,12 @@ and what they read. The tokenizer of a sample is made here: bytes, and the check
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +26,12 @@ from parser_samples import SAMPLES, WEATHER, Sample  # noqa: E402 - beside this 
 from windlass.launch import parsers, probe  # noqa: E402
 from windlass.launch.marks import Marks  # noqa: E402
 
+CONTROLS = (
+    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]",
+    "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]", "[CALL_ID]", "[ARGS]", "[THINK]", "[/THINK]",
+)  # fmt: skip
+"""Control tokens that mistral-common asks every tekken.json for."""
 STEPS = (1, 4)
 """Tokens of one streamed piece; an engine that drafts gives several."""
 
@@ -59,6 +68,32 @@ def _parsed(text: str) -> object:
 
 
 def tokenizer(marks: Marks) -> Any:
+    """A tokenizer of the checkpoint's kind with its tokens."""
+    return mistral_tokenizer(marks) if marks.is_mistral_format else plain_tokenizer(marks)
+
+
+def mistral_tokenizer(marks: Marks) -> Any:
+    """One of mistral-common: bytes, and the control tokens of its newer files."""
+    from vllm.tokenizers.mistral import MistralTokenizer
+
+    names = list(dict.fromkeys((*CONTROLS, *sorted(marks.tokens))))
+    special = [{"rank": rank, "token_str": name, "is_control": True} for rank, name in enumerate(names)]
+    single = [base64.b64encode(bytes([rank])).decode() for rank in range(256)]
+    config = {
+        "pattern": r"\s?\w+|.",
+        "num_vocab_tokens": len(single),
+        "default_vocab_size": len(single) + len(names),
+        "default_num_special_tokens": len(names),
+        "version": "v11",
+    }
+    vocab = [{"rank": rank, "token_bytes": text, "token_str": None} for rank, text in enumerate(single)]
+    folder = Path(tempfile.mkdtemp())
+    text = json.dumps({"config": config, "vocab": vocab, "special_tokens": special})
+    (folder / "tekken.json").write_text(text)
+    return MistralTokenizer.from_pretrained(str(folder))
+
+
+def plain_tokenizer(marks: Marks) -> Any:
     """Pieces as long as those of real tokenizers, learned from the samples, and the added tokens of the checkpoint."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -128,7 +163,19 @@ def _pieces(ids: Sequence[int], step: int) -> Iterator[tuple[Sequence[int], bool
 
 
 def _ids(words: Any, text: str) -> list[int]:
-    return list(words.encode(text, add_special_tokens=False))
+    """Tokens of a text; control tokens too, which mistral-common reads in no text."""
+    known = words.get_vocab()
+    parts = re.split(r"(\[/?[A-Z_]+\])", text) if _is_mistral(words) else [text]
+    ids = (
+        [known[part]] if _is_mistral(words) and part in known else words.encode(part, add_special_tokens=False)
+        for part in parts
+        if part
+    )
+    return [one for some in ids for one in some]
+
+
+def _is_mistral(words: Any) -> bool:
+    return type(words).__name__ == "MistralTokenizer"
 
 
 def outcome(sample: Sample) -> dict[str, Any]:
