@@ -99,7 +99,7 @@ CONFIG = {
 }
 NEVER = ("Errno", "Traceback", "Input should", "argument(s)")
 """Words of libraries, which say nothing to a user."""
-LONGEST = 4 * 80
+LONGEST = 5 * 80
 """Characters of a sentence: four lines of a terminal hold it."""
 
 

