@@ -100,7 +100,7 @@ CONFIG = {
 NEVER = ("Errno", "Traceback", "Input should", "argument(s)")
 """Words of libraries, which say nothing to a user."""
 LONGEST = 5 * 80
-"""Characters of a sentence: four lines of a terminal hold it."""
+"""Characters of a sentence: five lines of a terminal hold it."""
 
 
 @dataclass(frozen=True)
