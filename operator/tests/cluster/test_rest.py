@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import aiohttp
 import httpx2
 import pytest
+import yaml
 from aiohttp import web
 from windlass_operator.cluster.kinds import Deployments, LLMServices, LLMServiceStatus, Nodes, Pods
-from windlass_operator.cluster.rest import UNREACHABLE, Bearer, Rest, StatusError, path_of
+from windlass_operator.cluster.rest import UNREACHABLE, Bearer, Rest, StatusError, encoded, path_of
 
 PATHS = [
     (path_of(Pods), "/api/v1/pods"),
@@ -95,3 +98,10 @@ async def test_nobody_there_is_one_of_the_known_errors(rest):
     with pytest.raises(UNREACHABLE):
         await gone.call("GET", "/x")
     await gone.aclose()
+
+
+def test_a_body_is_one_document_to_json_and_yaml():
+    """Server-side apply reads YAML, where some characters of JSON are refused and others become a blank."""
+    every = "".join(map(chr, (*range(0x300), *range(0x2000, 0x2070), 0xFDD0, 0xFEFF, 0xFFFD, 0xFFFE, 0xFFFF, 0x1F600)))
+    body = encoded({"status": {"message": every}})
+    assert json.loads(body) == yaml.safe_load(body) == {"status": {"message": every}}

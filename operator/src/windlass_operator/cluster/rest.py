@@ -7,6 +7,7 @@ account, kubeconfig, exec plug-ins, certificates) is lightkube's.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ READ_BUFFER = 2**20
 # Compressing what goes over a local network costs both sides more than it saves.
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 JSON = "application/json"
+UNLIKE_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters of JSON that YAML 1.1 refuses or folds into blanks unless they are escaped."""
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 ANSWER_BYTES_MAX = 16 * 2**20  # of one object; etcd stores 1.5 MiB, which JSON may spell longer
@@ -105,6 +108,12 @@ class Bearer:
         return request.headers.get("Authorization", "")
 
 
+def encoded(body: object) -> bytes:
+    """A request's body as JSON that is the same document to a YAML parser, which reads it in a server-side apply."""
+    text = msgspec.json.encode(body).decode()
+    return UNLIKE_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+
+
 @dataclass(frozen=True, slots=True)
 class Rest:
     """One pool of connections to one API server, as one user."""
@@ -122,7 +131,7 @@ class Rest:
         content_type: str = JSON,
     ) -> bytes:
         """One request, the answer's bytes; StatusError when it is refused, one of UNREACHABLE when there is none."""
-        content = None if body is None else msgspec.json.encode(body)
+        content = None if body is None else encoded(body)
         timeout = aiohttp.ClientTimeout(total=self.timeout_s, sock_connect=CONNECT_S)
         for attempt in (1, 2):
             headers = {**HEADERS, **self.bearer.headers(), **({"Content-Type": content_type} if content else {})}
