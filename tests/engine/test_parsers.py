@@ -33,8 +33,8 @@ def test_a_sample(found, number):
     expected = {"reasoning": sample.thought, "content": "", "calls": [CALL] if sample.tools else []}
     wrong = {way: answer for way, answer in became["answers"].items() if answer != expected}
     if sample.is_untaken:
-        named = [name for name in (sample.tools, sample.reasoning) if name]
-        assert any(name not in became["taken"] and name in " ".join(became["why"]) for name in named)
+        both = zip((sample.tools, sample.reasoning), became["taken"], strict=True)
+        assert any(name not in ("", taken) and name in " ".join(became["why"]) for name, taken in both)
         assert wrong, "the engine reads it now: the row may be taken"
     else:
         assert became["taken"] == [sample.tools, sample.reasoning]
