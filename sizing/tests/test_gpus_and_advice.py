@@ -99,16 +99,16 @@ def test_a_slice_is_a_small_card_of_its_own(name, gib, capability):
     assert gpus.find(found.name) == found
 
 
-@pytest.mark.parametrize("wish", ["A100", "A100-80G", "NVIDIA-A100-SXM4-80GB", "1g.5gb", "nvidia.com/mig-2g.10gb"])
-def test_no_other_wish_takes_a_slice(wish):
+@pytest.mark.parametrize("name", ["A100", "A100-80G", "NVIDIA-A100-SXM4-80GB", "1g.5gb", "nvidia.com/mig-2g.10gb"])
+def test_no_other_name_matches_a_slice(name):
     """A card, its family, its label and other profiles are not this slice."""
-    assert not gpus.matches(wish, "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
+    assert not gpus.matches(name, "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
 
 
-@pytest.mark.parametrize("wish", ["1g.10gb", "mig-1g.10gb", "nvidia.com/mig-1g.10gb", "a100-80g-mig-1g.10gb"])
-def test_a_slice_is_taken_by_resource_and_name(wish):
+@pytest.mark.parametrize("name", ["1g.10gb", "mig-1g.10gb", "nvidia.com/mig-1g.10gb", "a100-80g-mig-1g.10gb"])
+def test_a_slice_matches_by_resource_and_name(name):
     """By the resource, the profile and the short name with its card."""
-    assert gpus.matches(wish, "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
+    assert gpus.matches(name, "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
 
 
 @pytest.mark.parametrize(

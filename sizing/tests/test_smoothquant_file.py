@@ -96,7 +96,7 @@ def test_the_index_of_a_whole_checkpoint_names_its_files(model):
 
 
 @pytest.mark.parametrize("is_alone", [False, True])
-def test_a_file_that_is_cut_off_is_told(model, is_alone):
+def test_a_file_that_is_cut_off_is_refused(model, is_alone):
     """It is read by the next start, so it must be whole."""
     if is_alone:
         (model / PLAIN).unlink()

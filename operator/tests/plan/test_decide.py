@@ -107,10 +107,10 @@ def test_a_slice_without_labels_is_known_by_its_resource():
     assert (plan.gpu_type, plan.card_gib, plan.node_selector) == ("MIG-2g.20gb", 19.5, ())
 
 
-@pytest.mark.parametrize("wish", ["nvidia.com/mig-3g.40gb", "3g.40gb", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb"])
-def test_a_slice_is_asked_for_by_name(wish):
+@pytest.mark.parametrize("name", ["nvidia.com/mig-3g.40gb", "3g.40gb", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb"])
+def test_a_slice_is_asked_for_by_name(name):
     """By resource, profile or label."""
-    assert planned(nodes=(A10, SLICE, A100), resources={"gpuType": wish}).gpu_type == "A100-80G-MIG-3g.40gb"
+    assert planned(nodes=(A10, SLICE, A100), resources={"gpuType": name}).gpu_type == "A100-80G-MIG-3g.40gb"
 
 
 def test_a_card_that_is_asked_for_is_never_a_slice():

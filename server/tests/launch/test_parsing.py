@@ -114,7 +114,7 @@ def test_another_template_hides_the_marks(line: str, variables: dict[str, str], 
     assert settled(again)["tool-call-parser"] == ("qwen3_coder", "checkpoint")
 
 
-def test_ambiguous_marks_are_told() -> None:
+def test_ambiguous_marks_give_a_note_with_the_flag() -> None:
     """No parser, no tool choice, and the flag that decides."""
     plan = launch("two-forms")
     assert settled(plan) == {}
@@ -123,7 +123,7 @@ def test_ambiguous_marks_are_told() -> None:
     assert told(launch("two-forms", "--no-enable-auto-tool-choice")) == ""
 
 
-def test_a_template_without_tools_is_told() -> None:
+def test_a_template_without_tools_gives_a_note() -> None:
     """DeepSeek's own templates render calls, and not the tools of a request."""
     plan = launch("deepseek-v3.1")
     assert settled(plan)["tool-call-parser"] == ("deepseek_v31", "checkpoint")
