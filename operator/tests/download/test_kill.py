@@ -68,6 +68,29 @@ def test_killed_while_a_revision_takes_the_place_of_another(bench, zygote, path)
     assert (reader.wrong, reader.models > 0) == ([], True)
 
 
+@pytest.mark.parametrize("step", ["publish._bring_over", "job.sweep"])
+def test_killed_when_the_model_is_whole_and_the_rest_is_not(bench, monkeypatch, step):
+    """The next process brings over what the user had put there, and leaves no staging directory."""
+    files = bench.hub.models[NAME]["main"]
+    bench.hub.models[NAME]["v2"] = {**files, "config.json": b"{}"}
+    bench.run()
+    (bench.target / "adapter.bin").write_bytes(b"mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(f"windlass_operator.download.{step}", _killed)
+        patch.setattr("windlass_operator.download.claim.Claim.release", lambda _: None)
+        with pytest.raises(KeyboardInterrupt):
+            bench.run("--revision", "v2")
+    assert len(list(bench.volume.rglob("claim-*"))) == 1
+    code, report = bench.run("--revision", "v2", "--stale-s", "0.2")
+    assert (code, report["download"]["bytesFetched"]) == (0, 0)
+    assert content(bench.target) == {**files, "config.json": b"{}", "adapter.bin": b"mine"}
+    assert list(bench.volume.rglob(".windlass-download-*")) == []
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_many_at_once_fetch_it_once(bench, zygote):
     """Pods of several services on several nodes: one works, the others wait, all end well."""
     files = bench.hub.models[NAME]["main"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from windlass_operator.download.claim import Claim, Claimant, ClaimLost, newest
+from windlass_operator.download.claim import Claim, Claimant, ClaimLost
 from windlass_operator.download.connection import Connection
 from windlass_operator.download.fetch import Fetcher, Pace, Stopped
 from windlass_operator.download.hubs import HUBS, Ask
@@ -74,13 +74,15 @@ class Download:
         """One claim from its beginning to its end; None when it was lost to another process."""
         claimant = Claimant(self._place.staging, self._owner, self._order.stale_s, time.monotonic)
         while True:
-            if (marker := self._complete()) is not None and not self._order.verify:
-                self._tidy()
+            # A staging directory beside a whole model is that of a living process, or of one that was killed before it
+            # had brought over the files of others and swept: whoever owns it next ends that work.
+            is_quiet = not self._order.verify and not self._place.staging.is_dir()
+            if is_quiet and (marker := self._complete()) is not None:
                 return marker
             self._place.staging.mkdir(parents=True, exist_ok=True)
             try:
                 claim = claimant.take()
-            except FileNotFoundError:  # its owner has just finished and swept
+            except (FileNotFoundError, ClaimLost):  # its owner has just finished and swept
                 continue
             if claim is not None:
                 break
@@ -129,11 +131,6 @@ class Download:
         if marker is None or marker.wanted != self._order.wanted or not is_complete(self._place.target, marker):
             return None
         return marker
-
-    def _tidy(self) -> None:
-        """Nobody works here any more; one that was paused and replaced may have made the directory anew."""
-        if newest(self._place.staging) == 0:
-            sweep(self._place)
 
     def _insist_on_listing(self, halt: threading.Event) -> Listing:
         until, tries = time.monotonic() + self._order.pace.give_up_s, 0
