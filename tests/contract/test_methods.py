@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from windlass.errors import UsageError
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
 from windlass_deepspeed import flags as deepspeed_flags
-from windlass_operator.api.quantization import QUANTIZATIONS
+from windlass_operator.api.rules import QUANTIZATION_RULES
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.args import server_args
 from windlass_operator.plan.decide import decide
@@ -40,6 +41,7 @@ UNKNOWN = "Custom-X"
 # One card of each compute capability.
 CARDS = (*{card.capability: card.name for card in gpus.GPUS.values()}.values(), UNKNOWN, CPU)
 DTYPES = (None, "auto", "float16", "bfloat16", "float32")
+ADMITTED = set(re.findall(r"'([^']+)'", QUANTIZATION_RULES[0].rule))  # by the expression in the CRD
 ASKED = (None, *ACCEPTED, *(name for name, row in METHODS.items() if row.kind is Kind.REFUSED), "int3")
 JUDGED = ("UnsupportedQuantization", "UnsupportedDtype", "ArchitectureNotServed")
 
@@ -158,7 +160,7 @@ def test_every_real_model_agrees(name: str) -> None:
 @pytest.mark.parametrize("method", ACCEPTED)
 def test_an_accepted_method_is_real(method: str) -> None:
     """Admission takes the name, and some card serves it for some model."""
-    assert method in QUANTIZATIONS
+    assert method in ADMITTED
     plans = (_planned(_spec(method, card, None), card, facts) for facts in models().values() for card in CARDS)
     assert any(isinstance(plan, Plan) for plan in plans)
 
@@ -166,7 +168,7 @@ def test_an_accepted_method_is_real(method: str) -> None:
 @pytest.mark.parametrize("method", [name for name in ASKED if name and name not in ACCEPTED])
 def test_any_other_name_is_refused_everywhere(method: str) -> None:
     """At admission, by the plan on every card for every model, and so, by the cells above, by the server."""
-    assert method not in QUANTIZATIONS
+    assert method not in ADMITTED
     plans = [_planned(_spec(method, card, None), card, facts) for facts in models().values() for card in CARDS]
     assert {plan.reason for plan in plans if isinstance(plan, Refusal)} == {"UnsupportedQuantization"}
     assert not any(isinstance(plan, Plan) for plan in plans)

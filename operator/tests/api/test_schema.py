@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 from windlass_operator.api import schema
-from windlass_operator.api.quantization import OWN, QUANTIZATIONS, VLLM_OWN
 from windlass_operator.api.size import RESERVED, SPEC_CHARACTERS_MAX, depth_of, size_rule
+from windlass_sizing.methods import ACCEPTED, ENGINES, NAMES
 
 COMMITTED = Path(__file__).parents[3] / schema.CRD_FILE
 KUBERNETES_OWN = (".apiVersion", ".kind")  # the API server knows their one value
@@ -159,7 +159,7 @@ def test_optional_choice_and_references_are_inlined():
 
 def test_quantization_names_are_ours_and_vllms_once_each():
     """No name stands twice, ours come first."""
-    assert len(set(QUANTIZATIONS)) == len(QUANTIZATIONS)
-    assert QUANTIZATIONS[: len(OWN)] == ("fp8", "ifq", "ifq_nf4", "smoothquant", "auto", "none")
-    assert {"awq", "gptq", "gptq_marlin", "compressed-tensors"} <= set(VLLM_OWN)
-    assert not {"bitsandbytes", "gguf", "fbgemm_fp8", "fp_quant"} & set(QUANTIZATIONS)
+    assert len(set(ACCEPTED)) == len(ACCEPTED)
+    assert ACCEPTED[: len(NAMES)] == ("fp8", "ifq", "ifq_nf4", "smoothquant", "auto", "none")
+    assert {"awq", "gptq", "gptq_marlin", "compressed-tensors"} <= set(ENGINES)
+    assert not {"bitsandbytes", "gguf", "fbgemm_fp8", "fp_quant"} & set(ACCEPTED)

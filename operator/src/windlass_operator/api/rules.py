@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_operator.api.quantization import FLOAT16_ONLY, ONLINE, OWN, QUANTIZATIONS, VLLM_OWN
+from windlass_sizing.methods import ACCEPTED, ENGINES, NAMES, OURS
+
+from windlass_operator.api.quantization import FLOAT16_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,10 @@ MODEL_ID_RULES = (
 # A rule and no `enum` beside it: an enum's own error comes first and would hide this sentence.
 QUANTIZATION_RULES = (
     Rule(
-        f"self in {_cel_list(QUANTIZATIONS)}",
-        f"spec.engine.quantization must be one of {', '.join(OWN)}, or a method of vLLM's own: {', '.join(VLLM_OWN)}",
-        f"'spec.engine.quantization \"' + self + '\" is not known; use one of {', '.join(OWN)}, "
-        f"or a method of vLLM\\'s own: {', '.join(VLLM_OWN)}'",
+        f"self in {_cel_list(ACCEPTED)}",
+        f"spec.engine.quantization must be one of {', '.join(NAMES)}, or a method of vLLM's own: {', '.join(ENGINES)}",
+        f"'spec.engine.quantization \"' + self + '\" is not known; use one of {', '.join(NAMES)}, "
+        f"or a method of vLLM\\'s own: {', '.join(ENGINES)}'",
     ),
 )
 
@@ -222,7 +224,7 @@ SPEC_RULES = (
         "with run",
     ),
     Rule(
-        f"!has(self.engine.quantization) || !(self.engine.quantization in {_cel_list(ONLINE)})"
+        f"!has(self.engine.quantization) || !(self.engine.quantization in {_cel_list(OURS)})"
         " || !self.model.id.matches('(?i)(^|[-_./])(gptq|awq)($|[-_./0-9])')",
         "spec.model.id names a checkpoint that is already quantized (GPTQ or AWQ): leave spec.engine.quantization out, "
         "or serve the unquantized checkpoint",

@@ -29,13 +29,13 @@ FOR_TOOLS, DEFAULT = "tool_use", "default"
 
 def marks(directory: Path, architecture: str, template: Path | None = None) -> Marks:
     """The marks of a model directory; `template` is a file that takes the place of its own template."""
-    said = read_json(directory / "tokenizer_config.json")
+    tokenizer = read_json(directory / "tokenizer_config.json")
     file = next((path for path in (template, directory / TEMPLATE) if path and path.is_file()), None)
     return Marks(
         architecture,
-        template=_text(file) if file else _inside(directory, said),
+        template=_text(file) if file else _inside(directory, tokenizer),
         file=str(file or ""),
-        tokens=frozenset(_tokens(directory, said)),
+        tokens=frozenset(_tokens(directory, tokenizer)),
         is_mistral_format=_is_mistral_format(directory),
     )
 
@@ -51,13 +51,13 @@ def _inside(directory: Path, tokenizer: dict[str, object]) -> str:
     return _chosen(processor or tokenizer.get("chat_template"))
 
 
-def _chosen(said: object) -> str:
+def _chosen(template: object) -> str:
     """The template of a request with tools, where there are several by name."""
-    if isinstance(said, list):
-        said = {one.get("name"): one.get("template") for one in said if isinstance(one, dict)}
-    if isinstance(said, dict):
-        said = said.get(FOR_TOOLS) or said.get(DEFAULT)
-    return said if isinstance(said, str) else ""
+    if isinstance(template, list):
+        template = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+    if isinstance(template, dict):
+        template = template.get(FOR_TOOLS) or template.get(DEFAULT)
+    return template if isinstance(template, str) else ""
 
 
 def _text(path: Path) -> str:

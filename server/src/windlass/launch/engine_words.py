@@ -49,8 +49,8 @@ def _stray(word: str, last: str, engine: EngineFlags) -> str:
 
 def _spelled(word: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
     """The flag of the record that a word means."""
-    said = word.partition("=")[0].partition(".")[0]
-    name = said.replace("_", "-") if said.startswith("--") else said
+    written = word.partition("=")[0].partition(".")[0]
+    name = written.replace("_", "-") if written.startswith("--") else written
     if name in engine.takes:
         return name
     if not name.startswith("--") and name[:2] in engine.takes:
@@ -60,14 +60,16 @@ def _spelled(word: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
         return found[0]
     if found:
         more = ", …" if len(found) > SHOWN_MAX else ""
-        raise UsageError(f"{said} is the beginning of {', '.join(found[:SHOWN_MAX])}{more}; write one of them in full")
-    raise UsageError(_unknown(said, name, engine, ours))
+        raise UsageError(
+            f"{written} is the beginning of {', '.join(found[:SHOWN_MAX])}{more}; write one of them in full"
+        )
+    raise UsageError(_unknown(written, name, engine, ours))
 
 
-def _unknown(said: str, name: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
+def _unknown(written: str, name: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
     near = get_close_matches(name, [*engine.takes, *(f"--{flag}" for flag in ours)], 1, NEAR)
     instead = f"write {near[0]}" if near else "see windlass run --help"
-    return f"there is no flag {said}, nor has vLLM {engine.release} one; {instead}, or add --{ALLOW} to pass it on"
+    return f"there is no flag {written}, nor has vLLM {engine.release} one; {instead}, or add --{ALLOW} to pass it on"
 
 
 def _values(word: str, flag: str, engine: EngineFlags, waiting: list[str]) -> None:

@@ -27,11 +27,11 @@ def step(
         return {}, []
     if _is_replaced(settings, model):
         return {}, _hidden(settings, model)
-    tools, told = _tools(settings, model)
+    tools, notes = _tools(settings, model)
     if REASONING in settings:
-        return tools, told
+        return tools, notes
     found = parsers.reasoning(model.marks)
-    return tools | _taken(REASONING, found), told + _untaken(found)
+    return tools | _taken(REASONING, found), notes + _untaken(found)
 
 
 def _tools(settings: Settings, model: ModelFiles) -> tuple[Settings, list[str]]:
@@ -43,16 +43,16 @@ def _tools(settings: Settings, model: ModelFiles) -> tuple[Settings, list[str]]:
     if found.template and (TOOLS in settings or model.adapters.chat_template):
         return {}, []
     changed = {} if TOOLS in settings else _taken(TOOLS, found)
-    told = [] if TOOLS in settings else _untaken(found)
+    notes = [] if TOOLS in settings else _untaken(found)
     if found.parser and auto is None:
         changed[AUTO] = Setting(AUTO, True, CHECKPOINT, f"tool calls are in the form of {found.parser}")
     if found.template:
         why = f"the form of {found.parser}; no parser reads that of the model's own template"
         changed[TEMPLATE] = Setting(TEMPLATE, str(DIRECTORY / found.template), CHECKPOINT, why)
     elif changed and model.marks.template and not model.marks.shows_tools:
-        told.append("the chat template leaves the tools of a request out; describe them in the system prompt, or name "
+        notes.append("the chat template leaves the tools of a request out; describe them in the system prompt, or name "
                     "a template that has them: --chat-template")  # fmt: skip
-    return changed, told
+    return changed, notes
 
 
 def _taken(name: str, found: Found) -> Settings:
