@@ -135,6 +135,7 @@ def test_server_side_apply_keeps_no_depth_either(attacked: httpx2.Client) -> Non
 TOO_LARGE = {
     "an unknown field of 1.25 MiB": with_piece(json.dumps({"x": "a" * 1_250_000})),
     "a known text of 1.25 MiB": with_piece(json.dumps({"hostname": "a" * 1_250_000})),
+    "a list of 20,000 texts": with_piece(json.dumps({"hostAliases": [{"ip": "::1", "hostnames": ["a"] * 20_000}]})),
     "many arguments": f'{{{SOURCE},"args":{json.dumps(["a" * 16_000] * 60)}}}',
     "many variables": f'{{{SOURCE},"env":{json.dumps([{"name": f"A{n}", "value": "a" * 30_000} for n in range(40)])}}}',
     "labels with long keys": f'{{{SOURCE},"podTemplate":{{"labels":{{"{"a" * 900_000}":"b"}}}}}}',
