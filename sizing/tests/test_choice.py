@@ -72,7 +72,13 @@ def test_no_placement_at_all_is_no_answer():
     """A TP beyond the cards cannot be tried, nor a method on a card that cannot run it."""
     assert choose(LLAMA_8B, [replace(L20, gpus_max=2)], Serving(8192), tp=4) is None
     assert choose(LLAMA_8B, [A10], Serving(8192, quantization="fp8")) is None
-    assert choose(MODELS["Molmo-7B-D-NF4"], [L20], Serving(2048)) is None
+
+
+def test_the_engines_limits_are_left_to_the_caller():
+    """Who offers a card for a checkpoint that the engine does not read has set the limit aside."""
+    answer = choose(MODELS["Molmo-7B-D-NF4"], [L20], Serving(2048))
+    assert answer
+    assert answer.fits
 
 
 def test_reasons_and_alternatives_hold_figures():

@@ -13,6 +13,7 @@ MXFP4 = (Architecture("gpt_oss", has_experts=True), Checkpoint("mxfp4"))
 EXPERTS = (Architecture("mixtral", has_experts=True), Checkpoint())
 GEMMA = (Architecture("gemma2"), Checkpoint())
 FILE = (QWEN, Checkpoint(has_smoothquant_file=True))
+ALONE = (QWEN, Checkpoint(has_smoothquant_file=True, has_plain_weights=False))
 V100, T4, A100 = Card("Tesla V100", (7, 0)), Card("Tesla T4", (7, 5)), Card("NVIDIA A100", (8, 0))
 L20 = Card("NVIDIA L20", (8, 9))
 UNKNOWN = Card()
@@ -186,3 +187,29 @@ def test_bytes_per_weight():
     """With scales; the quick formula's figure is without."""
     found = {name: METHODS[name].real_bytes for name in ("fp8", "ifq", "ifq_nf4", "smoothquant")}
     assert found == {"fp8": 1 + 1 / 1024, "ifq": 1 + 1 / 1024, "ifq_nf4": 0.53125, "smoothquant": 1 + 1 / 1024}
+
+
+@pytest.mark.parametrize("card", [A100, CPU, UNKNOWN])
+@pytest.mark.parametrize("asked", [None, "none", "auto", "smoothquant"])
+def test_smoothquants_file_alone_is_served_by_smoothquant(asked, card):
+    """Nothing else reads it, so it need not be asked for."""
+    decision = decide(asked, "auto", card, *ALONE)
+    assert (decision.problem, decision.method) == (None, "smoothquant")
+    assert decision.why == "smoothq_model-8bit-auto.safetensors is the model's only weight file"
+
+
+@pytest.mark.parametrize(
+    ("asked", "card", "sentence"),
+    [
+        ("ifq", L20, "--quantization ifq needs other weights: smoothq_model-8bit-auto.safetensors is the model's only "
+         "weight file; take smoothquant, or put the model's own weight files beside it"),
+        (None, V100, "smoothq_model-8bit-auto.safetensors is the model's only weight file, and --quantization "
+         "smoothquant needs compute capability 7.5, and Tesla V100 has 7.0, which CUDA 13 has no code for; put the "
+         "model's own weight files beside it"),
+    ],
+)  # fmt: skip
+def test_smoothquants_file_alone_serves_nothing_else(asked, card, sentence):
+    """The remedy is the one that there is: other weights."""
+    problem = decide(asked, "auto", card, *ALONE).problem
+    assert problem is not None
+    assert problem.sentence() == sentence

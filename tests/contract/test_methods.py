@@ -58,6 +58,9 @@ def models() -> dict[str, ModelFacts]:
     return {
         "plain": replace(from_config(CONFIGS[PLAIN]), has_smoothquant_file=False),
         "with smoothquant's file": replace(from_config(CONFIGS[PLAIN]), has_smoothquant_file=True),
+        "smoothquant's file alone": replace(
+            from_config(CONFIGS[PLAIN]), quantization="smoothquant", quantization_bits=8, has_smoothquant_file=True
+        ),
         **{name: replace(from_config(CONFIGS[name]), has_smoothquant_file=False) for name in named},
         **{by: _quantized(by, bits=4) for by in (*READERS, "fbgemm_fp8", "nobody")},
     }
@@ -81,10 +84,12 @@ def _planned(spec: LLMServiceSpec, card: str, facts: ModelFacts) -> Plan | Refus
 
 
 def _files(facts: ModelFacts) -> ModelFiles:
+    by_config = None if facts.quantization == "smoothquant" else facts.quantization
     return ModelFiles(
-        "/data/model", facts.model_type, facts.max_model_len, facts.quantization, facts.num_attention_heads,
+        "/data/model", facts.model_type, facts.max_model_len, by_config, facts.num_attention_heads,
         has_experts=bool(facts.num_experts), has_smoothquant_file=bool(facts.has_smoothquant_file),
         architecture=facts.architecture, brings_code=facts.brings_code,
+        has_plain_weights=facts.quantization != "smoothquant",
     )  # fmt: skip
 
 

@@ -249,3 +249,13 @@ def test_it_loads_no_engine(llama):
         "heavy = {'torch', 'vllm', 'transformers'} & set(sys.modules); sys.exit(f'loaded {heavy}' if heavy else 0)"
     )
     subprocess.run([sys.executable, "-c", program, "plan", str(llama)], check=True, capture_output=True)
+
+
+def test_an_engine_limit_can_be_set_aside(tmp_path):
+    """As `run` and the resource do; standard error says which limit."""
+    unknown = {**LLAMA_8B, "quantization_config": {"quant_method": "nobody"}}
+    file = written(tmp_path, unknown)
+    assert "nobody" in refusal(file)
+    result = CliRunner().invoke(app, ["plan", str(file), "--ignore-engine-limits", "-o", "json"])
+    assert (result.exit_code, json.loads(result.stdout)["fits"]) == (0, True)
+    assert "--ignore-engine-limits sets aside: the checkpoint is quantized by nobody" in result.stderr

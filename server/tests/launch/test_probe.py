@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from windlass.errors import ModelError
 from windlass.launch import probe
+from windlass_sizing.methods import SMOOTHQUANT_FILE
 
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"],
@@ -32,6 +33,22 @@ def test_facts_of_a_model(tmp_path: Path) -> None:
     named = {"model_id": "qwen", "conv_template_name": "x"}
     files = probe.model_files(str(model_directory(tmp_path, ti_model_config=named)))
     assert (files.model_type, files.max_model_len, files.attention_heads, files.model_id) == ("qwen2", 4096, 4, "qwen")
+
+
+@pytest.mark.parametrize(
+    ("files", "has_plain_weights"),
+    [
+        ([], True),  # the engine says what is missing
+        ([SMOOTHQUANT_FILE], False),
+        ([SMOOTHQUANT_FILE, "model.safetensors"], True),
+        (["model.safetensors"], True),
+    ],
+)
+def test_smoothquants_file_alone_is_seen(tmp_path: Path, files: list[str], has_plain_weights: bool) -> None:
+    """By the names that inspection goes by, too."""
+    for name in files:
+        (tmp_path / name).touch()
+    assert probe.model_files(str(model_directory(tmp_path))).has_plain_weights == has_plain_weights
 
 
 def test_unknown_kind_of_model_is_left_to_the_engine(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from windlass.launch.resolve import NATIVE, RUN, resolve
 
 PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)
 WITH_FILE = replace(PLAIN, has_smoothquant_file=True)
+FILE_ALONE = replace(WITH_FILE, has_plain_weights=False)
 L20 = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))
 MIXED = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"), Gpu("GPU-1", "Tesla V100-SXM2-32GB")))
 CPU = Machine("cpu")
@@ -47,6 +48,15 @@ def test_methods(style, machine, method, model, engine, loader) -> None:
 def test_dtype_follows_the_method(style, line) -> None:
     """NF4 computes in float16, also where the engine would choose."""
     assert words(resolve(tuple(line.split()), {}, PLAIN, L20, style))["dtype"] == "float16"
+
+
+@pytest.mark.parametrize("line", ["", "--quantization auto", "--quantization smoothquant", "--quantization none"])
+def test_smoothquants_file_alone_is_read_by_its_method(line) -> None:
+    """Whether it is asked for or not, and the plan says why."""
+    plan = resolve(tuple(line.split()), {}, FILE_ALONE, L20)
+    assert words(plan) | {"dtype": ""} == {"quantization": "smoothquant", "load-format": "windlass", "dtype": ""}
+    (setting,) = (setting for setting in plan.settings if setting.name == "quantization")
+    assert setting.why == "smoothq_model-8bit-auto.safetensors is the model's only weight file"
 
 
 def test_auto_is_off_where_no_card_can() -> None:

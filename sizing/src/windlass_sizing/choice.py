@@ -114,8 +114,12 @@ def choose(facts: ModelFacts, offers: Sequence[Offer], serving: Serving, tp: int
 
 
 def placements(facts: ModelFacts, offer: Offer, serving: Serving, tp: int | None = None) -> list[Choice]:
-    """Every way to place the model on these cards, single nodes before groups; none where the method cannot be."""
-    decision = decide(serving.quantization, serving.dtype, Card(offer.name, offer.capability), *of_facts(facts))
+    """Every way to place the model on these cards, single nodes before groups; none where the method cannot be.
+
+    The engine's limits are left to the caller, who offers the cards: a user may set them aside.
+    """
+    card = Card(offer.name, offer.capability)
+    decision = decide(serving.quantization, serving.dtype, card, *of_facts(facts), beyond_limits=True)
     if decision.problem:
         return []
     settled = replace(serving, quantization=decision.quantization, dtype=decision.dtype or serving.dtype)

@@ -37,6 +37,7 @@ from windlass_sizing.question import (
     owned,
 )
 
+ADD_WEIGHTS = "put the model's own weight files beside it"
 MAKE_FILE = "windlass quantize smoothquant MODEL --data FILE"
 
 
@@ -60,7 +61,7 @@ def of_facts(facts: ModelFacts) -> tuple[Architecture, Checkpoint]:
     """What a decision asks of a model, from its facts."""
     return (
         Architecture(facts.model_type, bool(facts.num_experts), _class_name(facts), facts.brings_code),
-        Checkpoint(_quantized_by(facts), facts.has_smoothquant_file),
+        Checkpoint(_quantized_by(facts), facts.has_smoothquant_file, facts.quantization != SMOOTHQUANT),
     )
 
 
@@ -110,8 +111,25 @@ def decide(  # noqa: PLR0913  the five things that a method depends on, and two 
     beyond = found.message if found and beyond_limits else ""
     if problem or (found and not beyond):
         return Decision(problem=problem or _rather(question, found))
-    decision = _automatic(question) if asked == AUTO else _asked(question)
-    return replace(decision, beyond=beyond)
+    return replace(_served(question), beyond=beyond)
+
+
+def _served(question: Question) -> Decision:
+    """The method in effect, within the engine's limits."""
+    if not question.checkpoint.has_plain_weights:
+        return _from_file_alone(question)
+    return _automatic(question) if question.asked == AUTO else _asked(question)
+
+
+def _from_file_alone(question: Question) -> Decision:
+    """smoothquant, asked for or not: nothing else reads the only weights that are there."""
+    alone = f"{SMOOTHQUANT_FILE} is the model's only weight file"
+    if question.asked not in (NONE, AUTO, SMOOTHQUANT):
+        return Decision(problem=question.says(f"needs other weights: {alone}", f"take {SMOOTHQUANT}, or {ADD_WEIGHTS}"))
+    found = _asked(replace(question, asked=SMOOTHQUANT))
+    if found.problem:
+        return Decision(problem=Problem(f"{alone}, and {found.problem.message}", ADD_WEIGHTS, found.problem.about))
+    return replace(found, why=alone)
 
 
 def _asked(question: Question) -> Decision:

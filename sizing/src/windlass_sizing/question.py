@@ -62,6 +62,7 @@ class Checkpoint:
 
     quantized_by: str = ""  # the checkpoint's own `quant_method`; empty: plain weights
     has_smoothquant_file: bool | None = False  # None: nobody looked
+    has_plain_weights: bool = True  # False: smoothquant's file is all that is there
 
 
 class About(StrEnum):

@@ -45,6 +45,9 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     dtype: Annotated[str | None, typer.Option(help="Number format; float16.")] = None,
     utilization: Annotated[float, typer.Option("--gpu-memory-utilization", min=0.01, max=1.0)] = 0.9,
     enforce_eager: Annotated[bool, typer.Option("--enforce-eager", help="Without CUDA graphs.")] = False,
+    beyond_limits: Annotated[
+        bool, typer.Option("--ignore-engine-limits", help="Plan what our record says the engine cannot run.")
+    ] = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="table, json or yaml.")] = Output.TABLE,
 ) -> None:
     """Print what a model needs, on which cards, and how it is split over them."""
@@ -58,7 +61,8 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     serving = Serving(
         length, dtype=number_format, quantization=method, utilization=utilization, enforce_eager=enforce_eager
     )
-    offers = _able(facts, _offers(gpu, memory_gib, (available, per_node, nodes)), method, number_format)
+    there = _offers(gpu, memory_gib, (available, per_node, nodes))
+    offers = _able(facts, there, (method, number_format), beyond_limits)
     _must_divide(facts, tp)
     answer = choose(facts, offers, serving, tp)
     if answer is None:
@@ -141,16 +145,22 @@ def _of_this_machine() -> list[str]:
     return [card.name for found in nvml.gpus() if (card := gpus.find(found.name))]
 
 
-def _able(facts: ModelFacts, offers: list[Offer], method: str, dtype: str) -> list[Offer]:
-    """The cards that can run the method; UsageError with the first one's problem when none can."""
+def _able(facts: ModelFacts, offers: list[Offer], served: tuple[str, str], beyond_limits: bool) -> list[Offer]:
+    """The cards that can run the method in the number format; UsageError with the first one's problem when none can."""
     from windlass_sizing.decision import decide, of_facts
     from windlass_sizing.question import Card
 
-    found = [(offer, decide(method, dtype, Card(offer.name, offer.capability), *of_facts(facts))) for offer in offers]
+    model = of_facts(facts)
+    found = [
+        (offer, decide(*served, Card(offer.name, offer.capability), *model, beyond_limits=beyond_limits))
+        for offer in offers
+    ]
     able = [offer for offer, decision in found if decision.problem is None]
     problem = found[0][1].problem
     if not able and problem:
         raise UsageError(problem.sentence())
+    for beyond in dict.fromkeys(decision.beyond for _, decision in found if decision.beyond):
+        print(f"windlass: --ignore-engine-limits sets aside: {beyond}", file=sys.stderr)
     return able
 
 

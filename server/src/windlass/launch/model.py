@@ -43,6 +43,7 @@ class ModelFiles:
     has_experts: bool = False
     """It is a mixture of experts."""
     has_smoothquant_file: bool = False
+    has_plain_weights: bool = True  # False: smoothquant's file is the only weight file
     generation: Mapping[str, object] = field(default_factory=dict)
     """What the engine takes for the model's generation_config.json."""
     base: str = ""

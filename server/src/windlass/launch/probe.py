@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from windlass_sizing.checkpoint import SIDE_QUANTIZATION
-from windlass_sizing.errors import FactsError
+from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.facts import from_config
 from windlass_sizing.methods import SMOOTHQUANT_FILE
+from windlass_sizing.weights import wanted_files
 
 from windlass.adapters import read
 from windlass.adapters.model import Asked
@@ -66,6 +67,7 @@ def model_files(path: str) -> ModelFiles:
         is_embedder=(directory / "modules.json").is_file(),
         generation=_generation(directory, config),
         has_smoothquant_file=(directory / SMOOTHQUANT_FILE).is_file(),
+        has_plain_weights=_has_plain_weights(directory),
     )
     try:
         facts = from_config(config)
@@ -81,6 +83,16 @@ def model_files(path: str) -> ModelFiles:
         has_experts=facts.num_experts is not None,
         brings_code=facts.brings_code,
     )
+
+
+def _has_plain_weights(directory: Path) -> bool:
+    """Whether there is more than smoothquant's file; True where the files do not tell, and the engine says why."""
+    if not (directory / SMOOTHQUANT_FILE).is_file():
+        return True
+    try:
+        return wanted_files(directory) != [SMOOTHQUANT_FILE]
+    except CheckpointError:
+        return True
 
 
 def _quantization_beside(directory: Path) -> dict[str, object]:

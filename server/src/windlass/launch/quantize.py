@@ -13,7 +13,7 @@ from windlass_sizing.methods import NONE, SMOOTHQUANT_FILE
 from windlass_sizing.question import CPU, Architecture, Card, Checkpoint
 
 from windlass.errors import UsageError
-from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
+from windlass.launch.model import CHECKPOINT, DEFAULT, Machine, ModelFiles, Setting
 from windlass.launch.values import Value
 from windlass.quantization import methods
 
@@ -35,8 +35,8 @@ def method(
     if found.problem:
         raise UsageError(found.problem.sentence())
     changed: Settings = {}
-    if said:
-        changed[METHOD] = Setting(METHOD, found.method, said.source, found.why)
+    if said or found.quantization:
+        changed[METHOD] = Setting(METHOD, found.method, said.source if said else CHECKPOINT, found.why)
     if found.dtype:
         changed["dtype"] = Setting(
             "dtype", found.dtype, DEFAULT, f"{_needs_it(found, model)} computes in {found.dtype}"
@@ -70,7 +70,7 @@ def asked_of(model: ModelFiles) -> tuple[Architecture, Checkpoint]:
     """What a decision asks of a model."""
     return (
         Architecture(model.model_type, model.has_experts, model.architecture, model.brings_code),
-        Checkpoint(model.quantization or "", model.has_smoothquant_file),
+        Checkpoint(model.quantization or "", model.has_smoothquant_file, model.has_plain_weights),
     )
 
 
