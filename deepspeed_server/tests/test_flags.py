@@ -11,6 +11,7 @@ MANUAL = (
     ("--num-gpus", "TP", "2", "num_gpus", 1, 2),
     ("--limit-worker-concurrency", "MAX_CONCURRENCY", "8", "limit_worker_concurrency", 32, 8),
     ("--dtype", "DTYPE", "bfloat16", "dtype", "float16", "bfloat16"),
+    ("--max-model-len", "MAX_MODEL_LEN", "2048", "max_model_len", None, 2048),
     ("--seed", "SEED", "7", "seed", None, 7),
     ("--ds-dtype", "DS_DTYPE", "int8", "ds_dtype", None, "int8"),
     ("--max-batch-size", "MAX_BATCH_SIZE", "4", "max_batch_size", 16, 4),

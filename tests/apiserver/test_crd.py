@@ -161,6 +161,11 @@ BAD = {
         "only one adapter can be merged"),
     "deepspeed with lookahead": (a_service(image={"family": "deepspeed"}, engine={"lookahead": {"enabled": True}}),
         "spec.image.family deepspeed has neither lookahead"),
+    "deepspeed with fields of vLLM's": (
+        a_service(image={"family": "deepspeed"}, engine={"workers": 2, "kvCacheDtype": "fp8"}),
+        "spec.image.family deepspeed does not have spec.engine.kvCacheDtype: leave that out"),
+    "deepspeed on two nodes": (a_service(image={"family": "deepspeed"}, deployment={"nodes": 2}),
+        "nor replicas over several nodes"),
     "keys for deepspeed": (a_service(image={"family": "deepspeed"}, expose={"apiKeysSecret": "keys"}),
         "spec.expose.apiKeysSecret is read by family vllm"),
     "a download into the volume's root": (

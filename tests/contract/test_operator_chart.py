@@ -103,7 +103,8 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     assert settings.license_addresses == ("http://one:10080",)
     assert settings.license_public_keys == (PEM * 2).strip()
     assert len(issuers(settings.license_public_keys).keys) == 1
-    assert settings.deepspeed_image == "windlass/deepspeed"
+    assert (settings.server_image, settings.server_cpu_image) == ("windlass/server", "windlass/server-cpu")
+    assert (settings.deepspeed_image, settings.deepspeed_cpu_image) == ("windlass/deepspeed-gpu", "windlass/deepspeed")
     assert settings.group_network_policy is False
     assert settings.watch_namespaces == ("team-a", "team-b")
     assert (settings.ingress_annotations, settings.pod_annotations) == (("a.example/b",), ("cdi.k8s.io/*",))

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass_deepspeed import flags as deepspeed_flags
+from windlass_operator.api.rules import VLLM_ONLY
 from windlass_operator.api.schema import crd
 from windlass_operator.errors import UserError
 from windlass_operator.intent import must_be_allowed, parse_service, workload
@@ -47,7 +49,9 @@ INVENTORY = Inventory(
         _node("c", "NVIDIA-A100-SXM4-80GB", 80.0, "team-a"),
     )
 )
-SETTINGS = Settings("windlass/server", "1", "windlass/operator:1", node_paths=("/data",))
+SETTINGS = Settings(
+    "windlass/server", "1", "windlass/operator:1", server_cpu_image="windlass/server-cpu", node_paths=("/data",)
+)
 PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
 BASE: dict[str, Any] = {"model": {"id": "Qwen2-7B-Instruct", "source": PVC}}
 GATEWAY = {"parentRefs": [{"name": "public"}]}
@@ -161,6 +165,15 @@ SAMPLES = ("a", "x", "/a", "A", "a.b", "v1", "Memory")
 INERT = {
     "deployment.maxRestarts": "read when a group keeps failing: it decides when the group is stopped, not what it is",
 }
+# Refused at admission for family deepspeed: by the rule of VLLM_ONLY, and by those on modes, adapters and keys.
+NOT_DEEPSPEED = {
+    *(f"engine.{name}" for name in VLLM_ONLY),
+    "engine.quantization", "engine.lookahead.enabled", "engine.lookahead.speculativeTokens",
+    "deployment.mode", "deployment.nodes", "deployment.group",
+    "model.adapters.[].name", "model.adapters.[].path", "model.adapters.[].merge",
+    "expose.apiKeysSecret",
+}  # fmt: skip
+DEEPSPEED = [path for path in CHANGES if path not in NOT_DEEPSPEED and path != "image.family"]
 VLLM = {path: row for path, row in CHANGES.items() if path != "image.family"}
 NODE = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(8)))
 FILES = ModelFiles("/data/model", model_type="qwen2", max_model_len=131072, attention_heads=28)
@@ -263,6 +276,42 @@ def test_every_leaf_of_the_spec_has_a_row() -> None:
     assert len(INERT) <= 5
 
 
+@pytest.mark.parametrize("path", DEEPSPEED)
+def test_a_changed_leaf_changes_an_object_of_deepspeed_too(path: str) -> None:
+    """Whatever admission does not refuse for that family; its own parser takes the words."""
+    around, value = CHANGES[path]
+    before = merged({**BASE, "image": {"family": "deepspeed"}}, around)
+    after = changed(before, path, value)
+    assert json.dumps(rendered(before)) != json.dumps(rendered(after))
+    for container in serving_containers(after):
+        if container.get("command") == ["windlass-deepspeed"]:
+            deepspeed_flags.resolve(tuple(container["args"][1:]), {})
+
+
+@pytest.mark.parametrize(
+    ("family", "gpus", "image"),
+    [
+        ("vllm", 1, "windlass/server:1"),
+        ("vllm", 0, "windlass/server-cpu:1"),
+        ("deepspeed", 1, "windlass/deepspeed-gpu:1"),
+        ("deepspeed", 0, "windlass/deepspeed:1"),
+    ],
+)
+def test_family_and_hardware_choose_the_image(family: str, gpus: int, image: str) -> None:
+    """A service on the CPU gets no image for GPUs, nor the other way round."""
+    spec = {**BASE, "image": {"family": family}, "resources": {"gpus": gpus}}
+    assert {one["image"] for one in serving_containers(spec)} == {SETTINGS.operator_image, image}
+
+
+def test_what_deepspeed_refuses_is_what_admission_names() -> None:
+    """Each field of spec.engine that is left out above stands in the resource's rule."""
+    ruled = {f"engine.{name}" for name in VLLM_ONLY}
+    assert ruled == {path for path in NOT_DEEPSPEED if path.startswith("engine.")} - {
+        "engine.quantization", "engine.lookahead.enabled", "engine.lookahead.speculativeTokens",
+    }  # fmt: skip
+    assert set(CHANGES) >= NOT_DEEPSPEED
+
+
 @pytest.mark.parametrize("path", CHANGES)
 def test_a_changed_leaf_changes_an_object(path: str) -> None:
     """Alone, among the surroundings that it needs."""
@@ -293,12 +342,16 @@ def test_every_leaf_of_a_piece_of_a_pod_reaches_the_pod() -> None:
 def test_every_command_line_is_one_that_the_server_takes(path: str) -> None:
     """The arguments and variables of the serving container, by the real parser."""
     around, value = CHANGES[path]
-    for manifest in rendered(changed(merged(BASE, around), path, value)):
-        pod = manifest.get("spec", {}).get("template", {}).get("spec", {})
-        for container in pod.get("containers", ()):
-            if container.get("command") == ["windlass"]:
-                variables = {row["name"]: row["value"] for row in container["env"] if "value" in row}
-                variables.pop("LORA_MODULES", None)  # its files are looked at; lora has its own tests
-                command, *words = container["args"]
-                assert command == "run"
-                resolve(tuple(words), variables, FILES, NODE)
+    for container in serving_containers(changed(merged(BASE, around), path, value)):
+        if container.get("command") == ["windlass"]:
+            variables = {row["name"]: row["value"] for row in container["env"] if "value" in row}
+            variables.pop("LORA_MODULES", None)  # its files are looked at; lora has its own tests
+            command, *words = container["args"]
+            assert command == "run"
+            resolve(tuple(words), variables, FILES, NODE)
+
+
+def serving_containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The containers of all pods that the operator makes of this spec."""
+    for manifest in rendered(spec):
+        yield from manifest.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ())

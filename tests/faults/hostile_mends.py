@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Spec = dict[str, Any]
 ONLINE = ("fp8", "ifq", "ifq_nf4", "smoothquant")
 CHARACTERS = 60_000  # of JSON; half of what the API server takes, which counts 16 for each row beside its texts
 PACKED = re.compile(r"(^|[-_./])(gptq|awq)($|[-_./0-9])", re.IGNORECASE)
+
+# Fields of spec.engine that family deepspeed has not, each with a value that asks for it.
+NOT_DEEPSPEED: Mapping[str, Any] = {
+    "workers": 2, "pipelineParallelSize": 2, "gpuMemoryUtilizationPercent": 80, "enforceEager": True,
+    "maxNumBatchedTokens": 4096, "schedulerSteps": 2, "prefixCaching": False, "kvCacheDtype": "fp8",
+    "trustRemoteCode": False, "ignoreEngineLimits": True,
+}  # fmt: skip
 
 
 def mended(spec: Spec) -> Spec:
@@ -94,10 +101,10 @@ def _deepspeed(spec: Spec) -> None:
         return
     spec["model"].pop("adapters", None)
     (spec.get("expose") or {}).pop("apiKeysSecret", None)
-    for name in ("lookahead", "quantization"):
+    for name in ("lookahead", "quantization", *NOT_DEEPSPEED):
         (spec.get("engine") or {}).pop(name, None)
-    if (spec.get("deployment") or {}).get("mode") == "Distributed":
-        spec["deployment"]["mode"] = "Auto"
+    for name in ("mode", "nodes", "group"):
+        (spec.get("deployment") or {}).pop(name, None)
 
 
 def _download(spec: Spec) -> None:

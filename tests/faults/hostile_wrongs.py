@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hostile_mends import NOT_DEEPSPEED
 from hostile_specs import Schema, Spec, legal, rules, spec_schema, values
 from hypothesis import strategies as st
 
@@ -97,6 +98,8 @@ BREAKS = (
          {"image": None, **_model(id="x-GPTQ"), "engine": {"quantization": "ifq"}}),
     _row("spec", "deepspeed has neither",
          _layout(image={"family": "deepspeed"}, engine={"lookahead": {"enabled": True}})),
+    *(_row("spec", f"deepspeed does not have spec.engine.{name}",
+           _layout(image={"family": "deepspeed"}, engine={name: value})) for name, value in NOT_DEEPSPEED.items()),
     _row("spec", "spec must have at most 131072 characters in all", {"args": ["a" * 16384] * 9}),
     _row("spec.podTemplate.labels", "a key must have at most 317 characters",
          {"podTemplate": {"labels": {"a" * 318: "b"}}}),

@@ -54,6 +54,8 @@ FLAGS: tuple[Flag, ...] = (
          "32"),
     Flag("dtype", Kind.TEXT, "number format that the weights are loaded in", "DTYPE", "float16",
          choices=("auto", "float16", "bfloat16", "float32")),
+    Flag("max-model-len", Kind.COUNT, "most tokens of a prompt and its answer; the model's own without it",
+         "MAX_MODEL_LEN"),
     Flag("seed", Kind.WHOLE, "seed of the sampling; by chance without it", "SEED"),
     Flag("ds-dtype", Kind.TEXT, "number format that DeepSpeed computes in; --dtype's without it", "DS_DTYPE",
          choices=("float16", "bfloat16", "float32", "int8")),
@@ -84,6 +86,7 @@ class Settings:
     batch_wait_timeout_s: float
     host: str
     port: int
+    max_model_len: int | None = None
     seed: int | None = None
     model_id: str | None = None
     conv_template: str | None = None
@@ -146,6 +149,7 @@ def _settings(value: Mapping[str, str | None], *, dtype_said: bool) -> Settings:
         batch_wait_timeout_s=float(one["batch-wait-timeout"]),
         host=one["host"],
         port=int(one["port"]),
+        max_model_len=int(one["max-model-len"]) if value["max-model-len"] is not None else None,
         seed=int(one["seed"]) if value["seed"] is not None else None,
         model_id=value["model-id"],
         conv_template=value["conv-template"],

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from windlass.startup.model_json import read_json
 
+from windlass_deepspeed.errors import UsageError
+
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "model_max_length")
+WITHOUT_LENGTH = 2048  # where config.json names none
 DTYPES = ("float16", "bfloat16", "float32")
 
 
@@ -19,6 +22,15 @@ class ModelFiles:
     dtype: str | None = None
     model_id: str | None = None
     conv_template: str | None = None
+
+    def length(self, asked: int | None) -> int:
+        """The most tokens of a prompt and its answer; a UsageError when more are asked for than the model has."""
+        if asked and self.context and asked > self.context:
+            raise UsageError(
+                f"--max-model-len {asked} is longer than the model's own {self.context} tokens; set at most "
+                f"{self.context}"
+            )
+        return asked or self.context or WITHOUT_LENGTH
 
 
 def read(path: str) -> ModelFiles:

@@ -169,10 +169,10 @@ def with_rollout(record: PlanRecord, pods: str, rollout: str) -> PlanRecord:
 def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
     """The serving pod that a plan and the operator's settings make."""
     image = service.spec.image
-    ours = settings.deepspeed_image if image.family == DEEPSPEED else settings.server_image
+    repository = image.repository or _image_of_ours(image.family, plan, settings)
     command, args = container_command(service.spec, plan)
     return PodShape(
-        image=f"{image.repository or ours}:{image.version or settings.server_version}",
+        image=f"{repository}:{image.version or settings.server_version}",
         command=command,
         args=args,
         cpu=plan.cpu,
@@ -186,6 +186,13 @@ def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
         license_keys=settings.license_public_keys,
         env=engine_variables(service.spec, plan),
     )
+
+
+def _image_of_ours(family: str, plan: Plan, settings: Settings) -> str:
+    """The repository for this family, on GPUs or on CPUs."""
+    if family == DEEPSPEED:
+        return settings.deepspeed_image if plan.gpus else settings.deepspeed_cpu_image
+    return settings.server_image if plan.gpus else settings.server_cpu_image or settings.server_image
 
 
 def _annotated(manifest: Manifest, annotations: Mapping[str, str]) -> Manifest:

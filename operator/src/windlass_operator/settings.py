@@ -24,7 +24,9 @@ class Settings:
     server_image: str  # repository of the serving image, without tag
     server_version: str  # its tag where an LLMService names none
     operator_image: str  # whole image of the inspect Job: the operator's own
-    deepspeed_image: str = "windlass/deepspeed"  # repository for image.family deepspeed, without tag
+    server_cpu_image: str = ""  # its like for pods without GPUs; empty: the same
+    deepspeed_image: str = "windlass/deepspeed-gpu"  # repository for image.family deepspeed, without tag
+    deepspeed_cpu_image: str = "windlass/deepspeed"  # its like for pods without GPUs
     image_pull_policy: str = "IfNotPresent"  # of the Jobs
     node_paths: tuple[str, ...] = ()  # directories of the nodes under which models may lie; none: no node paths
     license_addresses: tuple[str, ...] = ()
@@ -55,7 +57,11 @@ VARIABLES = (
     Variable("WINDLASS_SERVER_IMAGE", "repository of the serving image, without a tag", required=True),
     Variable("WINDLASS_SERVER_VERSION", "tag of the serving image where an LLMService names none", required=True),
     Variable("WINDLASS_OPERATOR_IMAGE", "whole image of the Jobs: the operator's own", required=True),
-    Variable("WINDLASS_DEEPSPEED_IMAGE", "repository of the image for image.family deepspeed", "windlass/deepspeed"),
+    Variable("WINDLASS_SERVER_CPU_IMAGE", "repository of the serving image for pods without GPUs; empty: the same"),
+    Variable(
+        "WINDLASS_DEEPSPEED_IMAGE", "repository of the image for image.family deepspeed", "windlass/deepspeed-gpu"
+    ),
+    Variable("WINDLASS_DEEPSPEED_CPU_IMAGE", "repository of its image for pods without GPUs", "windlass/deepspeed"),
     Variable("WINDLASS_IMAGE_PULL_POLICY", "pull policy of the Jobs: Always, IfNotPresent, Never", "IfNotPresent"),
     Variable(
         "WINDLASS_NODE_PATHS",
@@ -98,7 +104,9 @@ def from_env(env: Mapping[str, str]) -> Settings:
         server_image=_repository("WINDLASS_SERVER_IMAGE", values),
         server_version=values["WINDLASS_SERVER_VERSION"],
         operator_image=values["WINDLASS_OPERATOR_IMAGE"],
+        server_cpu_image=_repository("WINDLASS_SERVER_CPU_IMAGE", values),
         deepspeed_image=_repository("WINDLASS_DEEPSPEED_IMAGE", values),
+        deepspeed_cpu_image=_repository("WINDLASS_DEEPSPEED_CPU_IMAGE", values),
         node_paths=_directories("WINDLASS_NODE_PATHS", values),
         download_env=_proxy(values),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),

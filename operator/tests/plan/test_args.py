@@ -84,13 +84,14 @@ def test_the_engine_section_becomes_flags():
 
 
 def test_the_second_image_has_its_own_flags():
-    """windlass-deepspeed knows neither lengths nor shares of memory."""
+    """windlass-deepspeed knows no shares of memory."""
     command, args = container_command(
         a_spec(image={"family": "deepspeed"}, engine={"seed": 1, "maxConcurrency": 4, "maxNumSeqs": 2}), PLAN
     )
     assert command == ("windlass-deepspeed",)
     assert args == (
         "run", "--model-path", "/data/model", "--num-gpus", "2", "--dtype", "float16",
+        "--max-model-len", str(PLAN.max_model_len),
         "--limit-worker-concurrency", "4", "--max-batch-size", "2", "--seed", "1",
     )  # fmt: skip
 

@@ -77,7 +77,9 @@ def install_charts(paths: Paths, deployed: Deployed) -> None:
     server, version = charts.repository_and_tag(deployed["server-cpu"])
     repository, tag = charts.repository_and_tag(deployed["operator"])
     values = [f"image.repository={repository}", f"image.tag={tag}"]
-    values += [f"server.image.repository={server}", f"server.image.version={version}"]
+    # The cluster's GPUs are simulated: every pod runs the image for CPUs.
+    values += [f"server.image.{key}={server}" for key in ("repository", "cpuRepository")]
+    values += [f"server.image.version={version}"]
     charts.Release(paths, SYSTEM_NAMESPACE, "windlass").install(values)
 
 

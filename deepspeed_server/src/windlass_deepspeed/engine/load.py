@@ -19,7 +19,6 @@ from windlass_deepspeed.flags import Settings
 from windlass_deepspeed.model_files import ModelFiles
 
 log = logging.getLogger(__name__)
-WITHOUT_LENGTH = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,7 @@ class ModelTokenizer:
 def load(settings: Settings, files: ModelFiles) -> Loaded:
     """The model in DeepSpeed's engine, tried once."""
     torch.set_grad_enabled(False)
+    length = files.length(settings.max_model_len)
     loaded_in, computed_in = number_formats(settings, files, _can_float16())
     model = _from_directory(settings.model_path, loaded_in)
     _compile_nothing()
@@ -93,7 +93,7 @@ def load(settings: Settings, files: ModelFiles) -> Loaded:
         "dtype": f"int8 weights, {computed_in}" if narrow else computed_in,
         "tensor_parallel": str(settings.num_gpus),
     }
-    return Loaded(engine, rows, files.context or WITHOUT_LENGTH, facts, orders)
+    return Loaded(engine, rows, length, facts, orders)
 
 
 def number_formats(settings: Settings, files: ModelFiles, can_float16: bool) -> tuple[str, str]:

@@ -32,6 +32,20 @@ def _cel_list(words: tuple[str, ...]) -> str:
     return "[" + ", ".join(f"'{word}'" for word in words) + "]"
 
 
+VLLM_ONLY = {
+    "workers": "self.engine.workers > 1",
+    "pipelineParallelSize": "has(self.engine.pipelineParallelSize) && self.engine.pipelineParallelSize > 1",
+    "gpuMemoryUtilizationPercent": "self.engine.gpuMemoryUtilizationPercent != 90",
+    "enforceEager": "self.engine.enforceEager",
+    "maxNumBatchedTokens": "has(self.engine.maxNumBatchedTokens)",
+    "schedulerSteps": "self.engine.schedulerSteps > 1",
+    "prefixCaching": "has(self.engine.prefixCaching)",
+    "kvCacheDtype": "self.engine.kvCacheDtype != 'auto'",
+    "trustRemoteCode": "!self.engine.trustRemoteCode",
+    "ignoreEngineLimits": "self.engine.ignoreEngineLimits",
+}
+"""Fields of spec.engine that family deepspeed has not, and when each is asked for; defaults are filled in by then."""
+
 NAME_RULES = (
     Rule(
         "self.metadata.name.size() <= 50",
@@ -231,9 +245,18 @@ SPEC_RULES = (
     ),
     Rule(
         "self.image.family != 'deepspeed' || (!self.engine.lookahead.enabled && !has(self.engine.quantization)"
-        " && self.deployment.mode != 'Distributed' && (!has(self.model.adapters) || self.model.adapters.size() == 0))",
-        "spec.image.family deepspeed has neither lookahead, quantization, adapters nor Distributed mode: leave them "
-        "out, or use family vllm",
+        " && self.deployment.mode != 'Distributed' && self.deployment.group == 'Auto'"
+        " && (!has(self.deployment.nodes) || self.deployment.nodes == 1)"
+        " && (!has(self.model.adapters) || self.model.adapters.size() == 0))",
+        "spec.image.family deepspeed has neither lookahead, quantization, adapters nor replicas over several nodes "
+        "(spec.deployment): leave them out, or use family vllm",
+    ),
+    *(
+        Rule(
+            f"self.image.family != 'deepspeed' || !({asked})",
+            f"spec.image.family deepspeed does not have spec.engine.{name}: leave that out, or use family vllm",
+        )
+        for name, asked in VLLM_ONLY.items()
     ),
     Rule(
         "self.image.family != 'deepspeed' || self.expose.apiKeysSecret == ''",

@@ -53,6 +53,7 @@ def _step(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
 def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     """The same as flags of `windlass-deepspeed run`, which has fewer."""
     flags = ["--model-path", MODEL_DIRECTORY, "--num-gpus", str(max(1, plan.tp)), "--dtype", plan.dtype]
+    flags += ["--max-model-len", str(plan.max_model_len)]
     engine = spec.engine
     if engine.max_concurrency is not None:
         flags += ["--limit-worker-concurrency", str(engine.max_concurrency)]
