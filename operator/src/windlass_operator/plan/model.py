@@ -173,4 +173,5 @@ REFUSAL_REASONS = (
     "UnsupportedDtype",  # the number format cannot be computed in on the GPU, by this model or this checkpoint
     "ArchitectureNotServed",  # the pinned engine has no module for the model
     "ContextTooLong",  # maxModelLen above the model's own
+    "SharedMemoryTooSmall",  # sharedMemory does not hold the KV cache offloaded to it
 )
