@@ -15,7 +15,7 @@ from windlass_operator.plan.offload import ASKED_MAX_GIB, Running, kv_offload_gi
 from windlass_operator.plan.quantity import gib
 from windlass_operator.settings import Settings
 
-from .test_decide import QWEN_7B, QWEN_72B, a_spec, planned, refused
+from .test_decide import L20, QWEN_7B, QWEN_72B, SINGLE_STRATEGY, a_spec, planned, refused
 from .test_spread import PAIRS
 
 FEW = Running(4, 8192)
@@ -185,6 +185,33 @@ def test_the_sentence_names_every_part_with_its_figure():
     assert less.because.startswith(
         "host memory 9Gi by spec.resources.memory, less than the planned 23Gi: weights 14.00 ("
     )
+
+
+@pytest.mark.parametrize(
+    ("node", "memory"),
+    [
+        pytest.param(L20, "24Gi", id="a node that does not say what it has"),
+        pytest.param(dataclasses.replace(L20, host_gib=89.9), "24Gi", id="less than twice the card"),
+        pytest.param(dataclasses.replace(L20, host_gib=90.0), "48Gi", id="twice the card"),
+        pytest.param(dataclasses.replace(SINGLE_STRATEGY, host_gib=500.0), "24Gi", id="a slice"),
+    ],
+)
+def test_a_node_with_memory_to_spare_gives_more_than_the_engine_takes_of_the_card(node, memory):
+    """Twice the card's memory for each card: pods on all cards then still fit the node."""
+    plan = planned(nodes=(node,))
+    assert plan.memory == memory
+    (sentence,) = [line for line in plan.because if line.startswith("host memory ")]
+    assert ("of what the engine takes of its GPUs" in sentence) is (memory == "48Gi")
+    taken_gib = node.memory_gib * plan.gpu_memory_utilization_percent / 100
+    assert (gib(memory) > taken_gib) is (memory == "48Gi")
+
+
+def test_the_least_node_with_the_card_decides_on_its_host_memory():
+    """A pod may land on any of them; over nodes each pod has its own share."""
+    rich, poor = dataclasses.replace(L20, host_gib=200.0), dataclasses.replace(L20, node="worker-9", host_gib=50.0)
+    assert planned(nodes=(rich, poor)).memory == planned(nodes=(poor,)).memory == "24Gi"
+    pairs = tuple(dataclasses.replace(node, host_gib=200.0) for node in PAIRS)
+    assert planned(QWEN_72B, pairs).memory == "98Gi"  # of 2 × 41.4 GiB that the plan needs, 2 × 40.5 that it takes
 
 
 def test_the_sum_is_rounded_up_once():

@@ -116,13 +116,17 @@ def _at_once(facts: ModelFacts, chosen: Option) -> tuple[str, ...]:
 
 def _load(facts: ModelFacts, chosen: Option) -> Load:
     """One pod's share of the replica."""
-    need, serving, engines = chosen.need, chosen.serving, chosen.workers
+    need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
+    gpus = chosen.gpus // chosen.nodes
+    taken_gib = (card.real_gib or 0) * serving.utilization * gpus if card.has_host_memory else 0.0
+    needed_gib = need.required_gib * engines / chosen.nodes
     # A card of unknown memory is taken for one that has just what is needed.
-    full = requests_at_once(facts, serving, chosen.card.real_gib or need.per_gpu_gib)
+    full = requests_at_once(facts, serving, card.real_gib or need.per_gpu_gib)
     return Load(
         weights_gib=need.weights_gib * engines / chosen.nodes,
-        video_gib=need.required_gib * engines / chosen.nodes,
-        gpus=chosen.gpus // chosen.nodes,
+        video_gib=max(needed_gib, taken_gib),
+        takes_all=taken_gib > needed_gib,
+        gpus=gpus,
         engines=engines,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
     )

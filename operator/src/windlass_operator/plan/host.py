@@ -1,7 +1,8 @@
 """The CPU and host memory that each pod of a replica asks for, part by part.
 
-Host memory holds the weights while they are loaded and is larger than the video memory that the plan needs; it is not
-a share of the card. CPU is in proportion to cards: one busy core for each rank. What the spec says wins. Pure.
+Host memory holds the weights while they are loaded and is larger than the video memory in use: what the plan needs of
+the cards, or what the engine takes of them where nodes have host memory to spare (ADR 0043). CPU is in proportion to
+cards: one busy core for each rank. What the spec says wins. Pure.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Load:
 
     weights_gib: float
     running: Running  # of one engine
-    video_gib: float = 0.0  # of its GPUs: what the plan needs of them
+    video_gib: float = 0.0  # of its GPUs: what the plan needs of them, or what the engine takes
+    takes_all: bool = False  # whether it is what the engine takes
     cache_gib: float = 0.0  # on the CPU: the KV cache
     activations_gib: float = 0.0  # on the CPU
     gpus: int = 0
@@ -86,7 +88,8 @@ def _parts(spec: LLMServiceSpec, load: Load, shm_gib: float, offloaded_gib: floa
     beyond_gib = max(0.0, load.video_gib - load.weights_gib)
     held_gib = load.weights_gib + beyond_gib + load.cache_gib + load.activations_gib
     yield Part("weights", load.weights_gib, reading)
-    yield Part("video memory in use", beyond_gib, "beyond the weights")
+    whole = ", of what the engine takes of its GPUs" if load.takes_all else ""
+    yield Part("video memory in use", beyond_gib, f"beyond the weights{whole}")
     yield Part("KV cache", load.cache_gib, "of the engine on the CPU")
     yield Part("activations", load.activations_gib, "of the engine on the CPU")
     yield Part("headroom", held_gib * HEADROOM, f"{HEADROOM:.0%} of these")
