@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.inventory import gpu_signature, inventory, usable
 
@@ -52,11 +53,32 @@ def test_memory_without_a_label_is_unknown():
     assert node.memory_gib is None
 
 
+@pytest.mark.parametrize(
+    ("said", "each"),
+    [("512Gi", 128), ("1073741824", 0.25), (None, 0), ("", 0), ("lots", 0), ("-4Gi", 0), ({}, 0)],
+)
+def test_host_memory_is_told_for_each_card_handed_out(said, each):
+    """What a node says otherwise than Kubernetes spells it counts as nothing."""
+    node = a_node()
+    node["status"]["allocatable"]["memory"] = said
+    assert [one.host_gib for one in usable([node])] == [each]
+
+
+def test_host_memory_is_shared_by_all_that_share_a_card():
+    """Eight pods on four cards have an eighth of it each."""
+    node = a_node(gpus="8", **{"nvidia.com/gpu.count": "4"})
+    node["status"]["allocatable"]["memory"] = "512Gi"
+    assert [(one.allocatable, one.host_gib) for one in usable([node])] == [(4, 64)]
+
+
 def test_a_heartbeat_changes_nothing():
     beat = a_node()
     beat["status"]["conditions"][0]["lastHeartbeatTime"] = "later"
     assert gpu_signature(beat) == gpu_signature(a_node())
     assert gpu_signature(a_node(gpus="5")) != gpu_signature(a_node())
+    larger = a_node()
+    larger["status"]["allocatable"]["memory"] = "512Gi"
+    assert gpu_signature(larger) != gpu_signature(a_node())
 
 
 MIXED = {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from windlass_operator.cluster.quantity import whole
 from windlass_operator.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, Inventory, NodeGpus, product_label
+from windlass_operator.plan.quantity import gib
 from windlass_operator.status.children import condition_of, dig, name_of
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def gpu_signature(node: Manifest) -> tuple[object, ...]:
     """What of a node can change a plan; heartbeats leave it as it is."""
     labels = dig(node, "metadata", "labels") or {}
     handed_out = tuple((resource, _gpus(node, resource)) for resource in _resources(node))
-    return (handed_out, _takes_pods(node), *sorted(labels.items()))
+    return (handed_out, _host_gib(node), _takes_pods(node), *sorted(labels.items()))
 
 
 def _left(node: NodeGpus, taken: int) -> NodeGpus:
@@ -78,11 +80,19 @@ def _node(node: Manifest, resource: str) -> NodeGpus:
         free=handed_out,
         labels=labels,
         resource=resource,
+        host_gib=_host_gib(node) / max(1, handed_out),
     )
 
 
 def _gpus(node: Manifest, resource: str) -> int:
     return min(whole(dig(node, "status", "allocatable", resource)), CARDS_MAX)
+
+
+def _host_gib(node: Manifest) -> float:
+    """The host memory that pods may ask for; 0 where the node says nothing that can be read."""
+    with suppress(ValueError):
+        return gib(str(dig(node, "status", "allocatable", "memory") or 0))
+    return 0.0
 
 
 def _takes_pods(node: Manifest) -> bool:

@@ -13,6 +13,8 @@ from windlass_sizing import gpus, question
 
 from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus
 
+HOST_TO_SPARE = 2  # times the card's own memory: pods on all cards then ask for about half of the node's
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
@@ -28,11 +30,17 @@ class Card:
     per_node: tuple[int, ...] = ()  # cards of each node that has this kind
     resource: str = GPU_RESOURCE
     alone: bool = False  # a slice: a replica takes one, as slices exchange nothing with one another
+    host_gib: float = 0.0  # the least host memory that a node has for each of these cards
 
     @property
     def sized(self) -> question.Card:
         """The card as the decision on a method takes it."""
         return question.Card(self.name, self.capability)
+
+    @property
+    def has_host_memory(self) -> bool:
+        """Whether every node has host memory to spare for each of its cards; slices of a card share what it has."""
+        return not self.alone and self.real_gib is not None and self.host_gib >= self.real_gib * HOST_TO_SPARE
 
     def nodes_with(self, cards_each: int) -> int:
         """How many nodes have at least so many of these cards."""
@@ -86,4 +94,5 @@ def _card(nodes: list[NodeGpus]) -> Card:
         per_node=tuple(sorted((node.allocatable for node in nodes), reverse=True)),
         resource=largest.resource,
         alone=alone,
+        host_gib=min(node.host_gib for node in nodes),
     )

@@ -13,8 +13,9 @@ from windlass_sizing.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.cards import group_selector
-from windlass_operator.plan.host import host_for
+from windlass_operator.plan.host import Load, host_for
 from windlass_operator.plan.model import Plan
+from windlass_operator.plan.offload import Running
 from windlass_operator.plan.overrides import runs_windlass
 from windlass_operator.plan.quantize import planned_method
 from windlass_operator.plan.refuse import figures
@@ -31,7 +32,15 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
     space_gib = kv_space_gib(spec, need.kv_gib)
     weights_gib = need.weights_gib * engines
     required_gib = (need.required_gib - need.kv_gib + space_gib) * engines
-    host = host_for(spec.resources, weights_gib, required_gib, engines)
+    full = int(space_gib / need.kv_gib) if need.kv_gib else serving.sequences
+    load = Load(
+        weights_gib=weights_gib,
+        cache_gib=space_gib * engines,
+        activations_gib=need.overhead_gib * engines,
+        engines=engines,
+        running=Running(min(serving.sequences, full + 1), serving.max_model_len),
+    )
+    host = host_for(spec, load)
     return Plan(
         gpus=0,
         tp=1,

@@ -15,7 +15,7 @@ from windlass_sizing.formula import Serving, requests_at_once
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.cards import Card, group_selector
 from windlass_operator.plan.cpu import cpu_plan
-from windlass_operator.plan.host import host_for
+from windlass_operator.plan.host import Load, host_for
 from windlass_operator.plan.layout import Layout, parallelism
 from windlass_operator.plan.model import (
     RAY,
@@ -25,6 +25,7 @@ from windlass_operator.plan.model import (
     Refusal,
     product_label,
 )
+from windlass_operator.plan.offload import Running
 from windlass_operator.plan.options import Option, alternatives, on_one_node, preferred
 from windlass_operator.plan.quantize import planned_method
 from windlass_operator.plan.refuse import does_not_fit, figures, not_enough, usable_cards
@@ -113,12 +114,28 @@ def _at_once(facts: ModelFacts, chosen: Option) -> tuple[str, ...]:
     return (words.at_once(each * chosen.workers, chosen.serving.max_model_len),)
 
 
+def _load(facts: ModelFacts, chosen: Option) -> Load:
+    """One pod's share of the replica."""
+    need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
+    gpus = chosen.gpus // chosen.nodes
+    taken_gib = (card.real_gib or 0) * serving.utilization * gpus if card.has_host_memory else 0.0
+    needed_gib = need.required_gib * engines / chosen.nodes
+    # A card of unknown memory is taken for one that has just what is needed.
+    full = requests_at_once(facts, serving, card.real_gib or need.per_gpu_gib)
+    return Load(
+        weights_gib=need.weights_gib * engines / chosen.nodes,
+        video_gib=max(needed_gib, taken_gib),
+        takes_all=taken_gib > needed_gib,
+        gpus=gpus,
+        engines=engines,
+        running=Running(min(serving.sequences, full + 1), serving.max_model_len),
+    )
+
+
 def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Told) -> Plan:
     card, need, serving, engines = chosen.card, chosen.need, chosen.serving, chosen.workers
     weights_gib, required_gib = need.weights_gib * engines, need.required_gib * engines
-    host = host_for(
-        spec.resources, weights_gib / chosen.nodes, required_gib / chosen.nodes, chosen.gpus // chosen.nodes
-    )
+    host = host_for(spec, _load(facts, chosen))
     because = (
         chosen.sentence(),
         *told.nodes,

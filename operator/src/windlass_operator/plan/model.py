@@ -35,6 +35,7 @@ class NodeGpus:
     free: int  # of these, not requested by any pod now
     labels: Mapping[str, str] = field(default_factory=dict)
     resource: str = GPU_RESOURCE
+    host_gib: float = 0.0  # of host memory, for each GPU handed out; 0 when the node does not say
 
     @property
     def place(self) -> str:
@@ -173,4 +174,5 @@ REFUSAL_REASONS = (
     "UnsupportedDtype",  # the number format cannot be computed in on the GPU, by this model or this checkpoint
     "ArchitectureNotServed",  # the pinned engine has no module for the model
     "ContextTooLong",  # maxModelLen above the model's own
+    "SharedMemoryTooSmall",  # sharedMemory does not hold the KV cache offloaded to it
 )

@@ -29,7 +29,8 @@ def _percent(text: str) -> int:
     return round(float(text) * 100)
 
 
-def _truth(text: str) -> bool:
+def is_true(text: str) -> bool:
+    """Whether the text of a switch switches it on."""
     return text.strip().casefold() in ("1", "true", "yes")
 
 
@@ -44,8 +45,8 @@ SETTINGS = (
     Setting("max_model_len", ("--max-model-len",), "MAX_MODEL_LEN", int),
     Setting("dtype", ("--dtype",), "DTYPE", str),
     Setting("gpu_memory_utilization_percent", ("--gpu-memory-utilization",), "GPU_MEMORY_UTILIZATION", _percent),
-    Setting("ignore_engine_limits", ("--ignore-engine-limits",), "IGNORE_ENGINE_LIMITS", _truth),
-    Setting("enforce_eager", ("--enforce-eager",), "ENFORCE_EAGER", _truth),
+    Setting("ignore_engine_limits", ("--ignore-engine-limits",), "IGNORE_ENGINE_LIMITS", is_true),
+    Setting("enforce_eager", ("--enforce-eager",), "ENFORCE_EAGER", is_true),
     Setting("tensor_parallel_size", ("--tensor-parallel-size", "-tp", "--num-gpus"), "TP", _count),
     Setting("pipeline_parallel_size", ("--pipeline-parallel-size", "-pp"), "", _count),
     Setting("workers", ("--worker-num",), "WORKER_NUM", _count),
@@ -70,6 +71,16 @@ def engine_in_force(spec: LLMServiceSpec) -> EngineSpec:
     for flag, text in _flags([*spec.command[1:], *spec.args]):
         _lay(found, BY_FLAG[flag], text)
     return spec.engine.model_copy(update=found)
+
+
+def last_said(spec: LLMServiceSpec, flag: str, variable: str = "") -> str | None:
+    """The text that the user gives to one of the engine's flags, or else to its variable; empty for a flag alone."""
+    found = next((entry.value for entry in spec.env if entry.name == variable and entry.value), None)
+    for word, after in pairwise((*spec.command[1:], *spec.args, "")):
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") == flag:
+            found = value if equals else "" if after.startswith("--") else after
+    return found
 
 
 def whole_prompts(spec: LLMServiceSpec) -> bool:
@@ -98,7 +109,7 @@ def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
         if flag not in BY_FLAG:
             continue
         following = words[index + 1] if index + 1 < len(words) else ""
-        if BY_FLAG[flag].read is _truth and not equals:
+        if BY_FLAG[flag].read is is_true and not equals:
             yield flag, "true"
         else:
             yield flag, value if equals else following

@@ -14,6 +14,7 @@ from windlass_sizing.question import CPU, Card
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_operator.plan.layout import Layout, read_layout
 from windlass_operator.plan.model import Refusal
+from windlass_operator.plan.offload import too_small_shm
 from windlass_operator.plan.overrides import engine_in_force, whole_prompts
 from windlass_operator.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
 
@@ -38,6 +39,8 @@ def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
     layout = read_layout(spec, engine)
     if isinstance(layout, Refusal):
         return layout
+    if refusal := too_small_shm(spec, layout.workers):
+        return refusal
     length, length_note = _length(engine, facts)
     dtype, dtype_note = number_format(engine, facts, on_cpu=layout.gpus == 0)
     serving = Serving(

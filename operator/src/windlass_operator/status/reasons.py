@@ -152,6 +152,11 @@ ROWS = (
         "correct the model's config.json or spec.engine; it is tried again",
     ),
     Reason("ContextTooLong", "maxModelLen is above the model's own", "lower spec.engine.maxModelLen"),
+    Reason(
+        "SharedMemoryTooSmall",
+        "the KV cache offloaded to host memory is larger than /dev/shm",
+        "leave spec.resources.sharedMemory out, or raise it above --kv-offloading-size",
+    ),
     # The license.
     Reason(
         "Unlicensed", "the license server refuses these GPUs", "upload a license that names them; the pod waits for it"
