@@ -3,6 +3,7 @@
     WindlassError              a sentence for a person; never a traceback
     ├── UsageError             exit 2: a flag, variable or combination of them is wrong; the sentence says what to do
     ├── ModelError             exit 3: the model directory is not there or cannot be served, or fits nowhere
+    │   └── ChatTemplateError  its chat template cannot be rendered
     ├── LicenseError           exit 4: the license server refused, or was out of reach for too long
     ├── EngineError            the engine's own exit code: it ended by itself
     │   └── StartTimeoutError  exit 5: the engine neither answered nor said anything new for too long
@@ -66,6 +67,12 @@ class ModelError(WindlassError):
 
     reason = "ModelMissing"
     exit_code = 3
+
+
+class ChatTemplateError(ModelError):
+    """The chat template cannot be compiled or rendered."""
+
+    reason = "ChatTemplateBroken"
 
 
 class LicenseError(WindlassError):

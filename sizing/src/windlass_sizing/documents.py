@@ -71,6 +71,15 @@ def parse(raw: bytes) -> Any:  # noqa: ANN401 - any JSON value
         raise ValueError("it is nested too deeply") from error
 
 
+def waits(path: Path) -> str:
+    """What the file is when whoever opens it may wait for ever, as `a named pipe`; empty for all others."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    return "" if stat.S_ISDIR(status.st_mode) else _kind(status)
+
+
 def _kind(status: os.stat_result) -> str:
     """What the file is; empty for a regular one."""
     if stat.S_ISREG(status.st_mode):

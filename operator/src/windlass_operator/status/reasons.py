@@ -295,6 +295,11 @@ ROWS = (
         "RemoteCodeFailed", "the model's own code needs a package that the image lacks", "name an image that has it"
     ),
     _final("TokenizerBroken", "the tokenizer cannot be read", "copy the tokenizer's files again"),
+    _final(
+        "ChatTemplateBroken",
+        "the model's chat template cannot be rendered",
+        "correct the line that the message names, or name another template with --chat-template in spec.args",
+    ),
     _final("AdapterBroken", "a LoRA adapter does not fit the model", "correct spec.model.adapters"),
     Reason("CrashLoop", "the container ends again and again", "read status.failure.excerpt and the pod's logs"),
     Reason("EngineFailed", "the engine ended", "read status.failure.excerpt and the pod's logs"),

@@ -31,9 +31,11 @@ def marks(directory: Path, architecture: str, template: Path | None = None) -> M
     """The marks of a model directory; `template` is a file that takes the place of its own template."""
     tokenizer = read_json(directory / "tokenizer_config.json")
     file = next((path for path in (template, directory / TEMPLATE) if path and path.is_file()), None)
+    inside = _text(file) if file else _inside(directory, tokenizer)
     return Marks(
         architecture,
-        template=_text(file) if file else _inside(directory, tokenizer),
+        template=_chosen(inside, FOR_TOOLS, DEFAULT),
+        plain=_chosen(inside, DEFAULT, FOR_TOOLS),
         file=str(file or ""),
         tokens=frozenset(_tokens(directory, tokenizer)),
         is_mistral_format=_is_mistral_format(directory),
@@ -45,18 +47,18 @@ def _is_mistral_format(directory: Path) -> bool:
     return (directory / TEKKEN).is_file() and any(directory.glob("consolidated*.safetensors"))
 
 
-def _inside(directory: Path, tokenizer: dict[str, object]) -> str:
+def _inside(directory: Path, tokenizer: dict[str, object]) -> object:
     """A template inside another file: the processor's, which the engine asks first, or the tokenizer's own."""
     processor = read_json(directory / "chat_template.json").get("chat_template")
-    return _chosen(processor or tokenizer.get("chat_template"))
+    return processor or tokenizer.get("chat_template")
 
 
-def _chosen(template: object) -> str:
-    """The template of a request with tools, where there are several by name."""
+def _chosen(template: object, *names: str) -> str:
+    """The template by the first of these names, where there are several by name."""
     if isinstance(template, list):
         template = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
     if isinstance(template, dict):
-        template = template.get(FOR_TOOLS) or template.get(DEFAULT)
+        template = next((found for name in names if (found := template.get(name))), "")
     return template if isinstance(template, str) else ""
 
 

@@ -16,7 +16,7 @@ from windlass.errors import EngineError, GroupError, UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.group.plan import group_plan
 from windlass.group.start import join
-from windlass.launch import hook, paths, planned, probe, quantize, values
+from windlass.launch import chat_templates, hook, paths, planned, probe, quantize, values
 from windlass.launch.flags import Flag, Kind
 from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import RUN, Style, looked_for, resolve
@@ -46,6 +46,7 @@ def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = R
     decided = resolve(argv, environment, files, machine, style)
     paths.check(decided)
     ready.check(decided.variables, files.vocab_size)
+    chat_templates.check(decided, files)
     return decided, machine
 
 

@@ -26,6 +26,8 @@ class Marks:
     architecture: str = ""
     template: str = ""
     """The chat template that is rendered for a request with tools."""
+    plain: str = ""
+    """The one for a request without tools; mostly the same."""
     file: str = ""
     """Where that template lies, when it is a file of its own."""
     tokens: frozenset[str] = frozenset()

@@ -21,7 +21,7 @@ from windlass.launch import checkpoint
 from windlass.launch.model import FROM_FILE, Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
-from windlass.startup.model_json import read_json
+from windlass.startup.model_json import check_files, read_json
 
 ENGINE_VARIABLE = "WINDLASS_ENGINE"
 ENGINES = ("cpu", "cuda")
@@ -31,6 +31,7 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max
 
 def look(asked: Asked) -> ModelFiles:
     """What the model directory says of itself, its adapters among it, and of their base when that lies elsewhere."""
+    check_files(Path(asked.model))
     adapters, base = read.look(asked)
     if base == asked.model:
         return replace(model_files(base), adapters=adapters)
@@ -52,6 +53,7 @@ def look(asked: Asked) -> ModelFiles:
 def model_files(path: str) -> ModelFiles:
     """What the directory says of itself; ModelError when it is no model."""
     directory = Path(path)
+    check_files(directory)
     config = read_json(directory / "config.json", flag="--model")
     config = _quantization_beside(directory) | config
     ours = read_json(directory / FROM_FILE)

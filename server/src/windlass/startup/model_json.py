@@ -35,6 +35,17 @@ def read_json(path: Path, *, flag: str = "") -> dict[str, object]:
     return content
 
 
+def check_files(directory: Path) -> None:
+    """ModelError for a pipe, a socket or a device among the model's files: its reader would wait for ever."""
+    try:
+        paths = sorted(directory.iterdir())
+    except OSError:
+        return  # told where config.json is read
+    for path in paths:
+        if kind := documents.waits(path):
+            raise ModelError(f"{path} is {kind}, not a regular file; copy the model again without it")
+
+
 def _missing(path: Path, flag: str) -> str:
     directory = path.parent
     if not directory.is_dir():
