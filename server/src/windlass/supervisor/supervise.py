@@ -130,6 +130,7 @@ class Supervisor:
     async def _live(self) -> int:
         """License, group, engine; the guards, the group's first, end whatever goes on when something is lost."""
         guards = self._guards
+        self._board.enter(phases.LICENSE)
         if self._membership:
             guards.append(asyncio.create_task(self._membership.run()))
         if self._keeper:
