@@ -1,0 +1,204 @@
+"""What a change of each field of the spec needs around it, and what the operator makes of a spec."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from windlass_operator.api.rules import VLLM_ONLY
+from windlass_operator.intent import must_be_allowed, parse_service, workload
+from windlass_operator.manifests.download_job import download_job
+from windlass_operator.manifests.inspect_job import inspect_job
+from windlass_operator.plan.decide import decide
+from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, product_label
+from windlass_operator.plan.rollout import choose_rollout
+from windlass_operator.record import PlanRecord
+from windlass_operator.settings import Settings
+from windlass_sizing.facts import from_config
+
+CONFIG = {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944,
+    "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064,
+    "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
+}  # fmt: skip
+FACTS = from_config(CONFIG, weights_bytes=15_231_233_024)
+
+
+def _node(name: str, product: str, memory_gib: float, group: str) -> NodeGpus:
+    labels = {product_label(GPU_RESOURCE): product, RESOURCE_GROUP_LABEL: group}
+    return NodeGpus(name, product, memory_gib, allocatable=8, free=8, labels=labels)
+
+
+INVENTORY = Inventory(
+    (
+        _node("a", "NVIDIA-L20", 45.0, "team-a"),
+        _node("b", "NVIDIA-L20", 45.0, "team-b"),
+        _node("c", "NVIDIA-A100-SXM4-80GB", 80.0, "team-a"),
+    )
+)
+SETTINGS = Settings(
+    "windlass/server", "1", "windlass/operator:1", server_cpu_image="windlass/server-cpu", node_paths=("/data",)
+)
+PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
+BASE: dict[str, Any] = {"model": {"id": "Qwen2-7B-Instruct", "source": PVC}}
+GATEWAY = {"parentRefs": [{"name": "public"}]}
+DOWNLOAD = {"hub": "modelscope", "name": "qwen/Qwen2-7B-Instruct"}
+ADAPTER = {"name": "sql", "path": "lora/sql"}
+INGRESS = {"host": "a.example"}
+TOLERATION = {"key": "team", "operator": "Exists"}
+SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
+
+# What a leaf needs around it, and the value that it is changed to: path → (surroundings, value).
+# A path's `[]` stands for the first row of a list.
+SPREAD = {"deployment": {"mode": "Distributed", "nodes": 2}, "resources": {"gpus": 2, "gpuType": "L20"}}
+CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
+    "model.id": ({}, "another"),
+    "model.source.pvc.claimName": ({}, "others"),
+    "model.source.pvc.path": ({}, "other"),
+    "model.source.cfs.server": ({"model": {"source": {"cfs": {"server": "s", "path": "/m"}}}}, "t"),
+    "model.source.cfs.path": ({"model": {"source": {"cfs": {"server": "s", "path": "/m"}}}}, "/n"),
+    "model.source.nfs.server": ({"model": {"source": {"nfs": {"server": "s", "path": "/m"}}}}, "t"),
+    "model.source.nfs.path": ({"model": {"source": {"nfs": {"server": "s", "path": "/m"}}}}, "/n"),
+    "model.source.gooseFSx.mountPath": ({"model": {"source": {"gooseFSx": {"mountPath": "/data/g"}}}}, "/data/h"),
+    "model.source.gooseFSx.path": ({"model": {"source": {"gooseFSx": {"mountPath": "/data/g"}}}}, "m"),
+    "model.source.hostPath.path": ({"model": {"source": {"hostPath": {"path": "/data/m"}}}}, "/data/n"),
+    "model.download.hub": ({"model": {"download": DOWNLOAD}}, "huggingface"),
+    "model.download.name": ({"model": {"download": DOWNLOAD}}, "qwen/other"),
+    "model.download.revision": ({"model": {"download": DOWNLOAD}}, "v1"),
+    "model.download.endpoint": ({"model": {"download": DOWNLOAD}}, "https://hub.example"),
+    "model.download.tokenSecret.name": ({"model": {"download": {**DOWNLOAD, "tokenSecret": {"name": "a"}}}}, "b"),
+    "model.download.tokenSecret.key": ({"model": {"download": {**DOWNLOAD, "tokenSecret": {"name": "a"}}}}, "k"),
+    "model.download.include": ({"model": {"download": DOWNLOAD}}, ["*.json"]),
+    "model.download.exclude": ({"model": {"download": DOWNLOAD}}, ["*.bin"]),
+    "model.download.connections": ({"model": {"download": DOWNLOAD}}, 2),
+    "model.adapters.[].name": ({"model": {"adapters": [ADAPTER]}}, "poet"),
+    "model.adapters.[].path": ({"model": {"adapters": [ADAPTER]}}, "lora/other"),
+    "model.adapters.[].merge": ({"model": {"adapters": [ADAPTER]}}, True),
+    "image.family": ({}, "deepspeed"),
+    "image.version": ({}, "2"),
+    "image.repository": ({}, "mine/server"),
+    "image.pullPolicy": ({}, "Always"),
+    "image.pullSecrets.[].name": ({"image": {"pullSecrets": [{"name": "a"}]}}, "b"),
+    "deployment.mode": ({"resources": {"gpus": 2}}, "Distributed"),
+    "deployment.nodes": ({"resources": {"gpus": 2}}, 2),
+    "deployment.group": (SPREAD, "Native"),
+    "deployment.rollout": ({}, "Replace"),
+    "deployment.drainSeconds": ({}, 7),
+    "replicas": ({}, 3),
+    "suspend": ({}, True),
+    "resources.gpuType": ({}, "A100-80G"),
+    "resources.gpus": ({}, 4),
+    "resources.cpu": ({}, "9"),
+    "resources.memory": ({}, "99Gi"),
+    "resources.sharedMemory": ({}, "9Gi"),
+    "resources.resourceGroup": ({}, "team-a"),
+    "engine.quantization": ({}, "fp8"),
+    "engine.lookahead.enabled": ({}, True),
+    "engine.lookahead.speculativeTokens": ({"engine": {"lookahead": {"enabled": True}}}, 4),
+    "engine.maxModelLen": ({}, 1024),
+    "engine.dtype": ({}, "bfloat16"),
+    "engine.gpuMemoryUtilizationPercent": ({}, 80),
+    "engine.enforceEager": ({}, True),
+    "engine.tensorParallelSize": ({}, 2),
+    "engine.pipelineParallelSize": ({}, 2),
+    "engine.workers": ({}, 2),
+    "engine.maxConcurrency": ({}, 16),
+    "engine.maxNumSeqs": ({}, 16),
+    "engine.maxNumBatchedTokens": ({}, 4096),
+    "engine.schedulerSteps": ({}, 8),
+    "engine.prefixCaching": ({}, False),
+    "engine.kvCacheDtype": ({}, "fp8"),
+    "engine.trustRemoteCode": ({}, False),
+    "engine.convTemplate": ({}, "qwen"),
+    "engine.seed": ({}, 7),
+    "engine.ignoreEngineLimits": ({}, True),
+    "engine.memoryCache": ({}, False),
+    "command": ({}, ["run", "--seed", "1"]),
+    "args": ({}, ["--seed", "2"]),
+    "env.[].name": ({"env": [{"name": "A", "value": "1"}]}, "B"),
+    "env.[].value": ({"env": [{"name": "A", "value": "1"}]}, "2"),
+    "env.[].valueFrom.secretKeyRef.name": ({"env": [{"name": "A", "valueFrom": SECRET}]}, "t"),
+    "env.[].valueFrom.secretKeyRef.key": ({"env": [{"name": "A", "valueFrom": SECRET}]}, "l"),
+    "env.[].valueFrom.configMapKeyRef.name": (
+        {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]}, "d"),
+    "env.[].valueFrom.configMapKeyRef.key": (
+        {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]}, "l"),
+    "expose.apiKeysSecret": ({}, "keys"),
+    "expose.timeoutSeconds": ({"expose": {"ingress": INGRESS}}, 60),
+    "expose.ingress.host": ({"expose": {"ingress": INGRESS}}, "b.example"),
+    "expose.ingress.className": ({"expose": {"ingress": INGRESS}}, "nginx"),
+    "expose.ingress.tlsSecret": ({"expose": {"ingress": INGRESS}}, "tls"),
+    "expose.ingress.annotations": ({"expose": {"ingress": INGRESS}}, {"haproxy.org/timeout-connect": "5s"}),
+    "expose.gateway.parentRefs.[].name": ({"expose": {"gateway": GATEWAY}}, "private"),
+    "expose.gateway.parentRefs.[].namespace": ({"expose": {"gateway": GATEWAY}}, "gateways"),
+    "expose.gateway.parentRefs.[].sectionName": ({"expose": {"gateway": GATEWAY}}, "https"),
+    "expose.gateway.hostnames": ({"expose": {"gateway": GATEWAY}}, ["a.example"]),
+    "license.required": ({}, False),
+    "license.addresses": ({}, ["http://l.example"]),
+    "cache.pvc": ({}, "compiled"),
+    "cache.sizeLimit": ({}, "9Gi"),
+    "scheduling.nodeSelector": ({}, {"pool": "llm"}),
+    "scheduling.tolerations.[].key": ({"scheduling": {"tolerations": [TOLERATION]}}, "other"),
+    "scheduling.tolerations.[].operator": ({"scheduling": {"tolerations": [TOLERATION]}}, "Equal"),
+    "scheduling.tolerations.[].value": ({"scheduling": {"tolerations": [{"key": "team"}]}}, "a"),
+    "scheduling.tolerations.[].effect": ({"scheduling": {"tolerations": [TOLERATION]}}, "NoExecute"),
+    "scheduling.priorityClassName": ({}, "serving"),
+    "scheduling.topologySpread": ({}, "Zone"),
+    "podTemplate.labels": ({}, {"a": "b"}),
+    "podTemplate.annotations": ({}, {"a": "b"}),
+}  # fmt: skip
+INERT = {
+    "deployment.maxRestarts": "read when a group keeps failing: it decides when the group is stopped, not what it is",
+}
+# Refused at admission for family deepspeed: by the rule of VLLM_ONLY, and by those on modes, adapters and keys.
+NOT_DEEPSPEED = {
+    *(f"engine.{name}" for name in VLLM_ONLY),
+    "engine.quantization", "engine.lookahead.enabled", "engine.lookahead.speculativeTokens",
+    "deployment.mode", "deployment.nodes", "deployment.group",
+    "model.adapters.[].name", "model.adapters.[].path", "model.adapters.[].merge",
+    "expose.apiKeysSecret",
+}  # fmt: skip
+
+
+def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    out = copy.deepcopy(base)
+    for key, value in over.items():
+        same = isinstance(value, dict) and isinstance(out.get(key), dict) and key != "source"
+        out[key] = merged(out[key], value) if same else copy.deepcopy(value)
+    return out
+
+
+def changed(spec: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    out = copy.deepcopy(spec)
+    here: Any = out
+    *steps, last = path.split(".")
+    for step in steps:
+        here = here[0] if step == "[]" else here.setdefault(step, {})
+    here[last] = value
+    return out
+
+
+def rendered(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Everything that the operator makes of this spec."""
+    service = parse_service({"metadata": {"name": "qwen", "namespace": "a", "uid": "u"}, "spec": spec})
+    must_be_allowed(service, SETTINGS)
+    plan = decide(service.spec, FACTS, INVENTORY)
+    assert isinstance(plan, Plan), plan
+    record = PlanRecord("same", plan, choose_rollout(service.spec.deployment.rollout, plan, INVENTORY), "same")
+    jobs = [inspect_job(service, SETTINGS.operator_image, "IfNotPresent")]
+    if service.spec.model.download:
+        jobs.append(download_job([service], SETTINGS.operator_image, "IfNotPresent"))
+    return [*jobs, *(_without_plan(item) for item in workload(service, record, SETTINGS))]
+
+
+def _without_plan(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The plan's own text is a remark, not an effect."""
+    meta = {key: value for key, value in manifest["metadata"].items() if key != "annotations"}
+    return {**manifest, "metadata": meta} if manifest["kind"] == "Service" else manifest
+
+
+def serving_containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The containers of all pods that the operator makes of this spec."""
+    for manifest in rendered(spec):
+        yield from manifest.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ())
