@@ -6,13 +6,16 @@ something impossible.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from windlass.cli import plan_answer
+from windlass.cli import hub_files, plan_answer
+from windlass.cli.hub_files import HubName
 from windlass.cli.plan_answer import Output
 from windlass.errors import ModelError, UsageError
 
@@ -27,7 +30,9 @@ DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 
 
 def command(  # noqa: PLR0913, PLR0917  each option of the command line is a parameter
-    model: Annotated[Path, typer.Argument(help="Model directory, or a config.json.")] = Path("/data/model"),
+    model: Annotated[
+        str, typer.Argument(help="Model directory, a config.json, or OWNER/NAME with --hub.")
+    ] = "/data/model",
     gpu: Annotated[
         str | None, typer.Option(help="Cards by name, family or node label; this machine's, else L20.")
     ] = None,
@@ -48,13 +53,18 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     beyond_limits: Annotated[
         bool, typer.Option("--ignore-engine-limits", help="Plan what our record says the engine cannot run.")
     ] = False,
+    hub: Annotated[
+        HubName | None, typer.Option(help="Read the model's small files from a hub; nothing is kept.")
+    ] = None,
+    revision: Annotated[str, typer.Option(help="Branch, tag or commit on the hub; the hub's own.")] = "",
+    endpoint: Annotated[str, typer.Option(help="Base URL of the hub or a mirror; the public one.")] = "",
     output: Annotated[Output, typer.Option("--output", "-o", help="table, json or yaml.")] = Output.TABLE,
 ) -> None:
     """Print what a model needs, on which cards, and how it is split over them."""
     from windlass_sizing.choice import choose
     from windlass_sizing.formula import Serving
 
-    facts = _facts(model)
+    facts = _facts_on_hub(hub, model, revision, endpoint)
     length = _length(facts, max_model_len)
     method = quantization.lower() or "none"
     number_format = _dtype(facts, dtype, method)
@@ -72,6 +82,18 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     plan_answer.show(plan_answer.document(facts, offers, answer), output)
     if not answer.fits:
         sys.exit(ModelError.exit_code)
+
+
+def _facts_on_hub(hub: HubName | None, model: str, revision: str, endpoint: str) -> ModelFacts:
+    """The facts of a directory or file; with a hub, of the small files that it has of the model."""
+    if hub is None and (revision or endpoint):
+        raise UsageError("--revision and --endpoint speak of a model on a hub; add --hub, or leave them out")
+    if hub is None:
+        return _facts(Path(model))
+    asked = hub_files.named(hub, model, revision, endpoint)
+    with TemporaryDirectory() as folder:
+        hub_files.fetch(asked, Path(folder), os.environ)
+        return _facts(Path(folder))
 
 
 def _facts(model: Path) -> ModelFacts:

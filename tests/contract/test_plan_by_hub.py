@@ -1,0 +1,100 @@
+"""`windlass plan OWNER/NAME --hub`: the plan of a model before it is downloaded is that of its directory afterwards.
+
+The hub is the one that the download's tests run, with both protocols.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "operator" / "tests" / "download"))
+
+import pytest
+from hub import Hub
+from typer.testing import CliRunner
+from windlass.cli.main import app
+from windlass.errors import ModelError, UsageError
+
+NAME = "qwen/Qwen2-7B"
+CONFIG = {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944,
+    "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064,
+    "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
+}  # fmt: skip
+FILES = {
+    "config.json": json.dumps(CONFIG).encode(),
+    "model.safetensors.index.json": json.dumps(
+        {"metadata": {"total_size": 15_231_233_024}, "weight_map": {"w": "model-00001-of-00002.safetensors"}}
+    ).encode(),
+}
+GPTQ = {**FILES, "quantize_config.json": json.dumps({"quant_method": "gptq", "bits": 4, "group_size": 128}).encode()}
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    revisions = {"main": FILES, "master": FILES, "gptq": GPTQ}
+    with Hub({NAME: revisions, "qwen/Empty": {"main": {"README.md": b"nothing"}}}) as running:
+        yield running
+
+
+def plan(*words: str) -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["plan", *words, "-o", "json"])
+    assert result.exception is None, result.exception
+    return dict(json.loads(result.stdout))
+
+
+def refusal(kind: type[Exception], *words: str) -> str:
+    result = CliRunner().invoke(app, ["plan", *words])
+    assert type(result.exception) is kind, result.exception
+    return str(result.exception)
+
+
+@pytest.mark.parametrize("word", ["huggingface", "modelscope"])
+def test_the_plan_is_that_of_the_directory(hub: Hub, tmp_path: Path, word: str) -> None:
+    """Weights by the index, and no large file is asked for."""
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    by_hub = plan(NAME, "--hub", word, "--endpoint", hub.url)
+    assert by_hub == plan(str(tmp_path))
+    assert by_hub["weightsGiB"] == pytest.approx(14.19, abs=0.01)
+    assert not [seen.file for seen in hub.seen if seen.file.endswith(".safetensors")]
+
+
+def test_settings_in_a_file_beside_are_read(hub: Hub) -> None:
+    """Of the revision that is asked for."""
+    words = (NAME, "--hub", "huggingface", "--endpoint", hub.url, "--revision", "gptq", "-q", "ifq")
+    assert "is gptq already" in refusal(UsageError, *words)
+
+
+def test_what_the_hub_does_not_give_is_one_sentence(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model as it was named, and what to do."""
+    at = ("--hub", "huggingface", "--endpoint", hub.url)
+    assert "qwen/None at main on http://127.0.0.1" in refusal(ModelError, "qwen/None", *at)
+    assert "has no config.json; correct the name" in refusal(ModelError, "qwen/Empty", *at)
+    hub.token = "right"
+    monkeypatch.delenv("WINDLASS_HUB_TOKEN", raising=False)
+    assert "set WINDLASS_HUB_TOKEN" in refusal(ModelError, NAME, *at)
+    monkeypatch.setenv("WINDLASS_HUB_TOKEN", "right")
+    assert plan(NAME, *at)["fits"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("../etc", "--hub", "huggingface"), '"../etc" is no model on a hub; write OWNER/NAME'),
+        ((NAME, "--hub", "huggingface", "--endpoint", "hub"), '--endpoint "hub" is no base URL'),
+        ((NAME, "--revision", "main"), "add --hub, or leave them out"),
+    ],
+)
+def test_wrong_words_are_told_before_anything_is_asked(words: tuple[str, ...], sentence: str) -> None:
+    assert sentence in refusal(UsageError, *words)
+
+
+def test_a_hub_that_does_not_answer_is_named(hub: Hub) -> None:
+    closed = hub.url.rsplit(":", 1)[0] + ":9"
+    said = refusal(ModelError, NAME, "--hub", "modelscope", "--endpoint", closed)
+    assert said.startswith(f"{NAME} at master on {closed} cannot be read: ")
