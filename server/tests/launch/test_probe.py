@@ -51,6 +51,12 @@ def test_smoothquants_file_alone_is_seen(tmp_path: Path, files: list[str], has_p
     assert probe.model_files(str(model_directory(tmp_path))).has_plain_weights == has_plain_weights
 
 
+def test_gguf_files_are_seen_as_what_they_are(tmp_path: Path) -> None:
+    """The configuration says nothing of them."""
+    (tmp_path / "model-Q4_K_M.gguf").touch()
+    assert probe.model_files(str(model_directory(tmp_path))).quantization == "gguf"
+
+
 def test_unknown_kind_of_model_is_left_to_the_engine(tmp_path: Path) -> None:
     """A config that the formula cannot read is not refused here."""
     files = probe.model_files(str(model_directory(tmp_path, {"model_type": "new"})))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from windlass_sizing import documents
 from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.facts import ModelFacts, from_config
-from windlass_sizing.weights import SMOOTHQUANT_BITS, Weights, inside, listed, names_in, read_weights
+from windlass_sizing.weights import GGUF, SMOOTHQUANT_BITS, Weights, inside, listed, names_in, read_weights
 
 T = TypeVar("T")
 
@@ -151,6 +151,10 @@ def _facts(directory: Directory) -> ModelFacts:
 
 def from_files(config: Mapping[str, Any], weights: Weights) -> ModelFacts:
     """The facts of a config.json with the weight files beside it."""
+    if weights.quantization == GGUF:
+        return from_config(
+            {**config, "quantization_config": {"quant_method": GGUF}}, weights_bytes=weights.tensor_bytes
+        )
     if weights.quantization:  # smoothquant's file alone: its bytes are of no one number format
         return replace(
             from_config(config),

@@ -23,7 +23,8 @@ from windlass_sizing.plausible import shown
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 SMOOTHQUANT_BITS = 8
 ENGINES_INDEX = INDEXES[0]  # the one by which the engine leaves other safetensors files out
-SUFFIXES = (".safetensors", ".bin", ".gguf")
+GGUF = "gguf"
+SUFFIXES = (".safetensors", ".bin", f".{GGUF}")
 NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin", "rng_state.bin")
 DTYPE_LENGTH_MAX = 32
 FILES_MAX = 4096  # weight files of one model; the largest published ones have under 1,000
@@ -42,7 +43,7 @@ class Weights:
     tensor_bytes: int
     stored_dtype: str | None  # of most bytes; None when the files do not tell
     smoothquant_bytes: int | None = None  # of smoothquant's file, beside the others or alone
-    quantization: str | None = None  # SMOOTHQUANT where its file is all that is there
+    quantization: str | None = None  # SMOOTHQUANT or GGUF where the files themselves say so
 
 
 def read_weights(directory: Path) -> Weights:
@@ -61,10 +62,18 @@ def read_weights(directory: Path) -> Weights:
         size, dtypes = _measure(inside(directory, name))
         total += size
         by_dtype += dtypes
-    if names == [SMOOTHQUANT_FILE]:
-        return Weights(1, total, None, total, SMOOTHQUANT)
+    found = quantization_of(names)
+    if found == SMOOTHQUANT:
+        return Weights(1, total, None, total, found)
     common = by_dtype.most_common(1)
-    return Weights(len(names), total, common[0][0] if common else None, _smoothquant_bytes(directory))
+    return Weights(len(names), total, common[0][0] if common else None, _smoothquant_bytes(directory), found)
+
+
+def quantization_of(names: list[str]) -> str | None:
+    """What the wanted files are by their names alone: smoothquant's only file, GGUF; None for others."""
+    if names == [SMOOTHQUANT_FILE]:
+        return SMOOTHQUANT
+    return GGUF if names and all(name.endswith(f".{GGUF}") for name in names) else None
 
 
 def _smoothquant_bytes(directory: Path) -> int | None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from windlass_sizing.checkpoint import SIDE_QUANTIZATION
 from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.facts import from_config
-from windlass_sizing.methods import SMOOTHQUANT_FILE
-from windlass_sizing.weights import wanted_files
+from windlass_sizing.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
+from windlass_sizing.weights import GGUF, quantization_of, wanted_files
 
 from windlass.adapters import read
 from windlass.adapters.model import Asked
@@ -69,7 +69,7 @@ def model_files(path: str) -> ModelFiles:
         is_embedder=(directory / "modules.json").is_file(),
         generation=_generation(directory, config),
         has_smoothquant_file=(directory / SMOOTHQUANT_FILE).is_file(),
-        has_plain_weights=_has_plain_weights(directory),
+        has_plain_weights=(stored := _quantization_of_files(directory)) != SMOOTHQUANT,
     )
     try:
         facts = from_config(config)
@@ -80,21 +80,19 @@ def model_files(path: str) -> ModelFiles:
         known,
         model_type=facts.model_type,
         max_model_len=facts.max_model_len or None,
-        quantization=facts.quantization,
+        quantization=GGUF if stored == GGUF else facts.quantization,
         attention_heads=facts.num_attention_heads,
         has_experts=facts.num_experts is not None,
         brings_code=facts.brings_code,
     )
 
 
-def _has_plain_weights(directory: Path) -> bool:
-    """Whether there is more than smoothquant's file; True where the files do not tell, and the engine says why."""
-    if not (directory / SMOOTHQUANT_FILE).is_file():
-        return True
+def _quantization_of_files(directory: Path) -> str | None:
+    """What the weight files are by their names, as inspection has it; None where they do not tell."""
     try:
-        return wanted_files(directory) != [SMOOTHQUANT_FILE]
-    except CheckpointError:
-        return True
+        return quantization_of(wanted_files(directory))
+    except CheckpointError:  # the engine says what is missing
+        return None
 
 
 def _quantization_beside(directory: Path) -> dict[str, object]:
