@@ -1,5 +1,8 @@
 """A chat template is compiled as the engine compiles it; a broken one is named by its file, line and mistake."""
 
+import gc
+import weakref
+
 import pytest
 from windlass.errors import ChatTemplateError
 from windlass.launch.templates import DIRECTORY
@@ -58,3 +61,22 @@ def test_a_mistake_of_rendering_has_its_line() -> None:
     with_tools = Template(SOUND + "{% if tools %}\n{{ tools[0].a.b }}{% endif %}", "in t")
     assert fault(with_tools, HELLO, ()) is None
     assert str(fault(with_tools, HELLO, [{}])).startswith("line 2 of the chat template in t cannot be rendered")
+
+
+@pytest.mark.parametrize("text", ["{{ messages[0].content + 1 }}", "{{ raise_exception('no') }}", "{{ none.x.y }}"])
+def test_what_the_caller_holds_is_free_afterwards(text: str) -> None:
+    """A program's model and its license are given back at once, not when garbage is collected."""
+
+    class Model:
+        """Stands for what a caller's frame holds."""
+
+    def load() -> weakref.ref[Model]:
+        model = Model()
+        fault(Template(text, "here"), [{"role": "user", "content": "Hello"}], ())
+        return weakref.ref(model)
+
+    gc.disable()
+    try:
+        assert load()() is None
+    finally:
+        gc.enable()

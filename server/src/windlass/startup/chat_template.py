@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -68,7 +69,10 @@ def compiled(template: Template) -> jinja2.Template:
 def fault(template: Template, messages: Sequence[Message], tools: Sequence[Message]) -> ChatTemplateError | None:
     """Why the template cannot render the conversation; None when it can, or refuses it by itself."""
     shapes = (messages, [_in_parts(message) for message in messages])
-    faults = [_fault(template, shape, tools) for shape in shapes]
+    # In a thread of its own: jinja2's frames of an error refer to it and to their callers, whose model and license
+    # would live until the next collection.
+    with ThreadPoolExecutor(1) as apart:
+        faults = [apart.submit(_fault, template, shape, tools).result() for shape in shapes]
     return faults[0] if all(faults) else None
 
 
