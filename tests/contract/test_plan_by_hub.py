@@ -11,20 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "operator" / "tests" / "download"))
 
 import pytest
 from hub import Hub
+from spec_changes import CONFIG
 from typer.testing import CliRunner
 from windlass.cli.main import app
 from windlass.errors import ModelError, UsageError
 
 NAME = "qwen/Qwen2-7B"
-CONFIG = {
-    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944,
-    "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064,
-    "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
-}  # fmt: skip
 FILES = {
     "config.json": json.dumps(CONFIG).encode(),
     "model.safetensors.index.json": json.dumps(
