@@ -87,11 +87,11 @@ def test_what_the_hub_does_not_give_is_one_sentence(hub: Hub, monkeypatch: pytes
         ((NAME, "--revision", "main"), "add --hub, or leave them out"),
     ],
 )
-def test_wrong_words_are_told_before_anything_is_asked(words: tuple[str, ...], sentence: str) -> None:
+def test_wrong_words_are_refused_before_the_hub_is_asked(words: tuple[str, ...], sentence: str) -> None:
     assert sentence in refusal(UsageError, *words)
 
 
 def test_a_hub_that_does_not_answer_is_named(hub: Hub) -> None:
     closed = hub.url.rsplit(":", 1)[0] + ":9"
-    said = refusal(ModelError, NAME, "--hub", "modelscope", "--endpoint", closed)
-    assert said.startswith(f"{NAME} at master on {closed} cannot be read: ")
+    sentence = refusal(ModelError, NAME, "--hub", "modelscope", "--endpoint", closed)
+    assert sentence.startswith(f"{NAME} at master on {closed} cannot be read: ")

@@ -54,13 +54,13 @@ def test_memory_without_a_label_is_unknown():
 
 
 @pytest.mark.parametrize(
-    ("said", "each"),
+    ("memory", "each"),
     [("512Gi", 128), ("1073741824", 0.25), (None, 0), ("", 0), ("lots", 0), ("-4Gi", 0), ({}, 0)],
 )
-def test_host_memory_is_told_for_each_card_handed_out(said, each):
+def test_host_memory_is_a_share_for_each_card_handed_out(memory, each):
     """What a node says otherwise than Kubernetes spells it counts as nothing."""
     node = a_node()
-    node["status"]["allocatable"]["memory"] = said
+    node["status"]["allocatable"]["memory"] = memory
     assert [one.host_gib for one in usable([node])] == [each]
 
 

@@ -240,8 +240,8 @@ def test_the_pod_asks_for_the_sum_of_the_parts(facts, spec):
     )
     pod = pod_template(service, pod_shape(service, plan, SETTINGS))["spec"]
     (sentence,) = [line for line in plan.because if line.startswith("host memory ")]
-    said = (part.split(" (")[0].rsplit(" ", 1) for part in sentence.split(": ")[1].split(" + "))
-    named = {name: float(figure) for name, figure in said}
+    listed = (part.split(" (")[0].rsplit(" ", 1) for part in sentence.split(": ")[1].split(" + "))
+    named = {name: float(figure) for name, figure in listed}
     asked = pod["containers"][0]["resources"]["requests"]["memory"]
     volume = next(one["emptyDir"] for one in pod["volumes"] if one["name"] == "shm")
     assert f"host memory {asked}: " in sentence

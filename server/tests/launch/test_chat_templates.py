@@ -75,9 +75,9 @@ def test_a_broken_template_of_the_flag_ends_the_start(model: Path) -> None:
     """As a file and as text; the model's own is then not looked at."""
     write(model / "chat_template.jinja", SOUND)
     write(model / "mine.jinja", BROKEN)
-    for said, source in (("model/mine.jinja", "model/mine.jinja"), (BROKEN, "of --chat-template")):
+    for value, source in (("model/mine.jinja", "model/mine.jinja"), (BROKEN, "of --chat-template")):
         with pytest.raises(ChatTemplateError, match=f"^line 2 of the chat template {source} cannot be rendered"):
-            start("--chat-template", said)
+            start("--chat-template", value)
     write(model / "chat_template.jinja", BROKEN)
     start("--chat-template", SOUND)
 
@@ -156,5 +156,5 @@ def test_a_pipe_among_the_files_ends_the_start(model: Path, name: str) -> None:
     os.mkfifo(model / name)
     with pytest.raises(ModelError) as refused:
         start()
-    said = f"model/{name} is a named pipe, not a regular file; copy the model again without it"
-    assert str(refused.value) == said
+    sentence = f"model/{name} is a named pipe, not a regular file; copy the model again without it"
+    assert str(refused.value) == sentence

@@ -14,7 +14,7 @@ SOUND = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "mistake"),
     [
         pytest.param("{% for m in messages %}\n{{ m.content }}\n", 2, "Unexpected end of template", id="unclosed"),
         pytest.param("a\n\n{{ messages[0] }", 3, "unexpected '}'", id="brace"),
@@ -23,12 +23,12 @@ SOUND = "{% for m in messages %}{{ m.content }}{% endfor %}"
         pytest.param("a\n{{ '" + '"' + " }}", 2, "unexpected char", id="quote"),
     ],
 )
-def test_a_mistake_in_the_text_is_named(text: str, line: int, said: str) -> None:
+def test_a_mistake_in_the_text_is_named(text: str, line: int, mistake: str) -> None:
     with pytest.raises(ChatTemplateError) as refused:
         compiled(Template(text, "/data/model/chat_template.jinja"))
     where = f"line {line} of the chat template /data/model/chat_template.jinja cannot be rendered: "
     assert str(refused.value).startswith(where)
-    assert said in str(refused.value)
+    assert mistake in str(refused.value)
     assert str(refused.value).endswith("; correct it, or name another with --chat-template")
     assert (refused.value.reason, refused.value.exit_code) == ("ChatTemplateBroken", 3)
 

@@ -63,17 +63,17 @@ class Host:
 
 def host_for(spec: LLMServiceSpec, load: Load) -> Host:
     """What a pod of this service asks of its node for this load."""
-    wish = spec.resources
+    requested = spec.resources
     offloaded_gib = kv_offload_gib(spec) * load.engines
-    shm = wish.shared_memory or f"{math.ceil(_shm_gib(load.ranks) + offloaded_gib)}Gi"
+    shm = requested.shared_memory or f"{math.ceil(_shm_gib(load.ranks) + offloaded_gib)}Gi"
     parts = tuple(part for part in _parts(spec, load, gib(shm) - offloaded_gib, offloaded_gib) if part.gib > 0)
     summed_gib = total_gib(parts)
     return Host(
-        cpu=wish.cpu or str(max(1, load.ranks)),
-        memory=wish.memory or f"{summed_gib}Gi",
+        cpu=requested.cpu or str(max(1, load.ranks)),
+        memory=requested.memory or f"{summed_gib}Gi",
         shm=shm,
         parts=parts,
-        because=_sentence(wish.memory, summed_gib, parts),
+        because=_sentence(requested.memory, summed_gib, parts),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.model import Refusal
-from windlass_operator.plan.overrides import is_true, last_said
+from windlass_operator.plan.overrides import is_true, last_given
 from windlass_operator.plan.quantity import GIB, gib
 
 KV_SIZE, KV_BACKEND, KV_TRANSFER = "--kv-offloading-size", "--kv-offloading-backend", "--kv-transfer-config"
@@ -38,10 +38,10 @@ class Running:
 
 def kv_offload_gib(spec: LLMServiceSpec) -> float:
     """The prefix cache that one engine keeps in host memory, over all its ranks; it lies in /dev/shm."""
-    if spec.image.family != "vllm" or last_said(spec, KV_BACKEND) == KV_ELSEWHERE:
+    if spec.image.family != "vllm" or last_given(spec, KV_BACKEND) == KV_ELSEWHERE:
         return 0.0
-    asked = _number(last_said(spec, KV_SIZE))
-    return min(ASKED_MAX_GIB, asked or _connector_bytes(last_said(spec, KV_TRANSFER)) / GIB)
+    asked = _number(last_given(spec, KV_SIZE))
+    return min(ASKED_MAX_GIB, asked or _connector_bytes(last_given(spec, KV_TRANSFER)) / GIB)
 
 
 def weights_offload_gib(spec: LLMServiceSpec, weights_gib: float, gpus: int) -> float:
@@ -51,9 +51,9 @@ def weights_offload_gib(spec: LLMServiceSpec, weights_gib: float, gpus: int) -> 
     """
     if spec.image.family != "vllm" or not gpus:
         return 0.0
-    group = _number(last_said(spec, GROUP))
-    part = min(1.0, (_number(last_said(spec, GROUP_PART)) or 1) / group) if group else 0.0
-    return min(weights_gib, max(weights_gib * part, _number(last_said(spec, WEIGHTS_GIB)) * gpus))
+    group = _number(last_given(spec, GROUP))
+    part = min(1.0, (_number(last_given(spec, GROUP_PART)) or 1) / group) if group else 0.0
+    return min(weights_gib, max(weights_gib * part, _number(last_given(spec, WEIGHTS_GIB)) * gpus))
 
 
 def lookahead_gib(spec: LLMServiceSpec, running: Running) -> float:
@@ -78,11 +78,11 @@ def too_small_shm(spec: LLMServiceSpec, workers: int) -> Refusal | None:
 
 def _looks_ahead(spec: LLMServiceSpec) -> bool:
     """As the server decides: the flag, then the field, then the variable, then a directory of its configuration."""
-    for said in (last_said(spec, LOOKAHEAD), "true" if spec.engine.lookahead.enabled else None):
-        if said is not None:
-            return not said or is_true(said)
-    variable = last_said(spec, LOOKAHEAD, LOOKAHEAD_VARIABLE)
-    return is_true(variable) if variable is not None else last_said(spec, LOOKAHEAD_DIRECTORY) is not None
+    for switch in (last_given(spec, LOOKAHEAD), "true" if spec.engine.lookahead.enabled else None):
+        if switch is not None:
+            return not switch or is_true(switch)
+    variable = last_given(spec, LOOKAHEAD, LOOKAHEAD_VARIABLE)
+    return is_true(variable) if variable is not None else last_given(spec, LOOKAHEAD_DIRECTORY) is not None
 
 
 def _connector_bytes(text: str | None) -> float:

@@ -73,7 +73,7 @@ def engine_in_force(spec: LLMServiceSpec) -> EngineSpec:
     return spec.engine.model_copy(update=found)
 
 
-def last_said(spec: LLMServiceSpec, flag: str, variable: str = "") -> str | None:
+def last_given(spec: LLMServiceSpec, flag: str, variable: str = "") -> str | None:
     """The text that the user gives to one of the engine's flags, or else to its variable; empty for a flag alone."""
     found = next((entry.value for entry in spec.env if entry.name == variable and entry.value), None)
     for word, after in pairwise((*spec.command[1:], *spec.args, "")):

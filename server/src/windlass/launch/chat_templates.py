@@ -47,8 +47,8 @@ def _find(plan: LaunchPlan, model: ModelFiles) -> tuple[Template, ...]:
     """The templates of a request without and with tools; none where no request is rendered by one."""
     if model.is_embedder:
         return ()
-    if said := str(plan.value(TEMPLATE) or ""):
-        template = _said(said, _tokens(model))
+    if value := str(plan.value(TEMPLATE) or ""):
+        template = _of_the_flag(value, _tokens(model))
         return (template, template)
     if model.marks.is_mistral_format or not model.marks.template:
         return ()
@@ -56,18 +56,18 @@ def _find(plan: LaunchPlan, model: ModelFiles) -> tuple[Template, ...]:
     return tuple(Template(text, source, _tokens(model)) for text in (model.marks.plain, model.marks.template))
 
 
-def _said(said: str, tokens: tuple[tuple[str, str], ...]) -> Template:
+def _of_the_flag(value: str, tokens: tuple[tuple[str, str], ...]) -> Template:
     """The template of the flag: a file, else the text itself."""
-    if IN_A_TEMPLATE & set(said) and not Path(said).is_file():
-        return Template(said, f"of --{TEMPLATE}", tokens)
+    if IN_A_TEMPLATE & set(value) and not Path(value).is_file():
+        return Template(value, f"of --{TEMPLATE}", tokens)
     folder = engine.installed()
-    own = folder / ENGINES_TEMPLATES / said if folder else Path(said)
-    path = Path(said) if Path(said).is_file() else own
+    own = folder / ENGINES_TEMPLATES / value if folder else Path(value)
+    path = Path(value) if Path(value).is_file() else own
     try:
         text = documents.read(path, TEMPLATE_BYTES_MAX).decode("utf-8", "replace")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UsageError(f"--{TEMPLATE} {said} cannot be read: {why}; name another file") from error
+        raise UsageError(f"--{TEMPLATE} {value} cannot be read: {why}; name another file") from error
     return Template(text, str(path), tokens)
 
 
@@ -79,7 +79,7 @@ def _inside(directory: Path) -> str:
 
 def _tokens(model: ModelFiles) -> tuple[tuple[str, str], ...]:
     """Special tokens as templates name them; what tokenizer_config.json leaves out, the tokenizer's class may know."""
-    said = read_json(Path(model.weights_path) / TOKENIZER)
-    texts = ((name, said.get(name)) for name in TOKENS)
+    tokenizer = read_json(Path(model.weights_path) / TOKENIZER)
+    texts = ((name, tokenizer.get(name)) for name in TOKENS)
     plain = ((name, text.get("content") if isinstance(text, dict) else text) for name, text in texts)
     return tuple((name, text if isinstance(text, str) else "") for name, text in plain)

@@ -94,10 +94,10 @@ def _in_parts(message: Message) -> Message:
     return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
-def _broken(template: Template, line: int | None, said: str) -> ChatTemplateError:
+def _broken(template: Template, line: int | None, mistake: str) -> ChatTemplateError:
     where = f"line {line} of the chat template {template.source}" if line else f"the chat template {template.source}"
     return ChatTemplateError(
-        f"{where} cannot be rendered: {said.rstrip('.')}; correct it, or name another with --chat-template"
+        f"{where} cannot be rendered: {mistake.rstrip('.')}; correct it, or name another with --chat-template"
     )
 
 
