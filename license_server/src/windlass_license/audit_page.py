@@ -61,7 +61,7 @@ def add_audit_path(app: FastAPI, duty: Duty, admin: Check) -> None:
 def readable(record: str) -> str:
     """The stored record; a damaged one as text inside a record, so that the others can be read."""
     try:
-        json.loads(record)
+        json.dumps(json.loads(record), ensure_ascii=False).encode()  # half of a surrogate pair cannot be sent
     except (ValueError, RecursionError):
         return json.dumps({"event": "unreadable", "record": record[:_SHOWN_CHARACTERS]})
     return record

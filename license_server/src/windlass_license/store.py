@@ -216,7 +216,10 @@ class Store:
                 raise
 
     def audit(self, query: AuditQuery) -> Sequence[str]:
-        """The newest matching audit records as JSON texts, oldest first; the writer does not wait for it."""
+        """The newest matching audit records as JSON texts, oldest first; the writer does not wait for it.
+
+        One flipped byte of a row's header makes its text a BLOB or a number; such a record comes as Python writes it.
+        """
         conditions = query.conditions or {}
         valid = f"CASE WHEN json_valid(record) THEN {' AND '.join(conditions)} END"  # a damaged record matches nothing
         where = f"WHERE {valid}" if conditions else ""
@@ -225,7 +228,7 @@ class Store:
                 f"SELECT record FROM audit {where} ORDER BY id DESC LIMIT ?",  # noqa: S608  conditions are ours
                 (*conditions.values(), query.limit),
             ).fetchall()
-        return [row[0] for row in reversed(rows)]
+        return [row[0] if isinstance(row[0], str) else repr(row[0]) for row in reversed(rows)]
 
     def check(self) -> None:
         """Raise when the file cannot be read any more."""

@@ -7,6 +7,7 @@ is granted that the intact state would not have allowed. WINDLASS_FUZZ_EXAMPLES 
 import os
 import random
 import shutil
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -86,3 +87,18 @@ def test_flipped_bytes(state: Path, tmp_path: Path) -> None:
         folder = damaged(state, tmp_path / str(number), bytes(change))
         assert hold(folder) in ("runs", "refused")
         shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("record", [b"\xff{", 7, None, '{"event": "granted", "uid": "\\ud800"}'])
+def test_a_record_of_another_type(state: Path, tmp_path: Path, record: object) -> None:
+    """A flipped byte of a row's header makes a text a BLOB, a number or nothing; another makes half of a character."""
+    folder = damaged(state, tmp_path / "state", (state / "license.sqlite3").read_bytes())
+    with sqlite3.connect(folder / "license.sqlite3") as db:
+        db.execute("PRAGMA writable_schema = ON")
+        for kind in (" STRICT", " NOT NULL"):
+            db.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, '') WHERE name = 'audit'", (kind,))
+    db.close()
+    with sqlite3.connect(folder / "license.sqlite3") as db:
+        db.execute("INSERT INTO audit (record, ring) VALUES (?, 0)", (record,))
+    db.close()
+    assert hold(folder) == "runs"
