@@ -96,7 +96,7 @@ def _together(rows: list[Row], wanted: argparse.Namespace, address: str, report:
 def _asked(server: servers.Server, wanted: argparse.Namespace) -> dict[str, object]:
     if REFUSED in server.row.asks:
         return {"row": server.row.name, **servers.refused(server)}
-    ready_s = servers.wait(server, min(wanted.start_s, wanted.deadline - time.monotonic()))
+    ready_s = servers.wait(server, min(server.begun + wanted.start_s, wanted.deadline))
     if ready_s is None:
         return {"row": server.row.name, "failed": server.said}
     return {"row": server.row.name, "ready_s": ready_s, **servers.ask(server)}

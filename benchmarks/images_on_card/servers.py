@@ -78,9 +78,9 @@ def start(row: Row, number: int, work: Path, image: dict[str, str], words: tuple
     return Server(row, process, port, log)
 
 
-def wait(server: Server, limit_s: float) -> float | None:
-    """Seconds from the start until the server answers; None when it ended or the limit passed."""
-    while time.monotonic() < server.begun + limit_s and server.process.poll() is None:
+def wait(server: Server, deadline: float) -> float | None:
+    """Seconds from the start until the server answers; None when it ended or the deadline (monotonic) passed."""
+    while time.monotonic() < deadline and server.process.poll() is None:
         with contextlib.suppress(httpx.HTTPError):
             if httpx.get(f"{server.url}/health", timeout=5).is_success:
                 return round(time.monotonic() - server.begun, 1)
