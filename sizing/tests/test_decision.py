@@ -14,6 +14,7 @@ EXPERTS = (Architecture("mixtral", has_experts=True), Checkpoint())
 GEMMA = (Architecture("gemma2"), Checkpoint())
 FILE = (QWEN, Checkpoint(has_smoothquant_file=True))
 ALONE = (QWEN, Checkpoint(has_smoothquant_file=True, has_plain_weights=False))
+THOR = Card("NVIDIA Thor", (11, 0))
 V100, T4, A100 = Card("Tesla V100", (7, 0)), Card("Tesla T4", (7, 5)), Card("NVIDIA A100", (8, 0))
 L20 = Card("NVIDIA L20", (8, 9))
 UNKNOWN = Card()
@@ -46,8 +47,10 @@ def test_a_card_that_can_serves_the_method(name, card, asked, model, dtype):
     [
         ("fp8", A100, "auto", PLAIN, "--quantization fp8 needs compute capability 8.9, and NVIDIA A100 has 8.0; take "
          "ifq or ifq_nf4, or leave --quantization out"),
-        ("ifq", V100, "auto", PLAIN, "--quantization ifq needs compute capability 7.5, and Tesla V100 has 7.0, which "
-         "CUDA 13 has no code for; serve the model on a newer card, or by the DeepSpeed image"),
+        ("ifq", V100, "auto", PLAIN, "Tesla V100 has 7.0, and the engine is vLLM 0.32.0, whose code begins at 7.5; "
+         "serve the model by the DeepSpeed image, or on a newer card"),
+        ("none", THOR, "auto", PLAIN, "NVIDIA Thor has 11.0, and the engine is vLLM 0.32.0, which has no code for that "
+         "generation; serve the model on another card"),
         ("ifq_nf4", L20, "bfloat16", PLAIN, "--quantization ifq_nf4 runs with float16 only, not bfloat16; set --dtype "
          "float16, take fp8, or leave --quantization out"),
         ("ifq_nf4", CPU, "bfloat16", PLAIN, "--quantization ifq_nf4 runs with float16 only, not bfloat16; set --dtype "
@@ -70,8 +73,8 @@ def test_a_card_that_can_serves_the_method(name, card, asked, model, dtype):
          "T4 has 7.5; take a newer card, or the unquantized checkpoint"),
         ("none", L20, "half", MXFP4, "a checkpoint quantized by mxfp4 computes in bfloat16, not float16; set --dtype "
          "to bfloat16"),
-        ("auto", V100, "float16", FP8, "a checkpoint quantized by fp8 needs compute capability 7.5, and Tesla V100 has "
-         "7.0; take a newer card, or the unquantized checkpoint"),
+        ("auto", V100, "float16", FP8, "Tesla V100 has 7.0, and the engine is vLLM 0.32.0, whose code begins at 7.5; "
+         "serve the model by the DeepSpeed image, or on a newer card"),
         ("none", L20, "auto", (QWEN, Checkpoint("bitsandbytes")), "the checkpoint is quantized by bitsandbytes, which "
          "is a plug-in of the engine that no image installs; serve the unquantized checkpoint"),
         ("none", L20, "auto", (QWEN, Checkpoint("compressed_tensors")), "the checkpoint is quantized by "
@@ -100,8 +103,6 @@ def test_a_conflict_is_one_sentence_with_the_remedy(name, card, dtype, model, se
         (L20, "auto", PLAIN, "ifq", "auto: there is no smoothq_model-8bit-auto.safetensors"),
         (CPU, "auto", PLAIN, "ifq", "auto: there is no smoothq_model-8bit-auto.safetensors"),
         (L20, "auto", FILE, "smoothquant", "auto: smoothq_model-8bit-auto.safetensors is there"),
-        (V100, "auto", FILE, "none", "auto: ifq needs compute capability 7.5, and Tesla V100 has 7.0, which CUDA 13 "
-         "has no code for"),
         (L20, "auto", GPTQ, "none", "auto: the model is gptq already"),
         (L20, "auto", EXPERTS, "none", "auto: ifq does not quantize mixture-of-experts layers, and the model has them"),
         (L20, "bfloat16", PLAIN, "none", "auto: ifq runs with float16 only, not bfloat16"),
@@ -203,9 +204,8 @@ def test_smoothquants_file_alone_is_served_by_smoothquant(asked, card):
     [
         ("ifq", L20, "--quantization ifq needs other weights: smoothq_model-8bit-auto.safetensors is the model's only "
          "weight file; take smoothquant, or put the model's own weight files beside it"),
-        (None, V100, "smoothq_model-8bit-auto.safetensors is the model's only weight file, and --quantization "
-         "smoothquant needs compute capability 7.5, and Tesla V100 has 7.0, which CUDA 13 has no code for; put the "
-         "model's own weight files beside it"),
+        (None, V100, "Tesla V100 has 7.0, and the engine is vLLM 0.32.0, whose code begins at 7.5; "
+         "serve the model by the DeepSpeed image, or on a newer card"),
     ],
 )  # fmt: skip
 def test_smoothquants_file_alone_serves_nothing_else(asked, card, sentence):

@@ -26,6 +26,8 @@ CELLS = [
     for capability, taken in cards.items()
     for dtype in DTYPES
 ]
+# The classes do not know what the wheels hold code for, which is a limit of its own.
+WITH_CODE = [cell for cell in CELLS if ENGINE.has_code(cell[1])]
 MUCH, LITTLE = (13, 0), (0, 0)
 
 
@@ -33,7 +35,7 @@ def different() -> list[tuple[str, tuple[int, int], str]]:
     """The cells where we say another thing than the engine's classes."""
     return [
         (name, capability, dtype)
-        for name, capability, dtype, is_taken in CELLS
+        for name, capability, dtype, is_taken in WITH_CODE
         if (decide(None, dtype, Card("card", capability), Architecture(), Checkpoint(name)).problem is None) != is_taken
     ]
 
@@ -41,23 +43,23 @@ def different() -> list[tuple[str, tuple[int, int], str]]:
 def test_every_verdict_is_the_engine_s() -> None:
     """No cell differs, and no method of the engine is left out."""
     assert different() == []
-    assert len(CELLS) == 648
+    assert (len(CELLS), len(WITH_CODE)) == (648, 567)
     assert set(RECORDED) == set(ENGINE.methods)
 
 
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("mxfp4", {"capability": (8, 6)}),
+        ("mxfp4", {"capability": (8, 9)}),
         ("mxfp4", {"dtypes": ("bfloat16", "float16")}),
         ("gpt_oss_mxfp4", {"capability": MUCH}),
-        ("fp8", {"capability": (7, 0)}),
+        ("fp8", {"capability": (8, 0)}),
         ("fp8", {"dtypes": ("bfloat16",)}),
         ("modelopt", {"capability": (8, 9)}),
         ("modelopt_mxfp8", {"dtypes": ("bfloat16", "float16")}),
         ("awq", {"capability": (8, 0)}),
         ("compressed-tensors", {"dtypes": ("bfloat16", "float16")}),
-        ("torchao", {"capability": LITTLE}),
+        ("modelopt", {"capability": LITTLE}),
         ("gptq", {"dtypes": ("float16",)}),
     ],
 )

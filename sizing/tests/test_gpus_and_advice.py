@@ -135,6 +135,7 @@ def test_a_familys_name_is_no_other_cards():
         ("amd.com/gpu", "AMD"),
         ("Gaudi3", "Intel"),
         ("Ascend-910B", "Huawei"),
+        ("ascend910b", "Huawei"),
         ("TPU", "Google"),
     ],
 )

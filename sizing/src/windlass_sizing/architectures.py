@@ -64,6 +64,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "starcoder2": replace(PLAIN_MLP, slides=True),
     "nemotron": PLAIN_MLP,
     "nemotron_h": PLAIN_MLP,
+    "cosmos3_edge_text": PLAIN_MLP,
     "apertus": PLAIN_MLP,
     "arcee": PLAIN_MLP,
     "nanochat": PLAIN_MLP,
@@ -89,7 +90,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "arctic": Architecture(dense_beside_experts=True),
     "llama4_text": Architecture(shared_expert=True, window_pattern=4),
     # Windows that only the class knows of.
-    **dict.fromkeys(("mistral", "mixtral", "phi3", "phimoe", "ministral3"), SLIDING),
+    **dict.fromkeys(("mistral", "mixtral", "phi3", "phimoe", "ministral3", "voxtral_realtime_text"), SLIDING),
     "gemma2": Architecture(window_pattern=2),
     "vaultgemma": Architecture(window_pattern=2),
     "gpt_oss": Architecture(window_pattern=2),
@@ -100,7 +101,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "olmo3": Architecture(window_pattern=4),
     "exaone4": Architecture(window_pattern=4),
     # Other mixers.
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "afmoe"), GATED_ATTENTION),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "afmoe", "muse_glimmer_text"), GATED_ATTENTION),
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba"), STATE_ONLY),
     "falcon_h1": Architecture(all_layers="both"),
 }  # fmt: skip

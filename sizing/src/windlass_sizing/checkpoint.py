@@ -7,22 +7,20 @@ config.json, indexes and headers, never the weights, and says what *is* there wh
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
-from windlass_sizing import documents
+from windlass_sizing import adapters, documents, lora
+from windlass_sizing.adapters import NO_BASE, NOT_ADAPTER, UNUSABLE, Beside
+from windlass_sizing.directory import Directory, spoken
 from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.facts import ModelFacts, from_config
-from windlass_sizing.weights import GGUF, SMOOTHQUANT_BITS, Weights, inside, listed, names_in, read_weights
+from windlass_sizing.weights import GGUF, SMOOTHQUANT_BITS, Weights, inside, read_weights
 
-T = TypeVar("T")
-
-NAMES_MAX = 20
-NAME_LENGTH_MAX = 60
 LINE_BYTES_MAX = 4000  # Kubernetes keeps 4096 bytes of a termination message
-SOURCE_WORDS = {"pvc": "PVC", "nfs": "NFS", "hostPath": "host path"}
 TOKENIZERS = (
     "tokenizer.json",
     "tokenizer.model",
@@ -49,7 +47,11 @@ REASONS = (
     "ShardMissing",
     "ShardBroken",
     "TokenizerMissing",
+    NO_BASE,
+    NOT_ADAPTER,
+    UNUSABLE,
 )
+ALONE = Beside()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,59 +96,101 @@ class CheckpointReport:
 TOO_LONG = CheckpointReport(None, "ConfigImplausible", "config.json gives the model names of thousands of characters")
 
 
-def inspect(root: Path, path: str = "", source_label: str = "the volume") -> CheckpointReport:
+def inspect(root: Path, path: str = "", source_label: str = "the volume", beside: Beside = ALONE) -> CheckpointReport:
     """Look at `path` inside `root`; `source_label` (`pvc/models`) is how messages name the volume."""
+    model = Directory(root, path, spoken(source_label))
     try:
-        return CheckpointReport(facts=_facts(Directory(root, path, _spoken(source_label))))
+        with _told(model):
+            return CheckpointReport(facts=_with_draft(_with_adapters(model, beside), beside))
     except CheckpointError as error:
         return CheckpointReport(reason=error.reason, message=str(error))
+
+
+@contextmanager
+def _told(directory: Directory) -> Iterator[None]:
+    """Whatever reading the directory raises, as a CheckpointError that names it."""
+    said, source = directory.said, directory.source
+    try:
+        yield
     except (RuntimeError, ValueError) as error:  # links in a ring; a name that no file system has
-        text = f'source.path "{path}" cannot be followed in {_spoken(source_label)}: {error}'
-        return CheckpointReport(reason="PathUnreadable", message=text)
+        raise CheckpointError("PathUnreadable", f"{said} cannot be followed in {source}: {error}") from error
     except documents.NotRegularError as error:
-        name = Path(error.filename).name
-        text = f'source.path "{path}" in {_spoken(source_label)}: {name} cannot be read: {error.strerror}'
-        return CheckpointReport(reason="NotRegularFile", message=f"{text}; copy the file itself")
+        text = f"{said} in {source}: {Path(error.filename).name} cannot be read: {error.strerror}"
+        raise CheckpointError("NotRegularFile", f"{text}; copy the file itself") from error
     except OSError as error:
-        where = Path(error.filename).name if error.filename else path
-        text = f'source.path "{path}" cannot be read in {_spoken(source_label)}: {where}: {error.strerror}'
-        return CheckpointReport(reason="PathUnreadable", message=f"{text}; the server runs as user 10001")
+        where = Path(error.filename).name if error.filename else directory.path
+        text = f"{said} cannot be read in {source}: {where}: {error.strerror}"
+        raise CheckpointError("PathUnreadable", f"{text}; the server runs as user 10001") from error
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
-    """A path inside a volume, and how messages speak of it."""
+class _Model:
+    """A complete model: its facts, and the configuration that they come from."""
 
-    root: Path
-    path: str
-    source: str
-
-    @property
-    def place(self) -> Path:
-        """Where it lies on this machine."""
-        return self.root.joinpath(*self.parts)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The path's components, counted from the volume's root."""
-        return tuple(part for part in PurePosixPath(self.path).parts if part != "/")
-
-    def there(self, place: Path) -> str:
-        """What lies in `place`, as the end of a sentence."""
-        names = sorted(names_in(place))
-        shown = [name if len(name) <= NAME_LENGTH_MAX else name[: NAME_LENGTH_MAX - 1] + "…" for name in names]
-        return listed(shown, NAMES_MAX) if shown else "nothing"
+    facts: ModelFacts
+    config: Mapping[str, Any]
 
 
-def _facts(directory: Directory) -> ModelFacts:
-    _must_exist(directory)
-    config = _config(directory)
-    weights = _named(directory, read_weights)
-    _must_have_tokenizer(directory)
-    try:
-        return from_files(config, weights)
-    except FactsError as error:
-        raise CheckpointError(error.reason, f'source.path "{directory.path}": {error}') from error
+def _model(directory: Directory) -> _Model:
+    with _told(directory):
+        directory.must_exist()
+        config = _config(directory)
+        weights = directory.named(read_weights)
+        _must_have_tokenizer(directory)
+        try:
+            return _Model(from_files(config, weights), config)
+        except FactsError as error:
+            raise CheckpointError(error.reason, f"{directory.said}: {error}") from error
+
+
+def _with_adapters(model: Directory, beside: Beside) -> ModelFacts:
+    """The facts of the base, with the room that the adapters take."""
+    model.must_exist()
+    own = adapters.read(model, merge=beside.merge) if adapters.is_adapter(model.place) else None
+    base = _base(model, own, beside)
+    found = _model(base or model)
+    every = {one.place: one for one in (adapters.named(model, wanted) for wanted in beside.adapters)}
+    every |= {one.place: one for one in adapters.found(model) if one.place not in every} if own is None else {}
+    served = [*([own] if own else []), *every.values()]
+    if not served and (base or beside.merge):
+        raise CheckpointError(
+            NOT_ADAPTER, f"{model.said} in {model.source} holds no LoRA adapter; {_leave_out(beside)}"
+        )
+    facts = replace(found.facts, base_path=base.path if base and base is not beside.base else None)
+    if not served:
+        return facts
+    merged = beside.merge or any(wanted.merge for wanted in beside.adapters)
+    if merged and facts.quantization:
+        text = f"the base's weights are quantized ({facts.quantization}), so that nothing can be merged into them"
+        raise CheckpointError(UNUSABLE, f"{model.said} in {model.source}: {text}; serve the adapter by name")
+    places, width = lora.slots([] if merged else [one.rank for one in served]), lora.width_of(found.config)
+    return replace(
+        facts,
+        is_adapter=own is not None or None,
+        adapters=len(served),
+        lora_slots=places.count,
+        lora_rank=places.rank,
+        lora_whole=width.whole,
+        lora_split=width.split,
+    )
+
+
+def _base(model: Directory, own: adapters.Found | None, beside: Beside) -> Directory | None:
+    """Where config.json and the weights lie, when that is not the model's own directory."""
+    if own is None and (model.place / "config.json").exists():
+        if beside.base:
+            text = f"{model.said} in {model.source} is a complete model; leave spec.model.base out"
+            raise CheckpointError(NOT_ADAPTER, text)
+        return None
+    return beside.base or (adapters.base_of(model, own.base) if own else None)
+
+
+def _leave_out(beside: Beside) -> str:
+    return "leave spec.model.base out" if beside.base else "leave spec.model.merge out"
+
+
+def _with_draft(facts: ModelFacts, beside: Beside) -> ModelFacts:
+    return replace(facts, draft=_model(beside.draft).facts) if beside.draft else facts
 
 
 def from_files(config: Mapping[str, Any], weights: Weights) -> ModelFacts:
@@ -170,38 +214,17 @@ def from_files(config: Mapping[str, Any], weights: Weights) -> ModelFacts:
     return replace(found, smoothquant_bytes=weights.smoothquant_bytes, has_smoothquant_file=there)
 
 
-def _must_exist(directory: Directory) -> None:
-    if ".." in directory.parts:
-        raise CheckpointError("PathEscapes", f'source.path "{directory.path}" must not contain ".."')
-    place, root = directory.place, directory.root.resolve()
-    if not place.resolve().is_relative_to(root):
-        raise CheckpointError(
-            "PathEscapes",
-            f'source.path "{directory.path}" is a link that leads out of {directory.source}; name the directory itself',
-        )
-    if place.is_dir():
-        return
-    parent = next((up for up in place.parents if up.is_dir() and up.resolve().is_relative_to(root)), root)
-    shown = "/" + "/".join(parent.relative_to(directory.root).parts) if parent != root else "/"
-    what = "is a file, not a directory," if place.exists() else "is not"
-    raise CheckpointError(
-        "PathNotFound",
-        f'source.path "{directory.path}" {what} in {directory.source}; {shown} has: {directory.there(parent)}',
-    )
-
-
 def _config(directory: Directory) -> dict[str, Any]:
     place = directory.place
     if not (place / "config.json").exists():
         raise CheckpointError(
             "ConfigMissing",
-            f'source.path "{directory.path}" has no config.json in {directory.source}; '
-            f"it has: {directory.there(place)}",
+            f"{directory.said} has no config.json in {directory.source}; it has: {directory.there(place)}",
         )
-    config = _named(directory, lambda where: _parsed(where, "config.json"))
+    config = directory.named(lambda where: _parsed(where, "config.json"))
     beside = next((name for name in SIDE_QUANTIZATION if (place / name).is_file()), None)
     if beside and "quantization_config" not in config:
-        config["quantization_config"] = _named(directory, lambda where: _parsed(where, beside))
+        config["quantization_config"] = directory.named(lambda where: _parsed(where, beside))
     return config
 
 
@@ -219,20 +242,6 @@ def _must_have_tokenizer(directory: Directory) -> None:
     if not any(next(directory.place.glob(pattern), None) for pattern in TOKENIZERS):
         raise CheckpointError(
             "TokenizerMissing",
-            f'source.path "{directory.path}" has no tokenizer in {directory.source} '
+            f"{directory.said} has no tokenizer in {directory.source} "
             f"(looked for {', '.join(TOKENIZERS[:4])}, …); it has: {directory.there(directory.place)}",
         )
-
-
-def _named(directory: Directory, look: Callable[[Path], T]) -> T:
-    """Run a look at the files; what it refuses gets the source's name in front."""
-    try:
-        return look(directory.place)
-    except CheckpointError as error:
-        where = f'source.path "{directory.path}" in {directory.source}'
-        raise CheckpointError(error.reason, f"{where}: {error}") from error
-
-
-def _spoken(source_label: str) -> str:
-    kind, slash, name = source_label.partition("/")
-    return f"{SOURCE_WORDS.get(kind, kind)} {name}" if slash else source_label

@@ -67,8 +67,12 @@ class Choice:
     @property
     def cost(self) -> tuple[float, int, int, int, int]:
         """Less memory taken first, then fewer cards, nodes and stages; odd splits after powers of two."""
-        odd = self.serving.tp & (self.serving.tp - 1) != 0
-        return self.offer.real_gib * self.gpus, self.gpus, self.nodes, odd, self.serving.pp
+        return self.offer.real_gib * self.gpus, self.gpus, self.nodes, self.is_odd, self.serving.pp
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether its TP is no power of two: taken where no other fits."""
+        return self.serving.tp & (self.serving.tp - 1) != 0
 
     def sentence(self) -> str:
         """The placement and its need, for people."""
@@ -97,15 +101,18 @@ def default_length(facts: ModelFacts) -> int:
 def choose(facts: ModelFacts, offers: Sequence[Offer], serving: Serving, tp: int | None = None) -> Answer | None:
     """The cheapest placement that fits, by our figure and by the quick formula; None when there is none to try.
 
+    On one node where one holds it, with a TP that is a power of two where one fits: as the operator chooses.
+
     A TP that is asked for is kept, and the quick formula is not held against it: it is the user's to be tighter.
     """
     every = [choice for offer in offers for choice in placements(facts, offer, serving, tp)]
     if not every:
         return None
     fitting = [choice for choice in every if choice.fits and (tp or choice.fits_quick_formula)]
-    powers = [choice for choice in fitting if choice.gpus & (choice.gpus - 1) == 0]
     if fitting:
-        chosen = min(powers or fitting, key=lambda choice: choice.cost)
+        near = [choice for choice in fitting if choice.nodes == 1] or fitting
+        powers = [choice for choice in near if not choice.is_odd]
+        chosen = min(powers or near, key=lambda choice: choice.cost)
     else:
         chosen = min(every, key=lambda choice: (not choice.fits, choice.need.per_gpu_gib / choice.offer.real_gib))
     offer = chosen.offer
@@ -136,10 +143,17 @@ def placements(facts: ModelFacts, offer: Offer, serving: Serving, tp: int | None
 def alternatives(facts: ModelFacts, offers: Sequence[Offer], chosen: Choice) -> tuple[str, ...]:
     """The smallest placement on each other type of card, then the documents' quick table."""
     free = replace(chosen.serving, tp=1, pp=1)
-    answers = [choose(facts, [offer], free) for offer in offers if offer.name != chosen.offer.name]
+    others = [offer for offer in offers if offer.name != chosen.offer.name and _is_able(facts, offer, free)]
+    answers = [choose(facts, [offer], free) for offer in others]
     found = sorted((answer.choice for answer in answers if answer and answer.fits), key=lambda choice: choice.cost)
     row = quick_table(facts.params)
     return (*(choice.sentence() for choice in found), *((f"quick table: {row}",) if row else ()))
+
+
+def _is_able(facts: ModelFacts, offer: Offer, serving: Serving) -> bool:
+    """Whether the card is within the engine's limits: what nobody named is advised only so."""
+    asked = serving.quantization, serving.dtype, Card(offer.name, offer.capability)
+    return decide(*asked, *of_facts(facts)).problem is None
 
 
 def _choice(facts: ModelFacts, offer: Offer, serving: Serving, way: Split) -> Choice:
@@ -156,9 +170,7 @@ def _because(facts: ModelFacts, choice: Choice, fits: bool) -> tuple[str, ...]:
     overrule = f"; --tensor-parallel-size {serving.tp} overrules it" if choice.fits and not fits else ""
     stages = (f"{facts.num_hidden_layers} layers over {serving.pp} stages",) if serving.pp > 1 else ()
     return (
-        f"weights {need.weights_gib:.2f} GiB ({facts.params_text} parameters, {facts.params_how})",
-        f"KV cache {need.kv_gib:.2f} GiB for one context of {serving.max_model_len} tokens",
-        f"{need.overhead_gib:.2f} GiB a GPU for the engine itself",
+        *words.figures(facts, need, serving),
         *_length(facts, serving),
         *_steps(serving),
         f"{choice.sentence()}: {'fits' if choice.fits else 'does not fit'}",

@@ -216,12 +216,7 @@ def _too_old(q: Question) -> Problem | None:
     if q.card.reaches(q.row.min_capability):
         return None
     found = f"needs compute capability {dotted(q.row.min_capability)}, and {owned(q.card)}"
-    others = _able(q, AUTO)
-    if not others:
-        return q.says(
-            f"{found}, which CUDA 13 has no code for", "serve the model on a newer card, or by the DeepSpeed image"
-        )
-    return q.says(found, f"take {' or '.join(others)}, or {q.leave_out}")
+    return q.says(found, f"{_others(q, AUTO, or_else='')}{q.leave_out}")
 
 
 def _overflows(q: Question) -> Problem | None:
@@ -266,7 +261,7 @@ def _able(q: Question, dtype: str) -> list[str]:
     ]
 
 
-def _others(q: Question, dtype: str) -> str:
-    """`take A or B, or `; `or ` where there is none."""
+def _others(q: Question, dtype: str, or_else: str = "or ") -> str:
+    """`take A or B, or `; `or_else` where there is none."""
     names = _able(q, dtype)
-    return f"take {' or '.join(names)}, or " if names else "or "
+    return f"take {' or '.join(names)}, or " if names else or_else

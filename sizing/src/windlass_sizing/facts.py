@@ -82,6 +82,14 @@ class ModelFacts:
     state_bytes: int = 0  # of one sequence in the layers that keep a state instead of keys and values
     has_smoothquant_file: bool | None = None  # beside the weights; None: nobody looked
     brings_code: bool | None = None  # config.json names a class of the checkpoint's own; None: nobody looked
+    is_adapter: bool | None = None  # the directory is a LoRA adapter, and the facts are those of its base
+    base_path: str | None = None  # of that base on the adapter's volume, where it was found by its name
+    adapters: int | None = None  # LoRA adapters in all
+    lora_slots: int | None = None  # places that the engine keeps for adapters served by name; 0: one is merged
+    lora_rank: int | None = None  # of each place
+    lora_whole: int | None = None  # values of one rank row of a place, on every rank
+    lora_split: int | None = None  # and shared by the ranks
+    draft: ModelFacts | None = None  # of the model that drafts
 
     @property
     def params_text(self) -> str:
@@ -90,7 +98,8 @@ class ModelFacts:
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as JSON values, without what is not known; well under 2 KiB."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        found = {key: value for key, value in asdict(self).items() if value is not None}
+        return {**found, "draft": self.draft.to_dict()} if self.draft else found
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ModelFacts:
@@ -98,12 +107,22 @@ class ModelFacts:
         known = {field.name: field.default for field in fields(cls)}
         optional = {"weights_bytes": None, "stored_dtype": None, "quantization": None}
         values = {**optional, **{key: value for key, value in data.items() if key in known}}
+        draft = _draft(values.pop("draft", None))
         for name, value in values.items():
             _must_be_possible(name, value)
         try:
-            return cls(**values)
+            return cls(**values, draft=draft)
         except TypeError as error:
             raise FactsError(f"model facts are not complete: {error}") from error
+
+
+def _draft(data: object) -> ModelFacts | None:
+    """The facts of a model that drafts; a drafter has none of its own."""
+    if data is None:
+        return None
+    if not isinstance(data, Mapping):
+        raise FactsError(f"model facts cannot be right: draft is {shown(data)} and must be an object")
+    return ModelFacts.from_dict({key: value for key, value in data.items() if key != "draft"})
 
 
 def _must_be_possible(name: str, value: object) -> None:

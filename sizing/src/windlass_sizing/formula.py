@@ -8,7 +8,7 @@ Numbers in, numbers out; no I/O.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass_sizing.dtypes import dtype_bytes
 from windlass_sizing.facts import ModelFacts
@@ -170,7 +170,8 @@ def kv_gib_per_gpu(facts: ModelFacts, serving: Serving) -> float:
     # A sliding layer keeps its window and the tokens of the step that is being computed.
     slid = min(length, (facts.window or length) + min(length, serving.tokens_a_step))
     values = facts.kv_layers * length * full + facts.window_layers * slid * windowed
-    return (values * value_bytes + facts.state_bytes / serving.tp) / GIB
+    drafting = kv_gib_per_gpu(facts.draft, serving) if facts.draft else 0
+    return (values * value_bytes + facts.state_bytes / serving.tp) / GIB + drafting
 
 
 def _kv_values(facts: ModelFacts, heads: int | None, values: int | None, tp: int) -> float:
@@ -188,11 +189,28 @@ def activations_gib(facts: ModelFacts, serving: Serving) -> float:
     return (activations + logits) / GIB
 
 
+def adapters_gib(facts: ModelFacts, serving: Serving) -> float:
+    """The places of LoRA adapters, on one rank: as many and as wide as the engine makes them, full or not."""
+    rows = (facts.lora_slots or 0) * (facts.lora_rank or 0)
+    values = rows * ((facts.lora_whole or 0) + (facts.lora_split or 0) / serving.tp) / serving.pp
+    return values * serving_dtype_bytes(facts, serving.dtype) / GIB
+
+
+def draft_gib(facts: ModelFacts, serving: Serving) -> float:
+    """The weights of the model that drafts, on one rank; no method packs them. Its KV cache is part of the cache's."""
+    return weights_gib(facts.draft, replace(serving, quantization=None)) / serving.tp if facts.draft else 0.0
+
+
+def beside_gib(facts: ModelFacts, serving: Serving) -> float:
+    """What is served beside the model, on one rank."""
+    return adapters_gib(facts, serving) + draft_gib(facts, serving)
+
+
 def overhead_gib(facts: ModelFacts, serving: Serving) -> float:
-    """What each GPU needs beside weights and cache: runtime, communication, graphs, activations."""
+    """What each GPU needs beside weights and cache: runtime, communication, graphs, activations, adapters, a draft."""
     communication = COMMUNICATION_GIB if serving.tp * serving.pp > 1 else 0
     graphs = 0 if serving.enforce_eager else GRAPHS_GIB
-    return RUNTIME_GIB + communication + graphs + activations_gib(facts, serving)
+    return RUNTIME_GIB + communication + graphs + activations_gib(facts, serving) + beside_gib(facts, serving)
 
 
 def demand(facts: ModelFacts, serving: Serving) -> Demand:
@@ -214,7 +232,7 @@ def requests_at_once(facts: ModelFacts, serving: Serving, card_gib: float) -> in
 def cpu_demand(facts: ModelFacts, serving: Serving) -> Demand:
     """Our figure for the CPU: no card, no share of one, no graphs."""
     weights, cache = weights_gib(facts, serving), kv_gib(facts, serving)
-    beside = activations_gib(facts, serving)
+    beside = activations_gib(facts, serving) + beside_gib(facts, serving)
     return Demand(weights, cache, beside, 0, weights + cache + beside)
 
 

@@ -80,7 +80,7 @@ OTHER_MAKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("AMD", re.compile(r"\bMI\d{2,3}[AX]?\b|\bInstinct\b|\bRadeon\b|amd\.com/gpu", re.IGNORECASE)),
     ("Intel", re.compile(r"\bGaudi ?\d?\b|\bHL 2\d+\b|\bArc (Pro )?B\d+\b|habana\.ai|gpu\.intel\.com", re.IGNORECASE)),
     ("Google", re.compile(r"\bTPU\b|google\.com/tpu", re.IGNORECASE)),
-    ("Huawei", re.compile(r"\bAscend\b|\b910[ABC]\b|huawei\.com/", re.IGNORECASE)),
+    ("Huawei", re.compile(r"\bAscend ?\d*[A-C]?\b|\b910[ABC]\b|huawei\.com/", re.IGNORECASE)),
 )
 
 

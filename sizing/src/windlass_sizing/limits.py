@@ -1,4 +1,4 @@
-"""What the pinned engine cannot run, whatever our methods: architectures, quantized checkpoints, number formats.
+"""What the pinned engine cannot run, whatever our methods: cards, architectures, quantized checkpoints, number formats.
 
 Its data is the engine's own (`engine.json`). One who knows better, with another engine in an image of their own, may
 set these limits aside.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from windlass_sizing.engine import ENGINE
+from windlass_sizing.engine import DEEPSPEED, ENGINE
 from windlass_sizing.methods import AUTO, METHODS, READERS, reader_of
 from windlass_sizing.question import About, Problem, Question, dotted, owned
 
@@ -21,12 +21,29 @@ VISION_INSTEAD = "Qwen2.5-VL-7B-Instruct or Llama-4-Scout-17B-16E-Instruct"
 
 def limit(q: Question) -> Problem | None:
     """The first limit of the engine that this runs into."""
-    return _not_served(q) or _cannot_be_read(q) or _dtype_refused(q)
+    return _without_code(q) or _not_served(q) or _cannot_be_read(q) or _dtype_refused(q)
 
 
 def instead_of(architecture: str) -> str:
     """A model of the same kind that the engine serves."""
     return VISION_INSTEAD if architecture.endswith("ForConditionalGeneration") else TEXT_INSTEAD
+
+
+def _without_code(q: Question) -> Problem | None:
+    """A card that the engine's wheels hold no code for."""
+    capability = q.card.capability
+    if q.card.is_cpu or capability is None or ENGINE.has_code(capability):
+        return None
+    if capability < ENGINE.least():
+        begins = f"whose code begins at {dotted(ENGINE.least())}"
+    else:
+        begins = "which has no code for that generation"
+    other = "by the DeepSpeed image, or " if ENGINE.has_code(capability, DEEPSPEED) else ""
+    return Problem(
+        f"{owned(q.card)}, and the engine is vLLM {ENGINE.release}, {begins}",
+        f"serve the model {other}on {'a newer' if capability < ENGINE.least() else 'another'} card",
+        About.CARD,
+    )
 
 
 def _not_served(q: Question) -> Problem | None:

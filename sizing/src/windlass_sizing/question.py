@@ -72,6 +72,7 @@ class About(StrEnum):
     DTYPE = "dtype"
     CHECKPOINT = "checkpoint"
     ARCHITECTURE = "architecture"
+    CARD = "card"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,11 +57,17 @@ TOWERS: dict[str, Tower] = {
     **dict.fromkeys(
         ("pixtral", "qwen2_5_vl", "qwen2_5_vl_vision", "aimv2", "gemma4_vision", "ovis2"), Tower(gated=True)
     ),
-    **dict.fromkeys(("qwen2_5_omni_vision_encoder", "siglip_vision_gated"), Tower(gated=True)),
+    **dict.fromkeys(
+        ("qwen2_5_omni_vision_encoder", "siglip_vision_gated", "glm_ocr_vision", "voxtral_realtime_encoder"),
+        Tower(gated=True),
+    ),
     **dict.fromkeys(
         ("glm4v_vision", "glm4v", "glm4v_moe_vision", "glm4v_moe"), Tower(gated=True, inner_is_output=True)
     ),
-    **dict.fromkeys(("gemma4_audio", "gemma3n_audio", "granite_speech_encoder"), Tower(conformer=True)),
+    **dict.fromkeys(
+        ("gemma4_audio", "gemma3n_audio", "granite_speech_encoder", "granite_speech_plus_encoder"),
+        Tower(conformer=True),
+    ),
     "phi4_multimodal_audio": Tower(conformer=True),
 }
 USUAL = Tower()
@@ -189,6 +195,13 @@ def _one_matrix(config: Mapping[str, Any], settings: Settings, widths: tuple[int
     return (_number(settings, "vision_output_dim") or widths[0]) * widths[1]
 
 
+def _wide(config: Mapping[str, Any], settings: Settings, widths: tuple[int, int]) -> int:
+    """Cosmos 3 Edge: patches side by side into a wide middle."""
+    side = _number(settings, "spatial_merge_size") or 2
+    middle = config.get("projector_hidden_size") or 11520
+    return int(middle * (widths[0] * side * side + widths[1]))
+
+
 def _adapter(config: Mapping[str, Any], settings: Settings, widths: tuple[int, int]) -> int:
     """Llama 4: a two-layer adapter in the tower, then one matrix."""
     inner, out = _number(settings, "projector_input_dim"), _number(settings, "projector_output_dim")
@@ -210,6 +223,7 @@ PROJECTORS: tuple[tuple[tuple[str, ...], Lead], ...] = (
     (("mistral3", "lighton"), _patch_merger),
     (("internvl", "idefics3", "smolvlm", "voxtral"), _shuffled),
     (("llama4",), _adapter),
+    (("cosmos3_edge",), _wide),
     (("aya_vision", "cohere2_vision"), _aligned),
     (("minicpmv", "minicpmo"), _resampler),
 )

@@ -1,7 +1,7 @@
 """The weight files of a checkpoint: which there must be, which are there, whole or cut off, and how large.
 
 Sizes come from the safetensors headers, so a shard whose download stopped is found without reading the weights.
-Called by `checkpoint.py` only.
+Called by `checkpoint.py` and `adapters.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ SMOOTHQUANT_BITS = 8
 ENGINES_INDEX = INDEXES[0]  # the one by which the engine leaves other safetensors files out
 GGUF = "gguf"
 SUFFIXES = (".safetensors", ".bin", f".{GGUF}")
-NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "scheduler.bin", "rng_state.bin")
+ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "adapter_model.pt")
+"""Of a LoRA adapter; the engine takes the first that is there."""
+NOT_WEIGHTS = (*ADAPTER_WEIGHTS, "training_args.bin", "optimizer.bin", "scheduler.bin", "rng_state.bin")
 DTYPE_LENGTH_MAX = 32
 FILES_MAX = 4096  # weight files of one model; the largest published ones have under 1,000
 ENTRIES_MAX = 65_536  # of a directory
@@ -59,7 +61,7 @@ def read_weights(directory: Path) -> Weights:
         )
     total, by_dtype = 0, Counter[str]()
     for name in names:
-        size, dtypes = _measure(inside(directory, name))
+        size, dtypes = measure(inside(directory, name))
         total += size
         by_dtype += dtypes
     found = quantization_of(names)
@@ -79,7 +81,7 @@ def quantization_of(names: list[str]) -> str | None:
 def _smoothquant_bytes(directory: Path) -> int | None:
     """The tensors of smoothquant's file, which is a second copy of the model; None without one."""
     there = (directory / SMOOTHQUANT_FILE).is_file()
-    return _measure(inside(directory, SMOOTHQUANT_FILE))[0] if there else None
+    return measure(inside(directory, SMOOTHQUANT_FILE))[0] if there else None
 
 
 def wanted_files(directory: Path) -> list[str]:
@@ -158,7 +160,8 @@ def _series(name: str) -> Iterator[str]:
     yield from (f"{stem}-{number:05d}-of-{count}{suffix}" for number in range(1, int(count) + 1))
 
 
-def _measure(path: Path) -> tuple[int, Counter[str]]:
+def measure(path: Path) -> tuple[int, Counter[str]]:
+    """The bytes of a file's tensors, and of each number format; CheckpointError when it is not whole."""
     with documents.opened(path) as file:
         head = file.read(len(LFS_POINTER))
     if head == LFS_POINTER:

@@ -1,0 +1,213 @@
+"""An adapter directory is inspected as what it is: its rank, its base on the volume, and what cannot be served."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path, PurePosixPath
+
+import pytest
+from windlass_sizing import lora
+from windlass_sizing.adapters import Beside, Named, places
+from windlass_sizing.checkpoint import CheckpointReport, inspect
+from windlass_sizing.directory import Directory
+
+from .test_checkpoint import CONFIG, safetensors
+
+LORA = {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["q_proj"], "bias": "none"}
+BASE_NAME = "meta/Llama-Tiny"
+
+
+def model(place: Path, **more: object) -> Path:
+    place.mkdir(parents=True)
+    (place / "config.json").write_text(json.dumps({**CONFIG, **more}))
+    (place / "tokenizer.json").write_text("{}")
+    (place / "model.safetensors").write_bytes(safetensors(2000))
+    return place
+
+
+def adapter(place: Path, **more: object) -> Path:
+    place.mkdir(parents=True)
+    (place / "adapter_config.json").write_text(json.dumps({**LORA, "base_model_name_or_path": BASE_NAME, **more}))
+    (place / "adapter_model.safetensors").write_bytes(safetensors(64, "F32"))
+    return place
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    """A model under its name, an adapter of it beside, and one that never had its base here."""
+    model(tmp_path / "Llama-Tiny")
+    adapter(tmp_path / "loras/sql")
+    adapter(tmp_path / "loras/lost", base_model_name_or_path="/opt/nowhere/qwen")
+    return tmp_path
+
+
+def seen(volume: Path, path: str, beside: Beside | None = None) -> CheckpointReport:
+    report = inspect(volume, path, "pvc/models", beside or Beside())
+    assert CheckpointReport.from_dict(json.loads(report.to_json())) == report
+    return report
+
+
+def told(report: CheckpointReport) -> tuple[str, str]:
+    assert not report.ok
+    return report.reason, report.message
+
+
+def own(root: Path, path: str, field: str = "spec.model.base: path") -> Directory:
+    return Directory(root, path, "PVC other", field)
+
+
+def test_an_adapter_gives_the_facts_of_its_base(volume):
+    """With the base's place on the volume, and the room that one adapter of its rank takes."""
+    facts = seen(volume, "loras/sql").facts
+    width = lora.width_of(CONFIG)
+    assert (facts.architecture, facts.weights_bytes, facts.base_path) == ("LlamaForCausalLM", 2000, "Llama-Tiny")
+    assert (facts.is_adapter, facts.adapters, facts.lora_slots, facts.lora_rank) == (True, 1, 1, 8)
+    assert (facts.lora_whole, facts.lora_split) == (width.whole, width.split)
+
+
+def test_a_plain_model_has_the_facts_that_it_always_had(volume):
+    """No key of adapters: the plan's digest of a running service stays."""
+    assert (
+        not {"is_adapter", "base_path", "adapters", "lora_slots", "draft"}
+        & seen(volume, "Llama-Tiny").facts.to_dict().keys()
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "named"),
+    [
+        ("meta/Llama-Tiny", BASE_NAME),
+        ("models/Llama-Tiny", "/mnt/models/Llama-Tiny"),
+        ("loras/Llama-Tiny", BASE_NAME),
+        ("loras/sql/base", ""),
+        ("base_model", ""),
+        ("loras/tiny", "../tiny"),
+    ],
+)
+def test_where_a_base_is_found(tmp_path, base, named):
+    """By its whole name, by the ends of a path of another machine, beside the adapter, under a neighbour's name."""
+    adapter(tmp_path / "loras/sql", base_model_name_or_path=named)
+    model(tmp_path / base)
+    assert seen(tmp_path, "loras/sql").facts.base_path == base
+
+
+def test_no_place_lies_outside_of_the_volume():
+    """However the base is named."""
+    for named in ("../../../etc", "/", "", "..", "a/../../b"):
+        for path in places(PurePosixPath("loras/sql"), named):
+            assert ".." not in path.parts
+            assert not path.is_absolute()
+
+
+def test_a_missing_base_is_told_with_what_is_there(volume):
+    """What, where it was looked for, what is there, what to do."""
+    reason, message = told(seen(volume, "loras/lost"))
+    assert reason == "BaseMissing"
+    assert 'source.path "loras/lost" in PVC models is a LoRA adapter of "/opt/nowhere/qwen"' in message
+    assert "/ has: Llama-Tiny, loras; put the base on the volume" in message
+    assert "spec.model.base" in message
+
+
+def test_a_broken_base_is_told_as_the_base(volume):
+    """The sentence names the base's directory, not the adapter's file."""
+    (volume / "Llama-Tiny/tokenizer.json").unlink()
+    reason, message = told(seen(volume, "loras/sql"))
+    assert reason == "TokenizerMissing"
+    assert message.startswith('source.path "loras/sql": its base "Llama-Tiny" has no tokenizer')
+
+
+def test_a_base_of_its_own_source(volume, tmp_path_factory):
+    """It is read there; its path is the spec's, not the plan's."""
+    other = tmp_path_factory.mktemp("other")
+    model(other / "base", num_hidden_layers=4)
+    facts = seen(volume, "loras/lost", Beside(base=own(other, "base"))).facts
+    assert (facts.num_hidden_layers, facts.base_path, facts.lora_slots) == (4, None, 1)
+    reason, message = told(seen(volume, "loras/lost", Beside(base=own(other, "no"))))
+    assert (reason, message) == ("PathNotFound", 'spec.model.base: path "no" is not in PVC other; / has: base')
+
+
+def test_a_base_for_a_whole_model_is_refused(volume):
+    """As the server refuses it."""
+    reason, message = told(seen(volume, "Llama-Tiny", Beside(base=own(volume, "Llama-Tiny"))))
+    assert (reason, message.rpartition("; ")[2]) == ("NotAnAdapter", "leave spec.model.base out")
+    assert told(seen(volume, "Llama-Tiny", Beside(merge=True)))[0] == "NotAnAdapter"
+
+
+def test_adapters_of_the_directory_and_of_other_volumes_are_counted(volume, tmp_path_factory):
+    """Found ones as the server finds them, named ones once; the widest rank counts, rounded to the engine's."""
+    other = tmp_path_factory.mktemp("other")
+    adapter(other / "poet", r=20)
+    adapter(volume / "Llama-Tiny/lora/inner")
+    adapter(volume / "Llama-Tiny/dora", use_dora=True)
+    wanted = (Named("inner", "lora/inner"), Named("poet", own=own(other, "poet", 'spec.model.adapters "poet": path')))
+    facts = seen(volume, "Llama-Tiny", Beside(adapters=wanted)).facts
+    assert (facts.adapters, facts.lora_slots, facts.lora_rank, facts.is_adapter) == (2, 2, 32, None)
+
+
+def test_a_merged_adapter_takes_no_room(volume):
+    """By the spec's switch, and by a named one."""
+    assert seen(volume, "loras/sql", Beside(merge=True)).facts.lora_slots == 0
+    adapter(volume / "Llama-Tiny/sql")
+    facts = seen(volume, "Llama-Tiny", Beside(adapters=(Named("sql", "sql", merge=True),))).facts
+    assert (facts.adapters, facts.lora_slots) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"use_dora": True}, "the adapter is a DoRA adapter"),
+        ({"peft_type": "IA3"}, "the adapter is a IA3 adapter"),
+        ({"r": 600}, "the adapter has rank 600, and the engine takes at most 512"),
+    ],
+)
+def test_an_adapter_that_the_engine_refuses_takes_no_gpu(volume, change, words):
+    """In the words of the server's own rules."""
+    (volume / "loras/sql/adapter_config.json").write_text(json.dumps({**LORA, **change}))
+    reason, message = told(seen(volume, "loras/sql"))
+    assert reason == "AdapterUnusable"
+    assert message.startswith(f'source.path "loras/sql" in PVC models: {words}')
+
+
+def test_a_merge_into_quantized_weights_is_refused(volume):
+    """There is nothing to add to."""
+    config = {**CONFIG, "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128}}
+    (volume / "Llama-Tiny/config.json").write_text(json.dumps(config))
+    reason, message = told(seen(volume, "loras/sql", Beside(merge=True)))
+    assert reason == "AdapterUnusable"
+    assert "the base's weights are quantized (gptq)" in message
+
+
+def test_a_named_adapter_must_be_there(volume):
+    """The sentence names the adapter, and says what is there."""
+    adapter(volume / "Llama-Tiny/sql")
+    reason, message = told(seen(volume, "Llama-Tiny", Beside(adapters=(Named("poet", "peot"),))))
+    assert reason == "PathNotFound"
+    assert message.startswith(
+        'spec.model.adapters "poet": path "Llama-Tiny/peot" is not in PVC models; /Llama-Tiny has: '
+    )
+    (volume / "Llama-Tiny/empty").mkdir()
+    reason, message = told(seen(volume, "Llama-Tiny", Beside(adapters=(Named("poet", "empty"),))))
+    assert reason == "NotAnAdapter"
+    assert "has no adapter_config.json in PVC models; it has: nothing" in message
+
+
+def test_cut_weights_and_pipes_of_an_adapter_are_told(volume):
+    """Nothing waits for a pipe's writer."""
+    weights = volume / "loras/sql/adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert told(seen(volume, "loras/sql"))[0] == "ShardBroken"
+    (volume / "loras/sql/adapter_config.json").unlink()
+    os.mkfifo(volume / "loras/sql/adapter_config.json")
+    assert told(seen(volume, "loras/sql"))[0] in ("NotRegularFile", "ConfigMissing")
+
+
+def test_a_draft_model_is_read_too(volume):
+    """Its facts lie in the model's; a broken one is told by its own field."""
+    model(volume / "draft", num_hidden_layers=1)
+    field = "spec.engine.speculation.source: path"
+    facts = seen(volume, "Llama-Tiny", Beside(draft=own(volume, "draft", field))).facts
+    assert (facts.draft.num_hidden_layers, facts.draft.weights_bytes) == (1, 2000)
+    (volume / "draft/config.json").unlink()
+    reason, message = told(seen(volume, "Llama-Tiny", Beside(draft=own(volume, "draft", field))))
+    assert (reason, message.startswith(f'{field} "draft" has no config.json')) == ("ConfigMissing", True)
