@@ -9,6 +9,7 @@ MANUAL = (
     # flag, variable, default, another value, the field, default and other as they are used
     ("--model-path", "MODEL_PATH", "/models/a", "model_path", "/data/model", "/models/a"),
     ("--num-gpus", "TP", "2", "num_gpus", 1, 2),
+    ("--worker-num", "WORKER_NUM", "3", "worker_num", 1, 3),
     ("--limit-worker-concurrency", "MAX_CONCURRENCY", "8", "limit_worker_concurrency", 32, 8),
     ("--dtype", "DTYPE", "bfloat16", "dtype", "float16", "bfloat16"),
     ("--max-model-len", "MAX_MODEL_LEN", "2048", "max_model_len", None, 2048),
@@ -53,8 +54,7 @@ def test_variables_without_flags() -> None:
         (("--batch-wait-timeout=-1",), {}, "no number of seconds"),
         (("--num-gpus",), {}, "--num-gpus needs a value"),
         (("--num-gpus", "--seed", "1"), {}, "--num-gpus needs a value"),
-        (("--worker-num", "2"), {}, "set spec.replicas"),
-        (("--ds-dtype", "int8", "--num-gpus", "2"), {}, "leave one of the two out"),
+        (("--worker-num", "0"), {}, "no whole number above 0"),
         (("run",), {}, '"run" is no flag'),
         (("--port", "99999"), {}, '--port is "99999", which is no port; write a number from 1 to 65535'),
         (("--modle", "x"), {}, "no flag --modle of this image; write --model"),

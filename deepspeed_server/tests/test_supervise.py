@@ -16,7 +16,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from windlass_deepspeed.supervise import shown
+from windlass_deepspeed.errors import UsageError
+from windlass_deepspeed.flags import resolve
+from windlass_deepspeed.supervise import enough, shown
 from windlass_operator.status import facts as operator
 
 MODEL = Path(__file__).parents[2] / "models" / "demo"
@@ -183,3 +185,15 @@ def test_last_words(
 def test_keys_are_not_shown(words: tuple[str, ...], expected: tuple[str, ...]) -> None:
     """However they are written."""
     assert expected == shown(words)
+
+
+@pytest.mark.parametrize(("words", "gpus"), [("--num-gpus 2", 2), ("--num-gpus 2 --worker-num 2", 4), ("", 0)])
+def test_enough_gpus(words: str, gpus: int) -> None:
+    """GPUs are those of one engine times the engines; a container for the CPU has none and needs none."""
+    enough(resolve(tuple(words.split()), {}), gpus)
+
+
+def test_too_few_gpus_end_the_start() -> None:
+    """Before a license is asked for."""
+    with pytest.raises(UsageError, match="--num-gpus 2 and --worker-num 2 need 4 GPUs, and this container has 2; "):
+        enough(resolve(("--num-gpus", "2", "--worker-num", "2"), {}), 2)

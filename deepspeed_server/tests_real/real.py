@@ -205,6 +205,7 @@ def figures(server: Server) -> dict[str, Any]:
         "passes": passes,
         "passes_above_1": passes - server.figure('windlass_deepspeed_batch_size_bucket{le="1.0"}'),
         "passes_above_4": passes - server.figure('windlass_deepspeed_batch_size_bucket{le="4.0"}'),
+        "joined": [server.figure(f'windlass_deepspeed_joined_total{{engine="{number}"}}') for number in (0, 1)],
         "engine": dict(re.findall(r'(\w+)="([^"]*)"', engine[1])) if engine else {},
     }
 

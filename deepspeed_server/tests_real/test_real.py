@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from real import Server, until
 
 HERE = Path(__file__).parent
 MODEL = HERE.parents[1] / "models" / "demo"
@@ -66,9 +72,42 @@ def test_the_server_ends_when_told_to(found: dict[str, Any]) -> None:
     assert found["exit_code"] == (0 if found["processes"] == "1" else 1)
 
 
-def test_int8_weights() -> None:
-    """`--ds-dtype int8` computes with DeepSpeed's quantized layers, and answers a known question as before."""
-    found = result("--ds-dtype", "int8")
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_int8_weights(processes: str) -> None:
+    """`--ds-dtype int8` computes with weights in bytes, whole or split, and answers most questions as before."""
+    found = result("--ds-dtype", "int8", "--num-gpus", processes)
     assert found["figures"]["engine"]["dtype"] == "int8 weights, float32"
+    assert found["figures"]["engine"]["tensor_parallel"] == processes
     same = [said == alone for said, alone in found["together"]]
     assert sum(same) >= len(same) / 2
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_two_workers_share_the_requests(processes: str) -> None:
+    """Two engines behind one port: the same answers, both at work, one page of metrics; each may be split as well."""
+    found = result("--worker-num", "2", "--num-gpus", processes)
+    for part in ("together", "joined"):
+        assert [alone for _, alone in found[part]] == [said for said, _ in found[part]]
+    figures = found["figures"]
+    assert (figures["engine"]["workers"], figures["engine"]["tensor_parallel"]) == ("2", processes)
+    assert min(figures["joined"]) >= 8
+    assert found["gone"] == {"running": 0.0, "gone": 1.0}
+    assert found["exit_code"] == 0
+
+
+def test_a_worker_that_ends_takes_the_server_with_it() -> None:
+    """No half server that looks whole: the container ends, with an exit code that is not 0."""
+    with Server(MODEL, ["--dtype", "float32", "--worker-num", "2"]) as server:
+        os.kill(workers_of(server.process.pid)[1], signal.SIGKILL)
+        until(lambda: server.process.poll() is not None, 30)
+        assert server.process.poll() == 1
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes of the engines, below the supervisor and the process of the API."""
+    (api,) = children(pid)
+    return children(api)
+
+
+def children(pid: int) -> list[int]:
+    return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

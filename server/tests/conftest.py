@@ -1,6 +1,7 @@
 """A real HTTP server on a free port: what it answers is the test's function, and it keeps what it was asked."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,9 +19,11 @@ class Seen:
     path: str
     body: dict
     authorization: str
+    headers: dict[str, str]
 
 
-Answer = Callable[[Seen], tuple[int, str]]
+Answer = Callable[[Seen], tuple[int, str] | tuple[int, str, dict[str, str]]]
+"""Status and text, and headers when there are any."""
 
 
 @dataclass
@@ -30,6 +33,14 @@ class Server:
     answer: Answer
     url: str = ""
     seen: list[Seen] = field(default_factory=list)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return int(one.getsockname()[1])
 
 
 @pytest.fixture
@@ -44,10 +55,18 @@ def _serving(server: Server) -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            seen = Seen(self.command, self.path, json.loads(raw or b"{}"), self.headers.get("Authorization", ""))
+            seen = Seen(
+                self.command,
+                self.path,
+                json.loads(raw or b"{}"),
+                self.headers.get("Authorization", ""),
+                {name.lower(): value for name, value in self.headers.items()},
+            )
             server.seen.append(seen)
-            status, text = server.answer(seen)
+            status, text, *headers = server.answer(seen)
             self.send_response(status)
+            for name, value in (headers[0] if headers else {}).items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(text.encode())
 

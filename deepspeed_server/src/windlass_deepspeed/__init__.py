@@ -1,3 +1,3 @@
 """Windlass's second serving image: a model in DeepSpeed inference behind the OpenAI chat API."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

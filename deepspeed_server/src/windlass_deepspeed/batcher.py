@@ -38,10 +38,16 @@ class Batcher:
     """The queue, the batch and the thread."""
 
     def __init__(
-        self, decoder: Decoder, decode: Decode, stop_ids: frozenset[int], limits: schedule.Limits, metrics: Metrics
+        self,
+        decoder: Decoder,
+        decode: Decode,
+        stop_ids: frozenset[int],
+        limits: schedule.Limits,
+        metrics: Metrics,
+        number: int = 0,
     ) -> None:
         self._decoder, self._decode, self._stop_ids = decoder, decode, stop_ids
-        self._limits, self._metrics = limits, metrics
+        self._limits, self._metrics, self._name = limits, metrics, str(number)
         self._keys = itertools.count(1)
         self._changed = threading.Condition()
         self._waiting: dict[int, Job] = {}
@@ -68,6 +74,11 @@ class Batcher:
     def healthy(self) -> bool:
         """Whether requests are served."""
         return self._open and not self._failed
+
+    @property
+    def load(self) -> int:
+        """Requests that wait or are in the batch."""
+        return len(self._waiting) + len(self._live)
 
     @property
     def failed(self) -> bool:
@@ -126,6 +137,7 @@ class Batcher:
 
     def _join(self, joined: list[Job]) -> None:
         self._metrics.batch_size.observe(len(joined))
+        self._metrics.joined.labels(self._name).inc(len(joined))
         tokens = self._decoder.join([job.start for job in joined])
         now_s = time.monotonic()
         for job in joined:

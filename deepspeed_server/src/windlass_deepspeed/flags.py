@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -15,6 +15,7 @@ from enum import Enum
 from windlass_deepspeed.errors import UsageError
 
 PORT_MAX = 65535
+DEFAULT = "default"
 
 
 class Kind(Enum):
@@ -26,6 +27,16 @@ class Kind(Enum):
     PORT = "port"
     SECONDS = "number of seconds"
     NAMES = "list of names"
+
+
+WRITE = {
+    Kind.TEXT: "write at least one letter",
+    Kind.WHOLE: "write digits, as 7",
+    Kind.COUNT: "write digits, as 1",
+    Kind.PORT: f"write a number from 1 to {PORT_MAX}",
+    Kind.SECONDS: "write it as 0.1",
+    Kind.NAMES: "write one name or several, separated by commas",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +60,17 @@ FLAGS: tuple[Flag, ...] = (
          "CONV_TEMPLATE", spoken=False),
     Flag("model-path", Kind.TEXT, "model directory", "MODEL_PATH", "/data/model", ("model",)),
     Flag("num-gpus", Kind.COUNT, "GPUs that share the model (tensor parallel)", "TP", "1", ("tensor-parallel-size",)),
-    Flag("worker-num", Kind.COUNT, "engines in one container; more than 1 is refused", "WORKER_NUM", "1"),
-    Flag("limit-worker-concurrency", Kind.COUNT, "requests in work at a time; more of them wait", "MAX_CONCURRENCY",
-         "32"),
+    Flag("worker-num", Kind.COUNT, "engines in one container, each with --num-gpus GPUs",
+         "WORKER_NUM", "1"),
+    Flag("limit-worker-concurrency", Kind.COUNT, "requests in work at a time, for each engine; more wait",
+         "MAX_CONCURRENCY", "32"),
     Flag("dtype", Kind.TEXT, "number format that the weights are loaded in", "DTYPE", "float16",
          choices=("auto", "float16", "bfloat16", "float32")),
     Flag("max-model-len", Kind.COUNT, "most tokens of a prompt and its answer; the model's own without it",
          "MAX_MODEL_LEN"),
     Flag("seed", Kind.WHOLE, "seed of the sampling; by chance without it", "SEED"),
-    Flag("ds-dtype", Kind.TEXT, "number format that DeepSpeed computes in; --dtype's without it", "DS_DTYPE",
-         choices=("float16", "bfloat16", "float32", "int8")),
+    Flag("ds-dtype", Kind.TEXT, "number format that DeepSpeed computes in; --dtype's where only that is set",
+         "DS_DTYPE", "float16", choices=("float16", "bfloat16", "float32", "int8")),
     Flag("max-batch-size", Kind.COUNT, "requests in one batch", "MAX_BATCH_SIZE", "16"),
     Flag("batch-wait-timeout", Kind.SECONDS, "how long the first request waits for others", "BATCH_WAIT_TIMEOUT",
          "0.1"),
@@ -74,10 +86,11 @@ BY_NAME: dict[str, Flag] = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What was said, typed. `None` where nothing was."""
+    """What was said, typed. `None` where nothing was: without `ds_dtype`, `dtype` is what is computed in."""
 
     model_path: str
     num_gpus: int
+    worker_num: int
     limit_worker_concurrency: int
     dtype: str
     dtype_said: bool
@@ -122,29 +135,20 @@ def resolve(argv: tuple[str, ...], environment: Mapping[str, str]) -> Settings:
     said = parse(argv)
     text = {flag.name: _origin(flag, said, environment) for flag in FLAGS}
     checked = {flag.name: _check(flag, *text[flag.name]) for flag in FLAGS}
-    if int(checked["worker-num"] or "1") > 1:
-        raise UsageError(
-            f"--worker-num {checked['worker-num']} is not in this image: one container runs one engine; "
-            "set spec.replicas for more engines"
-        )
-    if checked["ds-dtype"] == "int8" and int(checked["num-gpus"] or "1") > 1:
-        raise UsageError(
-            f"--ds-dtype int8 with --num-gpus {checked['num-gpus']}: DeepSpeed splits no quantized layers; "
-            "leave one of the two out"
-        )
-    return _settings(checked, dtype_said=text["dtype"][1] != "default")
+    return _settings(checked, {name for name, (_, origin) in text.items() if origin != DEFAULT})
 
 
-def _settings(value: Mapping[str, str | None], *, dtype_said: bool) -> Settings:
+def _settings(value: Mapping[str, str | None], said: Collection[str]) -> Settings:
     """Only after every value was checked: a row with a default is never None."""
     one = {name: text or "" for name, text in value.items()}
     return Settings(
         model_path=one["model-path"],
         num_gpus=int(one["num-gpus"]),
+        worker_num=int(one["worker-num"]),
         limit_worker_concurrency=int(one["limit-worker-concurrency"]),
         dtype=one["dtype"],
-        dtype_said=dtype_said,
-        ds_dtype=value["ds-dtype"],
+        dtype_said="dtype" in said,
+        ds_dtype=value["ds-dtype"] if "ds-dtype" in said else None,
         max_batch_size=int(one["max-batch-size"]),
         batch_wait_timeout_s=float(one["batch-wait-timeout"]),
         host=one["host"],
@@ -163,7 +167,7 @@ def _origin(flag: Flag, said: Mapping[str, str], environment: Mapping[str, str])
         return said[flag.name], f"--{flag.name}"
     if flag.variable and environment.get(flag.variable):
         return environment[flag.variable], f"variable {flag.variable}"
-    return flag.default, "default"
+    return flag.default, DEFAULT
 
 
 def _check(flag: Flag, text: str | None, origin: str) -> str | None:
@@ -172,8 +176,7 @@ def _check(flag: Flag, text: str | None, origin: str) -> str | None:
     if flag.choices and text not in flag.choices:
         raise UsageError(f'{origin} is "{text}"; choose one of {", ".join(flag.choices)}')
     if not _readable(flag.kind, text):
-        range_ = f"; write a number from 1 to {PORT_MAX}" if flag.kind is Kind.PORT else ""
-        raise UsageError(f'{origin} is "{text}", which is no {flag.kind.value}{range_}')
+        raise UsageError(f'{origin} is "{text}", which is no {flag.kind.value}; {WRITE[flag.kind]}')
     return text
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
@@ -34,15 +35,23 @@ class Metrics:
             buckets=SECONDS_BUCKETS,
             registry=made,
         )
+        self.joined = Counter(
+            f"{PREFIX}_joined", "Requests that each engine took into its batch.", ("engine",), registry=made
+        )
         self._engine = Info(f"{PREFIX}_engine", "What computes the model.", registry=made)
 
-    def watch(self, running: Callable[[], int], waiting: Callable[[], int]) -> None:
-        """Read these at every scrape."""
-        for name, text, read in (
-            ("requests_running", "Requests in the batch.", running),
-            ("requests_waiting", "Requests that wait for the batch.", waiting),
+        self._running: list[Callable[[], int]] = []
+        self._waiting: list[Callable[[], int]] = []
+        for name, text, reads in (
+            ("requests_running", "Requests in the batch.", self._running),
+            ("requests_waiting", "Requests that wait for the batch.", self._waiting),
         ):
-            Gauge(f"{PREFIX}_{name}", text, registry=self._registry).set_function(read)
+            Gauge(f"{PREFIX}_{name}", text, registry=made).set_function(partial(_sum, reads))
+
+    def watch(self, running: Callable[[], int], waiting: Callable[[], int]) -> None:
+        """Read these of one engine's batcher at every scrape."""
+        self._running.append(running)
+        self._waiting.append(waiting)
 
     def describe(self, facts: dict[str, str]) -> None:
         """Labels of the engine: its class, version, number format, GPUs."""
@@ -51,3 +60,7 @@ class Metrics:
     def text(self) -> bytes:
         """Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+def _sum(reads: Iterable[Callable[[], int]]) -> float:
+    return float(sum(read() for read in reads))

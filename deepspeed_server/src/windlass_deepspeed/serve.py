@@ -7,18 +7,21 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windlass_deepspeed import flags, model_files, templates
+from windlass_deepspeed import flags, model_files, templates, workers
+from windlass_deepspeed.decoder import Decoder
 from windlass_deepspeed.flags import Settings
 from windlass_deepspeed.model_files import ModelFiles
+from windlass_deepspeed.workers import Described
 
 if TYPE_CHECKING:
+    import uvicorn
     from fastapi import FastAPI
-
-    from windlass_deepspeed.engine.load import Loaded
 
 GRACE_S = 10
 log = logging.getLogger("windlass_deepspeed")
@@ -32,9 +35,11 @@ def run(argv: tuple[str, ...], environment: Mapping[str, str]) -> int:
     # DeepSpeed looks for an accelerator while it is imported; the image says which.
     if environment.get("WINDLASS_ENGINE") == "cpu":
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    if settings.worker_num > 1 and workers.SOCKET not in environment:
+        return _with_workers(argv, settings, files)
     if settings.num_gpus > 1 and "RANK" not in environment:
         _become_a_group(argv, settings.num_gpus)
-    return _serve(settings, files)
+    return _with_model(settings, files)
 
 
 def check(settings: Settings) -> ModelFiles:
@@ -51,49 +56,84 @@ def _become_a_group(argv: tuple[str, ...], processes: int) -> None:
     os.execv(sys.executable, command)  # noqa: S606 - our own program
 
 
-def _serve(settings: Settings, files: ModelFiles) -> int:
+def _with_model(settings: Settings, files: ModelFiles) -> int:
+    """Load the model here, and serve it or follow who does."""
     from windlass_deepspeed.engine import group, load
 
     loaded = load.load(settings, files)
     log.info("engine: %s", ", ".join(f"{name} {value}" for name, value in loaded.facts.items()))
-    if loaded.orders and group.rank() > 0:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first process ends the group, after its last step
+    path = os.environ.get(workers.SOCKET)
+    if path or group.rank() > 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the process of the API ends us, after its last step
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if loaded.orders and group.rank() > 0:
         group.follow(loaded.rows, loaded.orders)
         return 0
-    return asyncio.run(_listen(settings, files, loaded))
-
-
-async def _listen(settings: Settings, files: ModelFiles, loaded: Loaded) -> int:
-    from windlass_deepspeed.api.app import Served, create_app
-    from windlass_deepspeed.api.exchange import Desk
-    from windlass_deepspeed.batcher import Batcher
-    from windlass_deepspeed.engine import group, load
-    from windlass_deepspeed.metrics import Metrics
-    from windlass_deepspeed.schedule import Limits
-
-    name = settings.model_id or files.model_id or "model"
-    tokenizer = load.tokenizer(settings, files, name)
-    metrics = Metrics()
-    metrics.describe(loaded.facts)
     leader = group.Leader(loaded.rows, loaded.orders) if loaded.orders else None
-    limits = Limits(settings.max_batch_size, settings.batch_wait_timeout_s)
-    batcher = Batcher(leader or loaded.rows, tokenizer.decode, load.stop_ids(loaded, tokenizer), limits, metrics)
-    desk = Desk(batcher, settings.limit_worker_concurrency)
-    batcher.start()
-    room = settings.limit_worker_concurrency
-    served = Served(name, loaded.context, tokenizer, desk, metrics, settings.api_keys, room)
-    try:
-        await _until_told(create_app(served), settings)
-    finally:
-        batcher.close()
-        if leader and not batcher.failed:  # after a failure the others may wait for a pass that never comes
-            leader.end()
+    described = Described(loaded.context, load.stop_ids(loaded), loaded.facts)
+    failed = False
+    if path:
+        workers.work(path, leader or loaded.rows, described)
+    else:
+        failed = asyncio.run(_listen(settings, files, [leader or loaded.rows], described))
+    if leader and not failed:  # after a failure the others may wait for a pass that never comes
+        leader.end()
     return 0
 
 
-async def _until_told(app: FastAPI, settings: Settings) -> None:
-    """Answer HTTP until SIGTERM or SIGINT; then finish what is asked, for a while."""
+def _with_workers(argv: tuple[str, ...], settings: Settings, files: ModelFiles) -> int:
+    """Serve several engines, each in processes of its own; 1 when one of them ends before we do."""
+    with tempfile.TemporaryDirectory(prefix="windlass-deepspeed-") as folder:
+        ours = workers.start(argv, settings, os.environ, Path(folder))
+        try:
+            loaded = [worker.loaded() for worker in ours]
+            engines = [engine for engine in loaded if engine]
+            if len(engines) < len(ours):
+                log.error("%s before its model was loaded", workers.ended(ours))
+                return next(code for worker in ours if (code := worker.process.poll()) is not None) or 1
+            decoders, (described, *_) = [engine for engine, _ in engines], [told for _, told in engines]
+            failed = asyncio.run(_listen(settings, files, decoders, described, lambda: workers.ended(ours)))
+        finally:
+            for worker in ours:
+                worker.end()
+    return int(failed)
+
+
+async def _listen(
+    settings: Settings,
+    files: ModelFiles,
+    decoders: Sequence[Decoder],
+    described: Described,
+    ended: Callable[[], str] = str,
+) -> bool:
+    """Answer HTTP until told to stop, or until `ended` says why not; whether an engine failed."""
+    from windlass_deepspeed.api.app import Served, create_app
+    from windlass_deepspeed.api.exchange import Desk
+    from windlass_deepspeed.batcher import Batcher
+    from windlass_deepspeed.engine import tokens
+    from windlass_deepspeed.metrics import Metrics
+    from windlass_deepspeed.pool import Pool
+    from windlass_deepspeed.schedule import Limits
+
+    name = settings.model_id or files.model_id or "model"
+    tokenizer = tokens.tokenizer(settings, files, name)
+    metrics = Metrics()
+    metrics.describe(described.facts | {"workers": str(len(decoders))})
+    limits = Limits(settings.max_batch_size, settings.batch_wait_timeout_s)
+    stops = tokenizer.stop_ids | described.stop_ids
+    pool = Pool([Batcher(one, tokenizer.decode, stops, limits, metrics, number) for number, one in enumerate(decoders)])
+    room = settings.limit_worker_concurrency * len(decoders)
+    served = Served(name, described.context, tokenizer, Desk(pool, room), metrics, settings.api_keys, room)
+    pool.start()
+    try:
+        await _until_stopped(create_app(served), settings, ended)
+    finally:
+        pool.close()
+    return pool.failed or bool(ended())
+
+
+async def _until_stopped(app: FastAPI, settings: Settings, ended: Callable[[], str] = str) -> None:
+    """Answer HTTP until SIGTERM or SIGINT; then finish what is asked, for a while. At once when an engine ended."""
     import uvicorn
     from windlass.api.connections import TimedProtocol
 
@@ -115,4 +155,20 @@ async def _until_told(app: FastAPI, settings: Settings) -> None:
         access_log=False,
         timeout_graceful_shutdown=GRACE_S,
     )
-    await Server(config).serve()
+    server = Server(config)
+    watch = asyncio.create_task(_watch(server, ended))
+    try:
+        await server.serve()
+    finally:
+        watch.cancel()
+
+
+async def _watch(server: uvicorn.Server, ended: Callable[[], str]) -> None:
+    """Stop the server when an engine's process has ended: half a server must not look whole."""
+    why = ""
+    while not why:
+        await asyncio.sleep(workers.LOOK_S)
+        why = ended()
+    if not server.should_exit:
+        log.error("%s; the server stops", why)
+        server.should_exit = server.force_exit = True

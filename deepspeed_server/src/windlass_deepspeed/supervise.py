@@ -44,6 +44,17 @@ def engine_command(argv: tuple[str, ...]) -> tuple[str, ...]:
     return (sys.executable, "-m", "windlass_deepspeed", "engine", *argv)
 
 
+def enough(settings: Settings, gpus: int) -> None:
+    """A UsageError where this container has GPUs, and fewer than its engines want."""
+    wanted = settings.num_gpus * settings.worker_num
+    if 0 < gpus < wanted:
+        workers = f" and --worker-num {settings.worker_num}" if settings.worker_num > 1 else ""
+        raise UsageError(
+            f"--num-gpus {settings.num_gpus}{workers} need {wanted} GPUs, and this container has {gpus}; lower them, "
+            "or give the container more"
+        )
+
+
 def shown(argv: tuple[str, ...]) -> tuple[str, ...]:
     """The words without API keys, for the facts."""
     words: list[str] = []
@@ -67,6 +78,7 @@ async def _supervise(argv: tuple[str, ...], environment: Mapping[str, str]) -> i
         serve.check(settings)
         asked = license_settings.read(environment)
         uuids = tuple(gpu.uuid for gpu in gpus.visible(environment))
+        enough(settings, len(uuids))
         async with LeaseClient.of(asked) as client:
             report = keeper.spoken(board.set_license, _say)
             kept = keeper.keeper(asked, client, uuids, holder(environment, gethostname()), report)

@@ -6,7 +6,9 @@
     │   └── ChatTemplateError  its chat template cannot be rendered
     ├── LicenseError           exit 4: the license server refused, or was out of reach for too long
     ├── EngineError            the engine's own exit code: it ended by itself
-    │   └── StartTimeoutError  exit 5: the engine neither answered nor said anything new for too long
+    │   ├── EngineStalledError  exit 9: the engine holds requests and ended no step for too long
+    │   ├── StartTimeoutError  exit 5: the engine neither answered nor said anything new for too long
+    │   └── FirstChatError     exit 8: the engine is up and does not answer the first chat
     ├── GroupError             this machine is a member of a group, and the group cannot serve
     │   ├── GroupIncompleteError  exit 6: members did not come in time
     │   ├── RayError           exit 7: this member's part of the Ray cluster did not start, or ended
@@ -42,6 +44,8 @@ EXIT_CODES = (
     ExitCode(5, "the engine neither answered nor said anything new for too long"),
     ExitCode(6, "members of the group did not come in time"),
     ExitCode(7, "this member's part of the Ray cluster did not start, or ended"),
+    ExitCode(8, "the engine is up and does not answer the first chat, so the server never becomes ready"),
+    ExitCode(9, "the engine held requests and ended no step for too long"),
     ExitCode(100, "another member of the group went: 100 + its index", 127),
     ExitCode(130, "interrupted"),
 )
@@ -97,6 +101,26 @@ class StartTimeoutError(EngineError):
 
     reason = "StartTimeout"
     exit_code = 5
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, type(self).exit_code)
+
+
+class FirstChatError(EngineError):
+    """The engine is up, and its answer to the first chat is an error."""
+
+    reason = "FirstChatFailed"
+    exit_code = 8
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, type(self).exit_code)
+
+
+class EngineStalledError(EngineError):
+    """The engine holds requests, and no step of it ended for too long."""
+
+    reason = "EngineStalled"
+    exit_code = 9
 
     def __init__(self, message: str) -> None:
         super().__init__(message, type(self).exit_code)

@@ -1,9 +1,9 @@
 """Which tensor of the base each tensor of an adapter changes."""
 
 import pytest
-from windlass.adapters.config import LoraConfig
 from windlass.adapters.names import Change, match
 from windlass.errors import ModelError
+from windlass_sizing.lora_config import LoraConfig
 
 PLAIN = LoraConfig(2, 4.0)
 BASE = {

@@ -210,3 +210,14 @@ def test_places_of_a_base() -> None:
     assert {"/data/out/Qwen2-7B", "/data/Qwen/Qwen2-7B", "/data/base_model"} <= set(found)
     assert base.places("/data/adapter", "/opt/qwen")[0] == "/opt/qwen"
     assert "/data/adapter" not in base.places("/data/adapter", "adapter")
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "adapter_model.safetensors", "notes"])
+def test_a_pipe_in_an_adapters_folder_is_told(model: Path, disk, name: str) -> None:
+    """Its reader would wait for ever; the adapter is left out, or ends the start where it was named."""
+    disk.adapter(model / "sql")
+    (model / "sql" / name).unlink(missing_ok=True)
+    os.mkfifo(model / "sql" / name)
+    (found,) = look(model)[0].found
+    assert found.problem == f"cannot be used: {name} is a named pipe, not a regular file; copy it again"
+    assert found.merge_problem == found.problem

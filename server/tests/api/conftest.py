@@ -81,12 +81,15 @@ class Api:
 
 @pytest.fixture
 async def api() -> AsyncIterator[Callable[..., Api]]:
-    """`api(engine, settings, keys="a,b", app=…)` puts a guard in front of an engine."""
+    """`api(engine, settings, keys="a,b", app=…, start_key=…)` puts a guard in front of an engine."""
     clients: list[httpx.AsyncClient] = []
 
-    def make(engine: Engine | None = None, settings: ApiSettings = SETTINGS, keys: str = "", app=None) -> Api:
+    def make(
+        engine: Engine | None = None, settings: ApiSettings = SETTINGS, keys: str = "", app=None, start_key: str = ""
+    ) -> Api:
         engine = engine or Engine()
-        guard = Guard(engine, {"WINDLASS_API": settings.to_json(), "WINDLASS_API_KEYS": keys})
+        variables = {"WINDLASS_API": settings.to_json(), "WINDLASS_API_KEYS": keys, "WINDLASS_START_KEY": start_key}
+        guard = Guard(engine, variables)
 
         async def shell(scope, receive, send) -> None:
             await guard({**scope, "app": app or SimpleNamespace()}, receive, send)

@@ -183,7 +183,8 @@ REFUSALS = {
     "context": (["--max-model-len", "131073"], "longer than the model's own 131072 tokens"),
     "method": (["-q", "zip"], '--quantization is "zip", which is no method'),
     "method and dtype": (["-q", "ifq_nf4", "--dtype", "bfloat16"], "runs with float16 only"),
-    "method and card": (["-q", "fp8", "--gpu", "V100-32G"], "needs compute capability 8.9, and V100-32G has 7.0"),
+    "card without code": (["--gpu", "V100-32G"], "V100-32G has 7.0, and the engine is vLLM 0.32.0, whose code begins"),
+    "method and card": (["-q", "fp8", "--gpu", "T4"], "needs compute capability 8.9, and T4 has 7.5"),
     "dtype": (["--dtype", "int3"], '--dtype "int3" is not known'),
 }
 

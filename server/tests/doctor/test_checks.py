@@ -54,6 +54,8 @@ HEALTHY = Findings(
 )
 CPU = {"plan": planned(engine="cpu", gpus=0), "machine": Machine("cpu"), "driver": Driver()}
 PAIR = {"plan": planned("-tp", "2", gpus=2), "driver": Driver("580.1", None, (L20, L20))}
+OFFLOADING = planned("--kv-offloading-size", "16")
+TWO_OFFLOADING = planned("-tp", "2", "--kv_offloading_size=4", gpus=2)
 REMOTE = Group(2, 1, "head-0", 29501, "--nnodes")
 
 
@@ -93,6 +95,12 @@ CASES = [
     ("shared memory", PAIR | {"shm_bytes": GIB, "shm_free_bytes": GIB}, "warn", "3 GiB are advised"),
     ("shared memory", PAIR | {"shm_free_bytes": 64 * 1024**2}, "fail", "0.5 at least"),
     ("shared memory", PAIR | {"shm_bytes": None, "shm_free_bytes": None}, "fail", "there is none"),
+    ("shared memory", {"plan": OFFLOADING}, "fail", "16 GiB of offloaded KV cache need 16 at least"),
+    ("shared memory", {"plan": OFFLOADING, "shm_bytes": 17 * GIB, "shm_free_bytes": 17 * GIB}, "ok", "17.00 GiB"),
+    ("shared memory", PAIR | {"plan": TWO_OFFLOADING, "shm_free_bytes": 2 * GIB}, "fail",
+     "2 GPUs and 4 GiB of offloaded KV cache need 4.5 at least"),
+    ("shared memory", {"plan": planned("--kv-offloading-size", "16", "--kv-offloading-backend", "lmcache")}, "skip",
+     "one GPU exchanges nothing"),
     ("port", {"ports": (Port(8501, "API", "--port", "Address already in use"),)}, "fail", "8501 (API): Address"),
     ("port", {"ports": (Port(8501, "API", "--port", "taken"),), "serving": True}, "warn", "taken"),
     ("license", {"license": None}, "skip", "WINDLASS_LICENSE_REQUIRED=false"),

@@ -24,7 +24,9 @@ pathlib.Path(os.environ["ENGINE_PIDS"], place).write_text(str(os.getpid()))
 print("engine of member", place, flush=True)
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
         self.send_response(200); self.end_headers()
+    do_POST = do_GET
     def log_message(self, *_): pass
 if "--headless" in words:
     signal.pause()

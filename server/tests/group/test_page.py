@@ -17,9 +17,9 @@ HEAD = """\
 
 <!-- Printed from contract.py: WINDLASS_GOLDEN=write pytest server/tests/group/test_page.py -->
 
-A model that is too big for one machine is served by a group. Each member is a container with the same image and the
-same start command; the environment tells it its place. Member 0 is the head: it serves the API. The others are
-followers: they have no API, only the facts port. The group starts as one and ends as one.
+A group serves a model that is too big for one machine. Each member is a container with the same image and the same
+start command; the environment says its place. Member 0 is the head: it serves the API. The others are followers: they
+have no API, only the facts port. The group starts as one and ends as one.
 
 ## What a member is told
 
@@ -27,10 +27,10 @@ followers: they have no API, only the facts port. The group starts as one and en
 | --- | --- | --- |
 """
 AFTER_VARIABLES = """
-`WINDLASS_GROUP_HEAD` and `WINDLASS_GROUP_SIZE` make a member; without both a machine serves alone. A value that cannot
-be ends the start with exit code 2 and a sentence. The variables hold for `windlass run`, `vllm serve` and
-`python3 -m vllm.entrypoints.openai.api_server` alike. `--nnodes` and its companions are set by the group: given by
-hand beside it they are refused. On machines with several networks `VLLM_HOST_IP` says which address is this member's.
+`WINDLASS_GROUP_HEAD` and `WINDLASS_GROUP_SIZE` make a member; without both a machine serves alone. An impossible value
+ends the start with exit code 2 and a sentence. The variables hold for `windlass run`, `vllm serve` and
+`python3 -m vllm.entrypoints.openai.api_server` alike. The group sets `--nnodes` and its companions, and refuses them
+when they are given by hand. On machines with several networks `VLLM_HOST_IP` says which address is this member's.
 
 | | the head's engine gets | a follower runs | on CPUs |
 | --- | --- | --- | --- |
@@ -38,33 +38,35 @@ hand beside it they are refused. On machines with several networks `VLLM_HOST_IP
 | `native` | `--nnodes … --node-rank 0 --master-addr … --master-port …` | `vllm serve … --headless` | works |
 
 `--tensor-parallel-size` is all cards of the group, or all cards ÷ `--pipeline-parallel-size`. A member on CPUs counts
-as one card, and has no stages. What you say yourself is kept where it fits: TP × PP may not be more than the cards of
-the group, and with `native` each member takes an equal share. `--worker-num` and a group exclude each other.
+as one card, and has no stages. The group keeps values of yours that fit. TP × PP is at most the cards of the group.
+With `native` each member takes an equal share. `--worker-num` and a group exclude each other.
 
 A StatefulSet fits: its pods' names end with their index. Its pods must start at the same time
-(`podManagementPolicy: Parallel`), and the head's name must be found before it is ready (`publishNotReadyAddresses`).
-All ports between the members have to be open: the engine and Ray take more of them as they need. Nothing on these
-ports asks who is there, so keep others out with a network policy.
+(`podManagementPolicy: Parallel`). DNS must name the head before it is ready (`publishNotReadyAddresses`).
 
-A pod that is told to go runs `python3 -m windlass.group.leave SECONDS` first, its `preStop` hook: the head waits until
-nobody sends it new requests, then finishes its answers; a follower, whose cards these answers need, stays until the
-head has gone, at most 20 s and so many seconds.
+All ports between the members have to be open: the engine and Ray open more of them as they need. These ports
+authenticate nobody, so keep others out with a network policy. The operator makes one for its groups.
+
+Before a pod ends, its `preStop` hook runs `python3 -m windlass.group.leave SECONDS`. The head waits until no client
+sends it new requests, then finishes its answers. These answers need the followers' cards. A follower therefore stays
+until the head has gone, at most SECONDS + 20 s.
 
 ## How it starts
 
-1. Each member opens its facts port. The head opens the port where members meet; followers go there, and try again
-   every {retry:g} s (a try lasts at most {connect:g} s) until it answers.
-2. Each member asks for the license of its own GPUs. This may take any time: a member that is there does not time out.
-3. When all members are there and ready, the head says go, and all engines start. With `ray` the head starts Ray before
-   it says go, followers join it, and the head's engine starts when Ray itself counts all members.
-4. When the head's API answers it tells the followers, and their phase is `serving`, too. `GET {ready}` on the
-   facts port answers 200 then, 503 before. On the head it asks the API each time. So one probe fits all members.
+1. Each member opens its facts port. The head opens the port where members meet, and followers connect to it. They try
+   again every {retry:g} s until it answers; a try lasts at most {connect:g} s.
+2. Each member asks for the license of its own GPUs. This may take any time: a connected member does not time out.
+3. When all members are connected and ready, the head sends *go*, and all engines start. With `ray` the head starts Ray
+   before it sends *go*, and followers join it. The head's engine starts when Ray itself counts all members.
+4. When the head's API has answered its [first chat](startup.md#the-first-chat), the head tells the followers, and
+   their phase is `serving` too. `GET {ready}` on the facts port then answers 200, and 503 before. On the head it asks
+   the API each time. So one probe fits all members.
 
-Members of two revisions (`WINDLASS_GROUP_REVISION`) never make a group: one that meets a head of another revision waits
-outside and comes again. So pods that are replaced one after the other cannot mix with those that they replace.
+Members of two revisions (`WINDLASS_GROUP_REVISION`) never make a group. A member that meets a head of another revision
+waits outside and comes again. Pods that replace others one by one therefore never mix with them.
 
-Until go a member may leave and come again. Afterwards the group is one: when a member goes, all end, and Kubernetes
-starts all again. The facts port shows the phase `group` meanwhile, and who is waited for:
+Before *go* a member may leave and come again. After *go* the group is one: when a member ends, all end, and Kubernetes
+starts all again. While members are missing, the facts port shows the phase `group` and the missing members:
 
 ```json
 "group": {{"head": "qwen-0.qwen", "size": 4, "index": 0, "engine": "ray", "waitingFor": [2],
@@ -73,12 +75,12 @@ starts all again. The facts port shows the phase `group` meanwhile, and who is w
 
 ## How it ends
 
-A member keeps its connection to the head as long as it lives, and says why it goes. This is needed: vLLM's own group
+A member keeps its connection to the head as long as it lives, and says why it goes. vLLM's own group needs this: it
 does not notice a lost member while there are no requests. Without this connection a head whose follower was killed
-answered `/health` with 200 for as long as nobody asked, and a follower whose head was killed waited on.
+answered `/health` with 200 while no client asked. A follower whose head was killed waited on.
 
-A member that failed exits with its own code, every other member with the code that names it. The sentence, and the
-indices as `members`, are in the container's termination message.
+A member that failed exits with its own code. Every other member exits with the code that names the failed one. The
+container's termination message has the sentence, and the indices as `members`.
 
 | exit code | reason | who failed | meaning |
 | --- | --- | --- | --- |
@@ -93,15 +95,15 @@ When member 2 runs out of memory it ends with 137, and all others end with 102.
 """
 TIMES = (
     ("members wait for each other, from the moment when one is missing", "{timeout} s", contract.TIMEOUT.name),
-    ("a member says nothing; one that is well says something {beats} times", "{lost} s", contract.LOST_AFTER.name),
+    ("a member is silent; a live member sends {beats} heartbeats in this time", "{lost} s", contract.LOST_AFTER.name),
     ("the engine has not answered and says nothing new", "{start} s", silence.VARIABLE),
     ("Ray's part on the head starts", "{ray:g} s", ""),
     ("an engine that lost its group ends by itself, then it is killed", "{stop:g} s", ""),
 )  # fmt: skip
 TAIL = """
-`WINDLASS_START_TIMEOUT` is not for groups alone. Every engine that does not answer yet may take its time as long as it
-says something new; time, process and level of a line do not make it new. A big model names each file that it loads,
-an engine that hangs repeats one complaint. In a group the head's engine counts. 0 is never.
+`WINDLASS_START_TIMEOUT` holds for servers without a group too. An engine that does not answer yet has time as long as
+its log says something new. Another time, process or level does not make a line new. A big model names each file that it
+loads; an engine that hangs repeats one complaint. In a group the head's engine counts. 0 means no limit.
 """
 
 

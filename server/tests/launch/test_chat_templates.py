@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import urllib.request
 from pathlib import Path
 
@@ -27,14 +26,6 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(CONFIG))
     return folder
-
-
-@pytest.fixture
-def free_port() -> str:
-    """A port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return str(one.getsockname()[1])
 
 
 def start(*words: str) -> None:
@@ -95,7 +86,7 @@ def test_templates_that_nobody_renders_are_left_alone(model: Path) -> None:
 
 
 def test_the_facts_name_the_phase_while_the_model_is_read(
-    model: Path, monkeypatch: pytest.MonkeyPatch, free_port: str
+    model: Path, monkeypatch: pytest.MonkeyPatch, free_port: int
 ) -> None:
     """`windlass run` reads the model's files in the phase `model`, before the one of the license."""
     seen: list[object] = []
@@ -108,15 +99,19 @@ def test_the_facts_name_the_phase_while_the_model_is_read(
     write(model / "chat_template.jinja", BROKEN)
     monkeypatch.setattr("windlass.launch.exec.probe.look", look)
     with pytest.raises(ChatTemplateError):
-        launch.run(("model",), {"WINDLASS_ENGINE": "cpu", "WINDLASS_FACTS_PORT": free_port})
+        launch.run(("model",), {"WINDLASS_ENGINE": "cpu", "WINDLASS_FACTS_PORT": str(free_port)})
     assert seen == ["model"]
 
 
-def test_the_process_ends_with_the_reason(model: Path, tmp_path: Path, free_port: str) -> None:
+def test_the_process_ends_with_the_reason(model: Path, tmp_path: Path, free_port: int) -> None:
     """`windlass run` leaves the word, the file and the line for Kubernetes, and starts nothing."""
     write(model / "chat_template.jinja", BROKEN)
     log = tmp_path / "termination"
-    environment = {"WINDLASS_ENGINE": "cpu", "WINDLASS_TERMINATION_LOG": str(log), "WINDLASS_FACTS_PORT": free_port}
+    environment = {
+        "WINDLASS_ENGINE": "cpu",
+        "WINDLASS_TERMINATION_LOG": str(log),
+        "WINDLASS_FACTS_PORT": str(free_port),
+    }
     with pytest.raises(ChatTemplateError):
         launch.run(("model",), environment)
     words = json.loads(log.read_text())

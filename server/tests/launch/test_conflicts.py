@@ -23,7 +23,7 @@ CPU = Machine("cpu")
         ("--quantization ifq_nf4 --dtype bfloat16", PLAIN, L20, "--quantization ifq_nf4 runs with float16 only"),
         ("--quantization fp8", PLAIN, T4, "--quantization fp8 needs compute capability 8.9, and Tesla T4 has 7.5"),
         ("--quantization ifq_nf4", PLAIN, T4, "--quantization ifq_nf4 needs compute capability 8.0"),
-        ("--quantization ifq", PLAIN, V100, "--quantization ifq needs compute capability 7.5, and Tesla V100"),
+        ("--quantization ifq", PLAIN, V100, "Tesla V100-SXM2-32GB has 7.0, and the engine is vLLM 0.32.0, whose code"),
         ("--quantization ifq", MIXTRAL, L20, "--quantization ifq does not quantize mixture-of-experts layers"),
         ("--quantization ifq_nf4", GEMMA, L20, "--quantization ifq_nf4 runs with float16 only, in which gemma2"),
         ("--quantization smoothquant", PLAIN, L20, "--quantization smoothquant needs smoothq_model-8bit-auto"),

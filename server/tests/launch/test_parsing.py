@@ -95,9 +95,36 @@ def test_a_row_of_table_t_goes_first() -> None:
 
 
 @pytest.mark.parametrize(
+    ("checkpoint", "model_id", "parser", "reasoning"),
+    [
+        ("qwen3", "Qwen3-8B-Chat", "hermes", "qwen3"),
+        ("qwen3-instruct-2507", "Qwen3-30B-A3B-Instruct-2507", "hermes", None),
+        ("qwen3-coder", "Qwen3-Coder-480B-A35B-Instruct", "qwen3_coder", None),
+        ("qwen3.5", "Qwen3.5-35B-A3B-Instruct", "qwen3_coder", "qwen3"),
+    ],
+)
+def test_a_newer_qwen_answers_tool_calls_by_its_own_template(
+    checkpoint: str, model_id: str, parser: str, reasoning: str | None
+) -> None:
+    """Its id has the words of table T's row for Qwen, which knows no tools: the model's own template stays."""
+    plan = launch(checkpoint, MODEL_ID=model_id)
+    found = {name: value for name, (value, _) in settled(plan).items()}
+    assert (parser, True, reasoning) == tuple(found.get(name) for name in NAMES)
+    assert not {"conv-template", "chat-template", "generation-config"} & {one.name for one in plan.settings}
+    assert told(plan) == ""
+
+
+def test_a_qwen_without_tools_gets_its_row() -> None:
+    """T: the models that the row was written for, with a template of their own or none."""
+    plan = launch("plain-chatml", MODEL_ID="Qwen1.5-7B-Chat")
+    assert {one.name: one.value for one in plan.settings}["chat-template"] == str(DIRECTORY / "qwen.jinja")
+    assert settled(plan) == {}
+
+
+@pytest.mark.parametrize(
     ("line", "variables", "by"),
     [
-        ("", {"MODEL_ID": "Qwen3-Coder-480B-A35B-Instruct"}, "conv-template qwen"),
+        ("", {"CONV_TEMPLATE": "qwen"}, "conv-template qwen"),
         ("--chat-template /t.jinja", {}, "--chat-template"),
     ],
 )

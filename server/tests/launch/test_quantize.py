@@ -10,6 +10,7 @@ PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, atten
 WITH_FILE = replace(PLAIN, has_smoothquant_file=True)
 FILE_ALONE = replace(WITH_FILE, has_plain_weights=False)
 L20 = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))
+BEYOND = "--ignore-engine-limits"
 MIXED = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"), Gpu("GPU-1", "Tesla V100-SXM2-32GB")))
 CPU = Machine("cpu")
 
@@ -61,7 +62,7 @@ def test_smoothquants_file_alone_is_read_by_its_method(line) -> None:
 
 def test_auto_is_off_where_no_card_can() -> None:
     """Of several cards the least counts, and the plan says why nothing is quantized."""
-    plan = resolve(("--quantization", "auto"), {}, replace(PLAIN, attention_heads=2), MIXED)
+    plan = resolve(("--quantization", "auto", BEYOND), {}, replace(PLAIN, attention_heads=2), MIXED)
     assert words(plan) == {"dtype": "float16"}
     (setting,) = (setting for setting in plan.settings if setting.name == "quantization")
     assert (setting.value, setting.why[:54]) == ("none", "auto: ifq needs compute capability 7.5, and Tesla V100")

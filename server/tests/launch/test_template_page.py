@@ -34,7 +34,9 @@ as its source.
 TAIL = """
 Templates are files of the package, under `windlass/templates`. `generate` joins the contents as they are. The format of
 Shennong models is not published: theirs is plain `User:` and `Assistant:` turns, and only for a model that brings no
-template of its own. ChatGLM2 starts each prompt with two tokens that its tokenizer adds only when a request says
+template of its own. The row `qwen` is for models that were published without tools: where the id alone leads to it and
+the model's own template reads tools, as of Qwen3, that template stays; `CONV_TEMPLATE=qwen` still takes the row.
+ChatGLM2 starts each prompt with two tokens that its tokenizer adds only when a request says
 `"add_special_tokens": true`.
 
 Stop tokens come beside the model's own: the start command writes a `generation_config.json` with both to a directory

@@ -49,6 +49,17 @@ def test_ids(model_id: str, expected: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("model_id", "expected"),
+    [("Qwen3-8B-Instruct", None), ("Qwen-7B-Chat", None), ("Qwen2.5-7B-Instruct", "qwen2.5"),
+     ("Llama-3.1-8B-Instruct", "llama-3.1"), ("Llama-2-7b-chat", "llama-2")],
+)  # fmt: skip
+def test_a_template_with_tools_of_its_own_leaves_qwens_row(model_id: str, expected: str | None) -> None:
+    """T: the row of Qwen without tools is for the models it was written for; no other row asks for the template."""
+    row = templates.match(model_id, shows_tools=True)
+    assert expected == (row.name if row else None)
+
+
+@pytest.mark.parametrize(
     ("name", "expected"),
     [
         *((name, name) for name in ("generate", "hunyuan", "shennong_chat", "llama-3.2-vision", "llama-3.2")),

@@ -173,7 +173,7 @@ def test_streams_ascend():
 
 @pytest.mark.parametrize("table", TABLES.values())
 def test_rows_of_a_table_ascend(table):
-    assert sorted(row.m for row in table) == [row.m for row in table]
+    assert sorted(row.rows_max for row in table) == [row.rows_max for row in table]
 
 
 @pytest.mark.parametrize("m", [1, 4, 8])

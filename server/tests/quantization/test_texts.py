@@ -2,7 +2,7 @@
 
 import pytest
 from windlass.errors import UsageError
-from windlass.quantization.smoothquant.texts import read
+from windlass.quantization.texts import read
 
 
 def test_paragraphs_and_lines(tmp_path) -> None:

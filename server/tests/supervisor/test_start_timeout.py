@@ -73,7 +73,7 @@ async def test_never() -> None:
 
 async def test_once_it_answers_it_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for the start alone."""
-    monkeypatch.setattr("windlass.supervisor.supervise.HEALTH_EVERY_S", 0.05)
+    monkeypatch.setattr("windlass.supervisor.asking.HEALTH_EVERY_S", 0.05)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -25,9 +25,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200); self.end_headers()
     def log_message(self, *_): pass
-server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-print("port", server.server_address[1], flush=True)
-server.serve_forever()
+http.server.HTTPServer(("127.0.0.1", PORT), Handler).serve_forever()
 """
 LISTENS_TO_NOBODY = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -50,19 +48,16 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.supervisor.supervise.HEALTH_EVERY_S", 0.05)
+    monkeypatch.setattr("windlass.supervisor.asking.HEALTH_EVERY_S", 0.05)
     monkeypatch.setattr("windlass.license.keeper.FAST_RETRY_MAX_S", 0.05)
 
 
-async def test_serves_and_stops_when_told() -> None:
+async def test_serves_and_stops_when_told(free_port: int) -> None:
     """The phases go license, engine, serving; SIGTERM reaches the engine, and its exit code is ours."""
     facts = board()
     served: list[str] = []
-    supervisor = Supervisor(python(SERVES), facts, None, lambda: served.append(facts.phase))
-    work = asyncio.create_task(supervisor.run())
-    await until(lambda: len(supervisor.output.lines) == 1)
-    port = supervisor.output.lines[0].split()[1]
-    supervisor._engine = python(SERVES, f"http://127.0.0.1:{port}/health")
+    engine = python(SERVES.replace("PORT", str(free_port)), f"http://127.0.0.1:{free_port}/health")
+    work = asyncio.create_task(Supervisor(engine, facts, None, lambda: served.append(facts.phase)).run())
     await until(lambda: facts.phase == "serving")
     os.kill(os.getpid(), signal.SIGTERM)
     assert await work == 0
@@ -92,6 +87,7 @@ async def test_engine_that_ends(program: str, code: int, said: str) -> None:
     assert code == error.value.exit_code
     assert said in str(error.value)
     assert facts.phase == "failed"
+    assert facts.to_dict()["failure"] == {"reason": "EngineFailed", "message": str(error.value)}
 
 
 async def test_engine_that_refuses_a_flag() -> None:

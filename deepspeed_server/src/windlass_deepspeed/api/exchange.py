@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from windlass_deepspeed.batcher import Batcher
 from windlass_deepspeed.errors import RequestError
+from windlass_deepspeed.pool import Pool
 from windlass_deepspeed.progress import Piece
 from windlass_deepspeed.sampling import Sampling
 
@@ -14,7 +15,7 @@ from windlass_deepspeed.sampling import Sampling
 class Desk:
     """Lets so many requests at a time to the batcher; the others wait here."""
 
-    def __init__(self, batcher: Batcher, concurrency: int) -> None:
+    def __init__(self, batcher: Batcher | Pool, concurrency: int) -> None:
         self.batcher = batcher
         self._room = asyncio.Semaphore(concurrency)
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import os
 from dataclasses import dataclass
 
 import deepspeed
 import torch
 from deepspeed.accelerator import get_accelerator
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from windlass_deepspeed import templates
 from windlass_deepspeed.engine import group, int8
 from windlass_deepspeed.engine.rows import Rows, forward_takes
-from windlass_deepspeed.errors import ModelError, RequestError, UsageError
+from windlass_deepspeed.errors import ModelError, UsageError
 from windlass_deepspeed.flags import Settings
 from windlass_deepspeed.model_files import ModelFiles
+from windlass_deepspeed.workers import NUMBER
 
 log = logging.getLogger(__name__)
 
@@ -32,34 +32,6 @@ class Loaded:
     orders: group.Orders | None = None
 
 
-class ModelTokenizer:
-    """A `Tokenizer` from the model directory, with the chosen chat template."""
-
-    def __init__(self, inner: PreTrainedTokenizerBase, template: templates.Template | None) -> None:
-        self._inner, self._template = inner, template
-        own = inner.eos_token_id
-        self.stop_ids = frozenset(() if own is None else (own,)) | frozenset(template.stop_ids if template else ())
-
-    def chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
-        """A conversation as the model wants it, ready for its answer."""
-        if self._template is None:
-            raise RequestError("this model has no chat template; set CONV_TEMPLATE, or ask /v1/completions")
-        text = self._inner.apply_chat_template(
-            list(messages), chat_template=self._template.text or None, add_generation_prompt=True, tokenize=False
-        )
-        return self.encode(text, special=False)
-
-    def encode(self, text: str, *, special: bool = True) -> list[int]:
-        """Plain text; templates bring their own special tokens."""
-        tokens: list[int] = self._inner.encode(text, add_special_tokens=special)
-        return tokens
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text without special tokens."""
-        text: str = self._inner.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return text
-
-
 def load(settings: Settings, files: ModelFiles) -> Loaded:
     """The model in DeepSpeed's engine, tried once."""
     torch.set_grad_enabled(False)
@@ -67,19 +39,24 @@ def load(settings: Settings, files: ModelFiles) -> Loaded:
     loaded_in, computed_in = number_formats(settings, files, _can_float16())
     model = _from_directory(settings.model_path, loaded_in)
     _compile_nothing()
-    narrow = int8.quantize(model) if settings.ds_dtype == "int8" else 0
+    is_narrow = settings.ds_dtype == "int8"
     engine = deepspeed.init_inference(
         model,
         dtype=getattr(torch, computed_in),
         # Injected kernels keep one cache for a whole batch: no request could join or leave it.
         replace_with_kernel_inject=False,
         tensor_parallel={"tp_size": settings.num_gpus},
+        # Only the narrow weights go to the GPU.
+        keep_module_on_host=is_narrow,
     )
     engine.eval()
-    if settings.seed is not None:
-        torch.manual_seed(settings.seed)
-    orders = group.Orders() if settings.num_gpus > 1 else None
     device = torch.device(get_accelerator().current_device_name())
+    if is_narrow:
+        int8.quantize(engine.module)
+        engine.module.to(device)
+    if settings.seed is not None:
+        torch.manual_seed(settings.seed + int(os.environ.get(NUMBER, "0")))
+    orders = group.Orders() if settings.num_gpus > 1 else None
     rows = Rows(engine, device, takes=forward_takes(model), agree=orders.agree if orders else None)
     if not rows.is_plain(token=min(1, model.config.get_text_config().vocab_size - 1)):
         raise ModelError(
@@ -90,7 +67,7 @@ def load(settings: Settings, files: ModelFiles) -> Loaded:
         "class": f"{type(engine).__module__}.{type(engine).__qualname__}",
         "deepspeed": deepspeed.__version__,
         "device": device.type,
-        "dtype": f"int8 weights, {computed_in}" if narrow else computed_in,
+        "dtype": f"int8 weights, {computed_in}" if is_narrow else computed_in,
         "tensor_parallel": str(settings.num_gpus),
     }
     return Loaded(engine, rows, length, facts, orders)
@@ -108,21 +85,10 @@ def number_formats(settings: Settings, files: ModelFiles, can_float16: bool) -> 
     return "float32", "float32"
 
 
-def tokenizer(settings: Settings, files: ModelFiles, model_id: str) -> ModelTokenizer:
-    """The directory's tokenizer with the template that is said, its own, or the one of its name."""
-    try:
-        inner = AutoTokenizer.from_pretrained(settings.model_path, trust_remote_code=True)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"the tokenizer in {settings.model_path} cannot be loaded: {error}") from error
-    said = settings.conv_template or files.conv_template
-    return ModelTokenizer(inner, templates.choose(said, model_id, own=bool(inner.chat_template)))
-
-
-def stop_ids(loaded: Loaded, tokens: ModelTokenizer) -> frozenset[int]:
-    """Every token that ends an answer."""
+def stop_ids(loaded: Loaded) -> frozenset[int]:
+    """The tokens by which the model says that an answer is over."""
     said = loaded.engine.module.generation_config.eos_token_id
-    more = said if isinstance(said, list) else [] if said is None else [said]
-    return tokens.stop_ids | frozenset(more)
+    return frozenset(said if isinstance(said, list) else [] if said is None else [said])
 
 
 def _compile_nothing() -> None:

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from windlass.adapters import config, names, tensor_file
+from windlass_sizing import lora_config as config
+
+from windlass.adapters import names, tensor_file
 from windlass.adapters.model import Adapter
 
 PLAIN = ("F32", "F16", "BF16", "F64")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from windlass.adapters.config import LoraConfig
+from windlass_sizing.lora_config import LoraConfig
+
 from windlass.errors import ModelError
 
 Shape: TypeAlias = tuple[int, ...]

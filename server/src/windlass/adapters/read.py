@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from windlass_sizing import documents
+from windlass_sizing import lora_config as config
 
-from windlass.adapters import base, config, fit, tensor_file
+from windlass.adapters import base, fit, tensor_file
 from windlass.adapters.model import FOUND, ONLY, Adapter, Adapters, Asked, Given, Shard
 from windlass.errors import ModelError, UsageError
 from windlass.startup import files
@@ -146,6 +147,8 @@ def _broken(directory: Path) -> str:
     said = _config(directory)
     if isinstance(said, str):
         return said
+    if waiting := _waiting(directory):
+        return waiting
     file = weights(directory)
     if file is None:
         return f"has no weights ({' or '.join(WEIGHTS[:2])}); copy it again"
@@ -162,6 +165,17 @@ def _broken(directory: Path) -> str:
     except ValueError as error:
         return f"is broken: {file.name}: {error}; copy it again"
     return ""
+
+
+def _waiting(directory: Path) -> str:
+    """A pipe, a socket or a device among its files, whose reader would wait for ever; the end of a sentence."""
+    try:
+        kinds = ((path.name, documents.waits(path)) for path in sorted(directory.iterdir()))
+        return next(
+            (f"cannot be used: {name} is {kind}, not a regular file; copy it again" for name, kind in kinds if kind), ""
+        )
+    except OSError:
+        return ""
 
 
 def _config(directory: Path) -> dict[str, object] | str:

@@ -2,7 +2,8 @@
 
 The engine adds it last, so it is the outermost of its middleware. Order of a request: path, host, key, route, size,
 place in the queue, body, engine; each step is cheaper than the next, and the first that fails ends it. A small body is
-read and checked before it waits for a place. Pure ASGI: an answer passes through as the engine sends it.
+read and checked before it waits for a place. Until the start is over (`starting`) probes hear 503, and the supervisor
+needs neither key nor place. Pure ASGI: an answer passes through as the engine sends it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ from windlass.api.refusal import Refusal
 from windlass.api.remedies import Asked
 from windlass.api.routes import Access, Route, Rows
 from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
+from windlass.api.starting import KEY_VARIABLE, OVER_PATH, PROBES, Start
 from windlass.api.stopping import on_stop
+from windlass.progress import rule, watch
+from windlass.progress.rule import Progress
+from windlass.progress.watch import Watch
 
 log = logging.getLogger(__name__)
 NO_ROUTE = Route("", json=False, gated=False)
@@ -62,6 +67,8 @@ class Request:
     path: str
     rows: Rows | None
     """The rows of its path; nothing when the path has none."""
+    is_ours: bool = False
+    """The supervisor asks while the server starts."""
 
     @property
     def method(self) -> str:
@@ -93,6 +100,10 @@ class Guard:
         self._settings = settings = ApiSettings.from_json(environment.get(SETTINGS_VARIABLE, ""))
         file = KeyFile(settings.keys_file) if settings.keys_file else None
         self._keys = KeyRing(environment.get(KEYS_VARIABLE, ""), file)
+        self._start = Start(environment.get(KEY_VARIABLE, ""))
+        self._watch = Watch(_progress(environment), lambda: self._start.is_over)
+        self._watching: asyncio.Task[None] | None = None
+        self._sockets = 0
         self._gate = Gate(settings.concurrency, settings.queue)
         self._stock = Stock()
         self._bodies = Budget(settings.bodies_bytes)
@@ -107,13 +118,15 @@ class Guard:
         elif scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         else:
-            await self._app(scope, receive, partial(self._lifespan, send))
+            await self._app(scope, receive, partial(self._lifespan, scope.get("app"), send))
 
-    async def _lifespan(self, send: Send, message: Message) -> None:
+    async def _lifespan(self, app: object, send: Send, message: Message) -> None:
         if message["type"] == "lifespan.startup.complete":
             loop = asyncio.get_running_loop()
             on_stop(partial(_tell, loop, self._gate.stop))
             fetching.guard(self._settings.image_domains)
+            if client := watch.client_of(app):
+                self._watching = asyncio.create_task(self._watch.run(client, lambda: self._sockets))
         await send(message)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,7 +140,11 @@ class Guard:
             self._refused[refusal.status] += 1
             await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": refusal.message})
             return
-        await self._app(scope, receive, send)
+        self._sockets += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._sockets -= 1
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         id_ = request_id(scope["headers"])
@@ -135,8 +152,11 @@ class Guard:
         answer = Answer(outbox, id_)
         try:
             with suppress(Gone):
-                request = _request(scope, receive, id_, self._settings)
-                who = self._admit(request)
+                request = self._asked(_request(scope, receive, id_, self._settings))
+                if unwell := self._unwell(request):
+                    await answer.refuse(unwell)  # a probe is no refused request
+                    return
+                who = EVERYONE if request.is_ours else self._admit(request)
                 outbox.reader = replace(outbox.reader, key=who, shared=self._keys.several)
                 await self._serve(request, who, answer)
         except Refusal as refusal:
@@ -149,6 +169,14 @@ class Guard:
             await answer.refuse(Refusal(500, f"the server failed on this request; its log tells why, by id {id_}"))
         finally:
             await outbox.close()
+
+    def _unwell(self, request: Request) -> Refusal | None:
+        if request.is_ours or request.path not in PROBES:
+            return None
+        return self._start.refusal() or self._watch.refusal()
+
+    def _asked(self, request: Request) -> Request:
+        return replace(request, is_ours=self._start.has_key(request.scope["headers"]))
 
     def _admit(self, request: Request) -> str:
         """Who asks; refuses a request by its path, host, key and method alone."""
@@ -187,7 +215,8 @@ class Guard:
         route = request.route
         limit = self._settings.max_body_bytes if route.json or route.is_upload else SMALL_BYTES
         intake = Intake(request.scope, request.receive, limit, hold)
-        enter = partial(self._gate.enter, who, shared=self._keys.several) if route.gated else None
+        is_gated = route.gated and not request.is_ours
+        enter = partial(self._gate.enter, who, shared=self._keys.several) if is_gated else None
         read, pass_ = partial(self._found, intake, route), partial(self._pass, request, answer)
         await in_turn(enter, intake, request.receive, read, pass_)
 
@@ -212,6 +241,8 @@ class Guard:
             raise refusal from error
 
     def _page(self, request: Request) -> Callable[[Answer], Awaitable[None]] | None:
+        if request.is_ours and request.path == OVER_PATH:
+            return self._started
         if request.method not in ("GET", "HEAD"):
             return None
         rows = {
@@ -222,6 +253,10 @@ class Guard:
         }
         found = rows.get(request.path)
         return partial(found, request.scope) if found else None
+
+    async def _started(self, answer: Answer) -> None:
+        self._start.end()
+        await answer.give(200, b"{}\n")
 
     async def _front(self, scope: Scope, answer: Answer) -> None:
         await answer.give(200, pages.front(self._names(scope), str(scope.get("root_path", ""))))
@@ -251,6 +286,12 @@ class Guard:
 
 
 _OWN_HEADERS = ("content-type", "content-length")
+
+
+def _progress(environment: Mapping[str, str]) -> Progress:
+    """The supervisor has read the variable before us."""
+    rule.OF_THIS_PROCESS.floor_s = float(environment.get(rule.VARIABLE) or rule.DEFAULT_S)
+    return rule.OF_THIS_PROCESS
 
 
 def _request(scope: Scope, receive: Receive, id_: str, settings: ApiSettings) -> Request:

@@ -65,11 +65,19 @@ def gptq(
     length: Length = 512,
     seed: Seed = 0,
 ) -> None:
-    """GPTQ: 4 bits, groups of 128, no reordering; through llm-compressor."""
+    """GPTQ: 4 bits, groups of 128, no reordering; a model directory that is served without a flag."""
     _check(model, data)
-    from windlass.quantization import gptq as recipe
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"--out {out} is not an empty directory; name one that is, or none yet")
+    from windlass.quantization.gptq.make import Recipe, make
 
-    recipe.make(model, out, data, samples, length, seed)
+    try:
+        errors = make(model, out, Recipe(data, samples, length, seed), progress())
+    except OSError as error:
+        raise ModelError(f"{out} cannot be written: {error}; name another place with --out") from error
+    table.show(("LAYER", "ERROR"), [(name, f"{error:.2e}") for name, error in errors.items()])
+    size = sum(file.stat().st_size for file in out.glob("*.safetensors"))
+    print(f"{out}: {size / 2**20:.1f} MiB")
 
 
 def _check(model: Path, data: Path) -> None:

@@ -95,7 +95,11 @@ CHECKS: tuple[Check, ...] = (
     Check("method", "the GPUs can run the quantization method", fits.method),
     Check("checkpoint", "configuration, index, tokenizer and every weight file are there and whole", _checkpoint),
     Check("memory", "weights and one full context fit, by the memory formula", fits.memory),
-    Check("shared memory", "shared memory is large enough for the GPUs of one model", fits.shared_memory),
+    Check(
+        "shared memory",
+        "shared memory is large enough for the GPUs of one model and for the KV cache that is offloaded",
+        fits.shared_memory,
+    ),
     Check("port", "the ports can be opened", _ports),
     Check("license", "a license server answers and knows the GPUs; no lease is taken", reach.license_server),
     Check("group", "the head of the group answers, and NCCL's network interfaces are there", reach.group),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 from windlass_sizing import advice, gpus, methods
 from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import Serving, cpu_demand, demand
@@ -11,6 +14,7 @@ from windlass.launch.model import LaunchPlan
 
 NO_PLAN = "the flags are refused"
 NO_MODEL = "the checkpoint is not whole"
+OFFLOADED, BACKEND = "kv-offloading-size", "kv-offloading-backend"
 SHM_LEAST_GIB = 0.5
 """The engine's queues between processes and NCCL's buffers; containers get 0.06 GiB when nobody asks for more."""
 SHM_BASE_GIB = SHM_PER_GPU_GIB = 1
@@ -117,22 +121,43 @@ def _host_memory(found: Findings, wanted: Serving, facts: ModelFacts) -> Row:
 
 
 def shared_memory(found: Findings) -> Row:
-    """Whether /dev/shm is large enough for the ranks of one machine."""
+    """Whether /dev/shm is large enough for the ranks of one machine, and for the KV cache that is offloaded to it."""
     if found.plan is None:
         return skip(NO_PLAN)
     ranks = int(str(found.plan.value("tensor-parallel-size") or 1))
-    if ranks == 1:
+    offloaded_gib = offloaded(found.plan)
+    if ranks == 1 and not offloaded_gib:
         return skip("one GPU exchanges nothing")
     if found.shm_bytes is None or found.shm_free_bytes is None:
         return fail("there is none", "mount a memory-backed volume at /dev/shm")
-    advised = SHM_BASE_GIB + SHM_PER_GPU_GIB * ranks
+    advised = math.ceil(SHM_BASE_GIB + (SHM_PER_GPU_GIB * ranks if ranks > 1 else 0) + offloaded_gib)
+    least_gib = (SHM_LEAST_GIB if ranks > 1 else 0) + offloaded_gib
+    whose = " and ".join(
+        [f"{ranks} GPUs"] * (ranks > 1) + [f"{offloaded_gib:g} GiB of offloaded KV cache"] * (offloaded_gib > 0)
+    )
     free_gib, seen = found.shm_free_bytes / GIB, f"{found.shm_free_bytes / GIB:.2f} GiB of /dev/shm are free"
     fix = f"mount a memory-backed volume of {advised} GiB at /dev/shm (docker: --shm-size {advised}g)"
-    if free_gib < SHM_LEAST_GIB and not found.serving:
-        return fail(f"{seen}, {ranks} GPUs need {SHM_LEAST_GIB} at least", fix)
+    fix += f", or lower --{OFFLOADED}" if offloaded_gib else ""
+    if free_gib < least_gib and not found.serving:
+        return fail(f"{seen}, {whose} need {least_gib:g} at least", fix)
     if found.shm_bytes / GIB < advised:
-        return warn(f"{seen}, {advised} GiB are advised for {ranks} GPUs", fix)
+        return warn(f"{seen}, {advised} GiB are advised for {whose}", fix)
     return ok(seen)
+
+
+def offloaded(plan: LaunchPlan) -> float:
+    """GiB of the KV cache that all engines keep in /dev/shm; the backend lmcache keeps it in a server of its own."""
+    said = {}
+    for word, after in pairwise((*plan.engine_args, "")):
+        name, equals, value = word.partition("=")
+        said[name.replace("_", "-")] = value if equals else after
+    if said.get(f"--{BACKEND}") == "lmcache":
+        return 0.0
+    try:
+        gib = float(said.get(f"--{OFFLOADED}", "0"))
+    except ValueError:
+        return 0.0  # the engine refuses it
+    return gib * int(str(plan.value("worker-num") or 1))
 
 
 def _dotted(version: tuple[int, int] | None) -> str:

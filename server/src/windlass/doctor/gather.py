@@ -13,7 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from windlass_sizing import checkpoint
+from windlass_sizing.adapters import Beside, is_adapter
+from windlass_sizing.checkpoint import ALONE
+from windlass_sizing.directory import Directory
 
+from windlass.adapters import read
 from windlass.doctor import reach
 from windlass.doctor.findings import Card, Driver, Engine, Findings, Group, LicenseServer, Port
 from windlass.errors import UsageError, WindlassError
@@ -22,7 +26,7 @@ from windlass.launch import probe
 from windlass.launch.adjust import KV_SPACE
 from windlass.launch.model import LaunchPlan
 from windlass.launch.parse import parse
-from windlass.launch.resolve import model_directory
+from windlass.launch.resolve import RUN, looked_for, model_directory
 from windlass.license import settings as license_settings
 from windlass.startup import memory
 from windlass.supervisor.board import FACTS_PATH
@@ -47,7 +51,7 @@ def gather(argv: tuple[str, ...], environment: Mapping[str, str]) -> Findings:
         machine=machine,
         engine=_engine(),
         driver=_driver() if machine.engine == "cuda" else Driver(),
-        checkpoint=_checkpoint(model),
+        checkpoint=_checkpoint(model, _base_beside(argv, environment, model)),
         ports=(*((_port(plan.port, "API", "--port"),) if plan else ()), facts_port),
         shm_bytes=shm_bytes,
         shm_free_bytes=shm_free_bytes,
@@ -60,9 +64,19 @@ def gather(argv: tuple[str, ...], environment: Mapping[str, str]) -> Findings:
     )
 
 
-def _checkpoint(model: Path) -> checkpoint.CheckpointReport:
+def _base_beside(argv: tuple[str, ...], environment: Mapping[str, str], model: Path) -> Beside:
+    """The base that a start would take for a model directory of adapters; a start that finds none says so itself."""
+    try:
+        asked = looked_for(argv, environment, RUN)
+        where = Path(read.look(asked)[1]).absolute() if asked.base or is_adapter(model) else model
+    except (WindlassError, OSError):
+        return ALONE
+    return ALONE if where == model else Beside(base=Directory(where.parent, where.name, "this machine", "base model"))
+
+
+def _checkpoint(model: Path, beside: Beside = ALONE) -> checkpoint.CheckpointReport:
     """The report; its sentences name a directory of this machine, not the field of a resource."""
-    seen = checkpoint.inspect(model.parent, model.name, "this machine")
+    seen = checkpoint.inspect(model.parent, model.name, "this machine", beside)
     words = seen.message.replace(f'source.path "{model.name}"', f"model directory {model}")
     return replace(
         seen, message=words.replace(" is not in this machine", " is not there").replace(" in this machine", "")

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.errors import GroupIncompleteError, MemberLostError, RayError, StartTimeoutError
+from windlass.errors import (
+    EngineStalledError,
+    FirstChatError,
+    GroupIncompleteError,
+    MemberLostError,
+    RayError,
+    StartTimeoutError,
+)
 
 NATIVE, RAY = "native", "ray"
 ENGINES = (RAY, NATIVE)
@@ -54,6 +61,10 @@ EXITS = (
     Exit("the engine's", "EngineFailed", "this one", "its engine ended by itself; also 2, 3 and 4 as without a group"),
     Exit(str(StartTimeoutError.exit_code), StartTimeoutError.reason, "this one",
          "its engine neither answered nor said anything new for `WINDLASS_START_TIMEOUT` seconds"),
+    Exit(str(FirstChatError.exit_code), FirstChatError.reason, "the head",
+         "its engine is up and does not answer the [first chat](startup.md#the-first-chat)"),
+    Exit(str(EngineStalledError.exit_code), EngineStalledError.reason, "the head",
+         "the engine held requests and [ended no step](startup.md#an-engine-that-hangs)"),
     Exit(str(GroupIncompleteError.exit_code), GroupIncompleteError.reason, "those named in `members`",
          f"they did not come in the time of `{TIMEOUT.name}`"),
     Exit(str(RayError.exit_code), RayError.reason, "this one", "its part of the Ray cluster did not start, or ended"),

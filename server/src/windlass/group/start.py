@@ -47,7 +47,7 @@ def _member_engine(plan: GroupPlan, cards: int, alone: Engine, engine_args: tupl
         return replace(alone, variables=variables)
     command = arguments.follower_command(plan, alone.command[0], engine_args, cards)
     # The head's time-out is the group's: a follower may be silent as long as the head says something.
-    engine = replace(alone, command=command, health_url="", variables=variables, start_timeout_s=None)
+    engine = replace(alone, command=command, health_url="", variables=variables, start_timeout_s=None, opening=None)
     if plan.engine != RAY:
         return engine
     return replace(engine, name="Ray", failure=lambda sentence, _: RayError(sentence, (plan.index,)))

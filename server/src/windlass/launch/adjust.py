@@ -72,7 +72,7 @@ def _row(
         # The file came with the model, from a platform that may know other names.
         told = [sentence]
     variable = environment.get("MODEL_ID")
-    row = templates.match(variable or model.model_id or "")
+    row = templates.match(variable or model.model_id or "", shows_tools=model.marks.shows_tools)
     if row is None:
         return None, {}, told
     why = f"MODEL_ID is {variable}" if variable else f"model_id of {FROM_FILE} is {model.model_id}"

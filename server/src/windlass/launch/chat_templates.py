@@ -16,12 +16,10 @@ from windlass.launch.model import LaunchPlan, ModelFiles
 from windlass.launch.paths import ENGINES_TEMPLATES, IN_A_TEMPLATE, TEMPLATE
 from windlass.startup import chat_template
 from windlass.startup.chat_template import Template
+from windlass.startup.first_chat import HELLO, TOOL
 from windlass.startup.model_json import read_json
 
 AUTO, OWN_VALUES = "enable-auto-tool-choice", "--default-chat-template-kwargs"
-HELLO = ({"role": "user", "content": "Hello"},)
-CITY = {"type": "object", "properties": {"city": {"type": "string", "description": "Its name"}}, "required": ["city"]}
-TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather of a city", "parameters": CITY}}
 TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token")
 PROCESSOR, TOKENIZER = "chat_template.json", "tokenizer_config.json"
 
@@ -31,7 +29,7 @@ def check(plan: LaunchPlan, model: ModelFiles) -> None:
 
     A model's own code, or values that a flag gives to every template, may render what we cannot: then it only compiles.
     """
-    found = _find(plan, model)
+    found = templates(plan, model)
     for template in dict.fromkeys(found):
         chat_template.compiled(template)
     if not found or model.brings_code or any(word.startswith(OWN_VALUES) for word in plan.engine_args):
@@ -43,7 +41,7 @@ def check(plan: LaunchPlan, model: ModelFiles) -> None:
             raise error
 
 
-def _find(plan: LaunchPlan, model: ModelFiles) -> tuple[Template, ...]:
+def templates(plan: LaunchPlan, model: ModelFiles) -> tuple[Template, ...]:
     """The templates of a request without and with tools; none where no request is rendered by one."""
     if model.is_embedder:
         return ()

@@ -7,8 +7,9 @@ unique beginning stands for the whole name, and `-O3` needs no space.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 
 from windlass.doctor.engine_flags import EngineFlags, Takes
 from windlass.errors import UsageError
@@ -34,6 +35,23 @@ def check(words: Iterable[str], engine: EngineFlags, ours: Iterable[str] = ()) -
             word = f"{LEVEL_FLAG}={word.removeprefix(LEVEL) or waiting.pop(0)}"
         last = _spelled(word, engine, tuple(ours))
         _values(word, last, engine, waiting)
+
+
+def said(words: Sequence[str], engine: EngineFlags, wanted: Collection[str]) -> dict[str, str]:
+    """What the words say for these flags of the record, however they are written; the last of two equal flags wins."""
+    found = {}
+    for word, following in pairwise((*words, "")):
+        name, joined, value = word.partition("=")
+        flag = _meant(name.replace("_", "-"), engine)
+        if flag in wanted:
+            found[flag] = value if joined else following
+    return found
+
+
+def _meant(name: str, engine: EngineFlags) -> str:
+    """The flag that a name, or its beginning, stands for; the name itself when there is none, or several."""
+    found = [flag for flag in engine.takes if flag.startswith(name)] if name.startswith("--") else []
+    return found[0] if len(found) == 1 and name not in engine.takes else name
 
 
 def _is_flag(word: str) -> bool:
@@ -67,8 +85,10 @@ def _spelled(word: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
 
 
 def _unknown(written: str, name: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
-    near = get_close_matches(name, [*engine.takes, *(f"--{flag}" for flag in ours)], 1, NEAR)
-    instead = f"write {near[0]}" if near else "see windlass run --help"
+    # Without the dashes, which all have in common: they would make --tp look like --top-p.
+    known = [flag.removeprefix("--") for flag in engine.takes if flag.startswith("--")]
+    near = get_close_matches(name.removeprefix("--"), [*known, *ours], 1, NEAR)
+    instead = f"write --{near[0]}" if near else "see windlass run --help"
     return f"there is no flag {written}, nor has vLLM {engine.release} one; {instead}, or add --{ALLOW} to pass it on"
 
 

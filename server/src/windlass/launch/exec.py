@@ -16,7 +16,7 @@ from windlass.errors import EngineError, GroupError, UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.group.plan import group_plan
 from windlass.group.start import join
-from windlass.launch import chat_templates, hook, paths, planned, probe, quantize, values
+from windlass.launch import chat_templates, first_chat, hook, listening, paths, planned, probe, quantize, values
 from windlass.launch.flags import Flag, Kind
 from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import RUN, Style, looked_for, resolve
@@ -24,10 +24,13 @@ from windlass.license import keeper, settings
 from windlass.license.client import LeaseClient
 from windlass.license.model import holder
 from windlass.lookahead import ready
+from windlass.progress import rule
 from windlass.quantization import keep
 from windlass.startup import files, phases
+from windlass.startup.first_chat import VARIABLE as FIRST_CHAT
 from windlass.startup.preread import STOP_WAIT_S, Preread, Progress
 from windlass.supervisor import silence, termination
+from windlass.supervisor.asking import Opening
 from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
 from windlass.supervisor.output import excerpt
 from windlass.supervisor.supervise import Engine, Supervisor
@@ -47,7 +50,8 @@ def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = R
     paths.check(decided)
     ready.check(decided.variables, files.vocab_size)
     chat_templates.check(decided, files)
-    return decided, machine
+    listening.address(decided.engine_args, decided.port)
+    return replace(decided, questions=first_chat.questions(decided, files)), machine
 
 
 def run(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> int:
@@ -69,6 +73,7 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
             raise UsageError(reason)
         launch, machine = plan(argv, environment, style)
         board.set_engine(EngineFacts("vllm", version, launch.shown_args))
+        _whole(environment, rule.VARIABLE, rule.DEFAULT_S)  # the guard reads it, and can refuse nothing
         _tell(launch)
         planned.write(launch.files)
         cache.ensure(launch.merge, _say)
@@ -78,7 +83,7 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
                 uuids = tuple(gpu.uuid for gpu in machine.gpus)
                 report = keeper.spoken(board.set_license, _say)
                 kept = keeper.keeper(asked, client, uuids, holder(environment, gethostname()), report)
-                alone = _engine(launch, _whole(environment, silence.VARIABLE, silence.DEFAULT_S))
+                alone = _engine(launch, environment)
                 engine, member = join(machine.group, machine.cards, alone, launch.engine_args, _group_report(board))
                 board.set_health_url(engine.health_url)
                 supervisor = Supervisor(engine, board, kept, lambda: _serving(board, preread), member)
@@ -128,10 +133,18 @@ def _serving(board: FactsBoard, preread: Preread | None) -> None:
     _say(phases.summary(board.to_dict()))
 
 
-def _engine(launch: LaunchPlan, start_timeout_s: int) -> Engine:
+def _engine(launch: LaunchPlan, environment: Mapping[str, str]) -> Engine:
     command = (sys.executable, "-m", hook.ENGINE_MODULE, *launch.engine_args)
-    variables = {**launch.variables, hook.CHILD: "1"}
-    return Engine(command, f"http://127.0.0.1:{launch.port}/health", variables, start_timeout_s or None)
+    opening = Opening.of(launch.questions) if _asks(environment) else None
+    variables = {**launch.variables, **(opening.variables if opening else {}), hook.CHILD: "1"}
+    health_url = f"{listening.address(launch.engine_args, launch.port)}/health"
+    start_timeout_s = _whole(environment, silence.VARIABLE, silence.DEFAULT_S) or None
+    return Engine(command, health_url, variables, start_timeout_s, opening=opening)
+
+
+def _asks(environment: Mapping[str, str]) -> bool:
+    row = Flag(FIRST_CHAT, Kind.SWITCH, "ask the server a chat before it is ready")
+    return bool(values.read(row, environment.get(FIRST_CHAT) or "true", f"variable {FIRST_CHAT}"))
 
 
 def _group_report(board: FactsBoard) -> Callable[[GroupFacts], None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from windlass_sizing.lora import IN_A_BATCH
+
 from windlass.adapters import cache, given, plan
 from windlass.adapters.model import ONLY, Adapter, AdapterPlan, Asked, Given, Want
 from windlass.errors import UsageError
@@ -16,8 +18,6 @@ Settings: TypeAlias = dict[str, Setting]
 ASKING = ("model", "base-model", "lora-modules", "enable-lora", "merge-lora")
 """Rows that say which directories are looked at."""
 LEFT_AS_SAID = ("enable-lora", "max-lora-rank", "max-loras", "max-cpu-loras")
-LORAS_IN_A_BATCH = 4
-"""More adapters than this share a batch's places: each place costs memory for the largest rank."""
 
 
 def asked(settings: Mapping[str, Setting], *, discovers: bool) -> Asked:
@@ -119,9 +119,9 @@ def _served(decided: AdapterPlan, settings: Settings) -> Settings:
         "enable-lora": Setting("enable-lora", True, DEFAULT, "there are adapters"),
         "lora-modules": Setting("lora-modules", words, ", ".join(origins), why),
         "max-lora-rank": Setting("max-lora-rank", decided.rank, DEFAULT, "holds the largest rank"),
-        "max-loras": Setting("max-loras", min(count, LORAS_IN_A_BATCH), DEFAULT, "adapters in one step of the engine"),
+        "max-loras": Setting("max-loras", min(count, IN_A_BATCH), DEFAULT, "adapters in one step of the engine"),
     }
-    if count > LORAS_IN_A_BATCH:
+    if count > IN_A_BATCH:
         changed["max-cpu-loras"] = Setting("max-cpu-loras", count, DEFAULT, "all of them stay in memory")
     return {name: settings[name] if name in settings and name in LEFT_AS_SAID else changed[name] for name in changed}
 

@@ -9,6 +9,7 @@ from windlass.adapters.model import Adapters, Merge
 from windlass.group.plan import GroupPlan
 from windlass.launch.marks import Marks
 from windlass.launch.values import Value
+from windlass.startup.first_chat import Question
 
 FROM_FILE = "ti_model_config.json"
 MATCH = "match"
@@ -123,6 +124,9 @@ class LaunchPlan:
     """Weights that are made before the engine starts."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """What the engine's process gets beside our own environment; it may hold keys."""
+
+    questions: tuple[Question, ...] = ()
+    """What the server is asked before it is ready."""
 
     @property
     def shown_args(self) -> tuple[str, ...]:

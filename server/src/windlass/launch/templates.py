@@ -51,6 +51,9 @@ class Row:
     stops: tuple[int, ...] = ()
     guessed: bool = False
     """The models' format is not published, so a template that the model brings goes first."""
+    without_tools: bool = False
+    """The models were published without tools. A model of a later generation bears the name too: where its own template
+    reads the tools of a request, the id does not match this row."""
     instead: str = ""
     """What to serve in place of models that the engine no longer has."""
 
@@ -77,8 +80,8 @@ ROWS: tuple[Row, ...] = (
     Row("baichuan2-chat", "Baichuan2 Chat", IdRule(("baichuan2",), CHAT), template="baichuan.jinja"),
     Row("llama-2", "Llama 2 Chat", IdRule(("llama-2",), CHAT), template="llama2.jinja"),
     Row("llama-3", "Llama 3 Instruct", IdRule(("llama-3-",), CHAT), template="llama3.jinja", stops=(128001, 128009)),
-    Row("qwen", "Qwen Chat", IdRule(("qwen",), CHAT, ("vl",)), ("qwen-7b-chat",), "qwen.jinja",
-        stops=(151643, 151644, 151645)),
+    Row("qwen", "Qwen, Qwen1.5 and Qwen2 Chat", IdRule(("qwen",), CHAT, ("vl",)), ("qwen-7b-chat",), "qwen.jinja",
+        stops=(151643, 151644, 151645), without_tools=True),
     # By name only: older models, whose ids no rule names.
     Row("baichuan-chat", "Baichuan-13B Chat", template="baichuan1.jinja"),
     Row("chatglm3", "ChatGLM3-6B", template="chatglm3.jinja", stops=(64795, 64797)),
@@ -101,9 +104,9 @@ def find(name: str) -> Row | None:
     return BY_NAME.get(name.lower())
 
 
-def match(model_id: str) -> Row | None:
-    """The first row whose words are in a model's id."""
-    return next((row for row in ROWS if row.ids.fits(model_id)), None)
+def match(model_id: str, *, shows_tools: bool = False) -> Row | None:
+    """The first row whose words are in a model's id; `shows_tools`: the model's own template reads tools."""
+    return next((row for row in ROWS if row.ids.fits(model_id) and not (row.without_tools and shows_tools)), None)
 
 
 def own_stops(generation: Mapping[str, object]) -> tuple[int, ...]:

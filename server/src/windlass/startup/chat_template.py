@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import jinja2
 from jinja2 import nodes
@@ -45,6 +45,10 @@ class Refused(jinja2.TemplateError):
     """The template itself refuses a conversation, by `raise_exception`: that is no fault of the template."""
 
 
+Rendering: TypeAlias = ChatTemplateError | Refused | None
+"""How one rendering ended; nothing when it went well."""
+
+
 class _Generation(Extension):
     """The block `{% generation %}`, which marks answers for training and writes what it holds."""
 
@@ -68,22 +72,33 @@ def compiled(template: Template) -> jinja2.Template:
 
 def fault(template: Template, messages: Sequence[Message], tools: Sequence[Message]) -> ChatTemplateError | None:
     """Why the template cannot render the conversation; None when it can, or refuses it by itself."""
+    found = _renderings(template, messages, tools)
+    faults = [one for one in found if isinstance(one, ChatTemplateError)]
+    return faults[0] if len(faults) == len(found) else None
+
+
+def refuses(template: Template, messages: Sequence[Message], tools: Sequence[Message]) -> bool:
+    """Whether the template refuses the conversation by itself, in whatever form the content comes."""
+    found = _renderings(template, messages, tools)
+    return all(found) and any(isinstance(one, Refused) for one in found)
+
+
+def _renderings(template: Template, messages: Sequence[Message], tools: Sequence[Message]) -> list[Rendering]:
     shapes = (messages, [_in_parts(message) for message in messages])
     # In a thread of its own: jinja2's frames of an error refer to it and to their callers, whose model and license
     # would live until the next collection.
     with ThreadPoolExecutor(1) as apart:
-        faults = [apart.submit(_fault, template, shape, tools).result() for shape in shapes]
-    return faults[0] if all(faults) else None
+        return [apart.submit(_rendering, template, shape, tools).result() for shape in shapes]
 
 
-def _fault(template: Template, messages: Sequence[Message], tools: Sequence[Message]) -> ChatTemplateError | None:
+def _rendering(template: Template, messages: Sequence[Message], tools: Sequence[Message]) -> Rendering:
     known = {**dict(template.tokens), "tools": list(tools) or None, "documents": None, "add_generation_prompt": True}
     try:
         compiled(template).render(messages=list(messages), **known)
     except ChatTemplateError as error:
         return error
-    except Refused:
-        return None
+    except Refused as refused:
+        return Refused(str(refused))
     except FAULTS as error:
         return _broken(template, _line(error.__traceback__), f"{type(error).__name__}: {error}")
     return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MODEL, LICENSE, PREFETCH, GROUP, ENGINE = "model", "license", "prefetch", "group", "engine"
+FIRST_CHAT = "first-chat"
 SERVING, FAILED = "serving", "failed"
 
 

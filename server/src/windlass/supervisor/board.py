@@ -17,12 +17,12 @@ from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from windlass.errors import UsageError
+from windlass.errors import UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.license.keeper import LicenseFacts
 from windlass.startup import measured, phases
 from windlass.startup.preread import Progress
-from windlass.supervisor import metrics
+from windlass.supervisor import metrics, own_tls
 from windlass.supervisor.bounded import BoundedServer
 
 FACTS_PATH = "/windlass/facts"
@@ -67,6 +67,8 @@ class FactsBoard:
         self._group: GroupFacts | None = None
         self._measured: dict[str, float] = {}
         self._health_url = ""
+        self._failure: WindlassError | None = None
+        self._stall = ""
 
     def enter(self, phase: str) -> None:
         """End the running phase and begin another."""
@@ -78,6 +80,21 @@ class FactsBoard:
                 self._step_since = now
             if phase == phases.SERVING and self._serving_s is None:
                 self._serving_s = now - self._began
+
+    def fail(self, error: WindlassError) -> None:
+        """The start or the engine failed, and the process is about to end."""
+        self.enter(phases.FAILED)
+        with self._lock:
+            self._failure = error
+
+    def set_stall(self, told: str) -> None:
+        """Say how the engine hangs; empty when its steps go on."""
+        self._stall = told
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the engine hangs."""
+        return bool(self._stall)
 
     def engine_said(self, line: str) -> None:
         """Note a step of the engine's start that ended, and its memory; of several workers the first one counts."""
@@ -148,11 +165,18 @@ class FactsBoard:
                 },
                 "engine": {"name": engine.name, "version": engine.version, "argv": list(engine.argv), **self._measured},
                 **({"group": self._group.to_dict()} if self._group else {}),
+                **({"stalled": self._stall} if self._stall else {}),
+                **({"failure": _told(self._failure)} if self._failure else {}),
             }
 
 
+def _told(error: WindlassError) -> dict[str, str]:
+    return {"reason": error.reason, "message": str(error)}
+
+
 def _answers(url: str) -> bool:
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    tls = urllib.request.HTTPSHandler(context=own_tls.context())
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), tls)
     try:
         with direct.open(url, timeout=HEALTH_TIMEOUT_S) as answer:
             return int(answer.status) == HTTPStatus.OK

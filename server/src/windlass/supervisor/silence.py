@@ -41,10 +41,10 @@ class Silence:
         return self._clock() - self._since
 
 
-def sentence(silent_s: float, last_line: str) -> str:
-    """What is told at the end."""
+def sentence(silent_s: float, last_line: str, asked: str = "") -> str:
+    """What is told at the end; `asked` is what it was asked last."""
     last = f' new; its last line was "{without_prefix(last_line)}"' if last_line else ""
     return (
-        f"the engine has not answered, and for {silent_s:.0f} s said nothing{last}; "
+        f"the engine has not answered{f' {asked}' if asked else ''}, and for {silent_s:.0f} s said nothing{last}; "
         f"when it only needs longer raise {VARIABLE} (seconds, 0 is never)"
     )

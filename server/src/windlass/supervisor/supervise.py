@@ -16,20 +16,25 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-
-from windlass.errors import EngineError, StartTimeoutError, UsageError, WindlassError
+from windlass.errors import (
+    EngineError,
+    EngineStalledError,
+    FirstChatError,
+    StartTimeoutError,
+    UsageError,
+    WindlassError,
+)
 from windlass.group.membership import Membership
 from windlass.license.keeper import LicenseKeeper
 from windlass.startup import phases
+from windlass.startup.first_chat import Question
 from windlass.supervisor import fatal, silence
+from windlass.supervisor.asking import Api, Opening
 from windlass.supervisor.board import FactsBoard
 from windlass.supervisor.child import Child, reap_orphans
-from windlass.supervisor.output import OutputTail, cause, lost_its_peer, refused_flags
+from windlass.supervisor.output import OutputTail, cause, lost_its_peer, refused_flags, without_prefix
 from windlass.supervisor.silence import Silence
 
-HEALTH_EVERY_S = 1.0
-HEALTH_TIMEOUT_S = 2.0
 CULPRIT_WAIT_S = 15.0
 """How long a member whose engine lost another one waits for that one's own words."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -37,6 +42,8 @@ ENDED_BY_SIGNAL = 128
 """A shell's exit code for a process that a signal ended is this and the signal's number."""
 
 
+DYING_S = 10.0
+"""How long an engine that failed on a question may take to end by itself: then its log says why."""
 START_STOP_S_MAX = 5.0
 """How long an engine that does not serve yet may take to end; starting, it often listens to no signal."""
 GROUP_STOP_S_MAX = 5.0
@@ -59,6 +66,8 @@ class Engine:
     name: str = "the engine"
     failure: Failure = EngineError
     """The error for its end, from a sentence and its exit code."""
+    opening: Opening | None = None
+    """What it is asked before it counts as ready; None: it is ready when it is healthy."""
 
 
 class Supervisor:
@@ -85,6 +94,7 @@ class Supervisor:
         self._ending: asyncio.Task[None] | None = None
         self._silence = Silence(time.monotonic)
         self._serving = asyncio.Event()
+        self._asking = ""
         self.output = OutputTail(sys.stdout.buffer, self._engine_said)
 
     async def run(self) -> int:
@@ -102,7 +112,7 @@ class Supervisor:
             return 0  # told to stop before there was an engine
         except WindlassError as error:
             failure = error
-            self._board.enter(phases.FAILED)
+            self._board.fail(error)
             raise
         finally:
             if self._membership:
@@ -145,12 +155,14 @@ class Supervisor:
         self._board.enter(phases.ENGINE)
         self._silence.begin()
         child = self._child = await Child.start(self._engine.command, self.output, self._engine.variables)
-        guards.append(asyncio.create_task(self._watch_start()))
-        beside = [asyncio.create_task(work) for work in self._companions()]
+        guards += [asyncio.create_task(work) for work in (self._watch_start(), self._serve(child))]
+        beside = [asyncio.create_task(reap_orphans())] if os.getpid() == 1 else []
         try:
             await asyncio.wait({child.ended, *guards}, return_when=asyncio.FIRST_COMPLETED)
             if not child.ended.done():
-                lost = bool(self._membership) and guards[0].done()
+                lost = (bool(self._membership) and guards[0].done()) or self._board.is_stalled
+                if not self._stopping and (error := _first_error(guards)):
+                    self._board.fail(error)  # the facts tell it while the engine ends
                 await child.stop(GROUP_STOP_S_MAX if lost else None)
                 if not self._stopping:
                     _raise_first(guards)
@@ -162,9 +174,6 @@ class Supervisor:
                 raise
         finally:
             await _cancel(*beside)
-
-    def _companions(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._watch_health(), *([reap_orphans()] if os.getpid() == 1 else [])]
 
     async def _culprit(self, guards: Guards) -> None:
         """Raise who ended first when our engine only followed."""
@@ -198,26 +207,42 @@ class Supervisor:
                 await asyncio.wait_for(self._serving.wait(), left_s)
                 await asyncio.Event().wait()
         last_line = next(reversed(self.output.lines), "")
-        raise StartTimeoutError(silence.sentence(self._silence.seconds, last_line))
+        raise StartTimeoutError(silence.sentence(self._silence.seconds, last_line, self._asking))
 
-    async def _watch_health(self) -> None:
-        if self._engine.health_url:
-            await self._until_it_answers()
-        elif self._membership:
-            await self._membership.served()
+    async def _serve(self, child: Child) -> None:
+        """From health over the first chat to serving; WindlassError when the first chat fails. Never returns."""
+        if not self._engine.health_url:
+            if self._membership:
+                await self._membership.served()
+            await self._serves()
+            await asyncio.Event().wait()
+        async with Api(self._engine.health_url, self._engine.opening) as api:
+            await api.until_healthy()
+            if self._engine.opening:
+                await self._first_chat(api, self._engine.opening, child)
+            await self._serves()
+            told = await api.until_stalled(self._board.set_stall)
+        last_line = without_prefix(next(reversed(self.output.lines), ""))
+        raise EngineStalledError(f'{told}; the last line of its log was "{last_line}"')
+
+    async def _serves(self) -> None:
         self._board.enter(phases.SERVING)
         self._serving.set()
         self._on_serving()
         if self._membership:
             await self._membership.serving()
 
-    async def _until_it_answers(self) -> None:
-        async with httpx.AsyncClient(timeout=HEALTH_TIMEOUT_S, trust_env=False) as http:
-            while True:
-                with contextlib.suppress(httpx.HTTPError):
-                    if (await http.get(self._engine.health_url)).is_success:
-                        return
-                await asyncio.sleep(HEALTH_EVERY_S)
+    async def _first_chat(self, api: Api, opening: Opening, child: Child) -> None:
+        self._board.enter(phases.FIRST_CHAT)
+        try:
+            await api.ask(opening.questions, self._ask)
+        except FirstChatError:
+            await asyncio.wait({child.ended}, timeout=DYING_S)
+            raise
+        await api.end_start()
+
+    def _ask(self, question: Question) -> None:
+        self._asking = question.name
 
 
 async def _unless(guards: Guards, work: Coroutine[Any, Any, None]) -> None:
@@ -230,6 +255,11 @@ async def _unless(guards: Guards, work: Coroutine[Any, Any, None]) -> None:
         await task
     finally:
         await _cancel(task)
+
+
+def _first_error(guards: Guards) -> WindlassError | None:
+    ended = (guard.exception() for guard in guards if guard.done() and not guard.cancelled())
+    return next((error for error in ended if isinstance(error, WindlassError)), None)
 
 
 def _raise_first(guards: Guards) -> None:

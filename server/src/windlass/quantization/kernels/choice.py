@@ -1,132 +1,29 @@
-"""Which tiles, or whether at all: the choice of a launch from the shape of the product, as measured on H100s and H200s.
+"""Which tiles, or whether at all: the choice of a launch from the shape of the product.
 
 Packed weights are streamed on Hopper: for a range of rows of x there are up to three tilings, and what each would take
-is reckoned with rates that `benchmarks/quantization/rates.py` fits to a sweep of `kernels.py`. Past the last range W is
-made float16 again for cuBLAS. On other cards, and for FP8 with few rows, tables hold the winners: a broad product has
-tiles of W enough to fill the card, a narrow one is split along K until there are `fill` blocks for each multiprocessor.
+is reckoned with measured rates (`tuned.py`). Past the last range W is made float16 again for cuBLAS. On other cards,
+and for FP8 with few rows, tables hold the winners: a broad product has tiles of W enough to fill the card, a narrow one
+is split along K.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from windlass.quantization.codebook import BLOCK
 from windlass.quantization.kernels.tiling import FP8, HOPPER, Few, Kind, PackedStream, Stream, Tiling
+from windlass.quantization.kernels.tuned import TUNED, PackedRange, Rate, Row
 
 TOKEN_COLUMNS_MAX = 65536  # of x: 1,024 threads of the kernel that quantizes it hold 64 each
-BROAD = 0.7  # blocks for each multiprocessor from which a product counts as broad
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Tiles for up to `m` rows of x."""
-
-    m: int
-    narrow: Few
-    broad: Few
-    fill: float = 2.0
-    broad_from: float = BROAD
-
-
-_MMA = (
-    Row(8, Few(1, 1, 8, 1, 2), Few(1, 4, 2, 2, 2)),
-    Row(16, Few(2, 1, 8, 1, 2), Few(2, 2, 4, 1, 4)),
-    Row(32, Few(4, 1, 8, 1, 2), Few(4, 2, 4, 1, 2)),
-    Row(64, Few(8, 1, 8, 1, 2), Few(8, 2, 4, 1, 1)),
-)
-# As measured on an H200: Qwen2-7B's layers in 2.4 ms with one row, in 3.2 with eight. Where STREAMS go, 2.2 and 2.4
-_FP8 = (Row(8, Few(1, 1, 1, 8, 2), Few(1, 1, 2, 2, 4), fill=1.2, broad_from=2.0),)
-_HOPPER_FP8 = (Row(8, Few(1, 1, 1, 8, 2, ahead=True), Few(1, 1, 2, 2, 4, ahead=True), fill=1.2, broad_from=2.0),)
-STREAMS = (
-    (16, Stream(16, 1, 1, stages=10), Stream(16, 1, 2, stages=8)),
-    (32, Stream(32, 1, 1, stages=8), Stream(32, 1, 2, stages=8)),
-    (64, Stream(64, 1, 1, stages=8), Stream(64, 1, 1, stages=10)),
-)
-"""FP8 with FP8 on Hopper: rows of x at most, tiles where there are fewer of them than multiprocessors, and else."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """A tiling that streams packed weights, and what it takes: microseconds of an H200."""
-
-    tiling: PackedStream
-    column_us: float
-    """1,000 columns of a tile."""
-    part_us: float
-    """Adding up what another block has of a tile."""
-    tile_us: float
-    """A tile's results to memory."""
-    apart_us: float = 0.0
-    """More for 1,000 columns where blocks are not at the same columns and x is larger than the L2 cache."""
-
-
-PACKED_STREAMS: dict[Kind, tuple[tuple[int, tuple[Rate, ...]], ...]] = {
-    4: (
-        (16, (
-            Rate(PackedStream(16, 1, 2, 7, kb=4), 3.4, 1.0, 2.9),
-            Rate(PackedStream(16, 1, 3, 5, kb=4), 3.7, 0.7, 3.8),
-        )),
-        (32, (
-            Rate(PackedStream(32, 1, 2, 10), 3.9, 1.1, 2.7),
-            Rate(PackedStream(32, 1, 3, 4, kb=4), 4.2, 0.75, 4.3),
-        )),
-        (64, (
-            Rate(PackedStream(64, 1, 2, 3, kb=4), 4.1, 1.0, 4.4),
-            Rate(PackedStream(64, 1, 3, 5, in_flight=4), 5.4, 0.9, 5.4),
-        )),
-        (128, (
-            Rate(PackedStream(128, 1, 2, 4, in_flight=4), 5.4, 1.7, 5.1),
-            Rate(PackedStream(128, 1, 3, 3), 7.2, 1.5, 7.7),
-        )),
-        (640, (
-            Rate(PackedStream(128, 1, 2, 4, in_flight=4), 5.9, 2.9, 3.3, 4.6),
-            Rate(PackedStream(192, 1, 2, 3, pair=2), 6.8, 3.1, 5.6, 5.3),
-            Rate(PackedStream(256, 1, 2, 4, kb=1, pair=2), 9.0, 2.3, 7.6, 8.6),
-        )),
-        (3072, (
-            Rate(PackedStream(192, 1, 2, 3, in_flight=4, pair=2), 8.3, 5.0, 0.9, 1.8),
-            Rate(PackedStream(256, 1, 2, 4, kb=1, in_flight=4), 10.9, 6.7, 0.9, 3.9),
-        )),
-    ),
-    8: (
-        (16, (
-            Rate(PackedStream(16, 1, 2, 5, kb=4), 2.8, 1.4, 2.5),
-            Rate(PackedStream(16, 1, 3, 3, kb=4), 3.6, 1.3, 3.1),
-        )),
-        (32, (
-            Rate(PackedStream(32, 1, 2, 4, kb=4), 3.0, 1.4, 2.9),
-            Rate(PackedStream(32, 1, 3, 6), 4.2, 1.1, 3.2),
-        )),
-        (64, (
-            Rate(PackedStream(64, 1, 2, 3, kb=4, in_flight=4), 3.5, 1.5, 3.7),
-            Rate(PackedStream(64, 1, 4, 4, in_flight=4), 5.2, 1.1, 5.8),
-        )),
-        (128, (
-            Rate(PackedStream(128, 1, 2, 4, in_flight=4, pair=2), 4.9, 1.9, 4.8),
-            Rate(PackedStream(128, 2, 2, 3, pair=2), 8.7, 1.8, 7.8),
-        )),
-        (640, (
-            Rate(PackedStream(128, 1, 2, 4, in_flight=4, pair=2), 5.3, 2.8, 3.2, 8.0),
-            Rate(PackedStream(192, 1, 2, 3, in_flight=4, pair=2), 7.0, 3.5, 5.0, 6.4),
-            Rate(PackedStream(256, 1, 2, 5, kb=1, pair=2), 9.0, 2.2, 7.6, 13.3),
-        )),
-        (3072, (
-            Rate(PackedStream(192, 1, 2, 3, pair=2), 7.9, 6.2, 0.9, 2.2),
-            Rate(PackedStream(256, 1, 2, 5, kb=1, in_flight=4, pair=2), 10.1, 7.0, 2.4, 2.3),
-        )),
-        (8192, (Rate(PackedStream(128, 2, 2, 3, in_flight=4, pair=2), 12.0, 0.0, 0.7, 1.3),)),
-    ),
-}  # fmt: skip
-"""By the bits, on Hopper: rows of x at most, and what they are multiplied by. Past the last W is made float16 first.
-The rates are of a sweep in which sums of few rows were not written first yet (ADR 29): parts take somewhat less now."""
+PACKED_STREAMS, STREAMS = TUNED.packed_streams, TUNED.fp8_streams
 PER_TILE_MOST = 4  # blocks that share a tile and nothing else
-APART_BYTES = 80e6  # of x, of which none is found in the L2 cache again
-MEMORY_BYTES_PER_US, BLOCK_BYTES_PER_US = 4.0e6, 6.0e4  # that all blocks of a launch stream of W, and one
-SPLIT_US = 2.5  # to add up the parts of tiles
+APART_BYTES = 80e6  # of x, of which none is found in the L2 cache again: the H200's has 50 MB
+MEMORY_BYTES_PER_US, BLOCK_BYTES_PER_US = 4.0e6, 6.0e4  # of W: what all blocks of a launch stream, and one; H200
+SPLIT_US = 2.5  # to add up the parts of tiles; H200
 # by weights and the major capability; Turing has no cp.async, and dequantizes
-TABLES: dict[tuple[Kind, int], tuple[Row, ...]] = {(4, 7): (), (8, 7): (), (FP8, 9): _HOPPER_FP8}
-OTHERS: dict[Kind, tuple[Row, ...]] = {4: _MMA, 8: _MMA, FP8: _FP8}
+TABLES: dict[tuple[Kind, int], tuple[Row, ...]] = {(4, 7): (), (8, 7): (), (FP8, HOPPER): TUNED.few["fp8_hopper"]}
+OTHERS: dict[Kind, tuple[Row, ...]] = {4: TUNED.few["packed"], 8: TUNED.few["packed"], FP8: TUNED.few["fp8"]}
 """Of a capability that has no table."""
 
 
@@ -169,9 +66,7 @@ def choose_stream(shape: tuple[int, int, int], processors: int, major: int) -> S
     return replace(narrow, per_tile=min(splits, key=lambda count: streamed_us(count, rows * columns, tiles)))
 
 
-def _quickest(
-    ranges: tuple[tuple[int, tuple[Rate, ...]], ...], shape: tuple[int, int, int], processors: int
-) -> PackedStream | None:
+def _quickest(ranges: tuple[PackedRange, ...], shape: tuple[int, int, int], processors: int) -> PackedStream | None:
     """Of the tilings for so many rows, each shared in every way."""
     m, rows, columns = shape
     ways = [
@@ -215,14 +110,14 @@ def streamed_us(splits: int, weight_bytes: int, tiles: int) -> float:
 
 
 def _row(kind: Kind, m: int, major: int) -> Row | None:
-    return next((row for row in TABLES.get((kind, major), OTHERS[kind]) if m <= row.m), None)
+    return next((row for row in TABLES.get((kind, major), OTHERS[kind]) if m <= row.rows_max), None)
 
 
 def _tiled(row: Row, shape: tuple[int, int, int], processors: int) -> Few:
     m, rows, columns = shape
     if _blocks(row.broad, m, rows) >= row.broad_from * processors:
         return row.broad
-    wanted = int(row.fill * processors / _blocks(row.narrow, m, rows))
+    wanted = int(row.blocks_per_processor * processors / _blocks(row.narrow, m, rows))
     return replace(row.narrow, splits=min(max(1, wanted), -(-columns // row.narrow.step)))
 
 

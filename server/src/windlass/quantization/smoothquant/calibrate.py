@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from windlass.quantization.smoothquant.layers import GROUPS
+from windlass.quantization.smoothquant.layers import Group
 
 TOKENS_KEPT = 512
 """Tokens of all samples together that a search compares; the largest magnitudes are of every token."""
@@ -19,8 +18,10 @@ State = dict[str, torch.Tensor]
 class Watch:
     """Collects while it watches: `LAYER GROUP largest` [inputs] and `LAYER GROUP inputs` [tokens, inputs]."""
 
-    def __init__(self, layers: Sequence[torch.nn.Module], samples: int, state: State) -> None:
-        self._layers = layers
+    def __init__(
+        self, layers: Sequence[torch.nn.Module], groups: Sequence[Sequence[Group]], samples: int, state: State
+    ) -> None:
+        self._layers, self._groups = layers, groups
         self._each = -(-TOKENS_KEPT // samples)
         self.state = state
 
@@ -28,9 +29,9 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Hooks are there within."""
         hooks = [
-            layer.get_submodule(group.layers[0]).register_forward_pre_hook(self._hook(f"{number} {group.before}"))
-            for number, layer in enumerate(self._layers)
-            for group in GROUPS
+            layer.get_submodule(group.layers[0]).register_forward_pre_hook(self._hook(f"{number} {group.name}"))
+            for number, (layer, groups) in enumerate(zip(self._layers, self._groups, strict=True))
+            for group in groups
         ]
         try:
             yield
@@ -50,23 +51,3 @@ class Watch:
             self.state[f"{key} inputs"] = (kept if inputs is None else torch.cat((inputs, kept)))[:TOKENS_KEPT].clone()
 
         return seen
-
-
-def samples_of(data: Path, tokenizer: Any, count: int, length: int, seed: int) -> list[list[int]]:  # noqa: ANN401
-    """Token lists of at most `length`, drawn by `seed`: a piece of each text, the start of each dialogue."""
-    from random import Random
-
-    from windlass.quantization.smoothquant.texts import read
-
-    texts, draw = read(data), Random(seed)  # noqa: S311 - samples, no secret
-    draw.shuffle(texts)
-    found: list[list[int]] = []
-    for text in texts:
-        if len(found) == count:
-            break
-        said = text if isinstance(text, str) else tokenizer.apply_chat_template(text, tokenize=False)
-        tokens = tokenizer(said)["input_ids"]
-        start = draw.randrange(max(1, len(tokens) - length + 1)) if isinstance(text, str) else 0
-        if tokens:
-            found.append(tokens[start : start + length])
-    return found

@@ -1,60 +1,79 @@
-"""Which linear layers of a decoder share an input, and what stands before them and takes the smoothing in.
+"""Groups of a decoder layer's linear layers that share an input, and the layer before that takes the smoothing in.
 
-A norm is divided by the scales, or the rows of the layer before: nothing is added to the model that serves.
+A norm is divided by the scales, or rows of a linear layer before: nothing is added to the model that serves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 
 from windlass.quantization import int8
 from windlass.quantization.smoothquant.search import Choice, Heads
 
-MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")
-"""Decoders that are built as `GROUPS` says."""
+Tensors = dict[str, torch.Tensor]
+
+
+class Takes(StrEnum):
+    """How the layer before takes scales in."""
+
+    NORM = "norm"  # its weight, and bias, are divided
+    NORM_OVER_ONE = "norm over one"  # it multiplies by 1 + weight, as Gemma's does
+    ROWS = "rows"  # rows of a linear layer are divided
+    NOTHING = "nothing"  # there is none that can
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """Linear layers with one input, and the layer whose output that is up to a factor."""
 
-    before: str
     layers: tuple[str, ...]
-    over_heads: bool = False
+    before: str = ""
+    takes: Takes = Takes.NOTHING
+    rows: tuple[int, int] = (0, 0)  # from and to, of a linear layer
+    heads: Heads | None = None  # where several inputs come from one row
+
+    @property
+    def name(self) -> str:
+        """The layer before, or the first that would be smoothed."""
+        return self.before or self.layers[0]
 
 
-GROUPS = (
-    Group("input_layernorm", ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
-    Group("self_attn.v_proj", ("self_attn.o_proj",), over_heads=True),
-    Group("post_attention_layernorm", ("mlp.gate_proj", "mlp.up_proj")),
-    Group("mlp.up_proj", ("mlp.down_proj",)),
-)
+def smooth(tensors: Tensors, group: Group, scales: torch.Tensor) -> None:
+    """Take the scales [inputs] of one group in; the tensors are float32 and change."""
+    if group.takes is Takes.NOTHING:
+        return
+    for layer in group.layers:
+        tensors[f"{layer}.weight"] *= scales
+    weight, bias = tensors[f"{group.before}.weight"], tensors.get(f"{group.before}.bias")
+    if group.takes is Takes.ROWS:
+        part = slice(*group.rows)
+        outputs = group.heads.once(scales) if group.heads else scales
+        weight[part] /= outputs.unsqueeze(1)
+        if bias is not None:
+            bias[part] /= outputs
+        return
+    over = 1 if group.takes is Takes.NORM_OVER_ONE else 0
+    weight.copy_((weight + over) / scales - over)
+    if bias is not None:
+        bias /= scales
 
 
-def smoothed(
-    tensors: Mapping[str, torch.Tensor], choices: Mapping[str, Choice], heads: Heads
-) -> dict[str, torch.Tensor]:
-    """A decoder layer's tensors with the chosen scales taken in, float32; `choices` by the layer before."""
+def smoothed(tensors: Mapping[str, torch.Tensor], groups: Sequence[Group], choices: Mapping[str, Choice]) -> Tensors:
+    """A decoder layer's tensors with the chosen scales taken in, float32; `choices` by the group's name."""
     found = {name: tensor.float().clone() for name, tensor in tensors.items()}
-    for group in GROUPS:
-        scales = choices[group.before].scales
-        for layer in group.layers:
-            found[f"{layer}.weight"] *= scales
-        outputs = heads.once(scales) if group.over_heads else scales
-        before = found[f"{group.before}.weight"]
-        before /= outputs.unsqueeze(1) if before.dim() == 2 else outputs
-        if f"{group.before}.bias" in found:
-            found[f"{group.before}.bias"] /= outputs
+    for group in groups:
+        smooth(found, group, choices[group.name].scales)
     return found
 
 
-def quantized(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def quantized(tensors: Mapping[str, torch.Tensor], groups: Sequence[Group]) -> Tensors:
     """Linear layers as INT8 `weight` and float32 `weight_scale` [outputs, 1]; the rest as it is."""
-    linear = {f"{layer}.weight" for group in GROUPS for layer in group.layers}
-    found: dict[str, torch.Tensor] = {}
+    linear = {f"{layer}.weight" for group in groups for layer in group.layers}
+    found: Tensors = {}
     for name, tensor in tensors.items():
         if name not in linear:
             found[name] = tensor

@@ -12,16 +12,20 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 
-from windlass.errors import ModelError
-from windlass.quantization.smoothquant import calibrate, layers
-from windlass.quantization.smoothquant.search import Choice, Heads, choose
+from windlass.quantization import decoders
+from windlass.quantization.decoders import Opened
+from windlass.quantization.smoothquant import calibrate, layers, structure
+from windlass.quantization.smoothquant.layers import Group, Takes
+from windlass.quantization.smoothquant.search import STRENGTHS, Choice, choose
+from windlass.quantization.texts import samples_of
 from windlass.startup import files
 
+INSTEAD = "ifq or fp8"
+TOKENS_TRIED = 16  # of a sample, where the structure of a layer is found
 EVERY = 16
 """Samples between two saved states of the calibration."""
 Report = Callable[[str, int, int], None]
@@ -41,15 +45,15 @@ def make(model: Path, target: Path, recipe: Recipe, report: Report) -> dict[str,
     """Write `target`; the strength and the errors of each group. `report` is told what, how much and of how much."""
     parts = target.with_suffix(".parts")
     _take_up(parts, _key(model, recipe))
-    network, tokenizer, stored = _open(model)
-    decoders = network.model.layers
-    state = _calibrated(network, tokenizer, recipe, parts, report)
-    heads = _heads(network.config)
+    opened = decoders.open_model(model, INSTEAD)
+    samples = samples_of(Path(recipe.data), opened.tokenizer, recipe.samples, recipe.length, recipe.seed)
+    groups = _groups(opened, samples[0][:TOKENS_TRIED])
+    state = _calibrated(opened, groups, samples, parts, report)
     chosen: dict[str, dict[str, float | None]] = {}
-    for number, decoder in enumerate(decoders):
-        chosen |= _layer(number, decoder, state, heads, parts)
-        report("layers", number + 1, len(decoders))
-    _join(network, stored, parts, target)
+    for number, decoder in enumerate(opened.layers):
+        chosen |= _layer(number, decoder, groups[number], state, parts)
+        report("layers", number + 1, len(opened.layers))
+    _join(opened, parts, target)
     shutil.rmtree(parts)
     return chosen
 
@@ -70,38 +74,32 @@ def _take_up(parts: Path, key: Mapping[str, object]) -> None:
     mark.write_text(json.dumps(key))
 
 
-def _open(model: Path) -> tuple[Any, Any, torch.dtype]:
-    """Model, tokenizer, and the dtype that the checkpoint is stored in."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
-    config = AutoConfig.from_pretrained(model)
-    kind = config.model_type
-    if kind not in layers.MODEL_TYPES:
-        raise ModelError(
-            f"{model} is a {kind}, and smoothquant knows {', '.join(layers.MODEL_TYPES)}; serve it with ifq or fp8"
-        )
-    on_gpu = torch.cuda.is_available()
-    network = AutoModelForCausalLM.from_pretrained(model, dtype="auto" if on_gpu else torch.float32)
-    network = network.to("cuda" if on_gpu else "cpu").eval()
-    return network, AutoTokenizer.from_pretrained(model), config.dtype or torch.float32
-
-
-def _heads(config: Any) -> Heads:  # noqa: ANN401  transformers' own
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return Heads(config.num_attention_heads // config.num_key_value_heads, size)
+def _groups(opened: Opened, tokens: list[int]) -> list[tuple[Group, ...]]:
+    """The groups of each decoder layer; layers of one class and shape are tried out once."""
+    hidden, calls = decoders.calls(opened, tokens)
+    known: dict[object, tuple[Group, ...]] = {}
+    found = []
+    for layer, call, states in zip(opened.layers, calls, hidden, strict=True):
+        shape = (type(layer), tuple((name, one.shape) for name, one in layer.named_parameters()))
+        if shape not in known:
+            known[shape] = structure.groups(layer, call, states)
+        found.append(known[shape])
+    return found
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def _calibrated(network: Any, tokenizer: Any, recipe: Recipe, parts: Path, report: Report) -> calibrate.State:  # noqa: ANN401
+def _calibrated(
+    opened: Opened, groups: list[tuple[Group, ...]], samples: list[list[int]], parts: Path, report: Report
+) -> calibrate.State:
     """What went through the layers, from the last saved state on."""
     file = parts / "calibration.safetensors"
     state = load_file(file) if file.is_file() else {}
     done = int(state.pop("samples", torch.zeros(())))
-    samples = calibrate.samples_of(Path(recipe.data), tokenizer, recipe.samples, recipe.length, recipe.seed)
-    watch = calibrate.Watch(network.model.layers, len(samples), state)
+    network = opened.network
+    watch = calibrate.Watch(opened.layers, groups, len(samples), state)
     with watch.watching():
         for number, tokens in enumerate(samples[done:], done + 1):
-            network.model(torch.tensor([tokens], device=network.device), use_cache=False)
+            network.base_model(torch.tensor([tokens], device=network.device), use_cache=False)
             if number % EVERY == 0 or number == len(samples):
                 _save({**watch.state, "samples": torch.tensor(number)}, file)
             report("samples", number, len(samples))
@@ -109,17 +107,17 @@ def _calibrated(network: Any, tokenizer: Any, recipe: Recipe, parts: Path, repor
 
 
 def _layer(
-    number: int, decoder: torch.nn.Module, state: calibrate.State, heads: Heads, parts: Path
+    number: int, decoder: torch.nn.Module, groups: tuple[Group, ...], state: calibrate.State, parts: Path
 ) -> dict[str, dict[str, float | None]]:
     """One decoder layer searched and quantized, unless its part is there."""
     file, told = parts / f"layer-{number:03}.safetensors", parts / f"layer-{number:03}.json"
     if not told.is_file():
         tensors = {name: tensor.detach().cpu() for name, tensor in decoder.state_dict().items()}
-        choices = {group.before: _choice(group, number, tensors, state, heads) for group in layers.GROUPS}
-        _save(layers.quantized(layers.smoothed(tensors, choices, heads)), file)
+        choices = {group.name: _choice(group, number, tensors, state) for group in groups}
+        _save(layers.quantized(layers.smoothed(tensors, groups, choices), groups), file)
         rows = {
-            f"{number} {before}": {"strength": found.strength, "error": found.error, "plain": found.plain_error}
-            for before, found in choices.items()
+            f"{number} {name}": {"strength": found.strength, "error": found.error, "plain": found.plain_error}
+            for name, found in choices.items()
         }
         draft = told.with_suffix(".draft")
         draft.write_text(json.dumps(rows))
@@ -128,14 +126,13 @@ def _layer(
     return found
 
 
-def _choice(
-    group: layers.Group, number: int, tensors: Mapping[str, torch.Tensor], state: calibrate.State, heads: Heads
-) -> Choice:
+def _choice(group: Group, number: int, tensors: Mapping[str, torch.Tensor], state: calibrate.State) -> Choice:
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    key = f"{number} {group.before}"
+    key = f"{number} {group.name}"
     weights = [tensors[f"{layer}.weight"].to(device) for layer in group.layers]
     inputs, largest = (state[f"{key} {what}"].to(device) for what in ("inputs", "largest"))
-    found = choose(inputs, largest, weights, heads if group.over_heads else None)
+    strengths = () if group.takes is Takes.NOTHING else STRENGTHS
+    found = choose(inputs, largest, weights, group.heads, strengths)
     return Choice(found.strength, found.scales.cpu(), found.error, found.plain_error)
 
 
@@ -146,15 +143,10 @@ def _save(tensors: Mapping[str, torch.Tensor], file: Path) -> None:
     draft.replace(file)
 
 
-def _join(network: Any, stored: torch.dtype, parts: Path, target: Path) -> None:  # noqa: ANN401  transformers' own
+def _join(opened: Opened, parts: Path, target: Path) -> None:
     """The whole model in one file: quantized layers, and the rest as it is."""
-    tied = network.config.tie_word_embeddings
-    found = {
-        name: tensor.detach().to("cpu", stored)
-        for name, tensor in network.state_dict().items()
-        if not name.startswith("model.layers.") and not (tied and name == "lm_head.weight")
-    }
-    for number in range(len(network.model.layers)):
+    found = opened.outside()
+    for number in range(len(opened.layers)):
         part = load_file(parts / f"layer-{number:03}.safetensors")
-        found |= {f"model.layers.{number}.{name}": tensor for name, tensor in part.items()}
+        found |= {f"{opened.prefix}.{number}.{name}": tensor for name, tensor in part.items()}
     _save(found, target)

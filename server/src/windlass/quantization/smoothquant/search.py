@@ -46,7 +46,11 @@ class Choice:
 
 
 def choose(
-    inputs: torch.Tensor, largest: torch.Tensor, weights: Sequence[torch.Tensor], heads: Heads | None = None
+    inputs: torch.Tensor,
+    largest: torch.Tensor,
+    weights: Sequence[torch.Tensor],
+    heads: Heads | None = None,
+    strengths: Sequence[float] = STRENGTHS,
 ) -> Choice:
     """Search for layers [outputs, inputs] that share `inputs` [tokens, inputs].
 
@@ -59,7 +63,7 @@ def choose(
     whole = sum(float(product.square().sum()) for product in exact)
     best = Choice(None, torch.ones_like(largest), 0.0, 0.0)
     plain = best_error = _error(inputs, matrices, exact, best.scales)
-    for strength in STRENGTHS:
+    for strength in strengths:
         scales = smoothing(largest, reach, strength, heads)
         found = _error(inputs, matrices, exact, scales)
         if found < best_error:

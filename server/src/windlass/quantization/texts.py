@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TypeAlias
+from random import Random
+from typing import Any, TypeAlias
 
 from windlass.errors import UsageError
 
@@ -46,3 +47,19 @@ def _sample(data: Path, number: int, line: str) -> str | Messages:
         f'--data {data} line {number} is no sample; write {{"text": "…"}} or '
         '{"messages": [{"role": "user", "content": "…"}]}'
     )
+
+
+def samples_of(data: Path, tokenizer: Any, count: int, length: int, seed: int) -> list[list[int]]:  # noqa: ANN401
+    """Token lists of at most `length`, drawn by `seed`: a piece of each text, the start of each dialogue."""
+    texts, draw = read(data), Random(seed)  # noqa: S311 - samples, no secret
+    draw.shuffle(texts)
+    found: list[list[int]] = []
+    for text in texts:
+        if len(found) == count:
+            break
+        said = text if isinstance(text, str) else tokenizer.apply_chat_template(text, tokenize=False)
+        tokens = tokenizer(said)["input_ids"]
+        start = draw.randrange(max(1, len(tokens) - length + 1)) if isinstance(text, str) else 0
+        if tokens:
+            found.append(tokens[start : start + length])
+    return found
