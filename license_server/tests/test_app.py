@@ -8,7 +8,37 @@ from typing import Any
 
 import pytest
 import yaml
+from windlass_license import codec
 from windlass_license.keys import by_id
+
+
+def test_a_server_without_a_key_refuses_with_one_sentence(a_server: Callable[..., Any], signing_key: Any) -> None:
+    """It is ready, greets, and names the next command to whoever uploads, looks or leases."""
+    bed = a_server(public_keys={})
+    assert (bed.client.get("/readyz").status_code, bed.client.get("/").text) == (200, "windlass license server\n")
+    for blob in (b"", b"picture", bytes(500)):
+        refused = bed.client.post("/ls", files={"file": blob})
+        assert refused.status_code == 400
+        assert refused.text.startswith("license file refused, nothing changed: this license server trusts no issuer's")
+        assert "`kubectl windlass license init`" in refused.text
+    for path in ("/ls/view", "/ls/file"):
+        told = bed.client.get(path)
+        assert (told.status_code, "`kubectl windlass license init`" in told.text) == (404, True)
+    asked = bed.ask("GPU-0")
+    assert (asked["reason"], "`kubectl windlass license init`" in str(asked["message"])) == ("NoLicense", True)
+
+
+def test_the_file_in_force_comes_back_as_it_was_uploaded(
+    a_server: Callable[..., Any], a_license: Callable[..., Any], signing_key: Any
+) -> None:
+    """To the admin only, and byte for byte: the next license is issued from it."""
+    bed = a_server(admin_token="s3cret")
+    admin = {"Authorization": "Bearer s3cret"}
+    assert bed.client.get("/ls/file", headers=admin).status_code == 404
+    blob = codec.sign(a_license(2, limit=1), signing_key)
+    assert bed.client.post("/ls", files={"file": blob}, headers=admin).status_code == 200
+    assert bed.client.get("/ls/file").status_code == 401
+    assert bed.client.get("/ls/file", headers=admin).content == blob
 
 
 def test_two_seats_and_twenty_requests(server: Any, a_license: Callable[..., Any]) -> None:

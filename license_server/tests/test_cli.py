@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from windlass_license.cli import main
+from windlass_license.settings import read_public_keys
 
 LISTING = "GPU 0: NVIDIA L20 (UUID: GPU-a)\r\nGPU 1: NVIDIA L20 (UUID: GPU-b)\r\n"
 
@@ -91,6 +92,62 @@ def test_serve_needs_a_key(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
     monkeypatch.delenv("WINDLASS_LICENSE_PUBLIC_KEYS", raising=False)
     assert main(["serve", "--data", str(tmp_path)]) == 2
     assert "no public key to verify licenses with" in capsys.readouterr().err
+
+
+def test_keys_of_a_directory(shop: Path) -> None:
+    """Every *.pem file of it counts; an empty one is a server that takes no license yet."""
+    (shop / "trusted").mkdir()
+    assert read_public_keys([shop / "trusted"], {}) == {}
+    for name in ("a", "b"):
+        main(["keygen", "--out", str(shop / name)])
+        (shop / "trusted" / f"{name}.pem").write_text((shop / name / "public.pem").read_text())
+    (shop / "trusted" / "notes.txt").write_text("no key")
+    assert len(read_public_keys([shop / "trusted"], {})) == 2
+
+
+def test_public_key(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The public half that keygen wrote, and the id that license files name."""
+    private, public = str(shop / "keys" / "private.pem"), (shop / "keys" / "public.pem").read_text()
+    assert main(["public-key", private]) == 0
+    assert capsys.readouterr().out == public
+    assert main(["public-key", private, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["publicKey"] == public
+    assert issue(shop) == 0
+    assert f"Key: {found['key']}\n" in (shop / "license.dat").read_text()
+
+
+def test_a_license_that_follows_another(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """GPUs and terms go on; what the command line says is changed, and the serial grows."""
+    assert issue(shop, "--max-concurrent", "2", "--grace-seconds", "60", "--stop-at-expiry", "--serial", "7") == 0
+    (shop / "new.txt").write_text("GPU 0: NVIDIA L20 (UUID: GPU-d)\n")
+    key = ["--key", str(shop / "keys" / "private.pem")]
+    follow = ["issue", "--from", str(shop / "license.dat"), *key, "--out", str(shop / "next.dat")]
+    more = ["--gpus", str(shop / "new.txt"), "--expires", "2101-01-01T00:00:00Z", "--customer", "other"]
+    assert main([*follow, *more]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(shop / "next.dat"), "-o", "json"]) == 0
+    seen = json.loads(capsys.readouterr().out)
+    assert [gpu["uuid"] for gpu in seen["gpuinfos"]] == ["GPU-a", "GPU-b", "GPU-c", "GPU-d"]
+    assert (seen["customer"], seen["appid"], seen["limit"], seen["graceSeconds"]) == ("other", "1234", 2, 60)
+    assert (seen["renewAfterExpiry"], seen["expires"]) == (False, "2101-01-01T00:00:00+00:00")
+    assert seen["serial"] > 7
+
+
+def test_what_follows_must_be_the_issuers_own(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A changed file is refused; one of an earlier key needs that key named; without --from the terms are needed."""
+    assert issue(shop) == 0
+    main(["keygen", "--out", str(shop / "new")])
+    key = ["--key", str(shop / "new" / "private.pem"), "--out", str(shop / "next.dat")]
+    follow = ["issue", "--from", str(shop / "license.dat"), *key]
+    assert main(follow) == 2
+    assert "was signed with another key" in capsys.readouterr().err
+    assert main([*follow, "--public-key", str(shop / "keys" / "public.pem")]) == 0
+    (shop / "license.dat").write_text((shop / "license.dat").read_text().replace("GPU-c", "GPU-x"))
+    assert main([*follow, "--public-key", str(shop / "keys" / "public.pem")]) == 1
+    assert "was changed after it was signed" in capsys.readouterr().err
+    assert main(["issue", "--gpus", str(shop / "a.txt"), "--customer", "c", *key]) == 2
+    assert "--appid, --expires must be given, or --from" in capsys.readouterr().err
 
 
 def test_serve_refuses_a_private_key(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,4 +282,6 @@ def test_other_shells_have_every_command(shell: str, capsys: pytest.CaptureFixtu
     """As words of their own scripts."""
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert [name for name in ("keygen", "issue", "inspect", "verify", "serve") if name not in script] == []
+    assert [
+        name for name in ("keygen", "public-key", "issue", "inspect", "verify", "serve") if name not in script
+    ] == []

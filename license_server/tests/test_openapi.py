@@ -47,6 +47,7 @@ OPERATIONS = (
     *(
         "POST /ls",
         "GET /ls/view",
+        "GET /ls/file",
         "GET /ls/answer-key",
         "GET /ls/audit",
         "POST /v1/leases",

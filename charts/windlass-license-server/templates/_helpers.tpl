@@ -1,6 +1,19 @@
 {{- /* One name for everything: clients look for the service under it. */ -}}
 {{- define "license-server.name" -}}windlass-license-server{{- end -}}
 
+{{- /* Serving pods look in kube-system first. A release of an earlier chart in `default` stays where its license is. */ -}}
+{{- define "license-server.namespace" -}}
+{{- if .Values.namespace -}}
+{{ .Values.namespace }}
+{{- else if ne .Release.Namespace "default" -}}
+{{ .Release.Namespace }}
+{{- else -}}
+{{- $old := lookup "apps/v1" "Deployment" "default" (include "license-server.name" .) -}}
+{{- $labels := dig "metadata" "labels" dict ($old | default dict) -}}
+{{ get $labels "app.kubernetes.io/instance" | eq .Release.Name | ternary "default" "kube-system" }}
+{{- end -}}
+{{- end -}}
+
 {{- define "license-server.selector" -}}
 app.kubernetes.io/name: {{ include "license-server.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -16,8 +29,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{- define "license-server.image" -}}
-{{- $name := printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
-{{- with .Values.global.repository }}{{ printf "%s/" . }}{{ end }}{{ $name }}
+{{- with .Values.global.repository }}{{ printf "%s/" . }}{{ end }}{{ .Values.image.repository }}
+{{- with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
 {{- end -}}
 
 {{- /* The Secret that holds the admin token; empty when none is asked for. */ -}}

@@ -1,3 +1,3 @@
 """Issue, install, enforce and audit licenses by GPU UUID."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

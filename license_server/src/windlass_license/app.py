@@ -24,10 +24,19 @@ from windlass_license.answer_key import load_or_make
 from windlass_license.audit_page import add_audit_path
 from windlass_license.callers import Callers
 from windlass_license.clock import GuardedClock, Seconds
-from windlass_license.description import ADMIN, NO_TOKEN, NOT_NOW, UPLOAD_OPERATION, YAML, describe_leases
+from windlass_license.description import (
+    ADMIN,
+    FILE,
+    NO_TOKEN,
+    NOT_NOW,
+    UPLOAD_OPERATION,
+    YAML,
+    describe_leases,
+)
 from windlass_license.duty import Duty
 from windlass_license.election import Election, FileLock
 from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError, StandByError, UnknownCallerError
+from windlass_license.gate import NO_LICENSE
 from windlass_license.keys import public_pem
 from windlass_license.lease_path import RETRY_AFTER_S, LeasePath, caller_of, problem
 from windlass_license.metrics import Metrics
@@ -35,7 +44,7 @@ from windlass_license.model import License
 from windlass_license.service import LicenseService, Rules
 from windlass_license.settings import Settings
 from windlass_license.store import Store, damaged
-from windlass_license.upload import HOW_TO, read_upload
+from windlass_license.upload import read_upload
 from windlass_license.view import view, view_of_numbers
 from windlass_license.wire import explain
 
@@ -177,6 +186,14 @@ def _add_license_paths(app: FastAPI, duty: Duty, metrics: Metrics, settings: Set
         """The public key of this server's answers, for `windlass-license issue --answer-key`."""
         return public_pem(duty.active().service.answer_key())
 
+    @app.get("/ls/file", response_class=Response, dependencies=[admin], responses=FILE | ADMIN | NOT_NOW)
+    def read_file() -> Response:
+        """The file of the license in force, as it was uploaded, for `windlass-license issue --from`."""
+        blob = duty.active().service.license_file()
+        if blob is None:
+            return PlainTextResponse(f"{NO_LICENSE}\n", 404)
+        return Response(blob, media_type="application/octet-stream")
+
     @app.get("/ls/view", response_class=Response, responses=YAML | ADMIN | NOT_NOW)
     async def read_view(request: Request) -> Response:
         """The license in force as YAML: with its GPUs for the admin, as numbers of GPUs for anybody else."""
@@ -185,7 +202,7 @@ def _add_license_paths(app: FastAPI, duty: Duty, metrics: Metrics, settings: Set
         if whole:
             await may_see_all(request)
         if license_ is None:
-            return PlainTextResponse(f"no license is in force; {HOW_TO}\n", 404)
+            return PlainTextResponse(f"{NO_LICENSE}\n", 404)
         render = view if whole else view_of_numbers
         return Response(await run_in_threadpool(render, license_), media_type="application/yaml")
 

@@ -1,4 +1,4 @@
-"""The command line `windlass-license`: the vendor's side (keygen, issue, inspect, verify) and the server.
+"""The command line `windlass-license`: the vendor's side (keygen, public-key, issue, inspect, verify) and the server.
 
 Exit codes are rows of EXIT_CODES. Data goes to standard output, complaints to standard error. The web framework is
 imported by `serve` only.
@@ -12,10 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from windlass_license import __version__, answer_key, codec, keys, shells, tls
-from windlass_license.errors import KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
-from windlass_license.issue import Terms, file_name, issue, parse_expiry
+from windlass_license.errors import FileRefusal, KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
+from windlass_license.issue import file_name, issue, listed_in, parse_expiry, terms_of
 from windlass_license.listing import ListedGpu, merge_listings, parse_listing
 from windlass_license.model import DEFAULT_GRACE_S, LeaseBounds, License
 from windlass_license.peers import FrontLimits
@@ -79,20 +82,12 @@ def keygen(options: argparse.Namespace) -> int:
 
 
 def issue_file(options: argparse.Namespace) -> int:
-    """Sign a license for the GPUs of the listings."""
-    gpus = merge_listings(_listing(source) for source in options.gpus)
-    terms = Terms(
-        customer=options.customer,
-        appid=options.appid,
-        expires=parse_expiry(options.expires),
-        limit=options.max_concurrent,
-        grace_s=options.grace_seconds,
-        renew_after_expiry=not options.stop_at_expiry,
-        serial=options.serial,
-        answer_key=_answer_key(options.answer_key) if options.answer_key else "",
-    )
-    license_ = issue(gpus, terms, datetime.now(UTC))
+    """Sign a license for the GPUs of the listings, or one that follows another."""
     key = keys.parse_private(_text(options.key), str(options.key))
+    old = _license_to_follow(options, key) if options.file else None
+    listings = [_listing(source) for source in options.gpus]
+    gpus = merge_listings([listed_in(old), *listings] if old else listings)
+    license_ = issue(gpus, terms_of(_requested_terms(options), old), datetime.now(UTC))
     out: Path = options.out / file_name(license_) if options.out.is_dir() else options.out
     out.write_bytes(codec.sign(license_, key))
     if options.output == "json":
@@ -100,6 +95,46 @@ def issue_file(options: argparse.Namespace) -> int:
     else:
         print(out)
         print("".join(f"{name}: {value}\n" for name, value in codec.header_rows(license_)), end="")
+    return DONE
+
+
+def _requested_terms(options: argparse.Namespace) -> dict[str, Any]:
+    """The terms that the command line names, by the names of `Terms`."""
+    terms = {
+        "customer": options.customer,
+        "appid": options.appid,
+        "expires": parse_expiry(options.expires) if options.expires else None,
+        "limit": options.max_concurrent,
+        "grace_s": options.grace_seconds,
+        "renew_after_expiry": False if options.stop_at_expiry else None,
+        "serial": options.serial,
+        "answer_key": _answer_key(options.answer_key) if options.answer_key else None,
+    }
+    return {name: value for name, value in terms.items() if value is not None}
+
+
+def _license_to_follow(options: argparse.Namespace, key: Ed25519PrivateKey) -> License:
+    """The license of --from, when this key or one of --public-key signed it: its terms are signed again unseen."""
+    before = read_public_keys(options.public_key, {}) if options.public_key else {}
+    trusted = {**before, **keys.by_id([key.public_key()])}
+    try:
+        return codec.verify(options.file.read_bytes(), trusted)
+    except LicenseFileError as error:
+        if error.reason is not FileRefusal.UNKNOWN_KEY:
+            raise
+        signer = codec.open_envelope(options.file.read_bytes()).key_id
+        hint = f"{options.file} was signed with another key, {signer}; add that key's public half with --public-key"
+        raise KeyFileError(hint) from error
+
+
+def public_key(options: argparse.Namespace) -> int:
+    """Print the public half of a private key."""
+    key = keys.parse_private(_text(options.key), str(options.key)).public_key()
+    pem = keys.public_pem(key)
+    if options.output == "json":
+        _print_json({"key": keys.key_id(key), "publicKey": pem})
+    else:
+        print(pem, end="")
     return DONE
 
 
@@ -225,17 +260,20 @@ def _keygen_options(parser: argparse.ArgumentParser) -> None:
 def _issue_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     gpus_help = "output of `nvidia-smi -L`, of any number of machines; - is standard input"
-    add("--gpus", required=True, nargs="+", action="extend", metavar="FILE", help=gpus_help)
-    add("--customer", required=True, metavar="TEXT", help="who bought the license")
-    add("--appid", required=True, metavar="N", help="the customer's number")
-    add("--expires", required=True, metavar="ISO8601", help="end of the license with zone, 2027-09-06T00:00:00+08:00")
-    add("--max-concurrent", type=whole, default=0, metavar="N", help="GPUs in use at a time; 0 (default) is no limit")
+    add("--gpus", default=[], nargs="+", action="extend", metavar="FILE", help=gpus_help)
+    from_help = "a license whose GPUs and terms go on where no other option says otherwise"
+    add("--from", dest="file", type=Path, metavar="LICENSE", help=from_help)
+    add("--customer", metavar="TEXT", help="who bought the license")
+    add("--appid", metavar="N", help="the customer's number")
+    add("--expires", metavar="ISO8601", help="end of the license with zone, 2027-09-06T00:00:00+08:00")
+    add("--max-concurrent", type=whole, metavar="N", help="GPUs in use at a time; 0 (default) is no limit")
     grace_help = f"how long pods serve without the server (default {DEFAULT_GRACE_S})"
-    add("--grace-seconds", type=whole, default=DEFAULT_GRACE_S, metavar="S", help=grace_help)
+    add("--grace-seconds", type=whole, metavar="S", help=grace_help)
     add("--stop-at-expiry", action="store_true", help="refuse serving pods too once the license expired")
     add("--serial", type=whole, metavar="N", help="number that grows with each license (default: the time of issue)")
     answer_help = "the license server's public answer key (GET /ls/answer-key), which this license certifies"
     add("--answer-key", type=Path, metavar="PUBLIC", help=answer_help)
+    _keys_option(parser, required=False)
     add("--key", type=Path, required=True, metavar="PRIVATE", help="private key made by keygen")
     add("--out", type=Path, required=True, metavar="FILE", help="license file, or a directory to name it in")
     _output_option(parser)
@@ -251,7 +289,7 @@ def _output_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _keys_option(parser: argparse.ArgumentParser, required: bool) -> None:
-    key_help = "PEM file with one or more public keys"
+    key_help = "PEM file with one or more public keys, or a directory of such files"
     parser.add_argument(
         "--public-key",
         type=Path,
@@ -262,6 +300,11 @@ def _keys_option(parser: argparse.ArgumentParser, required: bool) -> None:
         metavar="PATH",
         help=key_help,
     )
+
+
+def _public_key_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("key", type=Path, metavar="PRIVATE", help="private key made by keygen")
+    _output_option(parser)
 
 
 def _verify_options(parser: argparse.ArgumentParser) -> None:
@@ -324,6 +367,7 @@ def _answer_key(path: Path) -> str:
 
 _COMMANDS = (
     ("keygen", _keygen_options, keygen),
+    ("public-key", _public_key_options, public_key),
     ("issue", _issue_options, issue_file),
     ("inspect", _file_option, inspect_file),
     ("verify", _verify_options, verify_file),

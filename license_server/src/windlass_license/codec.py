@@ -33,6 +33,10 @@ from windlass_license.keys import PublicKeys, key_id
 from windlass_license.model import License, LicensedGpu
 
 MAGIC = "windlass license, format 1"
+NO_KEY = (
+    "this license server trusts no issuer's key yet, so it takes no license; run `kubectl windlass license init`, "
+    "or upgrade its chart with --set-file 'publicKeys[0]=public.pem'"
+)
 _SIGNATURE = re.compile(rb"Signature: ([A-Za-z0-9+/]{86}==)\n")
 _KEY_LINE = re.compile(rb"Key: ([0-9a-f]{16})")
 
@@ -56,6 +60,8 @@ def sign(license_: License, key: Ed25519PrivateKey) -> bytes:
 
 def verify(data: bytes, keys: PublicKeys) -> License:
     """The license in a file, when one of `keys` signed exactly these bytes; LicenseFileError if not."""
+    if not keys:
+        raise LicenseFileError(FileRefusal.NO_KEY, NO_KEY)
     envelope = open_envelope(data)
     key = keys.get(envelope.key_id)
     if key is None:
@@ -141,7 +147,7 @@ def _not_a_license(data: bytes, magic: bytes) -> LicenseFileError:
 def _unknown_key(wanted: str, keys: PublicKeys) -> str:
     return (
         f"the license file names signing key {wanted}, which this server does not trust "
-        f"(trusted: {', '.join(sorted(keys)) or 'none'}); add its public key or ask for a license signed by another"
+        f"(trusted: {', '.join(sorted(keys))}); add its public key or ask for a license signed by another"
     )
 
 

@@ -45,6 +45,13 @@ YAML: Responses = {
     200: {"description": "the license", "content": {"application/yaml": {"schema": _VIEW}}},
     404: {"description": "no license is in force", "content": _TEXT},
 }
+FILE: Responses = {
+    200: {
+        "description": "the license file",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    },
+    404: {"description": "no license is in force", "content": _TEXT},
+}
 _TOO_LARGE = {"description": "the body is too large"}
 
 UPLOAD_OPERATION: dict[str, Any] = {

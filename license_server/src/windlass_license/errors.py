@@ -50,6 +50,7 @@ class FileRefusal(StrEnum):
     NOT_A_LICENSE = "NotALicense"
     TRUNCATED = "Truncated"
     UNKNOWN_KEY = "UnknownKey"
+    NO_KEY = "NoKey"
     TAMPERED = "Tampered"
     NOT_CANONICAL = "NotCanonical"
     EXPIRED = "Expired"

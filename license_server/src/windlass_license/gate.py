@@ -21,13 +21,16 @@ from windlass_license.book import LeaseBook, physical
 from windlass_license.model import Lease, LeaseRequest, License, Refusal, State, Usage, Verdict
 
 _NAMES_SHOWN = 8
+NO_LICENSE = (
+    "no license is in force; make one with `kubectl windlass license init`, or upload the issuer's file (POST /ls)"
+)
 
 
 def gate(book: LeaseBook, request: LeaseRequest, now: datetime) -> Verdict:
     """Decide one request against the license in force and the live leases; the caller has dropped the lapsed ones."""
     license_ = book.license
     if license_ is None:
-        return _refuse(Refusal.NO_LICENSE, request.gpus, "no license is in force; upload one with POST /ls")
+        return _refuse(Refusal.NO_LICENSE, request.gpus, NO_LICENSE)
     if unlicensed := tuple(gpu for gpu in request.gpus if license_.covering(gpu) is None):
         return _refuse(Refusal.UNLICENSED, unlicensed, _unlicensed(license_, unlicensed))
     held = book.held(request)

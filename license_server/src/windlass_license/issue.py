@@ -4,8 +4,10 @@ Called by `windlass-license issue`.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from windlass_license.errors import TermsError
 from windlass_license.listing import ListedGpu
@@ -26,6 +28,36 @@ class Terms:
     """None is the time of issue in seconds."""
     answer_key: str = ""
     """The license server's public answer key, as base64 of its raw bytes."""
+
+
+NEEDED = {"customer": "--customer", "appid": "--appid", "expires": "--expires"}
+
+
+def terms_of(said: Mapping[str, Any], old: License | None) -> Terms:
+    """The terms that are said, by the names of `Terms`; what is not said is as in the license to follow, if any."""
+    if old is not None:
+        return replace(_terms_in(old), **said)
+    if missing := [option for name, option in NEEDED.items() if name not in said]:
+        raise TermsError(f"{', '.join(missing)} must be given, or --from with a license whose terms go on")
+    return Terms(**said)
+
+
+def listed_in(old: License) -> tuple[ListedGpu, ...]:
+    """The GPUs of a license, as a listing."""
+    return tuple(ListedGpu(gpu.uuid, gpu.brand, gpu.slices) for gpu in old.gpus)
+
+
+def _terms_in(old: License) -> Terms:
+    """The serial is left out: each license has a new one."""
+    return Terms(
+        customer=old.customer,
+        appid=old.appid,
+        expires=old.expires_last,
+        limit=old.limit,
+        grace_s=old.grace_s,
+        renew_after_expiry=old.renew_after_expiry,
+        answer_key=old.answer_key,
+    )
 
 
 def issue(gpus: tuple[ListedGpu, ...], terms: Terms, now: datetime) -> License:

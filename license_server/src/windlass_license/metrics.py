@@ -21,7 +21,7 @@ class _StandingCollector(Collector):
         self._read, self._turned_away = read, turned_away
 
     def collect(self) -> Iterable[Metric]:
-        text = "Connections that the limits refused or ended: of a peer, its rate, time, all connections."
+        text = "Connections that a limit refused or ended: peer and total by number, rate by requests a second, time."
         counts = CounterMetricFamily("windlass_license_turned_away", text, labels=("limit",))
         for limit, count in self._turned_away.items():
             counts.add_metric((limit,), count)
@@ -58,12 +58,15 @@ class Metrics:
         self._registry.register(_StandingCollector(read, turned_away))
         self._leases = Counter(
             "windlass_license_lease_requests",
-            "Lease requests by outcome.",
+            "Lease requests: grants, renewals, and refusals by reason.",
             ("state", "reason"),
             registry=self._registry,
         )
         self._uploads = Counter(
-            "windlass_license_uploads", "Uploads by outcome.", ("outcome",), registry=self._registry
+            "windlass_license_uploads",
+            "Uploads: accepted, or the reason of the refusal.",
+            ("outcome",),
+            registry=self._registry,
         )
         self._lease_seconds = self._histogram("lease_seconds", "Time to decide and store one lease request.")
         self._commit_seconds = self._histogram("commit_seconds", "Time to make one batch of requests durable.")

@@ -10,6 +10,7 @@ import uvicorn
 from windlass_license import tls
 from windlass_license.app import create_app
 from windlass_license.callers import Callers
+from windlass_license.codec import NO_KEY
 from windlass_license.front import Front, guarded, raise_file_limit
 from windlass_license.kube_api import from_pod
 from windlass_license.kube_lease import KubeLease, LeaseName
@@ -30,7 +31,11 @@ def serve(
     callers = Callers(from_pod(), settings.pod_gpus) if settings.lease_auth == KUBERNETES else None
     front = Front(replace(settings.front, connections=raise_file_limit(settings.front, log.warning)))
     app = create_app(settings, election=election, turned_away=front.peers.turned_away, callers=callers)
-    log.info("trusting public keys %s; data in %s", ", ".join(sorted(settings.public_keys)), settings.data_dir)
+    log.info(
+        "trusting public keys %s; data in %s", ", ".join(sorted(settings.public_keys)) or "none", settings.data_dir
+    )
+    if not settings.public_keys:
+        log.warning(NO_KEY)
     if callers is None:
         log.warning("--lease-auth is none: whoever reaches this server may lease GPUs under any name")
     if settings.admin_token is None:

@@ -121,6 +121,13 @@ class LicenseService:
         """The license that the next request will be decided by."""
         return self._book.license
 
+    def license_file(self) -> bytes | None:
+        """The file of the license in force, as it was uploaded."""
+        try:
+            return None if self._book.license is None else self._store.license_file()
+        except UNREADABLE as error:
+            raise StoreError(f"the license server cannot read its license: {error}; look at its volume") from error
+
     def upload(self, blob: bytes, allow_older: bool = False) -> tuple[License, Job]:
         """Check a license file now; the job puts it in force instead of all others. A refused file raises.
 

@@ -53,11 +53,15 @@ class Settings:
 
 
 def read_public_keys(paths: Sequence[Path], environment: Mapping[str, str]) -> PublicKeys:
-    """The keys of all files and of WINDLASS_LICENSE_PUBLIC_KEYS; having none is an error."""
-    sources = [(str(path), _text(path)) for path in paths]
+    """The keys of all files, of the *.pem files of all directories, and of WINDLASS_LICENSE_PUBLIC_KEYS.
+
+    A directory may be empty: the server then starts, and takes no license. Naming no place at all is an error.
+    """
+    files = [file for path in paths for file in (sorted(path.glob("*.pem")) if path.is_dir() else [path])]
+    sources = [(str(path), _text(path)) for path in files]
     if inline := environment.get(PUBLIC_KEYS_VARIABLE, "").strip():
         sources.append((PUBLIC_KEYS_VARIABLE, inline))
-    if not sources:
+    if not sources and not paths:
         raise SettingsError(
             f"no public key to verify licenses with; give --public-key FILE or set {PUBLIC_KEYS_VARIABLE} to PEM text"
         )

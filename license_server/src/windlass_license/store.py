@@ -128,7 +128,7 @@ class Transaction:
 
     def license(self) -> bytes | None:
         """The license file in force."""
-        row = self._db.execute("SELECT blob FROM license ORDER BY id DESC LIMIT 1").fetchone()
+        row = self._db.execute(_SELECT_LICENSE).fetchone()
         return None if row is None else bytes(row[0])
 
     def replace_license(self, blob: bytes, now: datetime) -> None:
@@ -230,6 +230,12 @@ class Store:
             ).fetchall()
         return [row[0] if isinstance(row[0], str) else repr(row[0]) for row in reversed(rows)]
 
+    def license_file(self) -> bytes | None:
+        """The license file in force; the writer does not wait for it."""
+        with self._reading:
+            row = self._reader.execute(_SELECT_LICENSE).fetchone()
+        return row[0] if row is not None and isinstance(row[0], bytes) else None  # a damaged row has another type
+
     def check(self) -> None:
         """Raise when the file cannot be read any more."""
         with self._reading:
@@ -263,6 +269,7 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
+_SELECT_LICENSE = "SELECT blob FROM license ORDER BY id DESC LIMIT 1"
 _SELECT_LEASE = "SELECT id, gpus, namespace, pod, uid, service, granted_us, expires_us, renewals, asked_us FROM leases"
 
 

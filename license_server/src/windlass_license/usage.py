@@ -15,6 +15,7 @@ from typing import NoReturn
 from windlass_license.errors import InputFileError
 
 PORT_MAX = 65535
+COMMAND = re.compile(r"argument COMMAND: invalid choice: '?(?P<said>.*?)'? \(choose from (?P<known>.*)\)")
 WHY = {
     errno.ENOENT: "is not there; name a path that is",
     errno.ENOTDIR: "is not there; name a path that is",
@@ -38,8 +39,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say it, and leave."""
-        sentence = message.removeprefix("argument ").rstrip(".")
+        found = COMMAND.fullmatch(message)
+        sentence = _no_command(found) if found else message.removeprefix("argument ").rstrip(".")
         self.exit(2, f"windlass-license: {sentence}; see {self.prog} --help\n")
+
+
+def _no_command(found: re.Match[str]) -> str:
+    known = [word.strip(" '\"") for word in found["known"].split(",")]
+    near = get_close_matches(found["said"], known, 1)
+    return f"there is no command {found['said']}; write {near[0] if near else 'one of ' + ', '.join(known)}"
 
 
 def _dashed(word: str) -> str:
