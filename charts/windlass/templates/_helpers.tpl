@@ -1,5 +1,13 @@
 {{- define "windlass.name" -}}
-{{- if contains "windlass" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-windlass" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end -}}
+{{- $chart := .Values.nameOverride | default "windlass" -}}
+{{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name) -}}
+{{- .Values.fullnameOverride | default $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* Values of earlier charts, refused with the name that they have now. */ -}}
+{{- define "windlass.renamed" -}}
+{{- if hasKey .Values "replicas" }}{{ fail "the value replicas is called replicaCount" }}{{ end -}}
+{{- if hasKey .Values.image "pullSecrets" }}{{ fail "the value image.pullSecrets is called imagePullSecrets" }}{{ end -}}
 {{- end -}}
 
 {{- define "windlass.serviceAccount" -}}
@@ -25,7 +33,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{- define "windlass.image" -}}
-{{ include "windlass.prefix" . }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ include "windlass.prefix" . }}{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end -}}
+
+{{/* An image that the operator gives to serving pods: (list ROOT REPOSITORY DIGEST). The operator adds the tag where no digest is. */}}
+{{- define "windlass.served" -}}
+{{ include "windlass.prefix" (index . 0) }}{{ index . 1 }}{{ with index . 2 }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{/* The Lease of this release's operators. */}}

@@ -47,7 +47,6 @@ class Run:
     cluster: Cluster
     http: httpx2.AsyncClient
     port: int
-    health_port: int
     figures: dict[str, Any] = field(default_factory=dict)
     begun: float = field(default_factory=time.monotonic)
     told: float = 0.0
@@ -84,7 +83,7 @@ class Run:
     async def up(self) -> bool:
         """Whether the operator is ready."""
         try:
-            return (await self.http.get(f"http://127.0.0.1:{self.health_port}/readyz")).status_code == httpx2.codes.OK
+            return (await self.http.get(f"http://127.0.0.1:{self.port}/readyz")).status_code == httpx2.codes.OK
         except httpx2.HTTPError:
             return False
 
@@ -116,7 +115,7 @@ async def measure(run: Run) -> None:
     """All phases, one after another; each leaves its figures in `run.figures`."""
     await make_namespaces(run.cluster)
     await make_nodes(run.cluster, run.services)
-    command, env = operator(run.bed, run.port, run.health_port)
+    command, env = operator(run.bed, run.port, 0)
     with ExitStack() as stack:
         alive = stack.enter_context(process(command, run.bed.folder / "operator.log", env))
         run.figures["start_s"] = await run.until(run.up, "the operator is ready")
@@ -188,11 +187,11 @@ async def _restart(run: Run, alive: Process) -> None:
 
 async def _main(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
     """All figures; those so far when a phase takes too long, the cluster does not answer or someone interrupts."""
-    port, health_port = control_plane.free_ports(2)
+    (port,) = control_plane.free_ports(1)
     async with httpx2.AsyncClient(trust_env=False, timeout=ANSWER_S) as http, facts_port():
         cluster = Cluster.connect(bed.api)
         patience_s = options.patience or PATIENCE_S + PATIENCE_A_SERVICE_S * options.services
-        run = Run(options.services, patience_s, bed, cluster, http, port, health_port)
+        run = Run(options.services, patience_s, bed, cluster, http, port)
         run.figures |= {"services": options.services, "processors": os.cpu_count(), "load_before": os.getloadavg()[0]}
         try:
             await measure(run)

@@ -1,3 +1,3 @@
 """Windlass's operator: watches LLMServices and keeps a planned, honest serving workload for each."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""The watches: every event of a watched kind becomes a key in the queue, nothing more.
+"""kopf's handlers: every event of a watched kind becomes a key in the queue, nothing more.
 
 `WATCHES` is the table of what is followed. A row's objects lead to LLMServices by our label or by their owners.
 """
@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import kopf
+
 from windlass_operator import metrics
-from windlass_operator.cluster.claims import FIELDS, Claims
+from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.inventory import gpu_signature
 from windlass_operator.cluster.kinds import (
     Budgets,
@@ -26,9 +28,8 @@ from windlass_operator.cluster.kinds import (
     Services,
     StatefulSets,
 )
-from windlass_operator.cluster.rest import Rest, resource_of
-from windlass_operator.cluster.store import EVERYWHERE, Place, Row, Shelf, Store, version_of
-from windlass_operator.cluster.watch import Sink, Watch, Watched
+from windlass_operator.cluster.store import EVERYWHERE, Place, Row, Shelf, Store, place_of
+from windlass_operator.cluster.streams import Stream, Watched
 from windlass_operator.look import Key
 from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
 from windlass_operator.queue import WorkQueue
@@ -36,8 +37,7 @@ from windlass_operator.status import conditions as c
 from windlass_operator.status.children import controller_uid, dig, uid_of
 
 OURS = f"{MANAGED_BY_LABEL}={MANAGER}"
-SERVICE, NODE = resource_of(LLMServices).kind, resource_of(Nodes).kind
-MAKER = resource_of(ReplicaSets).kind
+SERVICE, NODE, POD, MAKER = LLMServices.kind, Nodes.kind, Pods.kind, ReplicaSets.kind
 WATCHES = (
     Watched(LLMServices),
     Watched(Nodes),
@@ -46,13 +46,12 @@ WATCHES = (
     Watched(StatefulSets, OURS),
     Watched(Services, OURS),
     Watched(Jobs, OURS),
-    Watched(Pods, OURS),
+    Watched(Pods),  # everyone's, for what they hold of the nodes' GPUs; only ours are kept
     Watched(Budgets, OURS),
     Watched(Ingresses, OURS),
     Watched(NetworkPolicies, OURS),
     Watched(HTTPRoutes, OURS, optional=True),
 )
-GPU_PODS = Watched(Pods, fields=FIELDS, purpose="GPUs")  # everyone's, for what they hold of the nodes' GPUs
 
 
 @dataclass
@@ -82,6 +81,10 @@ class Router:
     queue: WorkQueue[Key]
     waiting: Callable[[], set[Key]]  # keys that wait for GPUs
     census: Census = field(default_factory=Census)
+    claims: Claims = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.claims = Claims(freed=self.gpus_changed)
 
     def changed(self, kind: str, place: Place, row: Row) -> None:
         """Something happened to this object, or it is gone."""
@@ -99,7 +102,7 @@ class Router:
 
 @dataclass
 class ShelfSink:
-    """Puts what a watch sees on its kind's shelf and tells the router what is news."""
+    """Puts what a stream brings on its kind's shelf and tells the router what is news."""
 
     kind: str
     router: Router
@@ -110,21 +113,17 @@ class ShelfSink:
         if self.kind == SERVICE:
             self._count(item)
         if row := self._shelf.put(item):
-            self.router.changed(self.kind, _place(item), row)
+            self.router.changed(self.kind, place_of(item), row)
 
     def drop(self, item: Mapping[str, Any]) -> None:
         """It is gone."""
         if row := self._shelf.drop(item):
-            self._gone(_place(item), row)
+            self._gone(place_of(item), row)
 
     def keep(self, places: set[Place], version: int) -> None:
         """All but these are gone."""
         for place, row in self._shelf.keep(places, version, self.scope):
             self._gone(place, row)
-
-    def passed(self, version: int) -> None:
-        """Nothing happened up to this version."""
-        self._shelf.passed(version, self.scope)
 
     def _gone(self, place: Place, row: Row) -> None:
         if self.kind == SERVICE:
@@ -133,7 +132,7 @@ class ShelfSink:
 
     def _count(self, item: Mapping[str, Any]) -> None:
         ready = c.find(dig(item, "status", "conditions") or (), c.READY) or {}
-        self.router.census.see(_place(item), str(ready.get("reason") or "New"))
+        self.router.census.see(place_of(item), str(ready.get("reason") or "New"))
 
     @property
     def _shelf(self) -> Shelf:
@@ -146,7 +145,7 @@ class MakerSink(ShelfSink):
 
     def put(self, item: Mapping[str, Any]) -> None:
         """It is there, or has changed."""
-        place, meta = _place(item), item["metadata"]
+        place, meta = place_of(item), item["metadata"]
         old = self._shelf.get(place)
         kept = {**item, "metadata": {key: meta[key] for key in MAKER_META if key in meta}}
         row = self._shelf.put(kept)
@@ -172,7 +171,6 @@ class NodeSink(ShelfSink):
         meta = item["metadata"]
         name, signature = str(meta["name"]), gpu_signature(dict(item))
         if self._seen.get(name) == signature:
-            self._shelf.passed(version_of(meta.get("resourceVersion")))
             return
         self._shelf.put(_pruned(item))
         self._seen[name] = signature
@@ -193,54 +191,48 @@ def _pruned(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass
-class ClaimsSink:
-    """Gives the claims what the watch of one scope sees."""
-
-    claims: Claims
-    scope: str
+class PodSink(ShelfSink):
+    """Pods: of everyone's what they hold of GPUs, ours whole."""
 
     def put(self, item: Mapping[str, Any]) -> None:
         """It is there, or has changed."""
-        self.claims.put(item)
+        self.router.claims.put(item)
+        ours = (item["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
+        (super().put if ours else super().drop)(item)
 
     def drop(self, item: Mapping[str, Any]) -> None:
         """It is gone."""
-        self.claims.drop(item)
+        self.router.claims.drop(item)
+        super().drop(item)
 
     def keep(self, places: set[Place], version: int) -> None:
         """All but these are gone."""
-        self.claims.keep(places, version, self.scope)
-
-    def passed(self, version: int) -> None:
-        """Nothing happened up to this version."""
+        self.router.claims.keep(places, self.scope)
+        super().keep(places, version)
 
 
-def scopes(namespaces: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The scopes of each watched kind: one for each namespace, or one for all; nodes have no namespace."""
-    return {row.name: () if row.name == NODE else namespaces for row in WATCHES}
+SINKS: Mapping[str, type[ShelfSink]] = {NODE: NodeSink, MAKER: MakerSink, POD: PodSink}
 
 
-SINKS: Mapping[str, type[ShelfSink]] = {NODE: NodeSink, MAKER: MakerSink}
-
-
-def watches(rest: Rest, namespaces: tuple[str, ...], router: Router, claims: Claims) -> list[Watch]:
-    """A watch for each row and scope, feeding the store, and those that count GPUs."""
-    found: list[Watch] = []
+def streams(namespaces: tuple[str, ...], router: Router) -> dict[str, Stream]:
+    """The streams that kopf follows, by their path: one for each row and scope; nodes have no namespace."""
+    found: dict[str, Stream] = {}
     for row in WATCHES:
-        for scope in scopes(namespaces)[row.name] or (EVERYWHERE,):
+        for scope in (EVERYWHERE,) if row.name == NODE else namespaces or (EVERYWHERE,):
             sink = SINKS.get(row.name, ShelfSink)(row.name, router, scope)
-            found.append(_watch(rest, row, scope, sink))
-    return [
-        *found,
-        *(_watch(rest, GPU_PODS, scope, ClaimsSink(claims, scope)) for scope in namespaces or (EVERYWHERE,)),
-    ]
+            found[row.kind.path(scope or None)] = Stream(replace(row, scope=scope), sink)
+    return found
 
 
-def _watch(rest: Rest, row: Watched, scope: str, sink: Sink) -> Watch:
-    """The label of a watch, which logs and metrics have, names its namespace."""
-    named = replace(row, purpose=", ".join(filter(None, (row.purpose, scope))))
-    return Watch(rest, named, scope or None, sink)
+def register(registry: kopf.OperatorRegistry, followed: Mapping[str, Stream]) -> None:
+    """One `on.event` for each kind: it hands the object to the stream that kopf has it from."""
+    for row in WATCHES:
+        scopes = {one.row.scope: one for one in followed.values() if one.row.name == row.name}
+        kopf.on.event(*row.kind.names, id=row.name, registry=registry)(_handler(scopes))
 
 
-def _place(item: Mapping[str, Any]) -> Place:
-    return (str(item["metadata"].get("namespace") or ""), str(item["metadata"]["name"]))
+def _handler(scopes: Mapping[str, Stream]) -> Callable[..., Any]:
+    async def seen(event: kopf.RawEvent, namespace: str | None, **_: object) -> None:
+        (scopes.get(EVERYWHERE) or scopes[str(namespace)]).take(event)
+
+    return seen

@@ -1,19 +1,20 @@
-"""`/healthz` answers while the event loop turns, `/readyz` while the watches live and the queue is young.
+"""`/readyz` says whether the streams live and the queue is young; it is served beside `/metrics`.
 
-`judge` is pure; `serve` is a few lines of HTTP on the event loop itself: a loop that hangs does not answer.
+`judge` is pure. kopf itself serves `/healthz` on the health port, on the event loop: a loop that hangs does not answer.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
 QUEUE_OLD_S = 30.0
 WATCH_PATIENCE_S = 30.0
-REQUEST_S = 5.0
-HEAD_MAX = 8192
+UNAVAILABLE = 503
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,37 +35,24 @@ def judge(health: Health) -> list[str]:
 
 @asynccontextmanager
 async def serve(port: int, look: Callable[[], Health]) -> AsyncIterator[None]:
-    """Answer both paths on this port; 0 serves nothing."""
+    """Answer `/readyz` and `/metrics` on this port; 0 serves nothing."""
     if not port:
         yield
         return
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(REQUEST_S):
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_answer(head, look))
-                await writer.drain()
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, TimeoutError):
-            pass
-        finally:
-            writer.close()
-
-    async with await asyncio.start_server(answer, port=port, limit=HEAD_MAX):
-        yield
-
-
-def _answer(head: bytes, look: Callable[[], Health]) -> bytes:
-    path = head.split(b" ", 2)[1].split(b"?")[0] if head.count(b" ") >= 2 else b""
-    if path == b"/healthz":
-        return _response("200 OK", ["ok"])
-    if path == b"/readyz":
+    async def ready(_request: web.Request) -> web.Response:
         wrong = judge(look())
-        return _response("503 Service Unavailable", wrong) if wrong else _response("200 OK", ["ok"])
-    return _response("404 Not Found", ["ask /healthz or /readyz"])
+        return web.Response(text="".join(f"{line}\n" for line in wrong or ["ok"]), status=UNAVAILABLE if wrong else 200)
 
+    async def metrics(_request: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-def _response(status: str, lines: Iterable[str]) -> bytes:
-    body = "".join(f"{line}\n" for line in lines).encode()
-    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    return head.encode() + body
+    app = web.Application()
+    app.add_routes([web.get("/readyz", ready), web.get("/metrics", metrics)])
+    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, None, port).start()
+        yield
+    finally:
+        await runner.cleanup()

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from windlass_sizing.errors import FactsError
 from windlass_sizing.facts import ModelFacts
 
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.api.model import ModelSource
+from windlass_operator.api.v1alpha1 import ImageSpec, LLMService
 from windlass_operator.cluster.decode import UNREAD
 from windlass_operator.errors import UserError
 from windlass_operator.manifests.deployment import deployment
@@ -23,9 +24,9 @@ from windlass_operator.manifests.overlay import judge
 from windlass_operator.manifests.pod import PodShape, pod_template
 from windlass_operator.manifests.route import http_route, ingress, judge_annotations
 from windlass_operator.manifests.service import service as service_manifest
+from windlass_operator.manifests.sources import serving_mounts, sources
 from windlass_operator.manifests.volume import judge_claims, model_volume, within
-from windlass_operator.plan.args import DEEPSPEED, container_command
-from windlass_operator.plan.cpu import engine_variables
+from windlass_operator.plan.args import DEEPSPEED, container_command, engine_variables
 from windlass_operator.plan.model import Plan
 from windlass_operator.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
 from windlass_operator.settings import Settings
@@ -42,8 +43,9 @@ def parse_service(raw: Mapping[str, Any]) -> LLMService:
         raise UserError("SpecTooLarge", str(raw[UNREAD]))
     try:
         service = LLMService.model_validate(raw)
-        model_volume(service.spec.model.source)
-        judge_claims(service.spec.model.source, service.spec.cache.pvc)
+        for _, source in sources(service):
+            model_volume(source)
+        judge_claims(sources(service), service.spec.cache.pvc)
     except ValidationError as error:
         raise UserError("Rejected", _first_of(error)) from error
     except ValueError as error:
@@ -66,22 +68,24 @@ def _first_of(error: ValidationError) -> str:
 def must_be_allowed(service: LLMService, settings: Settings) -> None:
     """UserError when the spec asks for what this installation does not allow."""
     try:
-        judge(service.spec.pod_template, settings.pod_annotations)
+        places = [one.path for one in serving_mounts(service, "")]
+        judge(service.spec.pod_template, settings.pod_annotations, places)
         judge_annotations(service.spec.expose.ingress, settings.ingress_annotations)
     except ValueError as error:
         raise UserError("Rejected", str(error)) from error
-    _source_must_be_allowed(service, settings)
+    for field, source in sources(service):
+        _source_must_be_allowed(field, source, settings)
 
 
-def _source_must_be_allowed(service: LLMService, settings: Settings) -> None:
-    volume = model_volume(service.spec.model.source)
+def _source_must_be_allowed(field: str, source: ModelSource, settings: Settings) -> None:
+    volume = model_volume(source)
     path = volume.node_path
     if not path or within(path, settings.node_paths):
         return
     allowed = ", ".join(settings.node_paths) or "none"
     raise UserError(
         "NodePathForbidden",
-        f"spec.model.source points at {PurePosixPath(path, volume.path)} of the nodes, and the Job that looks at it "
+        f"{field} points at {PurePosixPath(path, volume.path)} of the nodes, and the Job that looks at it "
         f"mounts {path}; this installation allows directories under: {allowed}",
     )
 
@@ -120,7 +124,8 @@ def model_sentence(service: LLMService, facts: ModelFacts) -> str:
     """What was found, in one line for ModelReady."""
     size = f", {facts.weights_bytes / 1024**3:.2f} GiB of weights" if facts.weights_bytes else ""
     where = model_volume(service.spec.model.source).label
-    return f"{facts.architecture}, {facts.params_text} parameters{size}, in {where}"
+    adapter = f", base of the adapter{f' at {facts.base_path}' if facts.base_path else ''}" if facts.is_adapter else ""
+    return f"{facts.architecture}, {facts.params_text} parameters{size}{adapter}, in {where}"
 
 
 def workload(
@@ -142,7 +147,7 @@ def workload(
         *((ingress(service, spec.expose.ingress),) if spec.expose.ingress else ()),
         *((http_route(service, spec.expose.gateway),) if spec.expose.gateway else ()),
     )
-    return (front, *pods, disruption_budget(service, record.plan.nodes), *routes)
+    return (front, *pods, disruption_budget(service), *routes)
 
 
 def _replicas(
@@ -168,11 +173,9 @@ def with_rollout(record: PlanRecord, pods: str, rollout: str) -> PlanRecord:
 
 def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
     """The serving pod that a plan and the operator's settings make."""
-    image = service.spec.image
-    repository = image.repository or _image_of_ours(image.family, plan, settings)
     command, args = container_command(service.spec, plan)
     return PodShape(
-        image=f"{repository}:{image.version or settings.server_version}",
+        image=_serving_image(service.spec.image, plan, settings),
         command=command,
         args=args,
         cpu=plan.cpu,
@@ -184,12 +187,21 @@ def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
         node_selector=plan.node_selector,
         license_addresses=settings.license_addresses,
         license_keys=settings.license_public_keys,
+        base=plan.base,
         env=engine_variables(service.spec, plan),
     )
 
 
+def _serving_image(image: ImageSpec, plan: Plan, settings: Settings) -> str:
+    """The whole reference: ours by the digest that the installation gives, unless the spec names a part of it."""
+    ours = _image_of_ours(image.family, plan, settings)
+    if "@" in ours and not (image.repository or image.version):
+        return ours
+    return f"{image.repository or ours.partition('@')[0]}:{image.version or settings.server_version}"
+
+
 def _image_of_ours(family: str, plan: Plan, settings: Settings) -> str:
-    """The repository for this family, on GPUs or on CPUs."""
+    """The repository for this family, on GPUs or on CPUs, with its digest where the installation names one."""
     if family == DEEPSPEED:
         return settings.deepspeed_image if plan.gpus else settings.deepspeed_cpu_image
     return settings.server_image if plan.gpus else settings.server_cpu_image or settings.server_image

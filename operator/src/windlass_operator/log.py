@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-CHATTY = ("httpx2", "aiohttp.access")  # a line for each request and each event tells nobody anything
+# A line for each request and each event tells nobody anything.
+CHATTY = ("httpx2", "aiohttp.access", "kopf.objects", "kopf.activities")
 
 
 class OneLine(logging.Formatter):

@@ -1,4 +1,4 @@
-"""The operator's Prometheus metrics, one place, served on the metrics port by `__main__`."""
+"""The operator's Prometheus metrics, one place, served on the metrics port by `health.py`."""
 
 from __future__ import annotations
 

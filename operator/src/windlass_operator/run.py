@@ -1,6 +1,6 @@
-"""Starts the operator's parts and keeps them alive together: metrics, health, watches, the Lease, the queue's workers.
+"""Starts the operator's parts and keeps them alive together: kopf, metrics, the Lease, the queue's workers.
 
-Order matters: the workers begin only when every watch has had its first list (before, absence would mean nothing) and
+Order matters: the workers begin only when every stream has had its first list (before, absence would mean nothing) and
 only while this replica is on duty. A stand-by has the same store and an idle queue.
 """
 
@@ -9,28 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 
 import httpx2
-from prometheus_client import start_http_server
+import kopf
 
-from windlass_operator import __version__, metrics
+from windlass_operator import __version__, framework, metrics
 from windlass_operator.api.v1alpha1 import GROUP, PLURAL
-from windlass_operator.cluster.claims import Claims
-from windlass_operator.cluster.client import ApiServer, connect
+from windlass_operator.cluster.client import ApiServer
 from windlass_operator.cluster.kinds import LLMServices
 from windlass_operator.cluster.lease import Duty, LeaseName, Pace
-from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError, login, path_of
+from windlass_operator.cluster.rest import UNREACHABLE, Login, Rest, StatusError
 from windlass_operator.cluster.store import Store
 from windlass_operator.cluster.stored import StoredCluster
-from windlass_operator.cluster.watch import Watch
-from windlass_operator.handlers import WATCHES, Router, scopes, watches
-from windlass_operator.health import WATCH_PATIENCE_S, Health, serve
+from windlass_operator.cluster.streams import UNSERVED, Stream
+from windlass_operator.handlers import WATCHES, Router, register, streams
+from windlass_operator.health import WATCH_PATIENCE_S, Health, judge, serve
 from windlass_operator.look import Key
 from windlass_operator.planners import Planners
 from windlass_operator.queue import WorkQueue
@@ -46,77 +44,73 @@ POLL_S = 0.1
 async def operate(
     settings: Settings, ready: threading.Event | None = None, stop: threading.Event | None = None
 ) -> None:
-    """Run until stopped; `ready` is set once every watch has had its first list."""
-    if settings.metrics_port:
-        start_http_server(settings.metrics_port)
+    """Run until stopped; `ready` is set once every stream has had its first list."""
     metrics.BUILD.labels(__version__, platform.python_version()).set(1)
     async with AsyncExitStack() as stack:
-        rest = await stack.enter_async_context(aclosing(login()))
+        login = await Login.find()
+        rest = await stack.enter_async_context(aclosing(login.rest()))
         duty = _duty(settings, rest)
-        cluster = connect(may_write=duty.holds, timeout_s=Pace().request_s) if duty else connect()
+        cluster = ApiServer(login.rest(Pace().request_s), duty.holds) if duty else ApiServer(login.rest())
         await stack.enter_async_context(aclosing(cluster))
         # Pods are never behind the environment's proxy.
         http = await stack.enter_async_context(httpx2.AsyncClient(trust_env=False))
         planners = await stack.enter_async_context(aclosing(Planners()))
-        parts = Parts.build(settings, rest, (cluster, planners), http)
-        await stack.enter_async_context(serve(settings.health_port, parts.health))
-        stopped = asyncio.create_task(_stopped(stop))
-        running = asyncio.create_task(_run(parts, settings, duty, ready))
-        try:
-            await asyncio.wait({stopped, running}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                running.result()
-        finally:
-            for task in (stopped, running):
-                task.cancel()
-            await asyncio.gather(stopped, running, return_exceptions=True)
-            if duty:
-                await duty.release()
+        parts = Parts.build(settings, (cluster, planners), http)
+        await stack.enter_async_context(serve(settings.metrics_port, parts.health))
+        discover = await _prepare(rest, settings.watch_namespaces, parts)
+        work = Work(parts, duty, ready, stop)
+        await kopf.operator(
+            registry=_registry(login, parts, work),
+            settings=framework.settings(discover=discover),
+            standalone=True,
+            identity=framework.identity(settings.pod_name),
+            clusterwide=not settings.watch_namespaces,
+            namespaces=settings.watch_namespaces,
+            liveness_endpoint=framework.liveness(login.server, settings.health_port),
+            stop_flag=work.over,
+        )
+        work.failure()
 
 
 @dataclass
 class Parts:
     """What one operator is made of."""
 
-    rest: Rest
     queue: WorkQueue[Key]
     store: Store
-    claims: Claims
     reconciler: Reconciler
-    watches: list[Watch]
+    streams: dict[str, Stream]
     working: asyncio.Task[None] | None = None
-    started: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def build(cls, settings: Settings, rest: Rest, by: tuple[ApiServer, Planners], http: httpx2.AsyncClient) -> Parts:
+    def build(cls, settings: Settings, by: tuple[ApiServer, Planners], http: httpx2.AsyncClient) -> Parts:
         """Wire them together; nothing runs yet."""
         queue: WorkQueue[Key] = WorkQueue()
-        store = Store((row.name for row in WATCHES), scopes(settings.watch_namespaces))
+        store = Store(row.name for row in WATCHES)
         router = Router(store, queue, lambda: reconciler.waiting_for_gpus)
-        claims = Claims(freed=router.gpus_changed, scopes=settings.watch_namespaces)
         cluster, planners = by
-        reconciler = Reconciler(StoredCluster(cluster, store, claims), http, settings, decide=planners.decide)
-        return cls(rest, queue, store, claims, reconciler, watches(rest, settings.watch_namespaces, router, claims))
+        reconciler = Reconciler(StoredCluster(cluster, store, router.claims), http, settings, decide=planners.decide)
+        return cls(queue, store, reconciler, streams(settings.watch_namespaces, router))
 
     @property
     def synced(self) -> bool:
-        """Whether every watch has had its first list."""
-        return self.store.synced and self.claims.synced
+        """Whether every stream has had its first list."""
+        return all(one.pulse.synced or one.pulse.absent for one in self.streams.values())
 
     def health(self) -> Health:
         """What `/readyz` is told."""
         now = time.monotonic()
-        pulses = ((watch.row.label, watch.pulse) for watch in self.watches)
+        pulses = ((one.row.label, one.pulse) for one in self.streams.values())
         dead = {name: pulse for name, pulse in pulses if not pulse.alive(now, WATCH_PATIENCE_S)}
         return Health({name: pulse.error or "not listed yet" for name, pulse in dead.items()}, self.queue.oldest_s())
 
     def measure(self) -> None:
         """Set the gauges that only time moves."""
         now, wall = time.monotonic(), time.time()
-        for watch in self.watches:
-            pulse = watch.pulse
-            metrics.WATCH_ALIVE.labels(watch.row.label).set(pulse.alive(now, WATCH_PATIENCE_S))
-            metrics.WATCH_HEARD.labels(watch.row.label).set(wall - (now - pulse.heard) if pulse.heard else 0)
+        for one in self.streams.values():
+            pulse = one.pulse
+            metrics.WATCH_ALIVE.labels(one.row.label).set(pulse.alive(now, WATCH_PATIENCE_S))
+            metrics.WATCH_HEARD.labels(one.row.label).set(wall - (now - pulse.heard) if pulse.heard else 0)
         metrics.QUEUE_OLDEST_SECONDS.set(self.queue.oldest_s())
 
     def on_duty(self, holds: bool) -> None:
@@ -131,40 +125,87 @@ class Parts:
             )
 
 
+@dataclass
+class Work:
+    """What runs beside kopf, from its start-up handler to its clean-up handler."""
+
+    parts: Parts
+    duty: Duty | None
+    ready: threading.Event | None
+    stop: threading.Event | None
+    over: asyncio.Event = field(default_factory=asyncio.Event)  # ends kopf
+    task: asyncio.Task[None] | None = None
+
+    async def begin(self, **_: object) -> None:
+        """kopf starts."""
+        self.task = asyncio.create_task(self._run(), name="work")
+        self.task.add_done_callback(lambda _: self.over.set())
+
+    async def end(self, **_: object) -> None:
+        """kopf ends: the workers stop, and the Lease is let go."""
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+        if self.duty:
+            await self.duty.release()
+
+    def failure(self) -> None:
+        """Raise what ended the work, if it was no cancellation."""
+        if self.task is not None and self.task.done() and not self.task.cancelled():
+            self.task.result()
+
+    async def _run(self) -> None:
+        parts = self.parts
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self.stop is not None:
+                    group.create_task(self._stopped(self.stop), name="stop")
+                await _until(lambda: parts.synced)
+                services = len(parts.store.shelves["LLMService"].rows)
+                logger.info("all watches have their lists: %s LLMServices", services)
+                group.create_task(self._measure(), name="gauges")
+                if self.duty:
+                    group.create_task(self.duty.keep(parts.on_duty), name="lease")
+                else:
+                    parts.on_duty(True)
+                if self.ready:
+                    self.ready.set()
+        finally:
+            if parts.working is not None:
+                parts.working.cancel()
+                await asyncio.gather(parts.working, return_exceptions=True)
+
+    async def _stopped(self, stop: threading.Event) -> None:
+        await _until(stop.is_set)
+        self.over.set()
+
+    async def _measure(self) -> None:
+        while True:
+            self.parts.measure()
+            if self.parts.working is not None and self.parts.working.done():
+                self.parts.working.result()  # the workers never end by themselves: this raises what ended them
+            await asyncio.sleep(TICK_S)
+
+
+def _registry(login: Login, parts: Parts, work: Work) -> kopf.OperatorRegistry:
+    """All of kopf's handlers."""
+    registry = kopf.OperatorRegistry()
+    framework.add_login(registry, login, parts.streams)
+    register(registry, parts.streams)
+    kopf.on.startup(id="begin", registry=registry)(work.begin)
+    kopf.on.cleanup(id="end", registry=registry)(work.end)
+
+    async def probe(**_: object) -> list[str]:
+        return judge(parts.health())
+
+    kopf.on.probe(id="not-ready", registry=registry)(probe)
+    return registry
+
+
 def _duty(settings: Settings, rest: Rest) -> Duty | None:
     if not settings.lease_name:
         return None
     return Duty(rest, LeaseName(settings.pod_namespace, settings.lease_name, settings.pod_name))
-
-
-async def _run(parts: Parts, settings: Settings, duty: Duty | None, ready: threading.Event | None) -> None:
-    await wait_for_crd(parts.rest, next(iter(settings.watch_namespaces), None))
-    logger.info("watching LLMServices in %s", ", ".join(settings.watch_namespaces) or "all namespaces")
-    try:
-        async with asyncio.TaskGroup() as group:
-            for watch in parts.watches:
-                group.create_task(watch.run(), name=f"watch of {watch.row.name}")
-            await _until(lambda: parts.synced)
-            logger.info("all watches have their lists: %s LLMServices", len(parts.store.shelves["LLMService"].rows))
-            group.create_task(_measure(parts), name="gauges")
-            if duty:
-                group.create_task(duty.keep(parts.on_duty), name="lease")
-            else:
-                parts.on_duty(True)
-            if ready:
-                ready.set()
-    finally:
-        if parts.working is not None:
-            parts.working.cancel()
-            await asyncio.gather(parts.working, return_exceptions=True)
-
-
-async def _measure(parts: Parts) -> None:
-    while True:
-        parts.measure()
-        if parts.working is not None and parts.working.done():
-            parts.working.result()  # the workers never end by themselves: this raises what ended them
-        await asyncio.sleep(TICK_S)
 
 
 async def _until(look: Callable[[], bool]) -> None:
@@ -172,31 +213,45 @@ async def _until(look: Callable[[], bool]) -> None:
         await asyncio.sleep(POLL_S)
 
 
-async def _stopped(stop: threading.Event | None) -> None:
-    """Return when asked to stop: by the event of a test, by a signal where this is the main thread."""
-    asked = asyncio.Event()
-    if threading.current_thread() is threading.main_thread():
-        for one in _signals():
-            asyncio.get_running_loop().add_signal_handler(one, asked.set)
-    await _until(lambda: asked.is_set() or (stop is not None and stop.is_set()))
+async def _prepare(rest: Rest, namespaces: tuple[str, ...], parts: Parts) -> bool:
+    """Mark what nobody serves; returns whether kopf may follow the CRDs, and so waits for ours by itself."""
+    one = next(iter(namespaces), None)
+    await wait_for_crd(rest, one, once=True)
+    discover = not namespaces and not await _refused(rest, framework.CRDS)
+    if not discover:
+        await wait_for_crd(rest, one)
+    for stream in parts.streams.values():
+        if stream.row.optional and (why := await _refused(rest, stream.row.kind.path(stream.row.scope or None))):
+            stream.unserved(why)
+    logger.info("watching LLMServices in %s", ", ".join(namespaces) or "all namespaces")
+    return discover
 
 
-def _signals() -> Iterable[signal.Signals]:
-    return (signal.SIGTERM, signal.SIGINT)
+async def _refused(rest: Rest, path: str) -> str:
+    """Why this collection cannot be read; empty when it can."""
+    try:
+        await rest.call("GET", path, {"limit": "1"})
+    except StatusError as error:
+        if error.code in UNSERVED:
+            return str(error)
+        raise
+    return ""
 
 
-async def wait_for_crd(rest: Rest, namespace: str | None) -> None:
+async def wait_for_crd(rest: Rest, namespace: str | None, *, once: bool = False) -> None:
     """Without its CRD the operator has nothing to watch: say so and wait, rather than crash-loop."""
     said = ""
     while True:
         try:
-            await rest.call("GET", path_of(LLMServices, namespace), {"limit": "1"})
+            await rest.call("GET", LLMServices.path(namespace), {"limit": "1"})
             return
         except (StatusError, *UNREACHABLE) as error:
             why = _why_not_yet(error)
-        if why != said:
-            logger.warning("cannot list %s.%s yet: %s; waiting", PLURAL, GROUP, why)
-            said = why
+            if why != said:
+                logger.warning("cannot list %s.%s yet: %s; waiting", PLURAL, GROUP, why)
+                said = why
+            if once and isinstance(error, StatusError):
+                return
         await asyncio.sleep(CRD_AGAIN_S)
 
 

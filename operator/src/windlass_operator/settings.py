@@ -13,6 +13,7 @@ from windlass_operator.errors import SettingsError
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PORT_MAX = 65535
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 ANNOTATION = re.compile(r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]*\*?")  # a key, or the beginning of keys
 
@@ -21,7 +22,7 @@ ANNOTATION = re.compile(r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]*\*?")  # a key, or the b
 class Settings:
     """What the operator was told at its start."""
 
-    server_image: str  # repository of the serving image, without tag
+    server_image: str  # repository of the serving image, without tag; perhaps with @sha256:…
     server_version: str  # its tag where an LLMService names none
     operator_image: str  # whole image of the inspect Job: the operator's own
     server_cpu_image: str = ""  # its like for pods without GPUs; empty: the same
@@ -36,8 +37,8 @@ class Settings:
     ingress_annotations: tuple[str, ...] = ()  # allowed beside the built-in table; a row may end with *
     pod_annotations: tuple[str, ...] = ()  # as above, of spec.podTemplate
     group_network_policy: bool = True  # whether groups get a NetworkPolicy
-    metrics_port: int = 9090  # 0: no metrics
-    health_port: int = 8080  # 0: no /healthz and /readyz
+    metrics_port: int = 9090  # 0: no /metrics and /readyz
+    health_port: int = 8080  # 0: no /healthz
     lease_name: str = ""  # empty: the only replica, always on duty
     pod_name: str = ""
     pod_namespace: str = ""
@@ -54,7 +55,9 @@ class Variable:
 
 
 VARIABLES = (
-    Variable("WINDLASS_SERVER_IMAGE", "repository of the serving image, without a tag", required=True),
+    Variable(
+        "WINDLASS_SERVER_IMAGE", "repository of the serving image, without a tag; @sha256:… may follow", required=True
+    ),
     Variable("WINDLASS_SERVER_VERSION", "tag of the serving image where an LLMService names none", required=True),
     Variable("WINDLASS_OPERATOR_IMAGE", "whole image of the Jobs: the operator's own", required=True),
     Variable("WINDLASS_SERVER_CPU_IMAGE", "repository of the serving image for pods without GPUs; empty: the same"),
@@ -69,6 +72,7 @@ VARIABLES = (
     ),
     Variable("WINDLASS_HTTPS_PROXY", "proxy by which download Jobs reach the hubs; empty: none"),
     Variable("WINDLASS_NO_PROXY", "hosts that download Jobs reach without it, comma-separated"),
+    Variable("WINDLASS_HUB_CA", "PEM text of authorities that download Jobs trust beside the known ones; empty: none"),
     Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
     Variable("WINDLASS_WATCH_NAMESPACE", "the namespaces to watch, comma-separated; empty: all"),
     Variable(
@@ -86,8 +90,8 @@ VARIABLES = (
     Variable(
         "WINDLASS_GROUP_NETWORK_POLICY", "whether replicas over several nodes get a NetworkPolicy: true, false", "true"
     ),
-    Variable("WINDLASS_METRICS_PORT", "port of /metrics; 0 switches it off", "9090"),
-    Variable("WINDLASS_HEALTH_PORT", "port of /healthz and /readyz; 0 switches them off", "8080"),
+    Variable("WINDLASS_METRICS_PORT", "port of /metrics and /readyz; 0 switches them off", "9090"),
+    Variable("WINDLASS_HEALTH_PORT", "port of /healthz; 0 switches it off", "8080"),
     Variable("WINDLASS_LEASE_NAME", "Lease by which one of several replicas is on duty; empty: there is only one"),
     Variable("WINDLASS_POD_NAME", "name of the operator's pod; with a Lease, its holder"),
     Variable("WINDLASS_POD_NAMESPACE", "namespace of the operator's pod and of the Lease"),
@@ -108,7 +112,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         deepspeed_image=_repository("WINDLASS_DEEPSPEED_IMAGE", values),
         deepspeed_cpu_image=_repository("WINDLASS_DEEPSPEED_CPU_IMAGE", values),
         node_paths=_directories("WINDLASS_NODE_PATHS", values),
-        download_env=_proxy(values),
+        download_env=(*_proxy(values), *_authorities(values["WINDLASS_HUB_CA"])),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
         watch_namespaces=_namespaces("WINDLASS_WATCH_NAMESPACE", values),
@@ -123,9 +127,12 @@ def from_env(env: Mapping[str, str]) -> Settings:
 
 
 def _repository(name: str, values: Mapping[str, str]) -> str:
-    """A repository has no tag; a colon may only stand before a slash, as a registry's port."""
+    """A repository, with a digest or without; a colon may otherwise only stand before a slash, as a registry's port."""
     text = values[name]
-    if ":" in text.rsplit("/", 1)[-1]:
+    repository, mark, digest = text.partition("@")
+    if mark and not DIGEST.fullmatch(digest):
+        raise SettingsError(f'{name} is "{text}": write a digest as @sha256: and 64 hex digits')
+    if ":" in repository.rsplit("/", 1)[-1]:
         raise SettingsError(f'{name} is "{text}": leave the tag out and put it into WINDLASS_SERVER_VERSION')
     return text
 
@@ -160,6 +167,12 @@ def _proxy(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         raise SettingsError(f'WINDLASS_HTTPS_PROXY is "{text}": begin it with http:// or https://')
     rows = (("HTTPS_PROXY", text), ("HTTP_PROXY", text), ("NO_PROXY", values["WINDLASS_NO_PROXY"]))
     return tuple((name, value) for name, value in rows if value)
+
+
+def _authorities(text: str) -> tuple[tuple[str, str], ...]:
+    if text and "-----BEGIN CERTIFICATE-----" not in text:
+        raise SettingsError("WINDLASS_HUB_CA holds no certificate: give the authority's certificate as PEM text")
+    return (("WINDLASS_HUB_CA", text),) if text else ()
 
 
 def _one_of(name: str, values: Mapping[str, str], allowed: tuple[str, ...]) -> str:

@@ -1,25 +1,27 @@
-"""HTTP to the API server against a real socket: paths, refusals, a renewed login, lines across chunks."""
+"""HTTP to the API server against a real socket: paths, refusals, a renewed login."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+from pathlib import Path
 
-import aiohttp
-import httpx2
 import pytest
 import yaml
 from aiohttp import web
 from windlass_operator.cluster.kinds import Deployments, LLMServices, LLMServiceStatus, Nodes, Pods
-from windlass_operator.cluster.rest import UNREACHABLE, Bearer, Rest, StatusError, encoded, path_of
+from windlass_operator.cluster.rest import APPLY, UNREACHABLE, Login, StatusError, encoded
+from windlass_operator.errors import SettingsError
 
 PATHS = [
-    (path_of(Pods), "/api/v1/pods"),
-    (path_of(Pods, "a"), "/api/v1/namespaces/a/pods"),
-    (path_of(Deployments, "a", "x"), "/apis/apps/v1/namespaces/a/deployments/x"),
-    (path_of(Nodes, "a", "x"), "/api/v1/nodes/x"),
-    (path_of(LLMServices), "/apis/serving.windlass.dev/v1alpha1/llmservices"),
+    (Pods.path(), "/api/v1/pods"),
+    (Pods.path("a"), "/api/v1/namespaces/a/pods"),
+    (Deployments.path("a", "x"), "/apis/apps/v1/namespaces/a/deployments/x"),
+    (Nodes.path("a", "x"), "/api/v1/nodes/x"),
+    (LLMServices.path(), "/apis/serving.windlass.dev/v1alpha1/llmservices"),
     (
-        path_of(LLMServiceStatus, "a", "x"),
+        LLMServiceStatus.path("a", "x"),
         "/apis/serving.windlass.dev/v1alpha1/namespaces/a/llmservices/x/status",
     ),
 ]
@@ -30,48 +32,44 @@ def test_paths(path, expected):
     assert path == expected
 
 
-class Rotating(httpx2.Auth):
-    """A token that is read anew after a refusal, as a service account's is."""
-
-    token = "one"
-
-    def auth_flow(self, request):
-        request.headers["Authorization"] = f"Bearer {self.token}"
-        answer = yield request
-        if answer.status_code == 401:
-            request.headers["Authorization"] = "Bearer two"
-            yield request
-
-
 async def answer(request):
     if request.headers.get("Authorization") != "Bearer two":
         return web.json_response({"kind": "Status", "message": "who?"}, status=401)
     if request.path == "/refused":
         return web.json_response({"kind": "Status", "message": "no such thing"}, status=404)
-    if request.path == "/stream":
-        stream = web.StreamResponse()
-        await stream.prepare(request)
-        for part in (b'{"a":', b"1}\n{", b'"b":2}\n'):
-            await stream.write(part)
-        return stream
     return web.json_response({"method": request.method, "body": (await request.read()).decode()})
 
 
 @pytest.fixture
-async def rest(unused_tcp_port):
+async def rest(unused_tcp_port, tmp_path, monkeypatch):
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", unused_tcp_port).start()
-    http = aiohttp.ClientSession(base_url=f"http://127.0.0.1:{unused_tcp_port}/")
-    yield Rest(http, Bearer(Rotating()))
-    await http.close()
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(config(f"http://127.0.0.1:{unused_tcp_port}", "one"))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    login = await Login.find()
+    kubeconfig.write_text(config(login.server, "two"))
+    client = login.rest()
+    yield client
+    await client.aclose()
     await runner.cleanup()
 
 
+def config(server, token):
+    """A kubeconfig; its token is read anew after a refusal, as a rotated one."""
+    rows = {
+        "clusters": [{"name": "x", "cluster": {"server": server}}],
+        "users": [{"name": "x", "user": {"token": token}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+    }
+    return json.dumps({"current-context": "x", **rows})
+
+
 async def test_a_refused_token_is_renewed_once(rest):
-    assert await rest.call("PATCH", "/x", body={"a": 1}) == b'{"method": "PATCH", "body": "{\\"a\\":1}"}'
+    assert await rest.call("PATCH", "/x", body={"a": 1}) == b'{"method": "PATCH", "body": "{\\"a\\": 1}"}'
 
 
 async def test_a_refusal_has_the_server_s_words(rest):
@@ -81,23 +79,27 @@ async def test_a_refusal_has_the_server_s_words(rest):
 
 
 async def test_a_login_that_stays_refused_says_so(rest):
-    rest.bearer._auth = None
+    await asyncio.to_thread(Path(os.environ["KUBECONFIG"]).write_text, config(rest.login.server, "three"))
     with pytest.raises(StatusError, match="who"):
         await rest.call("GET", "/x")
 
 
-async def test_lines_are_whole_whatever_the_chunks(rest):
-    await rest.call("GET", "/x")
-    assert [line async for line in rest.lines("/stream", {})] == [b'{"a":1}', b'{"b":2}']
-
-
 async def test_nobody_there_is_one_of_the_known_errors(rest):
-    await rest.call("GET", "/x")
-    await rest.http.close()
-    gone = Rest(aiohttp.ClientSession(base_url="http://127.0.0.1:9/"), Bearer(None))
+    rest.login.configuration.host = "http://127.0.0.1:9"
     with pytest.raises(UNREACHABLE):
-        await gone.call("GET", "/x")
-    await gone.aclose()
+        await rest.call("GET", "/x")
+
+
+async def test_an_apply_is_sent_as_it_was_written(rest):
+    """The library writes JSON bodies itself; what goes to a YAML parser is ours."""
+    answer = json.loads(await rest.call("PATCH", "/x", {"force": "true"}, {"a": "\U0001f600"}, APPLY))
+    assert answer["body"] == '{"a":"\U0001f600"}'
+
+
+async def test_no_login_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(SettingsError, match="no access to a cluster: no service account of a pod, and no kubeconfig"):
+        await Login.find()
 
 
 def test_a_body_is_one_document_to_json_and_yaml():

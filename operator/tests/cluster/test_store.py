@@ -48,50 +48,50 @@ def test_an_old_event_does_not_undo_our_write():
 
 
 def test_an_answer_that_comes_after_the_deletion_raises_no_ghost():
-    """The watch has passed that version already: what it says is newer than what we were told."""
+    """The stream told of the object's end while our write of it was under way: that is newer than the answer."""
     shelf = Shelf()
     shelf.put(an_object(version=5))
-    assert shelf.drop(an_object(version=8))
-    assert shelf.answer(an_object(version=7)) is None
+    with shelf.writing(PLACE):
+        assert shelf.drop(an_object(version=8))
+        assert shelf.answer(an_object(version=7)) is None
     assert version_on(shelf) is None
 
 
-def test_a_bookmark_passes_versions_too():
+def test_an_answer_that_comes_after_a_list_without_the_object_raises_no_ghost():
+    """Made by us, deleted by another and passed over by a list, all before the answer came."""
     shelf = Shelf()
-    shelf.passed(20)
-    assert shelf.answer(an_object(version=19)) is None
+    with shelf.writing(PLACE):
+        shelf.keep(set(), 20)
+        assert shelf.answer(an_object(version=15)) is None
+        assert shelf.answer(an_object(version=21))
+    assert version_on(shelf) == 21
+
+
+def test_an_end_before_our_write_began_hinders_no_answer():
+    shelf = Shelf()
+    shelf.put(an_object(version=5))
+    shelf.drop(an_object(version=8))
+    with shelf.writing(PLACE):
+        assert shelf.answer(an_object(version=9))
 
 
 def test_a_list_drops_what_it_does_not_name():
-    """What was deleted while the watch was down is gone with the next list; what we wrote since then stays."""
+    """What was deleted while the stream was down is gone with the next list; what we wrote since then stays."""
     shelf = Shelf()
     shelf.put(an_object("gone", version=3))
     shelf.put(an_object("kept", version=4))
     shelf.answer(an_object("new", version=30))
-    assert not shelf.synced
     assert [place for place, _ in shelf.keep({("team-a", "kept")}, 20)] == [("team-a", "gone")]
-    assert shelf.synced
     assert {place[1] for place in shelf.rows} == {"kept", "new"}
 
 
 def test_each_namespace_s_list_drops_its_own_alone():
-    """With a watch for each namespace; only after all lists the picture is whole."""
-    shelf = Shelf(["team-a", "team-b"])
+    shelf = Shelf()
     shelf.put(an_object("one", version=3))
     shelf.keep(set(), 20, "team-b")
-    assert not shelf.synced
     assert {place[1] for place in shelf.rows} == {"one"}
-    shelf.keep({("team-a", "one")}, 20, "team-a")
-    assert shelf.synced
-
-
-def test_one_namespace_s_watch_passes_no_version_for_another():
-    """A write is news until its own namespace's watch has come to it."""
-    shelf = Shelf(["team-a", "team-b"])
-    shelf.passed(30, "team-b")
-    assert shelf.answer(an_object(version=20))
-    shelf.passed(30, "team-a")
-    assert shelf.answer(an_object("other", version=20)) is None
+    shelf.keep(set(), 20, "team-a")
+    assert shelf.rows == {}
 
 
 def test_a_reader_s_changes_stay_its_own():
@@ -147,11 +147,3 @@ def test_a_download_s_pod_concerns_all_that_own_its_job():
     assert store.service_names("Job", "team-a", job) == {"one", "two"}
     assert store.service_names("Pod", "team-a", pod) == {"one", "two"}
     assert store.service_names("Pod", "team-b", pod) == set()
-
-
-def test_a_store_is_synced_when_every_shelf_is():
-    store = Store(["Job", "Pod"])
-    store.shelves["Job"].keep(set(), 1)
-    assert not store.synced
-    store.shelves["Pod"].keep(set(), 1)
-    assert store.synced

@@ -24,12 +24,12 @@ class Api:
         self.live, self.asked, self.version = {}, [], 100
 
     async def get(self, kind, namespace, name):
-        word = kind._api_info.resource.kind
+        word = kind.kind
         self.asked.append(f"get {word}/{name}")
         return self.live.get((word, name))
 
     async def find(self, kind, namespace, labels=None, fields=None):
-        self.asked.append(f"find {kind._api_info.resource.kind}")
+        self.asked.append(f"find {kind.kind}")
         return []
 
     async def apply(self, manifest):

@@ -57,6 +57,6 @@ async def test_nothing_is_asked_once_the_port_forward_has_ended(tmp_path):
     async with port_forward("a", [], str(program)) as forward:
         await forward.process.wait()
         async with connection(forward.url, "key") as http:
-            with pytest.raises(UnreachableError, match="has ended; start the chat again"):
+            with pytest.raises(UnreachableError, match="has ended; start the command again"):
                 async for _ in Talk(http, {}, forward.check).ask("hi", Answer()):
                     pass

@@ -26,7 +26,13 @@ class Known(Cluster):
 
 
 ROWS = {
-    "commands": ([""], ["status", "plan", "logs", "chat", "report", "completion"], NO_FILES),
+    "commands": ([""], ["status", "plan", "logs", "chat", "report", "license", "completion"], NO_FILES),
+    "actions of a command": (["license", ""], ["init", "status", "renew", "add-gpus"], NO_FILES),
+    "an action begun": (["license", "re"], ["renew"], NO_FILES),
+    "options of an action": (["license", "init", "--cust"], ["--customer"], NO_FILES),
+    "files of an action": (["license", "init", "--gpus", ""], [], FILES),
+    "an action takes no name": (["license", "status", ""], [], NO_FILES),
+    "a name that is a command's": (["status", "plan", ""], [], NO_FILES),
     "a command begun": (["st"], ["status"], NO_FILES),
     "services": (["status", ""], ["demo", "qwen"], NO_FILES),
     "a service begun": (["logs", "q"], ["qwen"], NO_FILES),

@@ -11,7 +11,7 @@ from windlass_operator.client import errors
 from windlass_operator.kubectl import __main__ as program
 from windlass_operator.kubectl.parser import EXIT_CODES, parser
 
-HEAVY = ("aiohttp", "lightkube", "httpx2", "pydantic", "yaml", "windlass_sizing", "rich", "typer")
+HEAVY = ("aiohttp", "kubernetes", "lightkube", "httpx2", "pydantic", "yaml", "windlass_sizing", "rich", "typer")
 
 
 def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -36,7 +36,7 @@ def test_help_imports_nothing_heavy():
 def test_no_command_needs_the_operators_process():
     """The plug-in runs on laptops: nothing of the operator's own process is started."""
     code = (
-        "import sys\nfor name in 'status plan logs chat report completion'.split():\n"
+        "import sys\nfor name in 'status plan logs chat report license completion'.split():\n"
         "  __import__('windlass_operator.kubectl.' + name)\nprint('windlass_operator.run' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

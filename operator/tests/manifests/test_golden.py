@@ -70,7 +70,38 @@ def exposed(**expose: object) -> LLMService:
     return a_service().with_spec(expose=expose).build()
 
 
+def an_adapter(**model: object) -> ServiceBuilder:
+    """A service whose source is an adapter, with one of another volume and a draft model beside it."""
+    builder = a_service().from_source(pvc={"claimName": "models", "path": "loras/sql"})
+    builder.spec["model"].update(model)
+    return builder
+
+
+BESIDE = {
+    "adapters": [
+        {"name": "inner", "path": "lora/inner"},
+        {"name": "poet", "source": {"pvc": {"claimName": "loras", "path": "poet"}}},
+        {"name": "news", "path": "v2", "source": {"nfs": {"server": "10.0.0.12", "path": "/loras/news"}}},
+    ]
+}
+DRAFT = {"speculation": {"method": "draft_model", "tokens": 3, "source": {"pvc": {"claimName": "models", "path": "d"}}}}
+
 CASES = {
+    "deployment-adapter": lambda: serving(an_adapter(), replace(ON_GPUS, base="Qwen/Qwen2-7B-Instruct")),
+    "deployment-adapter-merged": lambda: serving(
+        an_adapter(base={"hostPath": {"path": "/models/qwen2-7b"}}, merge=True), ON_GPUS
+    ),
+    "deployment-beside": lambda: serving(
+        a_service().with_spec(
+            model={"id": "Qwen2-7B-Instruct", "source": {"hostPath": {"path": "/models/qwen"}}, **BESIDE}, engine=DRAFT
+        ),
+        ON_GPUS,
+    ),
+    "inspect-beside": lambda: inspect_job(
+        an_adapter(**BESIDE, base={"pvc": {"claimName": "models", "path": "b"}}).with_spec(engine=DRAFT).build(),
+        OPERATOR_IMAGE,
+        "IfNotPresent",
+    ),
     "deployment-gpu": lambda: serving(a_service().with_spec(replicas=2), ON_GPUS),
     "deployment-cpu": lambda: serving(a_service().with_spec(license={"required": False}), ON_CPU, SURGE),
     "deployment-slice": lambda: serving(

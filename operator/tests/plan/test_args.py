@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.args import container_command, server_args
+from windlass_operator.plan.args import container_command, engine_variables, server_args
 from windlass_operator.plan.model import Plan
 from windlass_operator.plan.overrides import engine_in_force
 
@@ -86,14 +86,21 @@ def test_the_engine_section_becomes_flags():
 def test_the_second_image_has_its_own_flags():
     """windlass-deepspeed knows no shares of memory."""
     command, args = container_command(
-        a_spec(image={"family": "deepspeed"}, engine={"seed": 1, "maxConcurrency": 4, "maxNumSeqs": 2}), PLAN
+        a_spec(image={"family": "deepspeed"}, engine={"seed": 1, "maxConcurrency": 4, "maxNumSeqs": 2, "workers": 2}),
+        PLAN,
     )
     assert command == ("windlass-deepspeed",)
     assert args == (
         "run", "--model-path", "/data/model", "--num-gpus", "2", "--dtype", "float16",
-        "--max-model-len", str(PLAN.max_model_len),
-        "--limit-worker-concurrency", "4", "--max-batch-size", "2", "--seed", "1",
+        "--worker-num", "2", "--limit-worker-concurrency", "4", "--max-batch-size", "2", "--seed", "1",
     )  # fmt: skip
+
+
+def test_deepspeed_gets_its_context_as_a_variable():
+    """A pinned image of before `--max-model-len` refuses the flag, and passes over the variable."""
+    spec = a_spec(image={"family": "deepspeed", "version": "0.1.0"})
+    assert engine_variables(spec, PLAN) == (("MAX_MODEL_LEN", str(PLAN.max_model_len)),)
+    assert "--max-model-len" not in server_args(spec, PLAN)
 
 
 def test_a_command_of_the_users_own_stands_as_it_is():

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.cpu import engine_variables
+from windlass_operator.plan.args import engine_variables
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import REFUSAL_REASONS, Inventory, NodeGpus, Placement, Plan, Refusal
 from windlass_sizing.facts import ModelFacts
@@ -180,7 +180,7 @@ def test_the_cpu_engine_is_told_its_kv_space():
 def test_a_card_or_another_program_is_told_no_kv_space():
     """The variable is the CPU engine's, started by us."""
     assert engine_variables(a_spec(), planned()) == ()
-    for parts in ({"command": ["sh"]}, {"image": {"family": "deepspeed"}}):
+    for parts in ({"command": ["sh"]}, {"command": ["sh"], "image": {"family": "deepspeed"}}):
         spec = a_spec(resources={"gpus": 0}, **parts)
         assert engine_variables(spec, planned(nodes=(), resources={"gpus": 0})) == ()
 
@@ -233,7 +233,8 @@ def test_a_running_placement_is_kept_while_it_fits():
 def test_a_v100_serves_by_deepspeed_and_by_an_image_of_ones_own():
     """Its kernels are in our DeepSpeed image and not in our vLLM image; beside a newer card it is passed over."""
     assert planned(nodes=(V100,), image={"family": "deepspeed"}).gpu_type == "V100-32G"
-    assert planned(nodes=(V100,), image={"repository": "example.com/vllm"}).gpu_type == "V100-32G"
+    own = {"image": {"repository": "example.com/vllm"}, "engine": {"ignoreEngineLimits": True}}
+    assert planned(nodes=(V100,), **own).gpu_type == "V100-32G"
     assert planned(nodes=(V100, L20)).gpu_type == "L20"
 
 

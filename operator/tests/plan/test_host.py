@@ -7,6 +7,7 @@ import json
 import math
 
 import pytest
+from windlass_operator.api.status import PlanStatus
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.intent import pod_shape
 from windlass_operator.manifests.pod import pod_template
@@ -100,6 +101,30 @@ def test_the_prefix_cache_in_host_memory_is_asked_for(spec, kv_gib):
     assert gibs(found).get("KV cache offload", 0) == kv_gib
     assert gib(found.shm) == gib(plain.shm) + math.ceil(kv_gib)
     assert gib(plain.memory) + kv_gib <= gib(found.memory) <= gib(plain.memory) + kv_gib + 1
+
+
+@pytest.mark.parametrize(
+    ("load", "spec", "gib_of_images"),
+    [
+        pytest.param(ONE_CARD, {"args": ["--mm-processor-cache-gb", "6"]}, 12, id="the API and one engine"),
+        pytest.param(dataclasses.replace(ON_CPU, engines=2), {"args": ["--mm-processor-cache-gb=6"]}, 18, id="two"),
+        pytest.param(ONE_CARD, {}, 0, id="not said"),
+        pytest.param(ONE_CARD, {"args": ["--mm-processor-cache-gb", "0"]}, 0, id="switched off"),
+        pytest.param(ONE_CARD, {"args": ["--mm-processor-cache-gb", "6"], "image": {"family": "deepspeed"}}, 0,
+                     id="DeepSpeed has no such flag"),
+    ],
+)  # fmt: skip
+def test_processed_images_are_counted_where_a_flag_sizes_them(load, spec, gib_of_images):
+    assert gibs(host(load, **spec)).get("processor cache", 0) == gib_of_images
+
+
+def test_the_parts_are_data_in_the_status():
+    """Names and GiB as text, whose sum is what the pod asks for; on GPUs and on the CPU."""
+    for plan in (planned(), planned(nodes=(), resources={"gpus": 0})):
+        parts = plan.to_status()["hostMemory"]
+        assert parts[0]["name"] == "weights"
+        assert math.ceil(sum(float(part["gib"]) for part in parts) - 0.05) == gib(plan.memory)
+        PlanStatus.model_validate(plan.to_status())
 
 
 def test_every_engine_has_a_prefix_cache_of_its_own():

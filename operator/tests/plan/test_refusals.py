@@ -43,6 +43,11 @@ REFUSALS = {
         "GpuWithoutKernels",
         "the vllm image needs compute capability 7.5; V100-32G has 7.0; set spec.image.family to deepspeed, ",
     ),
+    "a card without kernels, and an image of one's own": (
+        {"nodes": (V100,), "image": {"repository": "example.com/vllm"}},
+        "GpuWithoutKernels",
+        "V100-32G has 7.0, and the engine is vLLM 0.32.0, whose code begins at 7.5; serve the model by the DeepSpeed",
+    ),
     "old card": ({"nodes": (T4,), "engine": {"quantization": "fp8"}}, "UnsupportedQuantization", "T4 has 7.5"),
     "ifq in bfloat16": (
         {"engine": {"quantization": "ifq", "dtype": "bfloat16"}},
@@ -50,7 +55,11 @@ REFUSALS = {
         "ifq runs with float16 only, not bfloat16; set spec.engine.dtype float16, take fp8, or leave",
     ),
     "ifq on a V100 with an image of one's own": (
-        {"nodes": (V100,), "image": {"repository": "example.com/vllm"}, "engine": {"quantization": "ifq"}},
+        {
+            "nodes": (V100,),
+            "image": {"repository": "example.com/vllm"},
+            "engine": {"quantization": "ifq", "ignoreEngineLimits": True},
+        },
         "UnsupportedQuantization",
         "ifq needs compute capability 7.5, and V100-32G has 7.0",
     ),

@@ -25,10 +25,10 @@ class FakeCluster:
         return [obj for (its_kind, _), obj in self.objects.items() if its_kind == kind]
 
     async def get(self, kind, namespace, name):
-        return copy.deepcopy(self.one(kind._api_info.resource.kind, name))
+        return copy.deepcopy(self.one(kind.kind, name))
 
     async def find(self, kind, namespace, labels=None, fields=None):
-        rows = self.all(kind._api_info.resource.kind)
+        rows = self.all(kind.kind)
         has = lambda row: (labels or {}).items() <= row["metadata"].get("labels", {}).items()  # noqa: E731
         return [copy.deepcopy(row) for row in rows if has(row)]
 
@@ -64,6 +64,6 @@ class FakeCluster:
         self.one(manifest["kind"], manifest["metadata"]["name"])["status"] = copy.deepcopy(manifest["status"])
 
     async def delete(self, kind, namespace, name):
-        word = kind._api_info.resource.kind
+        word = kind.kind
         self.writes.append(f"delete {word}/{name}")
         self.objects.pop((word, name), None)

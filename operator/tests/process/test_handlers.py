@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import kopf
 import pytest
 from windlass_operator import metrics
 from windlass_operator.cluster.store import Store
-from windlass_operator.handlers import WATCHES, NodeSink, Router, ShelfSink
+from windlass_operator.handlers import OURS, WATCHES, NodeSink, PodSink, Router, ShelfSink, register, streams
 from windlass_operator.look import Key
 from windlass_operator.manifests.metadata import SERVICE_LABEL
 
@@ -88,3 +91,42 @@ def test_services_are_counted_by_their_reason(router):
     sink.put(ready("Running", 2))
     sink.drop(ready("Running", 3))
     assert (count("Starting"), count("Running")) == (before, 0)
+
+
+def a_pod(version, labels=None):
+    limits = {"resources": {"limits": {"nvidia.com/gpu": "2"}}}
+    return an_object(version, labels=labels, spec={"nodeName": "n1", "containers": [limits]})
+
+
+def test_everyone_s_pods_count_and_ours_alone_are_kept(router):
+    """A pod that loses our label is no longer kept, and holds its GPUs all the same."""
+    sink, mark = PodSink("Pod", router), dict([OURS.split("=")])
+    sink.put(a_pod(1, mark))
+    assert ("team-a", "x") in router.store.shelves["Pod"].rows
+    sink.put(a_pod(2))
+    assert router.store.shelves["Pod"].rows == {}
+    assert router.claims.taken() == {"n1": 2}
+    sink.keep(set(), 9)
+    assert router.claims.taken() == {}
+
+
+def test_each_kind_has_one_handler_and_each_scope_a_stream(router):
+    """Nodes have no namespace, and so one stream."""
+    registry, followed = kopf.OperatorRegistry(), streams(("a", "b"), router)
+    register(registry, followed)
+    handlers = registry._watching.get_all_handlers()
+    assert [handler.id for handler in handlers] == [row.name for row in WATCHES]
+    assert len(followed) == 2 * len(WATCHES) - 1
+    assert "/api/v1/nodes" in followed
+
+
+async def test_a_handler_gives_the_object_to_its_namespace_s_stream(router):
+    registry, followed = kopf.OperatorRegistry(), streams(("team-a", "b"), router)
+    register(registry, followed)
+    (handler,) = (one for one in registry._watching.get_all_handlers() if one.id == "LLMService")
+    path = "/apis/serving.windlass.dev/v1alpha1/namespaces/team-a/llmservices"
+    followed[path].page({("team-a", "x")}, 5, first=True, last=True)
+    handed = json.loads(followed[path].leave(json.dumps(an_object()).encode()))
+    await handler.fn(event={"type": None, "object": handed}, namespace="team-a", memo=None)
+    assert router.queue.events == [Key("team-a", "x")]
+    assert followed[path].pulse.synced

@@ -22,16 +22,21 @@ def test_what_is_wrong_is_named():
 @pytest.mark.parametrize(
     ("path", "health", "code", "text"),
     [
-        ("/healthz", Health({"Pod": "dead"}, 0.0), 200, "ok\n"),
         ("/readyz", Health({}, 0.0), 200, "ok\n"),
         ("/readyz?verbose", Health({"Pod": "dead"}, 0.0), 503, "watch of Pod: dead\n"),
-        ("/", Health({}, 0.0), 404, "ask /healthz or /readyz\n"),
     ],
 )
 async def test_the_port_answers(path, health, code, text, unused_tcp_port):
     async with serve(unused_tcp_port, lambda: health), httpx2.AsyncClient(trust_env=False) as http:
         answer = await http.get(f"http://127.0.0.1:{unused_tcp_port}{path}")
     assert (answer.status_code, answer.text) == (code, text)
+
+
+async def test_the_metrics_are_beside(unused_tcp_port):
+    async with serve(unused_tcp_port, lambda: Health({}, 0.0)), httpx2.AsyncClient(trust_env=False) as http:
+        answer = await http.get(f"http://127.0.0.1:{unused_tcp_port}/metrics")
+    assert "# TYPE windlass_queue_depth gauge" in answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
 
 
 async def test_port_0_serves_nothing():

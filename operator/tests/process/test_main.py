@@ -72,7 +72,7 @@ def test_broken_settings_are_one_sentence_and_exit_2(monkeypatch, capsys):
     assert main(["run"]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "windlass-operator: WINDLASS_SERVER_IMAGE is not set: "
-        "give it the repository of the serving image, without a tag"
+        "give it the repository of the serving image, without a tag; @sha256:… may follow"
     ]
 
 

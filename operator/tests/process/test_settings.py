@@ -46,6 +46,8 @@ def test_every_variable_is_read():
     [
         ("WINDLASS_SERVER_IMAGE", "", "WINDLASS_SERVER_IMAGE is not set: give it the repository of the serving image"),
         ("WINDLASS_SERVER_IMAGE", "windlass/server:1.2", "leave the tag out"),
+        ("WINDLASS_SERVER_IMAGE", "windlass/server@sha256:12", "write a digest as @sha256: and 64 hex digits"),
+        ("WINDLASS_SERVER_IMAGE", f"windlass/server:1.2@sha256:{'a' * 64}", "leave the tag out"),
         ("WINDLASS_IMAGE_PULL_POLICY", "Sometimes", "use one of Always, IfNotPresent, Never"),
         ("WINDLASS_LS_ADDR", "licenses:10080", "each address begins with http:// or https://"),
         ("WINDLASS_METRICS_PORT", "http", "use a port number from 1 to 65535, or 0"),

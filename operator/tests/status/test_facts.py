@@ -22,6 +22,12 @@ def test_facts_are_read():
     assert one.doing() == "pod qwen-0 loads the engine"
 
 
+def test_a_failure_is_told_with_the_phase():
+    """Until the pod has ended its facts are where the sentence stands."""
+    failed = {"version": 1, "phase": "failed", "failure": {"reason": "FirstChatFailed", "message": "HTTP 500: no"}}
+    assert facts.parse("qwen-0", failed).doing() == "pod qwen-0 has failed: HTTP 500: no"
+
+
 @pytest.mark.parametrize("data", [None, [], "x", {}, {"version": 2}], ids=repr)
 def test_what_is_not_ours_is_nothing(data):
     assert facts.parse("p", data) is None
@@ -32,6 +38,7 @@ def test_what_is_not_ours_is_nothing(data):
     [
         {"phases": "x"}, {"phases": [1, {"phase": 3, "seconds": 1}, {"phase": "a", "seconds": "b"}]}, {"phase": 7},
         {"license": "x"}, {"license": {"state": 1}}, {"phases": [{"phase": "a", "seconds": 1}] * 50},
+        {"failure": 3}, {"failure": {"message": 1}},
     ],
     ids=repr,
 )  # fmt: skip

@@ -90,6 +90,8 @@ CASES = {
         "Preempted",
     ),
     "start time-out": (said("StartTimeout", "nothing new for 900 s", 5), "StartTimeout"),
+    "engine hangs": (said("EngineStalled", "no step for 300 s", 9), "EngineStalled"),
+    "first chat": (said("FirstChatFailed", "the engine is up and answers a chat with HTTP 500", 8), "FirstChatFailed"),
     "group": (said("GroupIncomplete", "members 1 did not come", 6), "GroupIncomplete"),
     "Ray": (said("RayFailed", "raylet ended", 7), "RayFailed"),
     "member lost, by code": (ended(103, "the head went"), "MemberLost"),

@@ -7,7 +7,14 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from windlass_operator.api.base import WHOLE_LIST, AbsolutePath, ApiModel, SecretKey, VolumePath, schema_extra
-from windlass_operator.api.rules import ADAPTER_NAME_RULES, ADAPTER_RULES, HUB_NAME_RULES, MODEL_ID_RULES, SOURCE_RULES
+from windlass_operator.api.rules import (
+    ADAPTER_NAME_RULES,
+    ADAPTER_PLACE_RULES,
+    ADAPTER_RULES,
+    HUB_NAME_RULES,
+    MODEL_ID_RULES,
+    SOURCE_RULES,
+)
 
 
 class PvcSource(ApiModel):
@@ -110,8 +117,15 @@ class DownloadSpec(ApiModel):
     connections: int = Field(8, ge=1, le=64, description="connections is how many parts are fetched at a time.")
 
 
+def _missing(value: object) -> bool:
+    """Fields that older resources lack are left out of what a plan's digest is made of: an update moves no service."""
+    return not value
+
+
 class AdapterSpec(ApiModel):
-    """One LoRA adapter beside or inside the model's directory."""
+    """One LoRA adapter, inside the model's directory or on a volume of its own."""
+
+    model_config = ConfigDict(json_schema_extra=schema_extra(*ADAPTER_PLACE_RULES))
 
     name: str = Field(
         min_length=1,
@@ -120,7 +134,11 @@ class AdapterSpec(ApiModel):
         description="name is what clients send in `model` to get this adapter.",
     )
     path: VolumePath = Field(
-        description="path is the adapter's directory inside the model's directory.",
+        "",
+        description="path is the adapter's directory inside the model's, or inside its own source; needed without one.",
+    )
+    source: ModelSource | None = Field(
+        None, exclude_if=_missing, description="source is the adapter's own volume; left out: the model's."
     )
     merge: bool = Field(
         False, description="merge adds the adapter into the weights at the start; then only the merged model is served."
@@ -138,7 +156,17 @@ class ModelSpec(ApiModel):
         json_schema_extra=schema_extra(*MODEL_ID_RULES),
         description="id is the model's name, as clients send it in `model` and as chat templates are matched.",
     )
-    source: ModelSource = Field(description="source is the volume that holds the checkpoint: exactly one kind.")
+    source: ModelSource = Field(description="source is the volume that holds the model, or a LoRA adapter.")
+    base: ModelSource | None = Field(
+        None,
+        exclude_if=_missing,
+        description="base is the volume of the base model where source holds an adapter; left out: source's volume.",
+    )
+    merge: bool = Field(
+        False,
+        exclude_if=_missing,
+        description="merge adds the adapter that source holds into its base's weights at the start.",
+    )
     download: DownloadSpec | None = Field(
         None, description="download fills the source from a hub before the model is read; left out: it is there."
     )

@@ -33,7 +33,6 @@ def _cel_list(words: tuple[str, ...]) -> str:
 
 
 VLLM_ONLY = {
-    "workers": "self.engine.workers > 1",
     "pipelineParallelSize": "has(self.engine.pipelineParallelSize) && self.engine.pipelineParallelSize > 1",
     "gpuMemoryUtilizationPercent": "self.engine.gpuMemoryUtilizationPercent != 90",
     "enforceEager": "self.engine.enforceEager",
@@ -43,6 +42,7 @@ VLLM_ONLY = {
     "kvCacheDtype": "self.engine.kvCacheDtype != 'auto'",
     "trustRemoteCode": "!self.engine.trustRemoteCode",
     "ignoreEngineLimits": "self.engine.ignoreEngineLimits",
+    "speculation": "has(self.engine.speculation)",
 }
 """Fields of spec.engine that family deepspeed has not, and when each is asked for; defaults are filled in by then."""
 
@@ -61,7 +61,7 @@ SOURCE_RULES = (
     Rule(
         "[has(self.pvc), has(self.cfs), has(self.nfs), has(self.gooseFSx), has(self.hostPath)]"
         ".filter(x, x).size() == 1",
-        "spec.model.source needs exactly one of pvc, cfs, nfs, gooseFSx, hostPath",
+        "a source needs exactly one of pvc, cfs, nfs, gooseFSx, hostPath",
     ),
 )
 
@@ -99,6 +99,14 @@ QUANTIZATION_RULES = (
 )
 
 ENGINE_RULES = (
+    Rule(
+        "!has(self.speculation) || !has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled",
+        "spec.engine.speculation does not go with lookahead: one of them drafts; leave the other out",
+    ),
+    Rule(
+        "!has(self.speculation) || !has(self.schedulerSteps) || self.schedulerSteps == 1",
+        "spec.engine.speculation does not go with schedulerSteps above 1: leave one of them out",
+    ),
     *(
         Rule(
             f"!has(self.quantization) || self.quantization != '{name}' || !has(self.dtype)"
@@ -119,6 +127,16 @@ ENGINE_RULES = (
     ),
 )
 
+# A rule and no `enum`, as above.
+SPECULATION_METHOD_RULES = (
+    Rule(
+        "self in ['draft_model']",
+        "spec.engine.speculation.method must be draft_model; other methods go by spec.args: --speculative-config",
+        "'spec.engine.speculation.method \"' + self + '\" has no field yet: use draft_model, or give it in spec.args "
+        "by --speculative-config'",
+    ),
+)
+
 HUB_NAME_RULES = (
     Rule(
         "self.matches('^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?$') && !self.contains('..')",
@@ -133,7 +151,18 @@ ADAPTER_NAME_RULES = (
     ),
 )
 
+ADAPTER_PLACE_RULES = (
+    Rule(
+        "has(self.source) || self.path != ''",
+        "spec.model.adapters: give path, the adapter's directory inside the model's, or a source of its own",
+    ),
+)
+
 ADAPTER_RULES = (
+    Rule(
+        "!self.merge || !has(self.adapters) || self.adapters.size() == 0",
+        "spec.model.merge changes the weights that spec.model.adapters were trained on: leave one of them out",
+    ),
     Rule(
         "!has(self.adapters) || self.adapters.all(a, self.adapters.exists_one(b, b.name == a.name))",
         "spec.model.adapters: each name may be used once; clients choose an adapter by it",
@@ -227,6 +256,10 @@ SPEC_RULES = (
         "spec.resources.gpus must be a multiple of spec.engine.tensorParallelSize",
     ),
     Rule(
+        _NO_GPUS_ASKED + " || !has(self.resources.gpuType) || self.resources.gpus > 0",
+        "spec.resources.gpuType names a GPU, and spec.resources.gpus 0 takes none: leave one of the two out",
+    ),
+    Rule(
         "!self.engine.lookahead.enabled || !has(self.args) || !self.args.exists(a, a == '--enable-chunked-prefill')",
         "spec.engine.lookahead does not go with --enable-chunked-prefill: leave that out of spec.args, or switch "
         "lookahead off",
@@ -247,6 +280,7 @@ SPEC_RULES = (
         "self.image.family != 'deepspeed' || (!self.engine.lookahead.enabled && !has(self.engine.quantization)"
         " && self.deployment.mode != 'Distributed' && self.deployment.group == 'Auto'"
         " && (!has(self.deployment.nodes) || self.deployment.nodes == 1)"
+        " && !has(self.model.base) && !self.model.merge"
         " && (!has(self.model.adapters) || self.model.adapters.size() == 0))",
         "spec.image.family deepspeed has neither lookahead, quantization, adapters nor replicas over several nodes "
         "(spec.deployment): leave them out, or use family vllm",

@@ -82,6 +82,13 @@ class DownloadStatus(ApiModel):
     )
 
 
+class HostPart(ApiModel):
+    """One part of a pod's host memory."""
+
+    name: str = Field(min_length=1, max_length=64, description="name is what the memory is for, as weights or engine.")
+    gib: str = Field("", max_length=32, description="gib is its size in GiB.")
+
+
 class PlanStatus(ApiModel):
     """What was decided before any GPU was taken, and why."""
 
@@ -116,6 +123,12 @@ class PlanStatus(ApiModel):
         max_length=32,
         description="seedRequiredGiB is the GPU memory needed, by the published quick formula.",
     )
+    host_memory: list[HostPart] = Field(
+        default_factory=list,
+        max_length=32,
+        json_schema_extra=WHOLE_LIST,
+        description="hostMemory are the parts that a pod's host memory is the sum of.",
+    )
     alternatives: list[Sentence] = Field(
         default_factory=list,
         max_length=32,
@@ -139,7 +152,7 @@ class StartupPhase(ApiModel):
     phase: str = Field(
         min_length=1,
         max_length=64,
-        description="phase is model, license, prefetch, group, engine, a step of the engine's, or serving.",
+        description="phase is model, license, prefetch, group, engine, a step of the engine's, first-chat, or serving.",
     )
     seconds: str = Field("", max_length=32, description="seconds is how long the phase took.")
 

@@ -22,10 +22,16 @@ from windlass_operator.api.base import (
     schema_extra,
 )
 from windlass_operator.api.expose import ExposeSpec
-from windlass_operator.api.model import ModelSpec
+from windlass_operator.api.model import ModelSource, ModelSpec
 from windlass_operator.api.pod_template import PodTemplateSpec
 from windlass_operator.api.pods import CacheSpec, DeploymentSpec, EnvVar, SchedulingSpec
-from windlass_operator.api.rules import ENGINE_RULES, NAME_RULES, QUANTIZATION_RULES, SPEC_RULES
+from windlass_operator.api.rules import (
+    ENGINE_RULES,
+    NAME_RULES,
+    QUANTIZATION_RULES,
+    SPEC_RULES,
+    SPECULATION_METHOD_RULES,
+)
 from windlass_operator.api.status import LLMServiceStatus
 
 GROUP = "serving.windlass.dev"
@@ -109,6 +115,24 @@ class LookaheadSpec(ApiModel):
     )
 
 
+class SpeculationSpec(ApiModel):
+    """Drafts by a model of its own, checked by the served one, so that the output stays the same."""
+
+    method: str = Field(
+        "draft_model",
+        min_length=1,
+        max_length=64,
+        json_schema_extra=schema_extra(*SPECULATION_METHOD_RULES),
+        description="method is how tokens are drafted: draft_model, a smaller model of the same vocabulary.",
+    )
+    source: ModelSource = Field(description="source is the volume that holds the draft model: exactly one kind.")
+    tokens: int = Field(4, ge=1, le=64, description="tokens is the number of tokens drafted at a time.")
+
+
+def _missing(value: object) -> bool:
+    return value is None
+
+
 class EngineSpec(ApiModel):
     """How the engine runs; everything left out is planned or the engine's default."""
 
@@ -123,6 +147,9 @@ class EngineSpec(ApiModel):
     )
     lookahead: LookaheadSpec = Field(
         default_factory=LookaheadSpec, description="lookahead drafts tokens from earlier text and checks them."
+    )
+    speculation: SpeculationSpec | None = Field(
+        None, exclude_if=_missing, description="speculation drafts tokens by a model of its own and checks them."
     )
     max_model_len: int | None = Field(
         None,

@@ -137,7 +137,7 @@ async def _facts_of_service(api: Api, spec: LLMServiceSpec, namespace: str, name
         raise NoFactsError(
             f"{where} does not exist yet, so nothing is known of the model: give its directory or config.json"
         ) from error
-    if service_of(raw).spec.model.source != spec.model.source:
+    if _looked_at(service_of(raw).spec) != _looked_at(spec):
         raise NoFactsError(f"{where} reads another source than this spec: give the model's directory or config.json")
     jobs = await watching.listing(
         api, watching.Collection(paths.jobs(namespace), "jobs", {"labelSelector": paths.inspection_of(name)})
@@ -147,6 +147,12 @@ async def _facts_of_service(api: Api, spec: LLMServiceSpec, namespace: str, name
         if facts is not None:
             return facts
     raise NoFactsError(f"{where}: its model has not been looked at yet; see condition ModelReady")
+
+
+def _looked_at(spec: LLMServiceSpec) -> tuple[object, ...]:
+    """What the inspect Job's facts come from."""
+    model = spec.model
+    return model.source, model.base, model.merge, tuple(model.adapters), spec.engine.speculation
 
 
 def _finding(text: str) -> ModelFacts | None:

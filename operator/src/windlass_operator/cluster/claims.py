@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from windlass_operator.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, plac
 from windlass_operator.status.children import Object, dig
 
 ENDED = ("Succeeded", "Failed")
-# The API server leaves out pods that have ended or have no node yet.
+# A one-off read of the claims: the API server leaves out pods that have ended or have no node yet.
 FIELDS = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -44,19 +44,13 @@ def claim_of(pod: Object) -> Claim | None:
 
 
 class Claims:
-    """All claims, summed by node; fed by a watch of everyone's pods."""
+    """All claims, summed by node; fed by the stream of everyone's pods."""
 
-    def __init__(self, freed: Callable[[], None] = lambda: None, scopes: Iterable[str] = ()) -> None:
+    def __init__(self, freed: Callable[[], None] = lambda: None) -> None:
         self._claims: dict[tuple[str, str], Claim] = {}
         self._taken: dict[str, int] = {}
         self._own: dict[tuple[str, str], dict[str, int]] = {}
         self._freed = freed
-        self._unlisted = set(scopes) or {EVERYWHERE}
-
-    @property
-    def synced(self) -> bool:
-        """Whether every watch has had its first list."""
-        return not self._unlisted
 
     def taken(self, besides: tuple[str, str] | None = None) -> Mapping[str, int]:
         """GPUs held by place, for whole cards the node; what the LLMService `besides` holds is left out."""
@@ -71,16 +65,12 @@ class Claims:
         """A pod that is gone or has ended."""
         self._set(_place(item), None)
 
-    def keep(self, places: set[tuple[str, str]], version: int, scope: str = EVERYWHERE) -> None:
+    def keep(self, places: set[tuple[str, str]], scope: str = EVERYWHERE) -> None:
         """All pods of the scope but these are gone."""
         known = [place for place in self._claims if scope in (EVERYWHERE, place[0])]
         for place in known:
             if place not in places:
                 self._set(place, None)
-        self._unlisted.discard(scope)
-
-    def passed(self, version: int, scope: str = EVERYWHERE) -> None:
-        """Nothing to remember."""
 
     def _set(self, place: tuple[str, str], claim: Claim | None) -> None:
         old = self._claims.pop(place, None)

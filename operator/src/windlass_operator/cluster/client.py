@@ -9,25 +9,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from lightkube import KubeConfig
-
 from windlass_operator import metrics
 from windlass_operator.cluster import decode
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.inventory import usable
-from windlass_operator.cluster.kinds import APPLIED, LLMServiceStatus, Namespaced, Nodes, Pods
+from windlass_operator.cluster.kinds import APPLIED, Kind, LLMServiceStatus, Nodes, Pods
 from windlass_operator.cluster.pages import Pages
-from windlass_operator.cluster.rest import (
-    TIMEOUT_S,
-    UNREACHABLE,
-    Kind,
-    Rest,
-    StatusError,
-    TooLargeError,
-    login,
-    path_of,
-    resource_of,
-)
+from windlass_operator.cluster.rest import APPLY, UNREACHABLE, Rest, StatusError, TooLargeError
 from windlass_operator.errors import InvalidError, NotServedError, OperatorError, Retry, Unavailable, UserError
 from windlass_operator.plan.model import NodeGpus
 
@@ -36,7 +24,7 @@ FIELD_MANAGER = "windlass"
 ALL_NAMESPACES = "*"
 Manifest = dict[str, Any]
 NOT_FOUND = 404
-PATCHES = {"apply": "application/apply-patch+yaml", "merge": "application/merge-patch+json"}
+PATCHES = {"apply": APPLY, "merge": "application/merge-patch+json"}
 # Of what is read without a watch. The operator reads Events so, which anybody may write; commands read nodes and pods.
 ANY_BYTES_MAX = 64 * 1024**2
 LIST_BYTES_MAX = {"Event": 2 * 1024**2}
@@ -54,12 +42,12 @@ AT_ONCE = {"Service": 4}
 class Cluster(Protocol):
     """What reading and applying need of a cluster; the tests give one made of dicts."""
 
-    async def get(self, kind: Namespaced, namespace: str, name: str) -> Manifest | None:
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """One object, or None."""
 
     async def find(
         self,
-        kind: Namespaced,
+        kind: Kind,
         namespace: str,
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
@@ -84,7 +72,7 @@ class Cluster(Protocol):
     async def apply_status(self, manifest: Manifest) -> Manifest | None:
         """Server-side apply of our resource's status; returns the resource, None when it is gone."""
 
-    async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
+    async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Delete an object and what it owns; nothing when it is gone already."""
 
 
@@ -98,29 +86,29 @@ class ApiServer:
         default_factory=lambda: {kind: asyncio.Semaphore(most) for kind, most in AT_ONCE.items()}
     )
 
-    async def get(self, kind: Namespaced, namespace: str, name: str) -> Manifest | None:
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """One object, or None."""
         try:
-            return await self._read(path_of(kind, namespace, name))
+            return await self._read(kind.path(namespace, name))
         except StatusError as error:
             if error.code == NOT_FOUND:
                 return None
-            raise _told(error, f"{kind.__name__.lower()}/{name}") from error
+            raise _told(error, f"{kind.plural}/{name}") from error
 
     async def find(
         self,
-        kind: Namespaced,
+        kind: Kind,
         namespace: str,
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
         """The objects of a namespace that match."""
-        path = path_of(kind, None if namespace == ALL_NAMESPACES else namespace)
+        path = kind.path(None if namespace == ALL_NAMESPACES else namespace)
         return await self._list(kind, path, {"labelSelector": _selector(labels), "fieldSelector": _selector(fields)})
 
     async def gpu_nodes(self) -> tuple[NodeGpus, ...]:
         """Nodes with GPUs that take new pods, by name, as if no pod was there."""
-        return usable(await self._list(Nodes, path_of(Nodes), {}))
+        return usable(await self._list(Nodes, Nodes.path(), {}))
 
     async def _read(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         try:
@@ -130,14 +118,14 @@ class ApiServer:
 
     async def _list(self, kind: Kind, path: str, selectors: Mapping[str, str]) -> list[Manifest]:
         found: list[Manifest] = []
-        what, size = resource_of(kind), 0
+        size = 0
         try:
             async for page in Pages(self.rest, path, selectors)():
                 # In a list the API server leaves out what the list's own kind says.
                 for row in map(bytes, page.items):
-                    found.append({"apiVersion": what.api_version, "kind": what.kind, **decode.manifest(row)})
+                    found.append({"apiVersion": kind.api_version, "kind": kind.kind, **decode.manifest(row)})
                     size += len(row)
-                if size > LIST_BYTES_MAX.get(str(what.kind), ANY_BYTES_MAX):
+                if size > LIST_BYTES_MAX.get(kind.kind, ANY_BYTES_MAX):
                     logger.warning("a list of %s is cut after %d objects: it is longer than is read", path, len(found))
                     break
         except (*UNREACHABLE, TooLargeError) as error:
@@ -194,17 +182,17 @@ class ApiServer:
         self._allowed(str(manifest["kind"]), verb)
         meta = manifest["metadata"]
         params = {"fieldManager": FIELD_MANAGER, **({"force": "true"} if how == "apply" else {})}
-        path = path_of(kind, meta["namespace"], meta["name"])
+        path = kind.path(meta["namespace"], meta["name"])
         try:
             return _decoded(await self.rest.call("PATCH", path, params, manifest, PATCHES[how]))
         except (*UNREACHABLE, TooLargeError) as error:
             raise _unavailable(error) from error
 
-    async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
+    async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Delete an object and what it owns; nothing when it is gone already."""
-        self._allowed(str(resource_of(kind).kind), "delete")
+        self._allowed(kind.kind, "delete")
         try:
-            await self.rest.call("DELETE", path_of(kind, namespace, name), {"propagationPolicy": "Background"})
+            await self.rest.call("DELETE", kind.path(namespace, name), {"propagationPolicy": "Background"})
         except StatusError as error:
             if error.code != NOT_FOUND:
                 raise
@@ -220,13 +208,6 @@ class ApiServer:
     async def aclose(self) -> None:
         """Let the connections go."""
         await self.rest.aclose()
-
-
-def connect(
-    config: KubeConfig | None = None, may_write: Callable[[], bool] = lambda: True, timeout_s: float = TIMEOUT_S
-) -> ApiServer:
-    """A client from the pod's service account, else KUBECONFIG, else ~/.kube/config; needs a running event loop."""
-    return ApiServer(login(config, timeout_s), may_write)
 
 
 def _selector(wanted: Mapping[str, str] | None) -> str:

@@ -1,7 +1,7 @@
 """Decodes what the API server sends within bounds of size and nesting, object by object.
 
 An object is its own failure: one that is too large or too deep becomes a stub with its metadata, its status and a
-sentence under UNREAD; everything beside it is read as ever. Pure; `watch.py`, `client.py` and `store.py` call it.
+sentence under UNREAD; everything beside it is read as ever. Pure; `streams.py`, `client.py` and `store.py` call it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,26 @@ class Event(msgspec.Struct):
     object: msgspec.Raw
 
 
+class Identity(msgspec.Struct):
+    """What an object's metadata says of who it is."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""  # noqa: N815 - the API server's spelling
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return (self.namespace, self.name)
+
+
+class Named(msgspec.Struct):
+    """An object of which only its name is read; msgspec passes over the rest."""
+
+    metadata: Identity
+
+
 class Skeleton(msgspec.Struct):
     """What is read of an object that is too large to be read whole; msgspec passes over the rest."""
 
@@ -76,6 +96,14 @@ def event(line: bytes) -> Event:
         return msgspec.json.decode(line, type=Event)
     except RecursionError:
         return msgspec.json.decode(shallow(line, DEPTH_MAX + 2), type=Event)
+
+
+def identity(raw: bytes) -> Identity:
+    """Who the object is, whatever else it says."""
+    try:
+        return msgspec.json.decode(raw, type=Named).metadata
+    except RecursionError:
+        return msgspec.json.decode(shallow(raw, DEPTH_MAX), type=Named).metadata
 
 
 def manifest(raw: bytes) -> Manifest:

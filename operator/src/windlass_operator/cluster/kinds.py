@@ -1,127 +1,58 @@
-"""The kinds that the operator reads and writes, as lightkube resources that stay plain dicts.
-
-lightkube's typed models would drop fields of a newer API server and double the operator's memory; what is compared
-and applied here are dicts anyway.
-"""
+"""The kinds that the operator reads and writes, as the API server names them; the objects themselves are dicts."""
 
 from __future__ import annotations
 
-from lightkube.core.resource import ApiInfo, ResourceDef
-from lightkube.generic_resource import (
-    GenericGlobalResource,
-    GenericNamespacedResource,
-    GenericNamespacedStatus,
-    create_api_info,
-)
+from dataclasses import dataclass
 
 from windlass_operator.api.v1alpha1 import GROUP, KIND, PLURAL, VERSION
 
 
-class LLMServices(GenericNamespacedResource):
-    """Our own resource."""
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of one API; `action` is a subresource."""
 
-    _api_info = create_api_info(GROUP, VERSION, KIND, PLURAL)
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+    action: str = ""
 
+    @property
+    def api_version(self) -> str:
+        """Group and version, as manifests have it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
 
-class LLMServiceStatus(GenericNamespacedStatus):
-    """Its status subresource."""
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """Group, version and plural, by which kopf knows a kind."""
+        return self.group, self.version, self.plural
 
-    _api_info = ApiInfo(
-        resource=ResourceDef(GROUP, VERSION, KIND),
-        parent=ResourceDef(GROUP, VERSION, KIND),
-        plural=PLURAL,
-        verbs=["get", "patch", "put"],
-        action="status",
-    )
-
-
-class Deployments(GenericNamespacedResource):
-    """apps/v1 Deployment."""
-
-    _api_info = create_api_info("apps", "v1", "Deployment", "deployments")
-
-
-class ReplicaSets(GenericNamespacedResource):
-    """apps/v1 ReplicaSet: read for its owner alone, never written."""
-
-    _api_info = create_api_info("apps", "v1", "ReplicaSet", "replicasets")
-
-
-class StatefulSets(GenericNamespacedResource):
-    """apps/v1 StatefulSet."""
-
-    _api_info = create_api_info("apps", "v1", "StatefulSet", "statefulsets")
+    def path(self, namespace: str | None = None, name: str = "") -> str:
+        """The collection's path, or one object's; None means all namespaces."""
+        root = f"apis/{self.group}" if self.group else "api"
+        scope = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        action = f"/{self.action}" if self.action else ""
+        return f"/{root}/{self.version}{scope}/{self.plural}" + (f"/{name}{action}" if name else "")
 
 
-class Budgets(GenericNamespacedResource):
-    """policy/v1 PodDisruptionBudget."""
+LLMServices = Kind(GROUP, VERSION, KIND, PLURAL)
+LLMServiceStatus = Kind(GROUP, VERSION, KIND, PLURAL, action="status")
+Deployments = Kind("apps", "v1", "Deployment", "deployments")
+ReplicaSets = Kind("apps", "v1", "ReplicaSet", "replicasets")  # read for their owner alone, never written
+StatefulSets = Kind("apps", "v1", "StatefulSet", "statefulsets")
+Budgets = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+Ingresses = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+NetworkPolicies = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+HTTPRoutes = Kind("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")  # not every cluster serves it
+Services = Kind("", "v1", "Service", "services")
+Jobs = Kind("batch", "v1", "Job", "jobs")
+Pods = Kind("", "v1", "Pod", "pods")
+Events = Kind("", "v1", "Event", "events")
+Leases = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+Nodes = Kind("", "v1", "Node", "nodes", namespaced=False)
 
-    _api_info = create_api_info("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
-
-
-class Ingresses(GenericNamespacedResource):
-    """networking.k8s.io/v1 Ingress."""
-
-    _api_info = create_api_info("networking.k8s.io", "v1", "Ingress", "ingresses")
-
-
-class NetworkPolicies(GenericNamespacedResource):
-    """networking.k8s.io/v1 NetworkPolicy."""
-
-    _api_info = create_api_info("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
-
-
-class HTTPRoutes(GenericNamespacedResource):
-    """gateway.networking.k8s.io/v1 HTTPRoute; not every cluster serves it."""
-
-    _api_info = create_api_info("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
-
-
-class Services(GenericNamespacedResource):
-    """core/v1 Service."""
-
-    _api_info = create_api_info("", "v1", "Service", "services")
-
-
-class Jobs(GenericNamespacedResource):
-    """batch/v1 Job."""
-
-    _api_info = create_api_info("batch", "v1", "Job", "jobs")
-
-
-class Pods(GenericNamespacedResource):
-    """core/v1 Pod."""
-
-    _api_info = create_api_info("", "v1", "Pod", "pods")
-
-
-class Events(GenericNamespacedResource):
-    """core/v1 Event."""
-
-    _api_info = create_api_info("", "v1", "Event", "events")
-
-
-class Leases(GenericNamespacedResource):
-    """coordination.k8s.io/v1 Lease."""
-
-    _api_info = create_api_info("coordination.k8s.io", "v1", "Lease", "leases")
-
-
-class Nodes(GenericGlobalResource):
-    """core/v1 Node."""
-
-    _api_info = create_api_info("", "v1", "Node", "nodes")
-
-
-Namespaced = type[GenericNamespacedResource]
-APPLIED: dict[str, Namespaced] = {
-    "Deployment": Deployments,
-    "StatefulSet": StatefulSets,
-    "Service": Services,
-    "PodDisruptionBudget": Budgets,
-    "Ingress": Ingresses,
-    "NetworkPolicy": NetworkPolicies,
-    "HTTPRoute": HTTPRoutes,
-    "Job": Jobs,
-    "Event": Events,
+APPLIED = {
+    one.kind: one
+    for one in (Deployments, StatefulSets, Services, Budgets, Ingresses, NetworkPolicies, HTTPRoutes, Jobs, Events)
 }

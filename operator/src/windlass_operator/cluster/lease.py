@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from windlass_operator.cluster.kinds import Leases
-from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError, path_of
+from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError
 
 NOT_FOUND, CONFLICT = 404, 409
 PAUSE_MIN_S = 0.1
@@ -164,7 +164,7 @@ class Duty:
 
     async def _read(self) -> None:
         try:
-            self._live = _decoded(await self.rest.call("GET", path_of(Leases, self.lease.namespace, self.lease.name)))
+            self._live = _decoded(await self.rest.call("GET", Leases.path(self.lease.namespace, self.lease.name)))
             self._seen = observed(self._seen, self._live, self.clock())
         except StatusError as error:
             if error.code != NOT_FOUND:
@@ -176,7 +176,7 @@ class Duty:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         body = written(self._live, self.lease.name, holder, self.pace, now)
         verb, name = ("PUT", self.lease.name) if self._live else ("POST", "")
-        self._live = _decoded(await self.rest.call(verb, path_of(Leases, self.lease.namespace, name), body=body))
+        self._live = _decoded(await self.rest.call(verb, Leases.path(self.lease.namespace, name), body=body))
         self._seen = observed(self._seen, self._live, self.clock())
 
     def _say(self, words: str) -> None:

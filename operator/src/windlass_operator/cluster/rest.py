@@ -1,33 +1,32 @@
-"""Plain HTTP to the API server: JSON in, JSON out, lists in pages, watches with bookmarks.
+"""HTTP to the API server by `kubernetes.aio`: its login, its client; JSON in, JSON out.
 
-On aiohttp, whose parser is C: a request costs a third of the processor time that it costs by httpx. The login (service
-account, kubeconfig, exec plug-ins, certificates) is lightkube's.
+The bytes of an answer are read within bounds and decoded by who wants them: the library's models would drop fields of a
+newer API server, and its own decoding of an answer costs more than the request.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import httpx2
 import msgspec
-from lightkube import KubeConfig
-from lightkube.config.client_adapter import user_auth, verify_cluster
-from lightkube.config.kubeconfig import SingleConfig
-from lightkube.core.resource import ResourceDef, api_info
-from lightkube.generic_resource import GenericGlobalResource, GenericNamespacedResource, GenericNamespacedStatus
+from kubernetes.aio import config
+from kubernetes.aio.client import ApiClient, Configuration
 
 from windlass_operator.errors import SettingsError
 
-Kind = type[GenericNamespacedResource] | type[GenericGlobalResource] | type[GenericNamespacedStatus]
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
+HOME_CONFIG = "~/.kube/config"
 TIMEOUT_S = 30.0
 CONNECT_S = 10.0
 CONNECTIONS = 64
@@ -37,6 +36,8 @@ READ_BUFFER = 2**20
 # Compressing what goes over a local network costs both sides more than it saves.
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 JSON = "application/json"
+# With a parameter: for the bare type the library writes the JSON itself, whose pairs of surrogates YAML refuses.
+APPLY = "application/apply-patch+yaml;charset=utf-8"
 UNLIKE_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters of JSON that YAML 1.1 refuses or folds into blanks unless they are escaped."""
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -49,7 +50,7 @@ class StatusError(Exception):
 
     def __init__(self, code: int, body: bytes) -> None:
         self.code = code
-        self.message = _message(body) or f"HTTP {code}"
+        self.message = message(body) or f"HTTP {code}"
         super().__init__(self.message)
 
 
@@ -57,7 +58,7 @@ class TooLargeError(Exception):
     """The answer is longer than anything that is read."""
 
 
-def _message(body: bytes) -> str:
+def message(body: bytes) -> str:
     """The words of a Status, or of the plain text that an unknown path is answered with."""
     try:
         said = msgspec.json.decode(body)
@@ -66,60 +67,84 @@ def _message(body: bytes) -> str:
     return str(said.get("message") or "") if isinstance(said, Mapping) else ""
 
 
-def resource_of(kind: Kind) -> ResourceDef:
-    """Group, version and kind."""
-    return cast(ResourceDef, api_info(kind).resource)
-
-
-def path_of(kind: Kind, namespace: str | None = None, name: str = "") -> str:
-    """The collection's path, or one object's; None means all namespaces."""
-    info = api_info(kind)
-    group = f"apis/{info.resource.group}" if info.resource.group else "api"
-    scope = f"/namespaces/{namespace}" if namespace and not issubclass(kind, GenericGlobalResource) else ""
-    action = f"/{info.action}" if info.action else ""
-    return f"/{group}/{info.resource.version}{scope}/{info.plural}" + (f"/{name}{action}" if name else "")
-
-
-class Bearer:
-    """The Authorization header, renewed when the API server no longer takes it (a rotated token, an exec plug-in)."""
-
-    def __init__(self, auth: httpx2.Auth | None) -> None:
-        self._auth = auth
-        self._header = self._ask(refused=False)
-
-    def headers(self) -> dict[str, str]:
-        """What a request carries."""
-        return {"Authorization": self._header} if self._header else {}
-
-    def renew(self) -> None:
-        """The last header was refused."""
-        self._header = self._ask(refused=True)
-
-    def _ask(self, refused: bool) -> str:
-        if self._auth is None:
-            return ""
-        flow = self._auth.sync_auth_flow(httpx2.Request("GET", "https://kubernetes"))
-        request = next(flow)
-        try:
-            if refused:
-                request = flow.send(httpx2.Response(UNAUTHORIZED, request=request))
-        except StopIteration:  # this kind of login has nothing newer
-            pass
-        return request.headers.get("Authorization", "")
-
-
 def encoded(body: object) -> bytes:
     """A request's body as JSON that is the same document to a YAML parser, which reads it in a server-side apply."""
     text = msgspec.json.encode(body).decode()
     return UNLIKE_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
+def kubeconfig() -> str:
+    """The kubeconfig of this process, perhaps several; SettingsError where there is none."""
+    files = os.environ.get("KUBECONFIG") or HOME_CONFIG
+    if not any(Path(file).expanduser().is_file() for file in files.split(os.pathsep) if file):
+        raise SettingsError(f"no access to a cluster: no service account of a pod, and no kubeconfig {files}")
+    return files
+
+
+@dataclass
+class Login:
+    """Where the API server is and as whom it is asked: service account, else KUBECONFIG, else ~/.kube/config."""
+
+    configuration: Configuration = field(default_factory=Configuration)
+
+    @classmethod
+    async def find(cls) -> Login:
+        """The login of this process; SettingsError where there is none."""
+        found = cls()
+        await found.renew()
+        return found
+
+    async def renew(self) -> None:
+        """Read it anew: a token may have been rotated, an exec plug-in may have another."""
+        try:
+            config.load_incluster_config(self.configuration)  # type: ignore[no-untyped-call]
+        except config.ConfigException:
+            await self._kubeconfig()
+        if not self.configuration.proxy:
+            self.configuration.proxy = proxy_for(self.server)
+
+    async def _kubeconfig(self) -> None:
+        files = kubeconfig()
+        given = {"client_configuration": self.configuration, "persist_config": False}
+        try:
+            await config.load_kube_config(files, **given)  # type: ignore[no-untyped-call]
+        except config.ConfigException as error:
+            raise SettingsError(f"no access to a cluster by {files}: {error}") from error
+
+    @property
+    def server(self) -> str:
+        """The API server's address."""
+        return str(self.configuration.host).rstrip("/")
+
+    async def headers(self) -> Mapping[str, str]:
+        """Who asks; a service account's token is read anew each minute."""
+        token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        return {"Authorization": token} if token else {}
+
+    def client(self, connections: int = CONNECTIONS, **options: Any) -> ApiClient:  # noqa: ANN401 - of aiohttp's session
+        """A client with a pool of its own; 0 connections: no bound. Needs a running event loop."""
+        mine = copy(self.configuration)
+        mine.connection_pool_maxsize = connections
+        mine.client_session_kwargs = {"trust_env": False, "read_bufsize": READ_BUFFER, "headers": HEADERS, **options}
+        return ApiClient(mine)
+
+    def session(self, **options: Any) -> aiohttp.ClientSession:  # noqa: ANN401 - of aiohttp's session
+        """For kopf: a session as that of the library's client, without a bound on connections."""
+        tls: ssl.SSLContext = self.client().rest_client.ssl_context
+        connector, proxy = aiohttp.TCPConnector(ssl=tls, limit=0), self.configuration.proxy
+        return aiohttp.ClientSession(connector=connector, proxy=proxy, read_bufsize=READ_BUFFER, **options)
+
+    def rest(self, timeout_s: float = TIMEOUT_S) -> Rest:
+        """A client of its own pool."""
+        return Rest(self, self.client(), timeout_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Rest:
     """One pool of connections to one API server, as one user."""
 
-    http: aiohttp.ClientSession
-    bearer: Bearer
+    login: Login
+    api: ApiClient
     timeout_s: float = TIMEOUT_S
 
     async def call(
@@ -131,100 +156,63 @@ class Rest:
         content_type: str = JSON,
     ) -> bytes:
         """One request, the answer's bytes; StatusError when it is refused, one of UNREACHABLE when there is none."""
-        content = None if body is None else encoded(body)
-        timeout = aiohttp.ClientTimeout(total=self.timeout_s, sock_connect=CONNECT_S)
-        for attempt in (1, 2):
-            headers = {**HEADERS, **self.bearer.headers(), **({"Content-Type": content_type} if content else {})}
-            async with self.http.request(
-                method, path, params=params, data=content, headers=headers, timeout=timeout
-            ) as answer:
-                text = await _bounded(answer, ANSWER_BYTES_MAX)
-            if answer.status == UNAUTHORIZED and attempt == 1:
-                self.bearer.renew()
-                continue
-            break
-        if not answer.ok:
-            raise StatusError(answer.status, text)
-        return text
+        content = encoded(body) if content_type == APPLY else body
+        headers = {"Content-Type": content_type} if body is not None else {}
+        return await self._ask(method, path, params, content, headers, ANSWER_BYTES_MAX)
 
     async def read(self, path: str, params: Mapping[str, str], most: int, accept: str = "") -> bytes:
         """One GET of at most so many bytes, else TooLargeError; `accept` asks for another form of the objects."""
+        return await self._ask("GET", path, params, None, {"Accept": accept} if accept else {}, most)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        content: object,
+        headers: Mapping[str, str],
+        most: int,
+    ) -> bytes:
+        url = self.login.server + path + (f"?{urlencode(params)}" if params else "")
         timeout = aiohttp.ClientTimeout(total=self.timeout_s, sock_connect=CONNECT_S)
         for attempt in (1, 2):
-            headers = {**HEADERS, **self.bearer.headers(), **({"Accept": accept} if accept else {})}
-            async with self.http.get(path, params=params, headers=headers, timeout=timeout) as answer:
-                text = await _bounded(answer, most)
+            given = {**headers, **await self.login.headers()}
+            answer = await self.api.call_api(method, url, given, content, _request_timeout=timeout)
+            try:
+                text = await bounded(answer.response, most)
+            finally:
+                answer.response.release()
             if answer.status != UNAUTHORIZED or attempt == 2:
                 break
-            self.bearer.renew()
-        if not answer.ok:
+            await self.login.renew()
+        if not answer.response.ok:
             raise StatusError(answer.status, text)
         return text
 
-    async def lines(self, path: str, params: Mapping[str, str], accept: str = "") -> AsyncGenerator[bytes, None]:
-        """The lines of a stream without end; what silence means is the caller's to say."""
-        headers = {**HEADERS, **self.bearer.headers(), **({"Accept": accept} if accept else {})}
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-        async with self.http.get(path, params=params, headers=headers, timeout=timeout) as answer:
-            if not answer.ok:
-                if answer.status == UNAUTHORIZED:
-                    self.bearer.renew()
-                raise StatusError(answer.status, await answer.read())
-            rest = b""
-            try:
-                async for chunk in answer.content.iter_any():
-                    *whole, rest = (rest + chunk).split(b"\n")
-                    if len(rest) > ANSWER_BYTES_MAX:
-                        raise TooLargeError(f"a line of the watch is longer than {ANSWER_BYTES_MAX} bytes")
-                    for line in whole:
-                        yield line
-            finally:
-                _cut(answer)
-
     async def aclose(self) -> None:
         """Let the connections go; requests that were cancelled still say goodbye for a moment."""
-        await self.http.close()
+        await self.api.close()  # type: ignore[no-untyped-call]
         await asyncio.sleep(GOODBYE_S)
 
 
-async def _bounded(answer: aiohttp.ClientResponse, most: int) -> bytes:
+async def bounded(answer: aiohttp.ClientResponse, most: int) -> bytes:
     """The whole body; of one that is longer the rest is not read, and its connection is closed."""
     body = bytearray()
     async for chunk in answer.content.iter_any():
         body += chunk
         if len(body) > most:
-            _cut(answer)
+            cut(answer)
             raise TooLargeError(f"{answer.url.path} answers with more than {most} bytes")
     return bytes(body)
 
 
-def _cut(answer: aiohttp.ClientResponse) -> None:
+def cut(answer: aiohttp.ClientResponse) -> None:
     """End a stream that has no end of its own: TLS's farewell would wait for the API server's, long after us."""
     if answer.connection is not None and isinstance(answer.connection.transport, asyncio.WriteTransport):
         answer.connection.transport.abort()
-
-
-def login(config: KubeConfig | None = None, timeout_s: float = TIMEOUT_S) -> Rest:
-    """From the pod's service account, else KUBECONFIG, else ~/.kube/config; needs a running event loop."""
-    chosen = (config or KubeConfig.from_env()).get()
-    if chosen is None:
-        raise SettingsError("KUBECONFIG names no current context: choose one with `kubectl config use-context`")
-    connector = aiohttp.TCPConnector(ssl=_tls(chosen), limit=CONNECTIONS)
-    server = chosen.cluster.server.rstrip("/") + "/"
-    http = aiohttp.ClientSession(
-        base_url=server, connector=connector, proxy=proxy_for(server), read_bufsize=READ_BUFFER
-    )
-    return Rest(http, Bearer(user_auth(chosen.user)), timeout_s)
 
 
 def proxy_for(server: str) -> str | None:
     """The environment's proxy on the way to a server; asked once, as aiohttp's `trust_env` reads files each time."""
     url = urlsplit(server)
     return None if proxy_bypass(url.netloc.rpartition("@")[2]) else getproxies().get(url.scheme)
-
-
-def _tls(config: SingleConfig) -> ssl.SSLContext | bool:
-    if not config.cluster.server.startswith("https"):
-        return True
-    user: Any = config.user
-    return verify_cluster(config.cluster, user, config.abs_file)

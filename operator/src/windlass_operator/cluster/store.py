@@ -1,12 +1,14 @@
-"""What the watches have seen, in memory: a reconcile reads from here and asks the API server for almost nothing.
+"""What the streams have brought, in memory: a reconcile reads from here and asks the API server for almost nothing.
 
 Objects lie as JSON bytes, without what nobody reads: a tenth of the memory of dicts, and each reader gets a copy of its
-own. Pure: no I/O, no clock. `watch.py` fills it, `stored.py` reads it and adds the answers to our own writes.
+own. Pure: no I/O, no clock. The handlers fill it, `stored.py` reads it and adds the answers to our own writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from sys import intern
 from typing import Any, cast
@@ -20,7 +22,7 @@ from windlass_operator.manifests.metadata import SERVICE_LABEL
 Manifest = dict[str, Any]
 Place = tuple[str, str]  # namespace, name
 DOWNLOAD_LABEL = "serving.windlass.dev/download"  # of a Job that fills a source for several services, and of its pods
-EVERYWHERE = ""  # the scope of a watch that follows all namespaces
+EVERYWHERE = ""  # the scope of a stream that follows all namespaces
 INDEXED = (SERVICE_LABEL, DOWNLOAD_LABEL)
 KIB = 1024
 SERVICE_BYTES_MAX = 128 * KIB  # of an LLMService without managedFields; ordinary ones have 8 KiB
@@ -100,40 +102,48 @@ def _excess(row: Row | None) -> int:
     return max(0, len(row.body) - FREE_BYTES) if row else 0
 
 
+def place_of(item: Mapping[str, Any]) -> Place:
+    """Namespace, empty for an object of the whole cluster, and name."""
+    meta = item["metadata"]
+    return (intern(meta.get("namespace") or ""), str(meta["name"]))
+
+
 def version_of(text: object) -> int:
     """A resourceVersion as a number, by which two versions of one kind compare; 0 for what is none."""
     return int(text) if isinstance(text, str) and text.isdecimal() else 0
 
 
 class Shelf:
-    """The objects of one kind; `scopes` are the namespaces that a watch of its own follows each, none: one for all."""
+    """The objects of one kind."""
 
-    def __init__(self, scopes: Iterable[str] = (), shares: Shares | None = None) -> None:
+    def __init__(self, shares: Shares | None = None) -> None:
         self._shares = shares or Shares()
         self.rows: dict[Place, Row] = {}
-        self._unlisted = set(scopes) or {EVERYWHERE}
         self.changes = 0  # how often the rows have changed, for those who keep what they made of them
-        self._seen = dict.fromkeys(self._unlisted, 0)  # the newest version that each watch has delivered or passed
+        self._writing: Counter[Place] = Counter()  # our own writes under way
+        self._buried: dict[Place, int] = {}  # the version at which an object went while we wrote it
         self._by_mark: dict[tuple[int, str, str], set[str]] = {}  # label's number, namespace, value → names
 
-    @property
-    def synced(self) -> bool:
-        """Whether every watch has had its first list."""
-        return not self._unlisted
-
-    def _scope(self, place: Place) -> str:
-        return place[0] if place[0] in self._seen else EVERYWHERE
-
     def put(self, item: Mapping[str, Any]) -> Row | None:
-        """What the watch says of an object; the row when it is news."""
-        row, place = row_of(item), _place(item)
-        self.passed(row.version, self._scope(place))
-        return self._put(place, row)
+        """What the stream says of an object; the row when it is news."""
+        return self._put(place_of(item), row_of(item))
+
+    @contextmanager
+    def writing(self, place: Place) -> Iterator[None]:
+        """A write of ours is under way: what the stream says of the object's end meanwhile outlives the answer."""
+        self._writing[place] += 1
+        try:
+            yield
+        finally:
+            self._writing[place] -= 1
+            if not self._writing[place]:
+                del self._writing[place]
+                self._buried.pop(place, None)
 
     def answer(self, item: Mapping[str, Any]) -> Row | None:
-        """What a write of ours made of an object; nothing where the watch has passed that version already."""
-        row, place = row_of(item), _place(item)
-        return None if row.version <= self._seen.get(self._scope(place), 0) else self._put(place, row)
+        """What a write of ours made of an object; nothing where the stream has told of its end since."""
+        row, place = row_of(item), place_of(item)
+        return None if row.version <= self._buried.get(place, -1) else self._put(place, row)
 
     def _put(self, place: Place, row: Row) -> Row | None:
         old = self.rows.get(place)
@@ -148,9 +158,9 @@ class Shelf:
         return row
 
     def drop(self, item: Mapping[str, Any]) -> Row | None:
-        """The watch says that it is gone; nothing when our own write has made it anew meanwhile."""
-        version, place = version_of(item["metadata"].get("resourceVersion")), _place(item)
-        self.passed(version, self._scope(place))
+        """The stream says that it is gone; nothing when our own write has made it anew meanwhile."""
+        version, place = version_of(item["metadata"].get("resourceVersion")), place_of(item)
+        self._bury(place, version)
         old = self.rows.get(place)
         if old is None or old.version > version:
             return None
@@ -158,15 +168,16 @@ class Shelf:
 
     def keep(self, places: set[Place], version: int, scope: str = EVERYWHERE) -> list[tuple[Place, Row]]:
         """A list of a scope, of that version, is through: drop what it did not name; returns what was dropped."""
-        known = [(place, row) for place, row in self.rows.items() if self._scope(place) == scope]
+        for place in self._writing:
+            if scope in (EVERYWHERE, place[0]) and place not in places:
+                self._bury(place, version)
+        known = [(place, row) for place, row in self.rows.items() if scope in (EVERYWHERE, place[0])]
         gone = [place for place, row in known if place not in places and row.version <= version]
-        self.passed(version, scope)
-        self._unlisted.discard(scope)
         return [(place, self._remove(place)) for place in gone]
 
-    def passed(self, version: int, scope: str = EVERYWHERE) -> None:
-        """The watch of a scope has come to this version."""
-        self._seen[scope] = max(self._seen.get(scope, 0), version)
+    def _bury(self, place: Place, version: int) -> None:
+        if place in self._writing:
+            self._buried[place] = max(version, self._buried.get(place, -1))
 
     def _remove(self, place: Place) -> Row:
         row = self.rows.pop(place)
@@ -204,22 +215,12 @@ class Shelf:
         return [place for place in self.rows if namespace in (None, place[0])]
 
 
-def _place(item: Mapping[str, Any]) -> Place:
-    meta = item["metadata"]
-    return (intern(meta.get("namespace") or ""), meta["name"])
-
-
 class Store:
     """A shelf for each watched kind, by the kind's name."""
 
-    def __init__(self, kinds: Iterable[str], scopes: Mapping[str, tuple[str, ...]] | None = None) -> None:
+    def __init__(self, kinds: Iterable[str]) -> None:
         shares = Shares()
-        self.shelves = {kind: Shelf((scopes or {}).get(kind, ()), shares) for kind in kinds}
-
-    @property
-    def synced(self) -> bool:
-        """Whether every watch has had its first list."""
-        return all(shelf.synced for shelf in self.shelves.values())
+        self.shelves = {kind: Shelf(shares) for kind in kinds}
 
     def service_names(self, kind: str, namespace: str, row: Row) -> set[str]:
         """The LLMServices that an object of this kind concerns."""

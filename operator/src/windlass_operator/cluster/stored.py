@@ -7,14 +7,14 @@ the watch has not told it yet.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 from windlass_operator.cluster.apply import must_be_ours
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.client import ALL_NAMESPACES, Cluster, Manifest
 from windlass_operator.cluster.inventory import usable
-from windlass_operator.cluster.kinds import APPLIED, Namespaced
-from windlass_operator.cluster.rest import resource_of
-from windlass_operator.cluster.store import Shelf, Store
+from windlass_operator.cluster.kinds import APPLIED, Kind
+from windlass_operator.cluster.store import Shelf, Store, place_of
 from windlass_operator.errors import Retry
 from windlass_operator.plan.model import NodeGpus
 
@@ -28,20 +28,20 @@ class StoredCluster:
         self._claims = claims
         self._nodes: tuple[int, tuple[NodeGpus, ...]] = (-1, ())
 
-    async def get(self, kind: Namespaced, namespace: str, name: str) -> Manifest | None:
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """One object, or None."""
-        shelf = self._store.shelves.get(resource_of(kind).kind)
+        shelf = self._store.shelves.get(kind.kind)
         return await self._api.get(kind, namespace, name) if shelf is None else shelf.get((namespace, name))
 
     async def find(
         self,
-        kind: Namespaced,
+        kind: Kind,
         namespace: str,
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
         """The objects of a namespace that match."""
-        shelf = self._store.shelves.get(resource_of(kind).kind)
+        shelf = self._store.shelves.get(kind.kind)
         if shelf is None or fields:
             return await self._api.find(kind, namespace, labels, fields)
         return shelf.find(None if namespace == ALL_NAMESPACES else namespace, labels or {})
@@ -59,7 +59,8 @@ class StoredCluster:
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Server-side apply."""
-        return self._kept(manifest, await self._api.apply(manifest))
+        with self._writing(manifest):
+            return self._kept(manifest, await self._api.apply(manifest))
 
     async def create(self, manifest: Manifest) -> Manifest | None:
         """Server-side apply of what nothing is known of; None when there is one, and it is of no watched kind.
@@ -67,9 +68,10 @@ class StoredCluster:
         The watches see what bears our label. An object of ours that lost it gets it back and is looked at anew before
         anything else is decided: it may hold the plan in force.
         """
-        answer = await self._api.create(manifest)
-        if answer is not None:
-            return self._kept(manifest, answer)
+        with self._writing(manifest):
+            answer = await self._api.create(manifest)
+            if answer is not None:
+                return self._kept(manifest, answer)
         return None if self._shelf(manifest) is None else await self._labelled(manifest)
 
     async def _labelled(self, manifest: Manifest) -> Manifest:
@@ -79,7 +81,8 @@ class StoredCluster:
             return await self.apply(manifest)
         must_be_ours(manifest, live)
         labels = {key: meta[key] for key in ("name", "namespace", "labels") if key in meta}
-        self._kept(manifest, await self._api.overwrite({**_head(manifest), "metadata": labels}))
+        with self._writing(manifest):
+            self._kept(manifest, await self._api.overwrite({**_head(manifest), "metadata": labels}))
         raise Retry(f"{kind} {meta['name']} was not seen by its labels; they are as they were again", 0.0)
 
     async def overwrite(self, manifest: Manifest) -> Manifest:
@@ -88,15 +91,20 @@ class StoredCluster:
 
     async def apply_status(self, manifest: Manifest) -> Manifest | None:
         """Server-side apply of our resource's status."""
-        answer = await self._api.apply_status(manifest)
-        return None if answer is None else self._kept(manifest, answer)
+        with self._writing(manifest):
+            answer = await self._api.apply_status(manifest)
+            return None if answer is None else self._kept(manifest, answer)
 
-    async def delete(self, kind: Namespaced, namespace: str, name: str) -> None:
+    async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Delete an object and what it owns."""
         await self._api.delete(kind, namespace, name)
 
     def _shelf(self, manifest: Manifest) -> Shelf | None:
         return self._store.shelves.get(str(manifest["kind"]))
+
+    def _writing(self, manifest: Manifest) -> AbstractContextManager[None]:
+        shelf = self._shelf(manifest)
+        return nullcontext() if shelf is None else shelf.writing(place_of(manifest))
 
     def _kept(self, manifest: Manifest, answer: Manifest) -> Manifest:
         shelf = self._shelf(manifest)

@@ -23,6 +23,7 @@ from windlass_operator.download.wanted import printable
 from windlass_operator.errors import Retry, UserError
 
 TOKEN = "WINDLASS_HUB_TOKEN"  # noqa: S105 - a variable's name
+AUTHORITIES = "WINDLASS_HUB_CA"
 TERMINATION_LOG = "/dev/termination-log"
 LINE_S = 10.0
 MESSAGE_BYTES_MAX = 4000  # Kubernetes keeps 4096 of a termination message
@@ -47,7 +48,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "download",
         help="put a model from a hub onto a volume (the download Job runs this)",
         description="Put a model from a hub onto a volume: verified, resumable, visible when it is whole. "
-        f"The hub's token comes from {TOKEN}, proxies from HTTPS_PROXY, a CA bundle from SSL_CERT_FILE.",
+        f"The hub's token comes from {TOKEN}, proxies from HTTPS_PROXY, a CA bundle from SSL_CERT_FILE, and "
+        f"more authorities, as PEM text, from {AUTHORITIES}.",
     )
     parser.add_argument("--root", type=Path, required=True, help="where the volume is mounted, writable")
     parser.add_argument("--path", default="", help="the model's directory inside the volume (default: its root)")
@@ -90,6 +92,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
         stall_s=options.stall_s,
         stale_s=options.stale_s,
         verify=options.verify,
+        authorities=env.get(AUTHORITIES, "").strip(),
     )
     stop, progress = threading.Event(), Progress(time.monotonic)
     with _signals(stop), _told(progress, options.facts_port):

@@ -1,7 +1,8 @@
 """The one place that speaks HTTP to a hub: redirects by hand, the token to the endpoint only, bounds on every answer.
 
-Proxies come from HTTPS_PROXY and its like, the CA bundle from SSL_CERT_FILE: httpx2 reads both. One parser, httpx2's,
-reads each URL: with two of them a URL could name the endpoint for the token and another host for the connection.
+Proxies come from HTTPS_PROXY and its like, the CA bundle from SSL_CERT_FILE: httpx2 reads both. A site's own
+authorities are trusted beside that bundle. One parser, httpx2's, reads each URL: with two of them a URL could name the
+endpoint for the token and another host for the connection.
 """
 
 from __future__ import annotations
@@ -55,16 +56,33 @@ class Body:
             raise _trouble(error) from error
 
 
+def trusted(authorities: str) -> ssl.SSLContext:
+    """The certificates that a hub's may be signed by: those that httpx2 knows, and these of a site, as PEM text.
+
+    Raises UserError where the text holds no certificate.
+    """
+    context = httpx2.create_ssl_context()
+    try:
+        if authorities:
+            context.load_verify_locations(cadata=authorities)
+    except (ssl.SSLError, ValueError) as error:
+        raise UserError("HubUntrusted", f"the CA bundle of download.caBundle cannot be read: {error}") from error
+    return context
+
+
 class Connection:
     """Connections to one hub, for many threads."""
 
-    def __init__(self, wanted: Wanted, credentials: dict[str, str], stall_s: float, connections: int) -> None:
+    def __init__(
+        self, wanted: Wanted, credentials: dict[str, str], stall_s: float, connections: int, authorities: str = ""
+    ) -> None:
         self._wanted = wanted
         self._credentials = credentials
         self._home = origin(wanted.endpoint)
         self._reach = Reach(self._home[1])
         self._meter = Meter()
         self._client = httpx2.Client(
+            verify=trusted(authorities),
             timeout=httpx2.Timeout(stall_s, connect=min(CONNECT_S, stall_s), pool=None),
             limits=httpx2.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
             headers={"User-Agent": "windlass-download", "Accept-Encoding": "identity"},

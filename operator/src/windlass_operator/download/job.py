@@ -47,6 +47,8 @@ class Order:
     stall_s: float = 30.0
     stale_s: float = 60.0
     verify: bool = False
+    authorities: str = ""
+    """PEM text: certificates that are trusted beside the known ones."""
 
 
 class Download:
@@ -58,7 +60,8 @@ class Download:
         self._place = place_of(order.root, order.path)
         self._owner = secrets.token_hex(6)
         credentials = self._hub.credentials(order.token) if order.token else {}
-        self._connection = Connection(order.wanted, credentials, order.stall_s, order.pace.connections)
+        connections = order.pace.connections
+        self._connection = Connection(order.wanted, credentials, order.stall_s, connections, order.authorities)
 
     def run(self) -> Marker:
         """Bring the model to its place, or wait until another process has; UserError or Retry says why not."""

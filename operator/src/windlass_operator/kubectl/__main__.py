@@ -16,7 +16,6 @@ from windlass_operator.kubectl import parser as cli
 
 COMPLETE = "__complete"
 ERROR_MAX, TRACE_LINES = 8192, 20  # characters, frames
-ASYNC_COMMANDS = ("status", "plan", "logs", "chat", "report")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -67,31 +67,39 @@ def is_name(one: LLMService) -> bool:
 def complete(words: list[str], cluster: Cluster) -> tuple[Candidates, int]:
     """Candidates for the last of the words, and the directive. Pure but for the cluster."""
     *before, begun = words or [""]
-    top = parser()
-    commands = _commands(top)
-    chosen = next((word for word in before if word in commands), None)
-    here = commands[chosen] if chosen else top
+    here, chosen = _chosen(before)
     option = _option(here, before[-1]) if before else None
     if option is not None and option.nargs != 0:
         return _value_of(option, _given(before), begun, cluster)
     if begun.startswith("-"):
         return _matching([(name, row.help or "") for row in _options(here) for name in row.option_strings], begun)
-    if chosen is None:
+    if commands := _commands(here):
         return _matching([(name, one.description or "") for name, one in commands.items()], begun)
-    return _argument(chosen, before, begun, cluster)
+    return _argument(here, chosen, before, begun, cluster)
 
 
-def _argument(chosen: str, before: list[str], begun: str, cluster: Cluster) -> tuple[Candidates, int]:
-    if chosen == "completion":
+def _chosen(before: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser of the command that the words name, `license init` for example, and its names."""
+    here, names = parser(), list[str]()
+    for word in before:
+        if word in (commands := _commands(here)):
+            here = commands[word]
+            names.append(word)
+    return here, names
+
+
+def _argument(
+    here: argparse.ArgumentParser, chosen: list[str], before: list[str], begun: str, cluster: Cluster
+) -> tuple[Candidates, int]:
+    if chosen == ["completion"]:
         return _matching([(shell, "") for shell in SHELLS], begun)
-    if before[before.index(chosen) + 1 :] and not before[-1].startswith("-") and len(_plain(chosen, before)):
-        return [], NO_FILES  # the name is there already
+    if all(action.option_strings for action in here._actions) or _plain(here, chosen[-1], before):
+        return [], NO_FILES  # there is no name to give, or it is there already
     return _matching(cluster.services(_given(before)), begun)
 
 
-def _plain(chosen: str, before: list[str]) -> list[str]:
+def _plain(here: argparse.ArgumentParser, chosen: str, before: list[str]) -> list[str]:
     """Words after the command that are neither options nor an option's value."""
-    here = _commands(parser())[chosen]
     out, skip = [], False
     for word in before[before.index(chosen) + 1 :]:
         option = _option(here, word)
@@ -117,9 +125,9 @@ def _matching(rows: Candidates, begun: str) -> tuple[Candidates, int]:
 
 
 def _commands(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parsers of the commands; argparse keeps them in the one action whose choices are parsers."""
+    """The parsers of the commands below; argparse keeps them in the one action whose choices are parsers."""
     rows = [action.choices for action in top._actions if isinstance(action.choices, dict)]
-    return dict(rows[0])
+    return dict(rows[0]) if rows else {}
 
 
 def _options(here: argparse.ArgumentParser) -> list[argparse.Action]:

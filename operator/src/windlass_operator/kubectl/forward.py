@@ -31,13 +31,15 @@ class Forward:
     def check(self) -> None:
         """UnreachableError when kubectl has ended: any program of this machine may have its port by now."""
         if self.process.returncode is not None:
-            raise UnreachableError(f"kubectl port-forward to service/{self.name} has ended; start the chat again")
+            raise UnreachableError(f"kubectl port-forward to service/{self.name} has ended; start the command again")
 
 
 @asynccontextmanager
-async def port_forward(name: str, flags: list[str], program: str = "kubectl") -> AsyncIterator[Forward]:
+async def port_forward(
+    name: str, flags: list[str], program: str = "kubectl", port: int = SERVER_PORT
+) -> AsyncIterator[Forward]:
     """A port-forward to the service `name`, on a free port of 127.0.0.1."""
-    words = ["port-forward", "--address=127.0.0.1", *flags, f"service/{name}", f":{SERVER_PORT}"]
+    words = ["port-forward", "--address=127.0.0.1", *flags, f"service/{name}", f":{port}"]
     try:
         process = await asyncio.create_subprocess_exec(
             program,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from windlass_operator import __version__
+from windlass_operator.kubectl.license_parser import add_actions
+from windlass_operator.kubectl.usage import Parser
 
 PROGRAM = "kubectl windlass"
 WIDTH = 100
@@ -35,9 +37,9 @@ EXIT_CODES = (OK, FAILED, USAGE, NOTHING_FITS, NOT_FOUND, UNREACHABLE, INTERRUPT
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog=PROGRAM,
-        description="Look at LLMServices, preview their plans, read logs, talk to them, and report bugs.",
+        description="Look at LLMServices, preview their plans, read logs, talk to them, report bugs, license GPUs.",
         epilog=_examples(
             ("kubectl windlass status", "all services of the namespace"),
             ("kubectl windlass plan -f service.yaml --model ./qwen2-7b", "what would be planned, before anything runs"),
@@ -51,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     top.set_defaults(context=None, namespace=None, kubeconfig=None, output="text")
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_status, _plan, _logs, _chat, _report, _completion):
+    for add in (_status, _plan, _logs, _chat, _report, _license, _completion):
         add(commands)
     return top
 
@@ -63,9 +65,9 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=WIDTH, max_help_position=32)
 
 
-def _everywhere() -> argparse.ArgumentParser:
+def _everywhere() -> Parser:
     """Options that each command takes, before or after its name; suppressed defaults let both places work."""
-    both = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    both = Parser(add_help=False, argument_default=argparse.SUPPRESS)
     both.add_argument("-n", "--namespace", help="namespace (default: the context's)")
     both.add_argument("--context", help="context of the kubeconfig (default: the current one)")
     both.add_argument("--kubeconfig", help="kubeconfig file (default: $KUBECONFIG, else ~/.kube/config)")
@@ -73,10 +75,10 @@ def _everywhere() -> argparse.ArgumentParser:
     return both
 
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
-def _command(commands: Commands, name: str, words: str, examples: Iterable[tuple[str, str]]) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, words: str, examples: Iterable[tuple[str, str]]) -> Parser:
     return commands.add_parser(
         name,
         help=words,
@@ -182,6 +184,21 @@ def _report(commands: Commands) -> None:
     one.add_argument("name", metavar="NAME", help="the service")
     one.add_argument("--out", metavar="FILE", help="the archive; - prints text (default: windlass-report-NAME.tar.gz)")
     one.add_argument("--tail", type=_count, default=500, metavar="LINES", help="log lines of each pod (default: 500)")
+
+
+def _license(commands: Commands) -> None:
+    one = _command(
+        commands,
+        "license",
+        "license the GPUs of a cluster: init, status, renew, add-gpus; -n is the license server's namespace",
+        (
+            ("kubectl windlass license init", "from nothing to a license in force"),
+            ("kubectl windlass license status", "who may run what, until when"),
+        ),
+    )
+    one.set_defaults(action=None)
+    actions = one.add_subparsers(dest="action", metavar="ACTION", required=True)
+    add_actions(lambda name, words, examples: _command(actions, name, words, examples))
 
 
 def _completion(commands: Commands) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 from windlass_operator.kubectl.parser import EXIT_CODES, parser
 
@@ -11,20 +12,26 @@ HEAD = """\
 
 <!-- Printed from the parser: WINDLASS_GOLDEN=write pytest operator/tests/kubectl/test_reference.py -->
 
-The plug-in comes with `pip install windlass-operator`; kubectl finds `kubectl-windlass` on the `PATH`. Options may
-stand before or after a command's name. How it is used: [how-to](../how-to/kubectl-windlass.md).
+The plug-in comes with `pip install windlass-operator`; kubectl finds `kubectl-windlass` on the `PATH`. `license init`,
+`renew` and `add-gpus` start the program of `pip install 'windlass-operator[license]'`. Options may stand before or
+after a command's name. How it is used: [how-to](../how-to/kubectl-windlass.md), [licenses](../how-to/license.md).
 """
 
 
 def page() -> str:
     """The whole page."""
-    top = parser()
-    sections = [_section("kubectl windlass", top)]
-    for action in top._actions:
-        if isinstance(action.choices, dict):
-            sections += [_section(f"kubectl windlass {name}", one) for name, one in action.choices.items()]
+    sections = "\n".join(_sections("kubectl windlass", parser()))
     codes = "\n".join(f"| {row.code} | {row.meaning} |" for row in EXIT_CODES)
-    return "\n".join([HEAD, *sections, f"## Exit codes\n\n| code | meaning |\n| --- | --- |\n{codes}\n"])
+    return "\n".join([HEAD, sections, f"## Exit codes\n\n| code | meaning |\n| --- | --- |\n{codes}\n"])
+
+
+def _sections(title: str, one: argparse.ArgumentParser) -> Iterator[str]:
+    """The command's own, then those of the commands below it."""
+    yield _section(title, one)
+    for action in one._actions:
+        if isinstance(action.choices, dict):
+            for name, below in action.choices.items():
+                yield from _sections(f"{title} {name}", below)
 
 
 def _section(title: str, one: argparse.ArgumentParser) -> str:

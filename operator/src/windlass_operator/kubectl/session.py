@@ -72,10 +72,10 @@ class Session:
         """The clock, for ages."""
         return datetime.now(UTC)
 
-    def kubectl_flags(self) -> list[str]:
-        """The same cluster and namespace for a kubectl that is started beside."""
+    def kubectl_flags(self, namespace: str | None = None) -> list[str]:
+        """The same cluster and namespace, unless another is named, for a kubectl that is started beside."""
         given = (("--kubeconfig", self.options.kubeconfig), ("--context", self.options.context))
-        return [*(f"{flag}={value}" for flag, value in given if value), f"--namespace={self.namespace}"]
+        return [*(f"{flag}={value}" for flag, value in given if value), f"--namespace={namespace or self.namespace}"]
 
 
 def _encode_everything() -> None:

@@ -65,8 +65,8 @@ def download_job(
     """The Job of services that want the same (`download_digest`); ValueError when there is none.
 
     What they may differ in (token, pull secrets, resource group, connections) comes from the first by name that says
-    it. `environment` are the cluster's ways out: HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE. A Job's pod never changes, so an
-    existing Job takes only new owners.
+    it. `environment` are the cluster's ways out: HTTPS_PROXY, NO_PROXY, WINDLASS_HUB_CA. A Job's pod never changes, so
+    an existing Job takes only new owners.
     """
     if not services:
         raise ValueError("a download without a service")

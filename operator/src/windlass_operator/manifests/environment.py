@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from windlass_operator.api.pods import EnvVar
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.manifests.sources import adapter_path
 
 KEYS_PATH = "/etc/windlass/api-keys"
 CACHE_PATH = "/cache"
@@ -60,8 +61,13 @@ def _told_by_spec(service: LLMService) -> list[Manifest]:
     if spec.engine.conv_template:
         rows.append({"name": "CONV_TEMPLATE", "value": spec.engine.conv_template})
     if spec.model.adapters:
-        adapters = [{"name": one.name, "path": one.path, "merge": one.merge} for one in spec.model.adapters]
+        adapters = [
+            {"name": one.name, "path": adapter_path(service, index), "merge": one.merge}
+            for index, one in enumerate(spec.model.adapters)
+        ]
         rows.append({"name": "LORA_MODULES", "value": json.dumps(adapters)})
+    if spec.model.merge:
+        rows.append({"name": "MERGE_LORA", "value": "true"})
     if spec.expose.api_keys_secret:
         rows.append({"name": "OPENAI_API_KEYS_FILE", "value": KEYS_PATH})
     return rows

@@ -14,7 +14,8 @@ from windlass_operator.manifests.metadata import (
     object_meta,
     pod_security,
 )
-from windlass_operator.manifests.volume import ROOT_PATH, VOLUME_NAME, model_volume
+from windlass_operator.manifests.sources import inspected_mounts, inspected_rows, volumes
+from windlass_operator.manifests.volume import ROOT_PATH, model_volume
 
 DEADLINE_S = 3600  # with the time that pulls and mounts take; the program itself gives up far earlier
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
@@ -47,6 +48,7 @@ def _filled_with(service: LLMService) -> Manifest | None:
 
 def _pod(service: LLMService, image: str, pull_policy: str) -> Manifest:
     volume = model_volume(service.spec.model.source)
+    mounts = inspected_mounts(service)
     group = service.spec.resources.resource_group
     return {
         "restartPolicy": "Never",
@@ -63,15 +65,25 @@ def _pod(service: LLMService, image: str, pull_policy: str) -> Manifest:
                 "image": image,
                 "imagePullPolicy": pull_policy,
                 # With an equals sign: a value that begins with a dash is a value.
-                "args": ["inspect", "--root", ROOT_PATH, f"--path={volume.path}", f"--source={volume.label}"],
+                "args": [
+                    *("inspect", "--root", ROOT_PATH, f"--path={volume.path}", f"--source={volume.label}"),
+                    *_beside(service),
+                ],
                 "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
                 "securityContext": container_security(),
                 "terminationMessagePolicy": "FallbackToLogsOnError",
-                "volumeMounts": [{"name": VOLUME_NAME, "mountPath": ROOT_PATH, "readOnly": True}],
+                "volumeMounts": [one.to_mount() for one in mounts],
             }
         ],
-        "volumes": [{"name": VOLUME_NAME, **volume.looked_at}],
+        "volumes": volumes(mounts),
     }
+
+
+def _beside(service: LLMService) -> list[str]:
+    """Base, adapters and draft model, where there are any; a service without them keeps its Job's name."""
+    rows = inspected_rows(service)
+    merge = ["--merge"] if service.spec.model.merge else []
+    return [*([f"--beside={json.dumps(rows)}"] if rows else []), *merge]
 
 
 def _pull_secrets(service: LLMService) -> Manifest:

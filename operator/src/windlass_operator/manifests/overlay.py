@@ -6,18 +6,22 @@ annotations would reach what the operator keeps. Every rule is a row of CHECKS. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from windlass_operator.api.pod_template import PodTemplateSpec
 from windlass_operator.manifests.allowed import POD_ANNOTATIONS, refused
 from windlass_operator.manifests.metadata import Manifest, container_security
+from windlass_operator.manifests.sources import ADAPTER, BASE, DRAFT
 from windlass_operator.manifests.volume import MODEL_PATH, VOLUME_NAME
 
 WHERE = "spec.podTemplate"
 SERVER_CONTAINER = "server"
 RESERVED_VOLUMES = (VOLUME_NAME, "license")
+OF_MODELS = re.compile(rf"{VOLUME_NAME}-({BASE}|{DRAFT}|{ADAPTER}-[0-9]+)")
+"""Names of the volumes of a base, a draft model and adapters."""
 CONTAINER_LISTS = ("containers", "initContainers")
 # Lists that are merged by a key; every other list is replaced.
 ROW_KEYS = {
@@ -38,9 +42,12 @@ def laid_over(pod: Manifest, wish: Mapping[str, Any]) -> Manifest:
     return {**merged, **_secured(merged, pod)}
 
 
-def judge(wish: PodTemplateSpec, annotations: Iterable[str] = ()) -> None:
-    """ValueError with a sentence where the wish reaches what the operator keeps; `annotations` are further allowed."""
-    for sentence in _objections(wish.spec.to_piece()):
+def judge(wish: PodTemplateSpec, annotations: Iterable[str] = (), places: Sequence[str] = (MODEL_PATH,)) -> None:
+    """ValueError with a sentence where the wish reaches what the operator keeps.
+
+    `annotations` are further allowed; at `places` the models are mounted.
+    """
+    for sentence in _objections(wish.spec.to_piece(), places):
         raise ValueError(f"{WHERE}.spec.{sentence}")
     key = refused(wish.annotations, POD_ANNOTATIONS, annotations)
     if key:
@@ -50,33 +57,38 @@ def judge(wish: PodTemplateSpec, annotations: Iterable[str] = ()) -> None:
         )
 
 
-def _objections(piece: Mapping[str, Any]) -> Iterator[str]:
+def _objections(piece: Mapping[str, Any], places: Sequence[str]) -> Iterator[str]:
     for check in CHECKS:
-        yield from check(piece)
+        yield from check(piece, places)
 
 
-def _renamed(piece: Mapping[str, Any]) -> Iterator[str]:
-    """The volumes of the model and of the license token are the operator's own."""
+def _renamed(piece: Mapping[str, Any], _places: Iterable[str]) -> Iterator[str]:
+    """The volumes of the models and of the license token are the operator's own."""
     for index, row in enumerate(piece.get("volumes", ())):
-        if row["name"] in RESERVED_VOLUMES:
+        if row["name"] in RESERVED_VOLUMES or _is_model(row["name"]):
             yield f"volumes[{index}]: the operator's own volume has the name {row['name']}; choose another"
 
 
-def _model_covered(piece: Mapping[str, Any]) -> Iterator[str]:
-    """A mount at, above or below the model's place in the serving container would hide or extend the model."""
+def _is_model(name: object) -> bool:
+    return name == VOLUME_NAME or OF_MODELS.fullmatch(str(name)) is not None
+
+
+def _model_covered(piece: Mapping[str, Any], places: Iterable[str]) -> Iterator[str]:
+    """A mount at, above or below a model's place in the serving container would hide or extend the model."""
     for index, container in enumerate(piece.get("containers", ())):
         if container["name"] != SERVER_CONTAINER:
             continue
-        for mount in container.get("volumeMounts", ()):
-            if _overlaps(mount["mountPath"]):
+        pairs = ((mount["mountPath"], place) for mount in container.get("volumeMounts", ()) for place in places)
+        for path, place in pairs:
+            if _overlaps(path, place):
                 yield (
-                    f"containers[{index}].volumeMounts: {mount['mountPath']} would cover {MODEL_PATH}, where the model "
-                    "is mounted; mount it elsewhere"
+                    f"containers[{index}].volumeMounts: {path} would cover {place}, where the model is mounted; "
+                    "mount it elsewhere"
                 )
 
 
-def _overlaps(text: str) -> bool:
-    place, model = _plain(text), PurePosixPath(MODEL_PATH)
+def _overlaps(text: str, model_path: str) -> bool:
+    place, model = _plain(text), PurePosixPath(model_path)
     return place.is_relative_to(model) or model.is_relative_to(place)
 
 
@@ -91,7 +103,7 @@ def _plain(text: str) -> PurePosixPath:
     return PurePosixPath("/", *parts)
 
 
-CHECKS: tuple[Callable[[Mapping[str, Any]], Iterator[str]], ...] = (_renamed, _model_covered)
+CHECKS: tuple[Callable[[Mapping[str, Any], Iterable[str]], Iterator[str]], ...] = (_renamed, _model_covered)
 
 
 def with_part(pod: Manifest, part: Manifest) -> Manifest:
@@ -139,7 +151,7 @@ def _secured(merged: Manifest, pod: Manifest) -> Manifest:
 def _volumes_of_the_model(pod: Manifest) -> frozenset[str]:
     """Names of all volumes that reach what the model's volume reaches: a claim may be named by several volumes."""
     rows = [row for row in pod.get("volumes", ()) if isinstance(row, Mapping)]
-    sources = [_source(row) for row in rows if row.get("name") == VOLUME_NAME]
+    sources = [_source(row) for row in rows if _is_model(row.get("name"))]
     return frozenset({VOLUME_NAME, *(str(row.get("name")) for row in rows if _source(row) in sources)})
 
 

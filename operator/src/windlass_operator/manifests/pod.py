@@ -25,7 +25,7 @@ from windlass_operator.manifests.metadata import (
 )
 from windlass_operator.manifests.overlay import laid_over, with_part
 from windlass_operator.manifests.probes import serving_probes
-from windlass_operator.manifests.volume import MODEL_PATH, VOLUME_NAME, model_volume
+from windlass_operator.manifests.sources import Mount, base_model, serving_mounts, volumes
 
 GPU = "nvidia.com/gpu"
 HTTP_PORT, FACTS_PORT = 8501, 8502
@@ -52,6 +52,7 @@ class PodShape:
     node_selector: tuple[tuple[str, str], ...] = ()
     license_addresses: tuple[str, ...] = ()
     license_keys: str = ""  # PEM text of the issuers' public keys
+    base: str = ""  # path of an adapter's base on the model's volume; empty: the model has none, or the spec names it
     env: tuple[tuple[str, str], ...] = ()  # beside those that every serving pod gets
     over: Manifest = field(default_factory=dict)  # laid over the pod before the user's own template
 
@@ -67,7 +68,7 @@ def pod_template(service: LLMService, shape: PodShape) -> Manifest:
 
 
 def _pod(service: LLMService, shape: PodShape) -> Manifest:
-    volume = model_volume(service.spec.model.source)
+    mounts = serving_mounts(service, shape.base)
     secrets = [{"name": secret.name} for secret in service.spec.image.pull_secrets]
     drain_s = service.spec.deployment.drain_seconds
     return {
@@ -77,9 +78,9 @@ def _pod(service: LLMService, shape: PodShape) -> Manifest:
         "terminationGracePeriodSeconds": drain_s + ENDPOINTS_GONE_S + GRACE_BEYOND_DRAIN_S,
         **_scheduling(service, shape),
         **({"imagePullSecrets": secrets} if secrets else {}),
-        "containers": [_container(service, shape, volume.served_sub_path)],
+        "containers": [_container(service, shape, mounts)],
         "volumes": [
-            {"name": VOLUME_NAME, **volume.served},
+            *volumes(mounts),
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shape.shm}},
             {"name": "cache", **_cache(service)},
             {"name": "tmp", "emptyDir": {}},
@@ -110,8 +111,10 @@ def _scheduling(service: LLMService, shape: PodShape) -> Manifest:
     }
 
 
-def _container(service: LLMService, shape: PodShape, sub_path: str) -> Manifest:
-    further = [{"name": name, "value": value} for name, value in shape.env]
+def _container(service: LLMService, shape: PodShape, mounts: tuple[Mount, ...]) -> Manifest:
+    base = base_model(service, shape.base)
+    told = (*shape.env, *((("BASE_MODEL", base),) if base else ()))
+    further = [{"name": name, "value": value} for name, value in told]
     return {
         "name": "server",
         "image": shape.image,
@@ -130,12 +133,7 @@ def _container(service: LLMService, shape: PodShape, sub_path: str) -> Manifest:
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(ENDPOINTS_GONE_S)]}}},
         **serving_probes(shape.weights_gib, service.spec.license.required),
         "volumeMounts": [
-            {
-                "name": VOLUME_NAME,
-                "mountPath": MODEL_PATH,
-                "readOnly": True,
-                **({"subPath": sub_path} if sub_path else {}),
-            },
+            *(one.to_mount() for one in mounts),
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the pod's own, not this process's
             {"name": "cache", "mountPath": CACHE_PATH},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - as above

@@ -43,7 +43,15 @@ def model_volume(source: ModelSource) -> ModelVolume:
         value = getattr(source, field)
         if value is not None:
             return build(value)
-    raise ValueError("spec.model.source names no volume")
+    raise ValueError("a source of spec.model or spec.engine.speculation names no volume")
+
+
+def within_volume(volume: ModelVolume, path: str) -> tuple[Manifest, str]:
+    """Another directory of the volume that the inspect Job looked at, as the serving pod mounts it, and its subPath."""
+    host_path = volume.looked_at.get("hostPath")
+    if host_path is None:
+        return volume.looked_at, path
+    return {"hostPath": {**host_path, "path": str(PurePosixPath(host_path["path"], path))}}, ""
 
 
 def _pvc(source: PvcSource) -> ModelVolume:
@@ -99,12 +107,14 @@ BUILDERS: tuple[tuple[str, Callable[[Any], ModelVolume]], ...] = (
 )
 
 
-def judge_claims(source: ModelSource, cache_claim: str) -> None:
-    """ValueError when the writable cache would lie on the model's own claim."""
-    if source.pvc is not None and cache_claim == source.pvc.claim_name:
-        raise ValueError(
-            f"spec.cache.pvc is {cache_claim}, the model's own claim, which serving pods mount read-only; name another"
-        )
+def judge_claims(sources: Iterable[tuple[str, ModelSource]], cache_claim: str) -> None:
+    """ValueError when the writable cache would lie on a claim that a model is read from; by the source's field."""
+    for field, source in sources:
+        if source.pvc is not None and cache_claim == source.pvc.claim_name:
+            raise ValueError(
+                f"spec.cache.pvc is {cache_claim}, the claim of {field} itself, which serving pods mount read-only; "
+                "name another"
+            )
 
 
 def within(path: str, prefixes: Iterable[str]) -> bool:

@@ -1,17 +1,21 @@
-"""The server's command line for a plan: the one place where decisions become argv.
+"""The server's command line and variables for a plan: the one place where decisions become argv.
 
 Every argv made here must be accepted by the server's own parser; a contract test holds both sides to it. Pure.
 """
 
 from __future__ import annotations
 
+import json
+
 from windlass_sizing.formula import STEP_TOKENS_MAX
 
-from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
+from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec, SpeculationSpec
+from windlass_operator.plan.cpu import KV_SPACE, kv_space_gib
 from windlass_operator.plan.model import Plan
 from windlass_operator.plan.overrides import RUN, runs_windlass, whole_prompts
 
 MODEL_DIRECTORY = "/data/model"
+DRAFT_DIRECTORY = "/data/draft"
 VLLM, DEEPSPEED = "vllm", "deepspeed"
 PROGRAMS = {VLLM: "windlass", DEEPSPEED: "windlass-deepspeed"}
 
@@ -51,10 +55,11 @@ def _step(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
 
 
 def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
-    """The same as flags of `windlass-deepspeed run`, which has fewer."""
+    """The same as flags of `windlass-deepspeed run`, which has fewer; the context is one of its variables."""
     flags = ["--model-path", MODEL_DIRECTORY, "--num-gpus", str(max(1, plan.tp)), "--dtype", plan.dtype]
-    flags += ["--max-model-len", str(plan.max_model_len)]
     engine = spec.engine
+    if engine.workers > 1:
+        flags += ["--worker-num", str(engine.workers)]
     if engine.max_concurrency is not None:
         flags += ["--limit-worker-concurrency", str(engine.max_concurrency)]
     if engine.max_num_seqs is not None:
@@ -87,6 +92,8 @@ def _tuning(engine: EngineSpec) -> list[str]:
         flags.append("--ignore-engine-limits")
     if not engine.trust_remote_code:
         flags.append("--no-trust-remote-code")
+    if engine.speculation:
+        flags += ["--speculative-config", _drafts(engine.speculation)]
     if engine.lookahead.enabled:
         flags.append("--use-lookahead")
         if engine.lookahead.speculative_tokens is not None:
@@ -94,8 +101,22 @@ def _tuning(engine: EngineSpec) -> list[str]:
     return flags
 
 
+def _drafts(wish: SpeculationSpec) -> str:
+    return json.dumps({"method": wish.method, "model": DRAFT_DIRECTORY, "num_speculative_tokens": wish.tokens})
+
+
 def container_command(spec: LLMServiceSpec, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The container's command and args: `… run <flags>`, or the user's own command as it stands."""
     if runs_windlass(spec):
         return (PROGRAMS[spec.image.family],), (RUN, *server_args(spec, plan))
     return tuple(spec.command), tuple(spec.args)
+
+
+def engine_variables(spec: LLMServiceSpec, plan: Plan) -> tuple[tuple[str, str], ...]:
+    """What the engine is told by its environment; only where it is ours."""
+    if not runs_windlass(spec):
+        return ()
+    if spec.image.family == DEEPSPEED:
+        # A pinned image of before this setting refuses an unknown flag, and passes over an unknown variable.
+        return (("MAX_MODEL_LEN", str(plan.max_model_len)),)
+    return () if plan.gpus else ((KV_SPACE, str(kv_space_gib(spec, plan.kv_gib / plan.workers))),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from windlass_sizing import formula
+from windlass_sizing import formula, words
 from windlass_sizing.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
@@ -16,9 +16,7 @@ from windlass_operator.plan.cards import group_selector
 from windlass_operator.plan.host import Load, host_for
 from windlass_operator.plan.model import Plan
 from windlass_operator.plan.offload import Running
-from windlass_operator.plan.overrides import runs_windlass
 from windlass_operator.plan.quantize import planned_method
-from windlass_operator.plan.refuse import figures
 from windlass_operator.plan.wishes import Wishes
 
 KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # whole GiB, of each engine
@@ -29,6 +27,7 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
     """The plan for one replica; it asks for no card, and for memory that holds the KV space."""
     serving, engines = wishes.serving, wishes.layout.workers
     need = formula.cpu_demand(facts, serving)
+    beside_gib = formula.beside_gib(facts, serving)
     space_gib = kv_space_gib(spec, need.kv_gib)
     weights_gib = need.weights_gib * engines
     required_gib = (need.required_gib - need.kv_gib + space_gib) * engines
@@ -36,7 +35,8 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
     load = Load(
         weights_gib=weights_gib,
         cache_gib=space_gib * engines,
-        activations_gib=need.overhead_gib * engines,
+        activations_gib=(need.overhead_gib - beside_gib) * engines,
+        beside_gib=beside_gib * engines,
         engines=engines,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
     )
@@ -59,11 +59,14 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
         cpu=host.cpu,
         memory=host.memory,
         shm=host.shm,
+        host_parts=host.figures,
         node_selector=group_selector(spec.resources.resource_group),
         workers=engines,
+        base=facts.base_path or "",
         because=(
             "spec.resources.gpus is 0: served on the CPU",
-            *figures(facts, need, serving.max_model_len)[:2],
+            *words.figures(facts, need, serving)[:2],
+            *(said.replace(" a GPU", "").removeprefix("of that ") for said in words.beside(facts, serving)),
             f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
             *wishes.notes,
             host.because,
@@ -77,10 +80,3 @@ def kv_space_gib(spec: LLMServiceSpec, context_gib: float) -> int:
     if said.isdecimal() and int(said) > 0:
         return int(said)
     return max(1, math.ceil(context_gib * KV_CONTEXTS))
-
-
-def engine_variables(spec: LLMServiceSpec, plan: Plan) -> tuple[tuple[str, str], ...]:
-    """What the engine is told by its environment; only where it is ours, and only on the CPU."""
-    if plan.gpus or spec.image.family != "vllm" or not runs_windlass(spec):
-        return ()
-    return ((KV_SPACE, str(kv_space_gib(spec, plan.kv_gib / plan.workers))),)

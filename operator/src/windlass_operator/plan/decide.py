@@ -13,6 +13,7 @@ from windlass_sizing.facts import ModelFacts
 from windlass_sizing.formula import Serving, requests_at_once
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
+from windlass_operator.plan.beside import in_force
 from windlass_operator.plan.cards import Card, group_selector
 from windlass_operator.plan.cpu import cpu_plan
 from windlass_operator.plan.host import Load, host_for
@@ -28,7 +29,7 @@ from windlass_operator.plan.model import (
 from windlass_operator.plan.offload import Running
 from windlass_operator.plan.options import Option, alternatives, on_one_node, preferred
 from windlass_operator.plan.quantize import planned_method
-from windlass_operator.plan.refuse import does_not_fit, figures, not_enough, usable_cards
+from windlass_operator.plan.refuse import does_not_fit, not_enough, usable_cards
 from windlass_operator.plan.spread import over_nodes
 from windlass_operator.plan.wishes import Wishes, read_wishes
 
@@ -49,6 +50,11 @@ def decide(
 
     `keep` is the placement that runs already for this same spec: while it still fits, it stays, whatever nodes join.
     """
+    served = in_force(spec, facts)
+    return served if isinstance(served, Refusal) else _decided(spec, served, inventory, keep)
+
+
+def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep: Placement | None) -> Plan | Refusal:
     wishes = read_wishes(spec, facts)
     if isinstance(wishes, Refusal):
         return wishes
@@ -139,7 +145,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
     because = (
         chosen.sentence(),
         *told.nodes,
-        *figures(facts, need, serving.max_model_len),
+        *words.figures(facts, need, serving),
         *((f"{engines} engines, each with all of this, as spec.engine.workers asks",) if engines > 1 else ()),
         *_at_once(facts, chosen),
         words.quick_formula(chosen.seed_gib),
@@ -168,6 +174,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         cpu=host.cpu,
         memory=host.memory,
         shm=host.shm,
+        host_parts=host.figures,
         node_selector=(*product, *group_selector(spec.resources.resource_group)),
         group=_joined_by(spec, chosen.nodes),
         workers=engines,
@@ -178,4 +185,5 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         advice=advice.advise(facts, serving, card.real_gib or 0, card.capability, alone=card.alone),
         because=because,
         resource=card.resource,
+        base=facts.base_path or "",
     )

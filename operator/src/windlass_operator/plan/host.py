@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.offload import Running, kv_offload_gib, lookahead_gib, weights_offload_gib
+from windlass_operator.plan.offload import (
+    Running,
+    kv_offload_gib,
+    lookahead_gib,
+    processor_cache_gib,
+    weights_offload_gib,
+)
 from windlass_operator.plan.quantity import gib
 
 HEADROOM = 0.1  # of weights, and of what they and the engine take beside them
@@ -32,6 +38,7 @@ class Load:
     takes_all: bool = False  # whether it is what the engine takes
     cache_gib: float = 0.0  # on the CPU: the KV cache
     activations_gib: float = 0.0  # on the CPU
+    beside_gib: float = 0.0  # on the CPU: adapters and a draft model
     gpus: int = 0
     engines: int = 1
 
@@ -60,6 +67,11 @@ class Host:
     parts: tuple[Part, ...]
     because: str
 
+    @property
+    def figures(self) -> tuple[tuple[str, float], ...]:
+        """The parts for a status: names and GiB."""
+        return tuple((part.name, part.gib) for part in self.parts)
+
 
 def host_for(spec: LLMServiceSpec, load: Load) -> Host:
     """What a pod of this service asks of its node for this load."""
@@ -86,12 +98,13 @@ def _parts(spec: LLMServiceSpec, load: Load, shm_gib: float, offloaded_gib: floa
     """Every part, also those that are 0 for this service."""
     reading = "read ahead into the page cache" if spec.engine.memory_cache else "while the engine loads them"
     beyond_gib = max(0.0, load.video_gib - load.weights_gib)
-    held_gib = load.weights_gib + beyond_gib + load.cache_gib + load.activations_gib
+    held_gib = load.weights_gib + beyond_gib + load.cache_gib + load.activations_gib + load.beside_gib
     yield Part("weights", load.weights_gib, reading)
     whole = ", of what the engine takes of its GPUs" if load.takes_all else ""
     yield Part("video memory in use", beyond_gib, f"beyond the weights{whole}")
     yield Part("KV cache", load.cache_gib, "of the engine on the CPU")
     yield Part("activations", load.activations_gib, "of the engine on the CPU")
+    yield Part("adapters and draft model", load.beside_gib, "served beside the model")
     yield Part("headroom", held_gib * HEADROOM, f"{HEADROOM:.0%} of these")
     processes = _processes(load)
     yield Part("engine", processes * PROCESS_GIB, f"{processes} processes")
@@ -99,6 +112,8 @@ def _parts(spec: LLMServiceSpec, load: Load, shm_gib: float, offloaded_gib: floa
     yield Part("KV cache offload", offloaded_gib, "in /dev/shm, by the flags of the spec")
     kept_gib = weights_offload_gib(spec, load.weights_gib, load.gpus)
     yield Part("weights offload", kept_gib, "kept in host memory by the flags of the spec")
+    images_gib = processor_cache_gib(spec) * (1 + load.engines)
+    yield Part("processor cache", images_gib, "of images and other inputs, by the flags of the spec")
     yield Part("lookahead", lookahead_gib(spec, load.running) * load.engines, "its tables")
 
 

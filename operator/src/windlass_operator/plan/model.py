@@ -98,6 +98,8 @@ class Plan:
     advice: tuple[str, ...] = ()
     because: tuple[str, ...] = ()
     resource: str = GPU_RESOURCE  # by which a pod asks for the GPUs
+    host_parts: tuple[tuple[str, float], ...] = ()  # what the pod's memory is the sum of: names and GiB
+    base: str = ""  # path of an adapter's base on the model's volume, where it was found there
 
     def summary(self) -> str:
         """One line for a condition message and an Event."""
@@ -134,10 +136,14 @@ class Plan:
             "kvGiB": f"{self.kv_gib:.2f}",
             "requiredGiB": f"{self.required_gib:.2f}",
             "seedRequiredGiB": f"{self.seed_required_gib:.2f}",
+            **({"hostMemory": self._host_memory()} if self.host_parts else {}),
             "alternatives": list(self.alternatives),
             "advice": list(self.advice),
             "because": list(self.because),
         }
+
+    def _host_memory(self) -> list[dict[str, str]]:
+        return [{"name": name, "gib": f"{gib:.2f}"} for name, gib in self.host_parts]
 
     def _per_gpu(self) -> dict[str, str]:
         figures = {
@@ -174,5 +180,7 @@ REFUSAL_REASONS = (
     "UnsupportedDtype",  # the number format cannot be computed in on the GPU, by this model or this checkpoint
     "ArchitectureNotServed",  # the pinned engine has no module for the model
     "ContextTooLong",  # maxModelLen above the model's own
+    "AdapterUnusable",  # this engine serves no adapters, or the flags take away the room for them
+    "DraftUnusable",  # the draft model's vocabulary is another, or this engine drafts with no model
     "SharedMemoryTooSmall",  # sharedMemory does not hold the KV cache offloaded to it
 )

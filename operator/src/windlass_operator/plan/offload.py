@@ -1,4 +1,4 @@
-"""The host memory that a spec's own flags ask for: KV cache and weights offloaded, and the lookahead cache.
+"""The host memory that a spec's own flags ask for: KV cache and weights offloaded, images, and the lookahead cache.
 
 `host.py` adds it to what every pod needs. The flags are the engine's, so only `family: vllm` has them. Pure.
 """
@@ -18,6 +18,7 @@ KV_SIZE, KV_BACKEND, KV_TRANSFER = "--kv-offloading-size", "--kv-offloading-back
 KV_BYTES = "cpu_bytes_to_use"  # of a connector in --kv-transfer-config
 KV_ELSEWHERE = "lmcache"  # a backend whose memory is that of a server of its own
 WEIGHTS_GIB, GROUP, GROUP_PART = "--cpu-offload-gb", "--offload-group-size", "--offload-num-in-group"
+PROCESSOR_GIB = "--mm-processor-cache-gb"  # of each process that has one: the API and each engine
 LOOKAHEAD, LOOKAHEAD_VARIABLE = "--use-lookahead", "USE_LOOKAHEAD"
 LOOKAHEAD_DIRECTORY = "--lookahead-cache-config-dir"
 ASKED_MAX_GIB = 2.0**20  # 1 PiB, more than any node has: keeps a mistyped figure a quantity that Kubernetes reads
@@ -54,6 +55,13 @@ def weights_offload_gib(spec: LLMServiceSpec, weights_gib: float, gpus: int) -> 
     group = _number(last_given(spec, GROUP))
     part = min(1.0, (_number(last_given(spec, GROUP_PART)) or 1) / group) if group else 0.0
     return min(weights_gib, max(weights_gib * part, _number(last_given(spec, WEIGHTS_GIB)) * gpus))
+
+
+def processor_cache_gib(spec: LLMServiceSpec) -> float:
+    """The processed images of one process, where a flag says how much; the engine's own 4 GiB are not planned for."""
+    if spec.image.family != "vllm":
+        return 0.0
+    return min(ASKED_MAX_GIB, _number(last_given(spec, PROCESSOR_GIB)))
 
 
 def lookahead_gib(spec: LLMServiceSpec, running: Running) -> float:

@@ -21,6 +21,7 @@ REASONS = {
     About.CHECKPOINT: "UnsupportedQuantization",
     About.DTYPE: "UnsupportedDtype",
     About.ARCHITECTURE: "ArchitectureNotServed",
+    About.CARD: "GpuWithoutKernels",
 }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from windlass_sizing import advice, gpus
+from windlass_sizing import advice, gpus, words
+from windlass_sizing.engine import ENGINE
 from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import Demand
 
 from windlass_operator.api.v1alpha1 import ResourcesSpec
 from windlass_operator.plan.cards import Card, cards, wanted_nodes
@@ -12,9 +12,6 @@ from windlass_operator.plan.model import Inventory, Refusal
 from windlass_operator.plan.options import Option
 from windlass_operator.plan.quantize import settle
 from windlass_operator.plan.wishes import Wishes
-
-# The least compute capability with kernels in our image's torch: CUDA 13 begins at 7.5, CUDA 12.6 holds 7.0.
-ENGINE_CAPABILITY: dict[str, tuple[int, int]] = {"vllm": (7, 5), "deepspeed": (7, 0)}
 
 
 def usable_cards(
@@ -39,16 +36,15 @@ def usable_cards(
 
 def _has_kernels(family: str | None, card: Card) -> bool:
     """Whether our image of this engine runs on the card; an unknown image or card is given the benefit."""
-    needed = ENGINE_CAPABILITY.get(family or "")
-    return needed is None or card.capability is None or card.capability >= needed
+    return family not in ENGINE.cards or card.capability is None or ENGINE.has_code(card.capability, family)
 
 
 def _too_old(found: tuple[Card, ...], family: str | None) -> Refusal:
-    others = [name for name in ENGINE_CAPABILITY if all(_has_kernels(name, card) for card in found)]
+    others = [name for name in ENGINE.cards if all(_has_kernels(name, card) for card in found)]
     instead = f"set spec.image.family to {others[0]}, " if others else ""
     return Refusal(
         "GpuWithoutKernels",
-        f"the {family} image needs compute capability {_dotted(ENGINE_CAPABILITY[family or ''])}; {_have(found)}",
+        f"the {family} image needs compute capability {_dotted(ENGINE.least(family or ''))}; {_have(found)}",
         f"{instead}name an image of your own in spec.image.repository, or add a newer GPU",
     )
 
@@ -127,20 +123,11 @@ def does_not_fit(facts: ModelFacts, every: list[Option]) -> Refusal:
     best = max(every, key=lambda option: option.cost)
     card = best.card
     remedies = advice.advise(facts, best.serving, card.real_gib or 0, card.capability, alone=card.alone)
-    told = "; ".join(figures(facts, best.need, best.serving.max_model_len))
+    told = "; ".join(words.figures(facts, best.need, best.serving))
     if best.fits:
         told = f"the quick formula asks for {best.seed_gib:.2f} GiB; set spec.resources.gpus to overrule it; {told}"
     return Refusal(
         "DoesNotFit",
         f"the model does not fit the largest placement, {best.sentence()}: {told}",
         "in this order: " + "; ".join(remedies),
-    )
-
-
-def figures(facts: ModelFacts, need: Demand, length: int) -> tuple[str, ...]:
-    """What one engine needs, for people."""
-    return (
-        f"weights {need.weights_gib:.2f} GiB ({facts.params_text} parameters, {facts.params_how})",
-        f"KV cache {need.kv_gib:.2f} GiB for one context of {length} tokens",
-        f"{need.overhead_gib:.2f} GiB a GPU for the engine itself",
     )

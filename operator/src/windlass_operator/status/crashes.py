@@ -25,6 +25,8 @@ EXIT_REASONS = {
     5: "StartTimeout",
     6: "GroupIncomplete",
     7: "RayFailed",
+    8: "FirstChatFailed",
+    9: "EngineStalled",
     126: "CommandNotFound",  # by a shell's custom
     127: "CommandNotFound",
 }

@@ -6,12 +6,13 @@ Pure; `cluster/facts.py` does the HTTP.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from windlass_operator.status import reasons
 from windlass_operator.status.conditions import FALSE, TRUE, Verdict, no, unknown, yes
+from windlass_operator.status.failure import Failure
 
 TEXT_MAX = 1024
 PHASES_MAX = 16
@@ -25,6 +26,7 @@ PHASE_WORDS = {
     "prefetch": "reads the weights ahead",
     "group": "waits for the other members of its replica",
     "engine": "loads the engine",
+    "first-chat": "asks itself a first chat",
     "serving": "warms up",
     "failed": "has failed",
 }
@@ -44,10 +46,14 @@ class PodFacts:
     weights_gib: str = ""
     kv_gib: str = ""
     kv_tokens: int = 0
+    failure_message: str = ""
+    stall: str = ""
+    """How its engine hangs."""
 
     def doing(self) -> str:
         """What the pod does now, in words."""
-        return f"pod {self.pod} {PHASE_WORDS.get(self.phase, 'starts')}"
+        why = f": {self.failure_message}" if self.failure_message else ""
+        return f"pod {self.pod} {PHASE_WORDS.get(self.phase, 'starts')}{why}"
 
 
 def parse(pod: str, data: object) -> PodFacts | None:
@@ -59,6 +65,8 @@ def parse(pod: str, data: object) -> PodFacts | None:
     engine = data.get("engine")
     engine = engine if isinstance(engine, Mapping) else {}
     tokens = engine.get("kvTokens")
+    failure = data.get("failure")
+    failure = failure if isinstance(failure, Mapping) else {}
     return PodFacts(
         pod=pod,
         phase=_text(data.get("phase")),
@@ -70,6 +78,8 @@ def parse(pod: str, data: object) -> PodFacts | None:
         weights_gib=_gib(engine.get("weightsGiB")),
         kv_gib=_gib(engine.get("kvGiB")),
         kv_tokens=min(max(tokens, 0), TOKENS_MAX) if isinstance(tokens, int) else 0,
+        failure_message=_text(failure.get("message")),
+        stall=_text(data.get("stalled")),
     )
 
 
@@ -103,6 +113,14 @@ def _phases(rows: object) -> Iterable[tuple[str, float]]:
         if isinstance(row, Mapping) and _text(row.get("phase")) and _is_number(row.get("seconds"), SECONDS_MAX):
             seen[_text(row["phase"])[:64]] = float(row["seconds"])
     return list(seen.items())[:PHASES_MAX]
+
+
+def stalled(facts: Iterable[PodFacts], failure: Failure | None) -> Failure | None:
+    """The failure, told as the pod tells it where its server does not answer because the engine hangs."""
+    if failure is None or failure.reason != "NotAnswering":
+        return failure
+    one = next((one for one in facts if one.stall and f"pod {one.pod} " in failure.message), None)
+    return replace(failure, reason="EngineStalled", message=f"pod {one.pod}: {one.stall}") if one else failure
 
 
 def startup(facts: Iterable[PodFacts]) -> list[dict[str, Any]] | None:

@@ -29,7 +29,7 @@ def failure_of(subject: Subject, seen: Seen, now: str) -> Failure | None:
     if seen.held is not None:
         return seen.held.failure()
     settled = replicas.count(seen.children).ready >= subject.wanted
-    return diagnose_service(seen.children, settled, now)
+    return pod_facts.stalled(seen.facts, diagnose_service(seen.children, settled, now))
 
 
 def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:

@@ -83,6 +83,26 @@ ROWS = (
     _final("ShardBroken", "a weight file is damaged or cut short", "copy the file that the message names again"),
     _final("WeightsMissing", "there is a config.json but no weights", "copy the weights beside config.json"),
     Reason("TokenizerMissing", "there is no tokenizer", "copy the tokenizer's files beside config.json"),
+    Reason(
+        "BaseMissing",
+        "the model is a LoRA adapter, and its base is not on the volume",
+        "copy the base there under a path that the message names, or name its place in spec.model.base",
+    ),
+    Reason(
+        "NotAnAdapter",
+        "an adapter is asked for, and the directory holds none",
+        "correct the path, or leave out the field that the message names",
+    ),
+    Reason(
+        "AdapterUnusable",
+        "the adapter cannot be served so",
+        "do what the message says: merge it, train it as plain LoRA, or copy it again",
+    ),
+    Reason(
+        "DraftUnusable",
+        "the draft model does not fit the served one",
+        "point spec.engine.speculation.source at a model of the same family",
+    ),
     Reason("InspectFailed", "the inspect Job ended without an answer", "read its logs; it is tried again by itself"),
     Reason("InspectOverdue", "reading the model's files takes too long", "look at the volume; it is tried again"),
     # The download that fills the volume first.
@@ -122,7 +142,7 @@ ROWS = (
     Reason(
         "HubUntrusted",
         "the hub's certificate is signed by nobody that the Job knows",
-        "give the operator the CA bundle of the endpoint in SSL_CERT_FILE, or correct the endpoint",
+        "give the chart the authority's certificate as download.caBundle, or correct the endpoint",
     ),
     Reason(
         "HubAnswerBroken",
@@ -159,17 +179,35 @@ ROWS = (
     ),
     # The license.
     Reason(
-        "Unlicensed", "the license server refuses these GPUs", "upload a license that names them; the pod waits for it"
+        "Unlicensed",
+        "the license server refuses these GPUs",
+        "run `kubectl windlass license add-gpus`, or upload a license that names them; the pod waits for it",
     ),
-    Reason("LicenseMissing", "the license server has no license in force", "upload one; the pod waits for it"),
+    Reason(
+        "LicenseMissing",
+        "the license server has no license in force",
+        "run `kubectl windlass license init`, or upload the issuer's file; the pod waits for it",
+    ),
     Reason(
         "LicenseLimitReached",
         "as many GPUs are in use as the license allows at a time",
         "stop a service, or upload a license that allows more; the pod waits for it",
     ),
-    Reason("LicenseExpiring", "the license ends within 30 days", "upload a new license before it ends"),
-    Reason("LicenseExpired", "the license in force has expired", "upload a new license"),
-    Reason("LicenseServerUnreachable", "no license server answers", "start one, or set spec.license.addresses"),
+    Reason(
+        "LicenseExpiring",
+        "the license ends within 30 days",
+        "upload a new license before it ends, or run `kubectl windlass license renew`",
+    ),
+    Reason(
+        "LicenseExpired",
+        "the license in force has expired",
+        "upload a new one, or run `kubectl windlass license renew`",
+    ),
+    Reason(
+        "LicenseServerUnreachable",
+        "no license server answers",
+        "install or start one (`kubectl windlass license status`), or set spec.license.addresses",
+    ),
     # The ways in.
     Reason("RouteNotAccepted", "the Gateway does not take the route", "correct spec.expose.gateway or the Gateway"),
     Reason(
@@ -256,6 +294,11 @@ ROWS = (
     _final("BadFlag", "the server refuses a flag or two settings that contradict", "correct spec.args or spec.engine"),
     _final("ModelMissing", "the server does not find the model in /data/model", "correct spec.model.source"),
     Reason("StartTimeout", "the engine said nothing new for too long while it started", "read the pod's logs"),
+    _final(
+        "FirstChatFailed",
+        "the engine is up and does not answer the server's own first chat",
+        "correct what the message names: the chat template, --tool-call-parser or other spec.args",
+    ),
     Reason("PortTaken", "a port of the server is in use inside the pod", "change the port of the other program"),
     # A replica over several nodes.
     Reason("GroupIncomplete", "members of the replica did not come in time", "look at the pods that the message names"),
@@ -305,6 +348,12 @@ ROWS = (
     Reason("EngineFailed", "the engine ended", "read status.failure.excerpt and the pod's logs"),
     Reason("ProbeFailed", "the kubelet ended a server that did not answer", "read the pod's logs of the last run"),
     Reason("NotAnswering", "the server runs and does not answer", "read the pod's logs; the kubelet restarts it"),
+    Reason(
+        "EngineStalled",
+        "the engine holds requests and ends no step",
+        "it restarts by itself; when it comes again look at the node's kernel log (Xid), or raise "
+        "WINDLASS_STALL_TIMEOUT in spec.env where a step takes longer",
+    ),
     Reason("Evicted", "the node took the pod's place away", "raise spec.resources.memory, or free the node"),
     Reason("CacheLimitExceeded", "the pod wrote more than its volumes may hold", "raise spec.cache.sizeLimit"),
     Reason("RolloutStuck", "the new pods have not become ready for too long", "read status.failure and the pods' logs"),

@@ -1,0 +1,91 @@
+"""Adapters and draft models in the plan: counted as the flags have them, refused where the engine has none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from windlass_sizing.facts import from_config
+from windlass_sizing.formula import Serving, adapters_gib
+
+from .test_decide import QWEN_7B, planned, refused
+
+ROOM = {"lora_rank": 64, "lora_whole": 1_000_000, "lora_split": 2_000_000}
+TWO = replace(QWEN_7B, adapters=2, lora_slots=2, **ROOM)
+OWN = replace(QWEN_7B, adapters=1, lora_slots=1, is_adapter=True, base_path="qwen", **ROOM)
+DRAFT = from_config(
+    {
+        "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
+        "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": QWEN_7B.vocab_size,
+        "max_position_embeddings": 32768,
+    }
+)  # fmt: skip
+DRAFTED = replace(QWEN_7B, draft=DRAFT)
+
+
+def test_the_places_are_part_of_what_a_card_must_have():
+    """2 places of rank 64, and a line that says so."""
+    plain, plan = planned(facts=QWEN_7B), planned(facts=TWO)
+    room = adapters_gib(TWO, Serving(plan.max_model_len))
+    assert plan.per_gpu_gib - plain.per_gpu_gib == pytest.approx(room / 0.9)
+    assert f"of that {room:.3f} GiB a GPU for 2 LoRA adapters: 2 places of rank 64" in plan.because
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--max-loras", "8"], "2 LoRA adapters: 8 places of rank 64"),
+        (["--max-lora-rank=256"], "2 LoRA adapters: 2 places of rank 256"),
+    ],
+)
+def test_the_users_flags_give_other_room(args, words):
+    """The last word is the command line's."""
+    assert any(words in line for line in planned(facts=TWO, args=args).because)
+
+
+def test_adapters_that_are_switched_off_take_no_room():
+    """By the flag that the server has for it."""
+    plan = planned(facts=TWO, args=["--no-enable-lora"])
+    assert plan.per_gpu_gib == planned(facts=QWEN_7B).per_gpu_gib
+
+
+def test_a_rank_that_holds_no_adapter_takes_no_gpu():
+    """As the server would say it."""
+    refusal = refused(facts=TWO, args=["--max-lora-rank", "16"])
+    assert refusal.reason == "AdapterUnusable"
+    assert refusal.message == "--max-lora-rank 16 is less than the rank 64 that the adapters need"
+
+
+def test_the_base_goes_with_the_plan():
+    """On cards and on the CPU; a plain model's plan has none."""
+    assert (planned(facts=OWN).base, planned(facts=OWN, resources={"gpus": 0}).base) == ("qwen", "qwen")
+    assert planned(facts=QWEN_7B).base == ""
+
+
+def test_deepspeed_serves_no_adapter():
+    """A directory that is one is refused; those in folders of a model are left alone."""
+    deepspeed = {"image": {"family": "deepspeed"}}
+    assert refused(facts=OWN, **deepspeed).reason == "AdapterUnusable"
+    assert planned(facts=TWO, **deepspeed).per_gpu_gib == planned(facts=QWEN_7B, **deepspeed).per_gpu_gib
+
+
+def test_a_draft_model_is_counted_and_reported():
+    """Its weights a card, its cache in the cache's figure."""
+    plain, plan = planned(facts=QWEN_7B), planned(facts=DRAFTED)
+    assert plan.per_gpu_gib > plain.per_gpu_gib + 0.9
+    assert plan.kv_gib > plain.kv_gib
+    assert any("GiB a GPU for the draft model's weights (0.63 B parameters)" in line for line in plan.because)
+
+
+def test_a_draft_of_another_vocabulary_takes_no_gpu():
+    """Both sizes are named."""
+    refusal = refused(facts=replace(QWEN_7B, draft=replace(DRAFT, vocab_size=32000)))
+    assert refusal.reason == "DraftUnusable"
+    assert f"32000 tokens, and the served one of {QWEN_7B.vocab_size}" in refusal.message
+
+
+def test_the_cpu_holds_them_in_its_memory():
+    """As a part with a name."""
+    plan = planned(facts=replace(TWO, draft=DRAFT), resources={"gpus": 0})
+    assert any("adapters and draft model" in line for line in plan.because)
+    assert any(line.startswith("0.") and "for 2 LoRA adapters" in line for line in plan.because)
