@@ -27,7 +27,7 @@ env: sync ## print the environment of the cluster: eval "$$(make env)"
 	@$(BED) env
 
 ##@ Change
-.PHONY: sync fmt check crds charts golden lock images images-gpu
+.PHONY: sync fmt check crds charts golden docs lock version images images-gpu
 sync: ## make .venv with the locked packages
 	@tools/bootstrap
 fmt: sync ## format the code
@@ -42,17 +42,29 @@ crds: sync ## write crds/ from the pydantic models
 	@$(BIN)/python -m windlass_operator.api.schema
 charts: crds ## copy the CRD into its chart
 	@cp crds/llmservices.serving.windlass.dev.yaml charts/windlass/files/llmservices.yaml
-golden: sync ## rewrite the golden manifests; read the diff
-	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py
-lock: ## resolve requirements.lock and the images' build.lock again
+golden: sync ## rewrite the golden manifests and the pages that code prints; read the diff
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py tests/house/test_features_page.py
+docs: sync ## build the docs as a site into .cache/site; a link to nothing ends it
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with-requirements tools/docs/site.lock mkdocs build --strict --clean -f tools/docs/mkdocs.yml
+lock: ## resolve requirements.lock, the site's lock and the images' build.lock again
 	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --group dev {operator,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
+	@$(LOCK) --no-header tools/docs/site.in -o tools/docs/site.lock
 	@$(LOCK) --no-header images/build.in -o images/build.lock
 	@$(LOCK_GPU) --override images/engine-gpu/overrides.txt images/engine-gpu/vllm.in -o images/engine-gpu/vllm.lock
 	@$(LOCK_GPU) images/engine-gpu/deepspeed.in -o images/engine-gpu/deepspeed.lock
+version: sync ## print the version of everything, or write another: NEW=0.3.0
+	@$(BED) version $(NEW)
 images: sync ## build the project's images and print their tags
 	@$(BED) images
 images-gpu: sync ## build the GPU images from Debian and the package index, and check them without a GPU: 20 GB, not in the gate
 	@$(BED) images-gpu
+
+##@ Release
+.PHONY: release demo-release
+release: sync ## wheels, charts, images, bundle, SBOMs, sums, signature, provenance into dist/; GPU=1 with the GPU images
+	@$(BED) release $(if $(GPU),gpu)
+demo-release: sync ## install dist/'s bundle from a registry on the cluster, by digest and without egress, and ask the model
+	@$(BED) demo-release
 
 ##@ Test
 .PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-gpu test-gpu-lookahead
@@ -133,7 +145,7 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: bench-cli bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity load-clients scale
+.PHONY: bench-cli bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-preread: sync ## reading weights ahead, against one plain reader
@@ -152,5 +164,7 @@ bench-sizing: sync ## parameters and bytes of real models against the formula: C
 	@$(BIN)/python sizing/bench/accuracy.py $(CONFIGS)
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with
 	@nice $(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES) $(if $(STATE),--state $(STATE)) $(if $(JSON),--json $(JSON))
+hang-load: sync ## heavy load without a false alarm of an engine that hangs: MINUTES=30
+	@MINUTES=$(or $(MINUTES),30) $(BIN)/pytest -q -s --timeout 7200 -p no:randomly tests/engine/run_hang_load.py
 load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
 	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/run_load.py

@@ -27,11 +27,15 @@ def repository_and_tag(image: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One of the repository's charts, installed under its own name into a namespace."""
+    """One of the project's charts, installed under its own name into a namespace.
+
+    `source` is where helm finds it, such as an address of a registry; empty: the repository's charts folder.
+    """
 
     paths: Paths
     namespace: str
     chart: str
+    source: str = ""
 
     def install(self, values: Sequence[str], more: Sequence[str] = ()) -> None:
         """Install or upgrade it with `--set` values and further flags; wait until what it runs is ready."""
@@ -39,7 +43,7 @@ class Release:
         sets = [word for value in values for word in ("--set", value)]
         self._settle()
         try:
-            helm(self.paths, "upgrade", "--install", self.chart, str(CHARTS / self.chart), *flags, *sets)
+            helm(self.paths, "upgrade", "--install", self.chart, self.source or str(CHARTS / self.chart), *flags, *sets)
         except BedError as error:
             raise BedError(f"{error}\n{self._pods()}") from error
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from windlass_testbed import cluster, daemon, demo, deploy, golang, gpu_images, machine, process, serving
 from windlass_testbed.errors import BedError
-from windlass_testbed.paths import paths
+from windlass_testbed.paths import REPOSITORY, paths
+from windlass_testbed.release import make, site, version
 from windlass_testbed.versions import APISERVER_TOOLS, TOOL
 
 
@@ -66,6 +67,20 @@ def _images_gpu(arguments: argparse.Namespace) -> None:
         gpu_images.make(paths())
 
 
+def _release(arguments: argparse.Namespace) -> None:
+    make.make(paths(), gpu="gpu" in arguments.words)
+
+
+def _demo_release(_: argparse.Namespace) -> None:
+    site.run_demo(paths())
+
+
+def _version(arguments: argparse.Namespace) -> None:
+    for number in arguments.words:
+        version.write(REPOSITORY, number)
+    print(version.read(REPOSITORY))
+
+
 def _gpus(_: argparse.Namespace) -> None:
     print(cluster.gpu_list(paths()), end="")
 
@@ -103,6 +118,9 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int | None], str]] = {
         _during,
         "run a command with our container engine up and the serving image built; WINDLASS_KEEP=1 keeps it",
     ),
+    "release": (_release, "make every artefact of the commit into dist/; `release gpu` with the images for GPUs"),
+    "demo-release": (_demo_release, "install what is in dist/ from a registry of the site, without egress"),
+    "version": (_version, "print the version, or write another one into every place that holds it"),
     "gpus": (_gpus, "print the `nvidia-smi -L` lines of the cluster's GPUs"),
 }
 
@@ -115,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sub = commands.add_parser(name, help=text, description=text)
         if name == "tool":
             sub.add_argument("name", nargs="*", help="etcd, kube-apiserver, helm, … (default: those of an API server)")
-        if name in ("python", "during", "images-gpu"):
+        if name in ("python", "during", "images-gpu", "release", "version"):
             sub.add_argument("words", nargs=argparse.REMAINDER, help="the program and its arguments")
     arguments = parser.parse_args(argv)
     try:

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from windlass_testbed import cluster, daemon, deploy, licensing, machine
+from windlass_testbed import cluster, daemon, deploy, licensing, machine, registry
 from windlass_testbed.cluster import kubectl
 from windlass_testbed.errors import BedError
 from windlass_testbed.forward import forward
@@ -39,6 +39,13 @@ def run_demo(paths: Paths) -> None:
     deployed = deploy.bring_up(paths)
     with phase("charts"):
         deploy.install_charts(paths, deployed)
+    serve(paths)
+    say(f"\nFrom nothing to an answer: {time.monotonic() - started:.0f} s")
+    say(NEXT)
+
+
+def serve(paths: Paths) -> None:
+    """With the charts installed: license the GPUs, serve the demo's model and ask it one question."""
     with phase("license"):
         license_gpus(paths)
     with phase("model"):
@@ -50,8 +57,6 @@ def run_demo(paths: Paths) -> None:
         wait_ready(paths)
     with phase("answer"):
         ask(paths, QUESTION)
-    say(f"\nFrom nothing to an answer: {time.monotonic() - started:.0f} s")
-    say(NEXT)
 
 
 def license_gpus(paths: Paths) -> None:
@@ -136,4 +141,5 @@ def delete(paths: Paths) -> None:
         with suppress(BedError):  # a broken cluster is deleted all the same: that is the way out of it
             kubectl(paths, "delete", "llm", "--all", "--all-namespaces", "--ignore-not-found", "--timeout=60s")
     cluster.delete(paths)
+    registry.stop(paths)
     daemon.stop(paths)

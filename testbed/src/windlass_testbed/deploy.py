@@ -3,10 +3,11 @@
 import filecmp
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_testbed import charts, cluster, daemon, golang, images, node_image
+from windlass_testbed import charts, cluster, daemon, golang, images, node_image, rootfs
 from windlass_testbed.cluster import kubectl
 from windlass_testbed.errors import BedError
 from windlass_testbed.licensing import LicenseServer
@@ -38,14 +39,23 @@ def prepare_images(paths: Paths) -> Deployed:
     return Deployed({name: images.ensure(paths, name) for name in ("engine-cpu", *images.SERVED)})
 
 
+def build(paths: Paths) -> Deployed:
+    """Compile the tools beside the images: compilers wait for processors, images mostly for the network."""
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        tools = beside.submit(golang.ensure, paths, node_image.cluster_tools())
+        deployed = prepare_images(paths)
+        if not node_image.published():
+            rootfs.tree(paths, rootfs.NODE_PACKAGES)
+        tools.result()
+    return deployed
+
+
 def bring_up(paths: Paths) -> Deployed:
     """Build, start the cluster with the engine in its image store, and load the project's images."""
-    with phase("tools"):
-        golang.ensure(paths, node_image.cluster_tools())
     with phase("container engine"):
         daemon.start(paths)
-    with phase("images"):
-        deployed = prepare_images(paths)
+    with phase("tools and images"):
+        deployed = build(paths)
     cluster.ensure(paths, [deployed["engine-cpu"]])
     with phase("images into the nodes"):
         load_images(paths, deployed)

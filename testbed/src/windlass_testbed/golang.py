@@ -52,7 +52,7 @@ def ensure(paths: Paths, names: Iterable[str]) -> Path:
         _build(paths, go, group)
     paths.bin.mkdir(parents=True, exist_ok=True)
     for name in names:
-        _link(paths.bin / name, _home(paths, TOOL[name]) / name)
+        _link(paths.bin / name, _home(paths, TOOL[name]) / TOOL[name].file)
     return paths.bin
 
 
@@ -68,11 +68,15 @@ def module_dir(paths: Paths, module_at_version: str) -> Path:
 def _home(paths: Paths, tool: GoTool) -> Path:
     pins: tuple[str | Path, ...] = (TESTBED / "go" / tool.module,) if tool.module else ()
     stamp = KUBERNETES if tool.stamped else ""
-    return paths.cache / "go-tools" / f"{tool.name}-{content.key(tool.package, stamp, *pins)}"
+    return (
+        paths.cache
+        / "go-tools"
+        / f"{tool.file}-{content.key(tool.package, stamp, *(value for row in tool.texts for value in row), *pins)}"
+    )
 
 
 def _current(paths: Paths, tool: GoTool) -> bool:
-    return (_home(paths, tool) / tool.name).exists()
+    return (_home(paths, tool) / tool.file).exists()
 
 
 def _groups(tools: list[GoTool]) -> list[list[GoTool]]:
@@ -87,12 +91,12 @@ def _build(paths: Paths, go: Path, tools: list[GoTool]) -> None:
     out.mkdir(parents=True)
     if tools[0].module:
         flags = ["-trimpath", "-ldflags", _ldflags(), "-o", f"{out}/"]
-        command = [str(go), "build", *flags, *(t.package for t in tools)]
+        command = [str(go), "build", *flags, *dict.fromkeys(tool.package for tool in tools)]
         run(command, log="go", env=_env(), cwd=TESTBED / "go" / tools[0].module)
     else:
-        command = [str(go), "install", "-trimpath", "-ldflags", "-s -w", tools[0].package]
+        command = [str(go), "install", "-trimpath", "-ldflags", _linked(tools[0].texts), tools[0].package]
         run(command, log="go", env={**_env(), "GOBIN": str(out)}, cwd=Path("/"))
-    for tool in tools:
+    for tool in {tool.file: tool for tool in tools}.values():
         built = out / Path(tool.package.split("@")[0]).name
         if tool.name == "etcd":
             built = next(p for p in (out / "server", out / "v3", out / "etcd") if p.exists())
@@ -100,7 +104,7 @@ def _build(paths: Paths, go: Path, tools: list[GoTool]) -> None:
             built = out / "gpuplugin"
         home = _home(paths, tool)
         home.mkdir(parents=True, exist_ok=True)
-        built.rename(home / tool.name)
+        built.rename(home / tool.file)
     shutil.rmtree(out)
 
 
@@ -108,7 +112,12 @@ def _ldflags() -> str:
     minor = KUBERNETES.split(".")[1]
     fields = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": minor, "gitTreeState": "clean"}
     fields |= {"gitCommit": "windlass", "buildDate": "2026-01-01T00:00:00Z"}
-    return "-s -w " + " ".join(f"-X {STAMP}.{name}={value}" for name, value in fields.items())
+    return _linked(tuple((f"{STAMP}.{name}", value) for name, value in fields.items()))
+
+
+def _linked(texts: tuple[tuple[str, str], ...]) -> str:
+    """The linker's flags: no symbol tables, and these texts."""
+    return " ".join(["-s -w", *(f"-X {name}={value}" for name, value in texts)])
 
 
 def _env() -> dict[str, str]:

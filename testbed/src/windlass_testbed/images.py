@@ -101,8 +101,19 @@ def _python_base(paths: Paths, suite: str) -> str:
     return wanted
 
 
-def _build(paths: Paths, image: Image, wanted: str, bases: tuple[tuple[str, str], ...]) -> None:
+def build_stage(paths: Paths, name: str, stage: str) -> str:
+    """Build one stage of an image's Dockerfile, above bases that are made first where it needs them; return its tag."""
+    image = IMAGE[name]
+    wanted = f"{tag(image)}-{stage}"
+    below = image.build or image.base  # the build stage never stands on the engine where it has a base of its own
+    argument = "BUILD_IMAGE" if image.build else image.base_argument
+    _build(paths, image, wanted, ((argument, ensure(paths, below)),), stage)
+    return wanted
+
+
+def _build(paths: Paths, image: Image, wanted: str, bases: tuple[tuple[str, str], ...], stage: str = "") -> None:
     command: list[str | Path] = ["build", "--network", "host", "-f", REPOSITORY / image.dockerfile, "-t", wanted]
+    command += ["--target", stage] if stage else []
     for argument, value in (*bases, *image.arguments):
         command += ["--build-arg", f"{argument}={value}"] if value else []
     bundle = _ca_bundle()

@@ -99,8 +99,9 @@ def _kind_files(root: Path, kind_source: Path) -> None:
 def _kubernetes(paths: Paths, root: Path, kind_source: Path) -> None:
     for folder in ("etc/kubernetes/manifests", "opt/cni/bin", "lib/modules", "kind/manifests", "etc/windlass"):
         (root / folder).mkdir(parents=True, exist_ok=True)
-    for name in ("kubelet", "kubeadm", "kubectl"):
+    for name in ("kubelet", "kubectl"):
         shutil.copy2(paths.bin / name, root / "usr/bin" / name)
+    (root / "usr/bin/kubeadm").hardlink_to(root / "usr/bin/kubelet")  # one file: its name chooses the program
     shutil.copy2(paths.bin / "crictl", root / "usr/local/bin/crictl")
     for name in CNI_PLUGINS:
         shutil.copy2(paths.bin / name, root / "opt/cni/bin" / name)
@@ -146,9 +147,7 @@ def _images(paths: Paths, work: Path, root: Path, kind_source: Path) -> list[str
     config = (root / "etc/containerd/config.toml").read_text()
     pause = re.search(r'sandbox_image *= *"([^"]+)"', config)
     names = [named[name] for name in (*CONTROL_PLANE, "etcd", "coredns", "kube-proxy")]
-    for name in CONTROL_PLANE:
-        folder = scratch_images.programs(work / name, {f"/usr/local/bin/{name}": paths.bin / name})
-        scratch_images.import_tree(paths, folder, named[name])
+    _control_plane(paths, work, [named[name] for name in CONTROL_PLANE])
     folder = scratch_images.programs(work / "etcd", {"/usr/local/bin/etcd": paths.bin / "etcd"})
     scratch_images.import_tree(paths, folder, named["etcd"])
     folder = scratch_images.programs(work / "coredns", {"/coredns": paths.bin / "coredns"})
@@ -157,6 +156,17 @@ def _images(paths: Paths, work: Path, root: Path, kind_source: Path) -> list[str
     sandbox = pause[1] if pause else named["pause"]
     scratch_images.import_tree(paths, scratch_images.pause(paths), sandbox, 'ENTRYPOINT ["/pause"]', "USER 65535:65535")
     return [*names, sandbox, *_storage_images(paths, work, root, storage)]
+
+
+def _control_plane(paths: Paths, work: Path, tags: list[str]) -> None:
+    """Make one image for the three programs of the control plane, which are one file, and give it their three names."""
+    first, *others = CONTROL_PLANE
+    folder = scratch_images.programs(work / "control-plane", {f"/usr/local/bin/{first}": paths.bin / first})
+    for name in others:
+        (folder / "usr/local/bin" / name).symlink_to(first)
+    image = scratch_images.import_tree(paths, folder, tags[0])
+    for tag in tags[1:]:
+        docker(paths, "tag", image, tag)
 
 
 def _kube_proxy(paths: Paths, work: Path, root: Path) -> Path:

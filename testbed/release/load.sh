@@ -1,0 +1,42 @@
+#!/bin/bash
+# Loads this bundle into a registry and writes the charts' values that name the registry and the digests.
+#   ./load.sh registry.example.com/team                 the registry asks for TLS; log in first: tools/crane auth login
+#   ./load.sh --plain-http 10.0.0.7:5000/windlass       a registry without TLS
+# Needs bash, sed and sha256sum; no network but the registry. What was loaded before is not sent again.
+set -euo pipefail
+cd "$(dirname "$0")"
+fail() { echo "load.sh: $1" >&2; exit 1; }
+
+insecure=() plain=()
+if [ "${1:-}" = --plain-http ]; then insecure=(--insecure) plain=(--plain-http); shift; fi
+[ $# = 1 ] || fail "give the registry and a path in it, as in registry.example.com/team"
+registry=${1%/}
+
+echo "▸ checking every file of the bundle"
+sha256sum --quiet --check SHA256SUMS || fail "a file is not the released one; copy the bundle again"
+
+mkdir -p site
+while read -r name repository tag digest; do
+  echo "▸ $registry/$repository:$tag"
+  tools/crane push "${insecure[@]}" "images/$name" "$registry/$repository:$tag" >/dev/null
+  stored=$(tools/crane digest "${insecure[@]}" "$registry/$repository:$tag")
+  [ "$stored" = "$digest" ] || fail "the registry holds $stored where $digest was sent: it rewrites images; switch that off"
+done < images.txt
+
+: > site/charts.txt
+for package in charts/*.tgz; do
+  name=$(basename "$package" | sed 's/-[0-9][0-9.a-z]*\.tgz$//')
+  echo "▸ $registry/charts/$name"
+  digest=$(tools/helm push "$package" "oci://$registry/charts" "${plain[@]}" 2>&1 | sed -n 's/^Digest: //p')
+  [ -n "$digest" ] || fail "the chart $name was not accepted: $(tools/helm push "$package" "oci://$registry/charts" "${plain[@]}" 2>&1)"
+  echo "$name oci://$registry/charts/$name@$digest" >> site/charts.txt
+  { printf 'global:\n  repository: %s\n' "$registry"; cat "values/$name.yaml"; } > "site/$name.yaml"
+done
+
+echo "
+Loaded. Install from here, with the public key of whoever issues your licenses:"
+while read -r name chart; do
+  namespace=windlass-system flags=
+  [ "$name" = windlass ] || { namespace=kube-system flags=" --set-file 'publicKeys[0]=public.pem'"; }
+  echo "  tools/helm upgrade --install $name $chart -n $namespace --create-namespace -f site/$name.yaml$flags ${plain[*]}"
+done < <(sort -r site/charts.txt)

@@ -1,0 +1,39 @@
+"""Takes the way out of the cluster away: what is installed and served then, is so without any egress."""
+
+from windlass_testbed import cluster, daemon
+from windlass_testbed.paths import Paths
+
+CHAIN = "WINDLASS-NO-EGRESS"
+INSIDE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16")
+NODES = (f"{cluster.NAME}-control-plane", *cluster.WORKERS)
+RULES = (
+    f"iptables -N {CHAIN} 2>/dev/null || iptables -F {CHAIN}",
+    *(f"iptables -A {CHAIN} -d {place} -j RETURN" for place in INSIDE),
+    f"iptables -A {CHAIN} -j REJECT",
+    *(f"iptables -C {way} -j {CHAIN} 2>/dev/null || iptables -I {way} -j {CHAIN}" for way in ("OUTPUT", "FORWARD")),
+)
+
+
+def deny_egress(paths: Paths) -> None:
+    """Refuse every packet of nodes and pods that would leave private networks."""
+    for node in NODES:
+        daemon.docker(paths, "exec", node, "sh", "-c", " && ".join(f"({rule})" for rule in RULES))
+
+
+def refused(paths: Paths, node: str) -> bool:
+    """Whether the rules stand on the node, last of them the one that refuses."""
+    said = daemon.docker(paths, "exec", node, "iptables", "-S")
+    rows = [row for row in said.splitlines() if row.startswith(f"-A {CHAIN}")]
+    ways = [row for row in said.splitlines() if row in (f"-A OUTPUT -j {CHAIN}", f"-A FORWARD -j {CHAIN}")]
+    return len(ways) == 2 and rows[-1].startswith(f"-A {CHAIN} -j REJECT")
+
+
+def refusals(paths: Paths) -> dict[str, int]:
+    """How many packets each node has refused since the rules stand."""
+    return {node: counted(daemon.docker(paths, "exec", node, "iptables", "-nvxL", CHAIN)) for node in NODES}
+
+
+def counted(listing: str) -> int:
+    """The packets of the refusing rules in iptables' listing."""
+    rows = (line.split() for line in listing.splitlines())
+    return sum(int(row[0]) for row in rows if row[2:3] == ["REJECT"])
