@@ -107,10 +107,10 @@ def one(row: Row, wanted: argparse.Namespace, words: tuple[str, ...] = ()) -> di
     before = card()[2]
     server = servers.start(row, 0, wanted.work, wanted.variables, words)
     try:
-        found = _asked(server, wanted)
-        return found | {"card_gib": round((card()[2] - before) / 1024, 2)}
+        found = _asked(server, wanted) | {"card_gib": round((card()[2] - before) / 1024, 2)}
     finally:
-        servers.end(server)
+        end_s = servers.end(server)
+    return found | {"end_s": end_s}
 
 
 def presets(wanted: argparse.Namespace, report: Report) -> None:

@@ -19,10 +19,15 @@ from rows import ADAPTER, CHAT, DRAFTS, KEYED, LICENSED, REFUSED, TOKENS, TOOL, 
 BIN = "/opt/windlass/bin"
 KEY = "mock_api_key"
 PORT, FACTS_PORT = 8501, 18501
-STOP_S, REFUSED_S = 40, 60
+STOP_S, REFUSED_S, STACKS_S = 40, 60, 3
 MOST_TOKENS = 64
 # FlashInfer's sampler and all-reduce are compiled with nvcc at the first start: the engine has others.
-LIKE_THE_IMAGE = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_ALLREDUCE_USE_FLASHINFER": "0", "PYTHONUNBUFFERED": "1"}
+LIKE_THE_IMAGE = {
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    "VLLM_ALLREDUCE_USE_FLASHINFER": "0",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONFAULTHANDLER": "1",
+}
 QUESTION = "What does os.path.join do?"
 WEATHER = {
     "type": "function",
@@ -88,14 +93,34 @@ def wait(server: Server, deadline: float) -> float | None:
     return None
 
 
-def end(server: Server) -> None:
-    """Tell the server to end, and kill what is left of its own session."""
+def end(server: Server) -> float | None:
+    """Tell the server to end; the seconds it took, or None where what was left of it had to be killed.
+
+    Whoever is left writes its Python stacks into the log first (SIGABRT, by faulthandler).
+    """
+    everyone = [server.process.pid, *descendants(server.process.pid)]
+    began = time.monotonic()
     server.process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         server.process.wait(STOP_S)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(server.process.pid, signal.SIGKILL)
+    seconds = round(time.monotonic() - began, 1)
+    left = [pid for pid in everyone if Path(f"/proc/{pid}/fd").exists() and pid != os.getpid()]
+    for number, patience_s in ((signal.SIGABRT, STACKS_S), (signal.SIGKILL, 0)):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        time.sleep(patience_s if left else 0)
     server.process.wait(STOP_S)
+    return None if left else seconds
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process and theirs, whatever session they are in."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(word) for word in children.read_text().split()]
+    return found + [one for child in found for one in descendants(child)]
 
 
 def facts(server: Server) -> dict[str, Any]:

@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import load_file
 from windlass.quantization import int8, layout, nf4
 from windlass.quantization.codebook import BLOCK
+from windlass.quantization.gptq.packing import unpacked
 from windlass.quantization.smoothquant.search import through_int8
 
 Module = torch.nn.Module
 FP8 = torch.float8_e4m3fn
-GROUP = 128
 
 
 def _linears(model: Module) -> list[tuple[str, torch.nn.Linear]]:
@@ -102,18 +102,15 @@ def smoothquant(model: Module, file: Path) -> int:
 
 
 def with_weights(model: Module, folder: Path) -> int:
-    """Linear layers as compressed-tensors packed them: 4 bits, a scale for each group of 128."""
-    from compressed_tensors.compressors import unpack_from_int32
-
+    """Linear layers as a GPTQ checkpoint has them: 4 bits, a scale for each group of 128."""
     tensors = {
         name: tensor for file in sorted(folder.glob("*.safetensors")) for name, tensor in load_file(file).items()
     }
     size = 0
     for name, layer in _linears(model):
-        packed, scales = (tensors[f"{name}.{part}"] for part in ("weight_packed", "weight_scale"))
-        codes = unpack_from_int32(packed, 4, torch.Size(tensors[f"{name}.weight_shape"].tolist()))
-        layer.weight.data = codes.float() * scales.float().repeat_interleave(GROUP, 1)
-        size += packed.nbytes + scales.nbytes
+        parts = {part: tensors[f"{name}.{part}"] for part in ("qweight", "qzeros", "scales", "g_idx")}
+        layer.weight.data = unpacked(parts)
+        size += parts["qweight"].nbytes + parts["scales"].nbytes
     return size
 
 

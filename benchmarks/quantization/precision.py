@@ -6,7 +6,7 @@
 Everything is computed in float32 on a CPU: weights as each method's quantizer leaves them, activations as it rounds
 them, so that a figure holds for the method and not for a kernel. `float16` (weights rounded to it) is what the others
 are compared with. GPTQ's directory is what `windlass quantize gptq` wrote, smoothquant's file what `windlass quantize
-smoothquant` did. Needs torch, transformers and compressed-tensors.
+smoothquant` did. Needs torch and transformers.
 """
 
 from __future__ import annotations

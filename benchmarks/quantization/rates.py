@@ -1,11 +1,13 @@
 """Fits what tilings take to sweeps of an H200, and names the tilings that together lose least: no GPU is needed.
 
     PYTHONPATH=server/src python benchmarks/quantization/rates.py SWEEP.json [SWEEP.json …] [--most 3] [--keep OUT.json]
+        [--write server/src/windlass/quantization/kernels/tilings/h200.json]
 
-A sweep is what `kernels.py --weights 4 --sweep` (or 8) writes. For each range of rows of x that `choice.py` has, the
-rates of each tiling are fitted by least squares of relative errors, none below zero, and each set of one to three
-tilings is tried: how much longer what is chosen with their rates takes than the best of all. `--keep` writes what
-tilings of `choice.py` took, and the best ones, as its test reads it.
+A sweep is what `kernels.py --weights 4 --sweep` (or 8) writes. For each range of rows of x that the card's file has,
+the rates of each tiling are fitted by least squares of relative errors, none below zero. The smallest set of tilings
+whose choice takes at most 2 % longer than the best of all is taken, up to `--most` tilings. `--write` puts the sets
+into the card's file; `--keep` writes what the file's tilings took, and the best ones, as the test of `choice.py` reads
+it.
 """
 
 from __future__ import annotations
@@ -15,17 +17,19 @@ import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tables import SHAPES
-from windlass.quantization.kernels.choice import APART_BYTES, PACKED_STREAMS, PER_TILE_MOST, Rate, packed_us
+from windlass.quantization.kernels.choice import APART_BYTES, PACKED_STREAMS, PER_TILE_MOST, packed_us
 from windlass.quantization.kernels.tiling import PackedStream
+from windlass.quantization.kernels.tuned import Rate
 
 PROCESSORS = 132
-WORTH = 0.004  # of a product's time, for which one more tiling is compiled
+WORTH = 0.004  # of the best's time: what one more tiling gains at least
+NEAR = 1.02  # times as long as the best: what a set of tilings may take
 PARTS = ("column_us", "part_us", "tile_us", "apart_us")
 Timed = dict[tuple[int, str], dict[PackedStream, dict[int, float]]]
 """Microseconds, by rows of x and shape, tiling, and blocks for each tile."""
@@ -103,19 +107,49 @@ def written(tiling: PackedStream) -> str:
     return f"{tiling.bm} {tiling.r} {tiling.wg} {tiling.stages} {tiling.kb} {tiling.in_flight} {tiling.pair}"
 
 
-def show(found: Timed, bits: int, count: int) -> None:
-    """The sets of tilings that lose least, the smaller ones before those that hardly gain anything."""
+def smallest(part: Timed, most: int, count: int) -> tuple[Rate, ...]:
+    """The smallest set of tilings that is near the best of all; the best of the largest sets where none is."""
+    tilings = {tiling for of in part.values() for tiling in of if tiling.bm >= min(most, 128)}
+    rates = [rate for tiling in tilings if (rate := fitted(tiling, part))]
+    singly = sorted(rates, key=lambda rate: lost([rate], part))[:12]  # of hundreds of triples
+    best: tuple[Rate, ...] = ()
+    for size in range(1, count + 1):
+        found = min(itertools.combinations(singly, size), key=lambda one: lost(one, part), default=best)
+        if not best or lost(found, part) < lost(best, part) - WORTH:
+            best = found
+        if best and lost(best, part) <= NEAR:
+            break
+    return best
+
+
+def as_data(rate: Rate) -> dict[str, Any]:
+    """A row of the card's file: what has its default is left out."""
+    tiling = {one.name: getattr(rate.tiling, one.name) for one in fields(PackedStream)}
+    defaults = {one.name: one.default for one in fields(PackedStream)}
+    kept = {name: value for name, value in tiling.items() if value != defaults[name]}
+    return {"tiling": kept, **{part: round(getattr(rate, part), 2) for part in PARTS}}
+
+
+def show(found: Timed, bits: int, count: int) -> list[dict[str, Any]]:
+    """Print the set of each range, and return the ranges as the card's file has them."""
+    rows = []
     for most, part in ranges(found, bits):
-        tilings = {tiling for of in part.values() for tiling in of if tiling.bm >= min(most, 128)}
-        rates = [rate for tiling in tilings if (rate := fitted(tiling, part))]
-        singly = sorted(rates, key=lambda rate: lost([rate], part))[:12]  # of hundreds of triples
-        sets = (one for size in range(1, count + 1) for one in itertools.combinations(singly, size))
-        best = min(sets, key=lambda one: lost(one, part) + WORTH * len(one), default=())
+        best = smallest(part, most, count)
+        rows.append({"rows_max": most, "rates": [as_data(rate) for rate in best]})
         print(f"{bits} bits, up to {most} rows: {lost(best, part):.3f} times as long as the best of all")
         for rate in best:
             print("   ", rate.tiling, *(f"{name} {getattr(rate, name):.2f}" for name in PARTS))
         now = next(rates for rows, rates in PACKED_STREAMS[bits] if rows == most)
         print(f"    now {lost(now, part):.3f} times")
+    return rows
+
+
+def write(path: Path, bits: int, rows: Sequence[dict[str, Any]]) -> None:
+    """Replace the ranges of a card's file that were swept."""
+    data = json.loads(path.read_text())
+    swept = {row["rows_max"]: row for row in rows}
+    data["packed_streams"][str(bits)] = [swept.get(row["rows_max"], row) for row in data["packed_streams"][str(bits)]]
+    path.write_text(json.dumps(data, indent=1) + "\n")
 
 
 def main() -> None:
@@ -123,6 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sweeps", type=Path, nargs="+")
     parser.add_argument("--most", type=int, default=3, help="tilings of a set")
+    parser.add_argument("--write", type=Path, help="the card's file, whose ranges are replaced")
     parser.add_argument("--keep", type=Path, help="write the figures that the test of `choice.py` reads")
     said = parser.parse_args()
     lines: list[dict[str, Any]] = []
@@ -130,7 +165,9 @@ def main() -> None:
         rows = json.loads(path.read_text())["rows"]
         for bits in (4, 8):
             if found := timed(rows, bits):
-                show(found, bits, said.most)
+                rows_now = show(found, bits, said.most)
+                if said.write:
+                    write(said.write, bits, rows_now)
                 lines += kept(found, bits)
     if said.keep:
         heading = '{"tiling": "bm r wg stages kb in_flight pair; us by per_tile",\n"rows": [\n'

@@ -143,6 +143,11 @@ KINDS: dict[str, Kind] = {
     "vision": Kind("images beside text", "llava", _vision_config(), files=vision_files),
     "fp32": Kind("weights in float32", "qwen2", {"tie_word_embeddings": True}, dtype=torch.float32),
     "sharded": Kind("three safetensors files with an index", "llama", {"tie_word_embeddings": False}, shards),
+    "gemma": Kind("norms that multiply by one more than their weight", "gemma", {"head_dim": 32}),
+    "gemma2": Kind("norms around attention and MLP, capped logits", "gemma2", {"head_dim": 32}),
+    "gemma3": Kind("local and global attention, six layers", "gemma3_text", {"head_dim": 32, "num_hidden_layers": 6}),
+    "phi3": Kind("q, k and v in one matrix, gate and up in another", "phi3", {"tie_word_embeddings": False}),
+    "glm4": Kind("gate and up in one matrix, biases", "glm4", {"head_dim": 32, "tie_word_embeddings": False}),
     "bin": Kind("three .bin files with an index", "llama", {"tie_word_embeddings": False}, bin_shards),
 }
 LORA = "lora"
