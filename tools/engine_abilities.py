@@ -1,9 +1,10 @@
-"""Prints what an engine can run as data.
+"""Writes what an engine can run as data: `sizing/src/windlass_sizing/engine.json`.
 
-    python tools/engine_abilities.py RELEASE > sizing/src/windlass_sizing/engine.json
+    python tools/engine_abilities.py RELEASE
 
 Run where the engine is installed: it asks the engine's own classes and imports all of them. `windlass_sizing.engine`
-reads the record; the difference between two records is what a new engine changed.
+reads the record; the difference between two records is what a new engine changed. The record's `cards` are left to
+`tools/engine_cards.py`, which reads them from the wheels.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+RECORD = Path(__file__).parents[1] / "sizing/src/windlass_sizing/engine.json"
 TABLES = (
     "MODEL_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
     "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES", "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES",
@@ -86,4 +89,5 @@ def needs(name: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(abilities(sys.argv[1]), indent=1))
+    cards = {"cards": json.loads(RECORD.read_text())["cards"]}
+    RECORD.write_text(json.dumps(abilities(sys.argv[1]) | cards, indent=1) + "\n")
