@@ -30,7 +30,7 @@ def test_a_minimal_service_is_accepted_and_completed_with_defaults(apiserver, na
     apiserver.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(a_service()))
     spec = apiserver.get("llm", "qwen2-7b", "-n", namespace)["spec"]
     assert spec == {
-        "model": {"id": "Qwen2-7B-Instruct", "source": PVC},
+        "model": {"id": "Qwen2-7B-Instruct", "source": PVC, "merge": False},
         "image": {"family": "vllm", "version": "", "repository": "", "pullPolicy": "IfNotPresent"},
         "deployment": {"mode": "Auto", "group": "Auto", "rollout": "Auto", "maxRestarts": 5, "drainSeconds": 60},
         "replicas": 1,
@@ -65,7 +65,9 @@ def test_a_full_service_is_accepted_as_it_is_written(apiserver, namespace):
                 "endpoint": "https://hub.example", "tokenSecret": {"name": "hub", "key": "token"},
                 "include": ["*.safetensors"], "exclude": ["*.bin"], "connections": 4,
             },
-            "adapters": [{"name": "sql", "path": "lora/sql", "merge": False}],
+            "base": {"hostPath": {"path": "/data/base"}}, "merge": False,
+            "adapters": [{"name": "sql", "path": "lora/sql", "merge": False},
+                         {"name": "poet", "path": "", "merge": False, "source": {"hostPath": {"path": "/p"}}}],
         },
         image={"family": "vllm", "version": "0.1", "repository": "r.example/windlass/server", "pullPolicy": "Never",
                "pullSecrets": [{"name": "registry"}]},
@@ -139,6 +141,8 @@ BAD = {
         "names a checkpoint that is already quantized (GPTQ or AWQ)"),
     "a group without cards": (a_service(deployment={"mode": "Distributed"}, resources={"gpus": 0}),
         "spreads a replica's GPUs over nodes"),
+    "a kind of card without cards": (a_service(resources={"gpus": 0, "gpuType": "L20"}),
+        "spec.resources.gpuType names a GPU, and spec.resources.gpus 0 takes none"),
     "one node of two": (a_service(deployment={"mode": "Standard", "nodes": 2}), "Standard uses one node a replica"),
     "cards that nodes cannot share": (a_service(deployment={"nodes": 2}, resources={"gpus": 3}),
         "make it a multiple of the number of nodes"),
@@ -155,6 +159,28 @@ BAD = {
     "an adapter named as the model": (
         a_service(model={"id": "m", "source": PVC, "adapters": [{"name": "m", "path": "x"}]}),
         "must not have the model's own id"),
+    "an adapter without a place": (a_service(model={"id": "m", "source": PVC, "adapters": [{"name": "a"}]}),
+        "give path, the adapter's directory inside the model's, or a source of its own"),
+    "an adapter's empty source": (
+        a_service(model={"id": "m", "source": PVC, "adapters": [{"name": "a", "source": {}}]}),
+        "a source needs exactly one of pvc, cfs, nfs, gooseFSx, hostPath"),
+    "a base of two kinds": (
+        a_service(model={"id": "m", "source": PVC, "base": {**PVC, "hostPath": {"path": "/a"}}}),
+        "a source needs exactly one of pvc, cfs, nfs, gooseFSx, hostPath"),
+    "a merge beside adapters": (
+        a_service(model={"id": "m", "source": PVC, "merge": True, "adapters": [{"name": "a", "path": "x"}]}),
+        "spec.model.merge changes the weights that spec.model.adapters were trained on"),
+    "a base for deepspeed": (
+        a_service(image={"family": "deepspeed"}, model={"id": "m", "source": PVC, "base": PVC}),
+        "spec.image.family deepspeed has neither lookahead"),
+    "an unknown way to draft": (a_service(engine={"speculation": {"method": "eagle3", "source": PVC}}),
+        'spec.engine.speculation.method "eagle3" has no field yet: use draft_model'),
+    "drafts of nothing": (a_service(engine={"speculation": {"method": "draft_model"}}),
+        "spec.engine.speculation.source: Required value"),
+    "two that draft": (a_service(engine={"speculation": {"source": PVC}, "lookahead": {"enabled": True}}),
+        "spec.engine.speculation does not go with lookahead"),
+    "deepspeed with a draft model": (a_service(image={"family": "deepspeed"}, engine={"speculation": {"source": PVC}}),
+        "spec.image.family deepspeed does not have spec.engine.speculation"),
     "two merged adapters": (
         a_service(model={"id": "m", "source": PVC, "adapters": [{"name": "a", "path": "x", "merge": True},
                                                                 {"name": "b", "path": "y", "merge": True}]}),

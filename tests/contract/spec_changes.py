@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from windlass_operator.api.rules import VLLM_ONLY
@@ -15,7 +16,8 @@ from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inv
 from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.record import PlanRecord
 from windlass_operator.settings import Settings
-from windlass_sizing.facts import from_config
+from windlass_sizing.facts import ModelFacts, from_config
+from windlass_sizing.lora import width_of
 
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944,
@@ -23,6 +25,7 @@ CONFIG = {
     "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
 }  # fmt: skip
 FACTS = from_config(CONFIG, weights_bytes=15_231_233_024)
+DRAFT_FACTS = from_config({**CONFIG, "num_hidden_layers": 2})
 
 
 def _node(name: str, product: str, memory_gib: float, group: str) -> NodeGpus:
@@ -45,6 +48,24 @@ BASE: dict[str, Any] = {"model": {"id": "Qwen2-7B-Instruct", "source": PVC}}
 GATEWAY = {"parentRefs": [{"name": "public"}]}
 DOWNLOAD = {"hub": "modelscope", "name": "qwen/Qwen2-7B-Instruct"}
 ADAPTER = {"name": "sql", "path": "lora/sql"}
+OTHER_VOLUMES = {
+    "pvc": ({"claimName": "c", "path": "p"}, {"claimName": "d", "path": "q"}),
+    "cfs": ({"server": "s", "path": "/m"}, {"server": "t", "path": "/n"}),
+    "nfs": ({"server": "s", "path": "/m"}, {"server": "t", "path": "/n"}),
+    "gooseFSx": ({"mountPath": "/data/g", "path": "p"}, {"mountPath": "/data/h", "path": "q"}),
+    "hostPath": ({"path": "/data/m"}, {"path": "/data/n"}),
+}
+
+
+def _sources(field: str, around: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, tuple[dict[str, Any], Any]]:
+    """A row for each leaf of a source beside the model's; `around` puts the source where the field has it."""
+    return {
+        f"{field}.{kind}.{name}": (around({kind: before}), after[name])
+        for kind, (before, after) in OTHER_VOLUMES.items()
+        for name in before
+    }
+
+
 INGRESS = {"host": "a.example"}
 TOLERATION = {"key": "team", "operator": "Exists"}
 SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
@@ -75,6 +96,10 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "model.adapters.[].name": ({"model": {"adapters": [ADAPTER]}}, "poet"),
     "model.adapters.[].path": ({"model": {"adapters": [ADAPTER]}}, "lora/other"),
     "model.adapters.[].merge": ({"model": {"adapters": [ADAPTER]}}, True),
+    "model.merge": ({"model": {"base": {"pvc": {"claimName": "c", "path": "p"}}}}, True),
+    **_sources("model.base", lambda source: {"model": {"base": source}}),
+    **_sources(
+        "model.adapters.[].source", lambda source: {"model": {"adapters": [{"name": "sql", "source": source}]}}),
     "image.family": ({}, "deepspeed"),
     "image.version": ({}, "2"),
     "image.repository": ({}, "mine/server"),
@@ -96,6 +121,9 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "engine.quantization": ({}, "fp8"),
     "engine.lookahead.enabled": ({}, True),
     "engine.lookahead.speculativeTokens": ({"engine": {"lookahead": {"enabled": True}}}, 4),
+    "engine.speculation.method": ({"engine": {"speculation": {"source": PVC}}}, "eagle3"),
+    "engine.speculation.tokens": ({"engine": {"speculation": {"source": PVC}}}, 2),
+    **_sources("engine.speculation.source", lambda source: {"engine": {"speculation": {"source": source}}}),
     "engine.maxModelLen": ({}, 1024),
     "engine.dtype": ({}, "bfloat16"),
     "engine.gpuMemoryUtilizationPercent": ({}, 80),
@@ -151,12 +179,13 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
 INERT = {
     "deployment.maxRestarts": "read when a group keeps failing: it decides when the group is stopped, not what it is",
 }
+ADAPTERS_AND_DRAFTS = ("model.adapters", "model.base", "model.merge", "engine.speculation")
 # Refused at admission for family deepspeed: by the rule of VLLM_ONLY, and by those on modes, adapters and keys.
 NOT_DEEPSPEED = {
     *(f"engine.{name}" for name in VLLM_ONLY),
     "engine.quantization", "engine.lookahead.enabled", "engine.lookahead.speculativeTokens",
     "deployment.mode", "deployment.nodes", "deployment.group",
-    "model.adapters.[].name", "model.adapters.[].path", "model.adapters.[].merge",
+    *(path for path in CHANGES if path.startswith(ADAPTERS_AND_DRAFTS)),
     "expose.apiKeysSecret",
 }  # fmt: skip
 
@@ -179,11 +208,22 @@ def changed(spec: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return out
 
 
+def facts_for(spec: dict[str, Any]) -> ModelFacts:
+    """What the inspect Job would find: adapters of rank 8 where there are any, and a draft model of two layers."""
+    model, engine = spec["model"], spec.get("engine", {})
+    count, width = len(model.get("adapters", ())) or int("base" in model), width_of(CONFIG)
+    merged = model.get("merge") or any(one.get("merge") for one in model.get("adapters", ()))
+    room = {"adapters": count, "lora_slots": 0 if merged else count, "lora_rank": 8}
+    rows = {"lora_whole": width.whole, "lora_split": width.split, "is_adapter": "base" in model or None}
+    found = replace(FACTS, **room, **rows) if count else FACTS
+    return replace(found, draft=DRAFT_FACTS) if "speculation" in engine else found
+
+
 def rendered(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """Everything that the operator makes of this spec."""
     service = parse_service({"metadata": {"name": "qwen", "namespace": "a", "uid": "u"}, "spec": spec})
     must_be_allowed(service, SETTINGS)
-    plan = decide(service.spec, FACTS, INVENTORY)
+    plan = decide(service.spec, facts_for(spec), INVENTORY)
     assert isinstance(plan, Plan), plan
     record = PlanRecord("same", plan, choose_rollout(service.spec.deployment.rollout, plan, INVENTORY), "same")
     jobs = [inspect_job(service, SETTINGS.operator_image, "IfNotPresent")]

@@ -25,8 +25,10 @@ BASES: dict[str, dict[str, Any]] = {
 }
 # Where the table's value is what the service has already.
 OTHER = {(ON_CPU, "engine.dtype"): "float32", (DEEPSPEED, "image.family"): "vllm"}
-UNUSED = {(ON_CPU, "resources.gpuType"): "nothing: no GPU is taken"}
+# Refused by the API server's rule, whatever the family; the plan is not asked.
+ONLY_WORD = {"engine.speculation.method"}
 REFUSED = "refused"
+AT_ADMISSION = {DEEPSPEED: NOT_DEEPSPEED, ON_CPU: {"resources.gpuType"}}  # by rules that only the API server runs
 WORDS = (
     # the end of a path in an object, and how the page calls it
     ("containers.args", "arguments"),
@@ -47,7 +49,7 @@ HEAD = """\
 <!-- Found by rendering: WINDLASS_GOLDEN=write pytest tests/contract/test_fields_page.py -->
 
 Each field of [LLMService](llmservice.md)'s spec is changed alone, and the objects that the operator makes are compared.
-*Refused*: by the API server or, for the CPU, by the plan, in one sentence that names the field. The fields of
+*Refused*: by the API server or by the plan, in one sentence that names the field. The fields of
 `podTemplate.spec` are Kubernetes' own and reach the pod as they are, in every family.
 
 """
@@ -69,10 +71,8 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
 
 def effect(family: str, path: str) -> str:
     """What of the objects the field changes for this family."""
-    if family == DEEPSPEED and path in NOT_DEEPSPEED:
+    if path in ONLY_WORD or path in AT_ADMISSION.get(family, ()):
         return REFUSED
-    if unused := UNUSED.get((family, path)):
-        return unused
     around, value = CHANGES[path]
     needs = {name: part for name, part in around.items() if name != "resources"} if family == ON_CPU else around
     before = merged(BASES[family], needs)

@@ -14,6 +14,7 @@ from windlass_operator.plan import offload
 FLAGS = json.loads((Path(windlass.doctor.__file__).parent / "engine_flags.json").read_text(encoding="utf-8"))
 OFFLOADING = (
     offload.KV_SIZE, offload.KV_BACKEND, offload.KV_TRANSFER, offload.WEIGHTS_GIB, offload.GROUP, offload.GROUP_PART,
+    offload.PROCESSOR_GIB,
 )  # fmt: skip
 
 

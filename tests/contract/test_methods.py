@@ -43,7 +43,7 @@ CARDS = (*{card.capability: card.name for card in gpus.GPUS.values()}.values(), 
 DTYPES = (None, "auto", "float16", "bfloat16", "float32")
 ADMITTED = set(re.findall(r"'([^']+)'", QUANTIZATION_RULES[0].rule))  # by the expression in the CRD
 ASKED = (None, *ACCEPTED, *(name for name, row in METHODS.items() if row.kind is Kind.REFUSED), "int3")
-JUDGED = ("UnsupportedQuantization", "UnsupportedDtype", "ArchitectureNotServed")
+JUDGED = ("UnsupportedQuantization", "UnsupportedDtype", "ArchitectureNotServed", "GpuWithoutKernels")
 
 
 def _quantized(by: str, **settings: object) -> ModelFacts:

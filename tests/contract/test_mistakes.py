@@ -46,6 +46,7 @@ MISTAKES = (
     "windlass run model --kv-ofloading-size 4",
     "windlass run model --hf-overides.rope_theta 1e6",
     "windlass run model --kv-off 4",
+    "windlass run model --top-p 0.5",
     "windlass run model qwen",
     "windlass run model --enable-log-requests yes",
     "windlass run model --block-size",
@@ -82,9 +83,15 @@ MISTAKES = (
     "windlass-license serve --data data --prot 10080",
     "windlass-license serve --data data --ttl-seconds soon",
     "windlass-license inspect nofile",
+    "windlass-license inspekt",
     "windlass-deepspeed run --modle model",
     "windlass-deepspeed run --port 99999",
+    "windlass-deepspeed run --worker-num 0",
+    "windlass-deepspeed run --ds-dtype int4",
     "kubectl windlass status --kubeconfig nofile",
+    "kubectl windlass plann",
+    "kubectl windlass status --output xml",
+    "kubectl windlass status --selctor a=b",
 )
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"],

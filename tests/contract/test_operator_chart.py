@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from windlass_operator.settings import VARIABLES, from_env
 from windlass_operator.status import reasons
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass"
+LICENSE_METRICS = CHART.parents[1] / "license_server/src/windlass_license/metrics.py"
 Objects = dict[tuple[str, str], dict[str, Any]]
 BAD_VALUES = {
     "an unknown value": ({"replica": 2}, "replica"),
@@ -30,23 +30,23 @@ BAD_VALUES = {
     "a policy that is neither there nor not": ({"groups": {"networkPolicy": "maybe"}}, "networkPolicy"),
     "an annotation without a domain": ({"admission": {"ingressAnnotations": ["*"]}}, "ingressAnnotations"),
     "an interval that is none": ({"metrics": {"serviceMonitor": {"interval": "soon"}}}, "interval"),
+    "a digest that is none": ({"image": {"digest": "latest"}}, "digest"),
     "a typo in global": ({"global": {"repositry": "r"}}, "repositry"),
     "a typo in resources": ({"resources": {"limts": {"cpu": 1}}}, "limts"),
     "a resource that is none": ({"resources": {"limits": {"memroy": "1Gi"}}}, "memroy"),
     "a toleration's typo": ({"tolerations": [{"kee": "gpu"}]}, "kee"),
     "an affinity's typo": ({"affinity": {"nodeAfinity": {}}}, "nodeAfinity"),
     "an affinity's inner typo": ({"affinity": {"nodeAffinity": {"required": {}}}}, "required"),
+    "replicas, as it was called": ({"replicas": 2}, "replicaCount"),
+    "pullSecrets, as they were called": ({"image": {"pullSecrets": [{"name": "a"}]}}, "imagePullSecrets"),
+    "a CA bundle that is none": ({"download": {"caBundle": "site.pem"}}, "caBundle"),
+    "a probe's typo": ({"livenessProbe": {"periodSecond": 1}}, "periodSecond"),
+    "a security context's typo": ({"securityContext": {"runAsRoot": False}}, "runAsRoot"),
+    "a variable without a name": ({"extraEnv": [{"value": "x"}]}, "extraEnv"),
+    "a volume of no kind": ({"extraVolumes": [{"name": "x"}]}, "extraVolumes"),
+    "a name with a capital": ({"fullnameOverride": "Windlass"}, "fullnameOverride"),
     "a namespace that is none": ({"watchNamespaces": ["Team A"]}, "watchNamespaces"),
 }
-
-
-@pytest.fixture(scope="session")
-def helm_binary() -> Path:
-    """The program from $WINDLASS_KUBE_BIN, else the test bed's, which builds it when it has to."""
-    if folder := os.environ.get("WINDLASS_KUBE_BIN"):
-        return Path(folder) / "helm"
-    bed = [sys.executable, "-m", "windlass_testbed", "tool", "helm"]
-    return Path(subprocess.run(bed, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
 
 
 Template = Callable[..., subprocess.CompletedProcess[str]]
@@ -70,6 +70,10 @@ PEM = (
     "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=\n"
     "-----END PUBLIC KEY-----\n"
 )
+
+
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+POD_FIELDS = {"WINDLASS_POD_NAME": "pod", "WINDLASS_POD_NAMESPACE": "windlass"}
 
 
 @pytest.fixture
@@ -110,6 +114,20 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     assert (settings.ingress_annotations, settings.pod_annotations) == (("a.example/b",), ("cdi.k8s.io/*",))
 
 
+def test_images_are_pinned_by_digest_in_a_registry_of_the_site(render):
+    """The operator's own image and all four of its services; the operator reads them back as they are."""
+    own, *four = (f"sha256:{digit * 64}" for digit in "01234")
+    vllm, deepspeed = ({"digest": gpu, "cpuDigest": cpu} for gpu, cpu in (four[:2], four[2:]))
+    server = {"image": vllm, "deepspeed": deepspeed}
+    objects = render(**{"global": {"repository": "site:5000/team"}}, image={"digest": own}, server=server)
+    (container,) = objects["Deployment", "windlass"]["spec"]["template"]["spec"]["containers"]
+    settings = from_env({row["name"]: row.get("value", "a pod's") for row in container["env"]})
+    assert container["image"] == settings.operator_image == f"site:5000/team/windlass/operator@{own}"
+    served = (settings.server_image, settings.server_cpu_image, settings.deepspeed_image, settings.deepspeed_cpu_image)
+    names = ("server", "server-cpu", "deepspeed-gpu", "deepspeed")
+    assert served == tuple(f"site:5000/team/windlass/{name}@{one}" for name, one in zip(names, four, strict=True))
+
+
 def test_the_rights_are_those_that_the_operator_needs(render):
     """Every kind that is applied may be applied, kept kinds may be deleted, and Secrets are not even named."""
     objects = render()
@@ -120,9 +138,8 @@ def test_the_rights_are_those_that_the_operator_needs(render):
             for resource in rule["resources"]:
                 verbs.setdefault((group, resource), set()).update(rule["verbs"])
     for kind in APPLIED.values():
-        info = kind._api_info
-        allowed = verbs[info.resource.group, info.plural]
-        assert {"get", "list", "create", "patch"} <= allowed, info.plural
+        allowed = verbs[kind.group, kind.plural]
+        assert {"get", "list", "create", "patch"} <= allowed, kind.plural
     text = json.dumps([item for (kind, _), item in objects.items() if kind in ("ClusterRole", "Role")])
     assert "secrets" not in text
     assert '"*"' not in text
@@ -150,11 +167,13 @@ def test_namespaces_need_no_rights_in_others(template):
 
 def test_alerts_and_dashboard_speak_of_metrics_that_are_there(render):
     """An alert on a name that nobody writes never fires."""
-    toggled = {name: {"enabled": True} for name in ("serviceMonitor", "rules", "dashboard")}
+    toggled: dict[str, dict[str, Any]] = {name: {"enabled": True} for name in ("serviceMonitor", "rules", "dashboard")}
+    toggled["rules"]["runbookUrl"] = "https://wiki.example/alerts"
     objects = render(metrics=toggled)
     written = {
         metric.describe()[0].name for metric in vars(metrics).values() if isinstance(metric, MetricWrapperBase)
     }  # without the endings that the text format adds
+    written |= {f"windlass_license_{name}" for name in re.findall(r'\("([a-z_]+)", "', LICENSE_METRICS.read_text())}
     rules = json.dumps(objects["PrometheusRule", "windlass"])
     board = objects["ConfigMap", "windlass-dashboard"]["data"]["windlass.json"]
     said = set(re.findall(r"\bwindlass_[a-z_]+", rules + board))
@@ -162,14 +181,51 @@ def test_alerts_and_dashboard_speak_of_metrics_that_are_there(render):
     for name in said:
         assert re.sub(r"_(total|bucket|count|sum)$", "", name) in written, name
     assert json.loads(board)["panels"]
-    alerts = [
-        rule["alert"] for group in objects["PrometheusRule", "windlass"]["spec"]["groups"] for rule in group["rules"]
-    ]
-    page = (CHART.parents[1] / "docs" / "reference" / "operator-metrics.md").read_text()
-    assert [alert for alert in alerts if f"`{alert}`" not in page] == []
+    groups = objects["PrometheusRule", "windlass"]["spec"]["groups"]
+    alerts = [rule["alert"] for group in groups for rule in group["rules"]]
+    page = (CHART.parents[1] / "docs" / "reference" / "alerts.md").read_text()
+    assert re.findall(r"^## (\w+)$", page, re.M) == alerts
+    urls = [rule["annotations"]["runbook_url"] for rule in groups[0]["rules"]]
+    assert urls == [f"https://wiki.example/alerts#{alert.lower()}" for alert in alerts]
     for matcher in re.findall(r'reason!?=~\\"([A-Za-z|]+)\\"', rules):
         for word in matcher.split("|"):
             assert word in reasons.TABLE, word
+
+
+def test_what_other_charts_call_so_has_its_effect(render):
+    """Names, variables, volumes, probe times, contexts, the spread and the budget reach their places."""
+    spread = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+    objects = render(
+        fullnameOverride="ops",
+        replicaCount=3,
+        imagePullSecrets=[{"name": "pull"}],
+        download={"caBundle": CERTIFICATE},
+        extraEnv=[{"name": "TZ", "value": "UTC"}],
+        extraVolumes=[{"name": "more", "emptyDir": {}}],
+        extraVolumeMounts=[{"name": "more", "mountPath": "/more"}],
+        livenessProbe={"periodSeconds": 7},
+        securityContext={"runAsNonRoot": True},
+        topologySpreadConstraints=[spread],
+        podDisruptionBudget={"maxUnavailable": 2},
+    )
+    deployment = objects["Deployment", "ops"]
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    env = {row["name"]: row.get("value") for row in container["env"]}
+    assert deployment["spec"]["replicas"] == 3
+    assert pod["imagePullSecrets"] == [{"name": "pull"}]
+    assert pod["topologySpreadConstraints"] == [spread]
+    assert env["TZ"] == "UTC"
+    assert from_env({**env, **POD_FIELDS}).download_env == (("WINDLASS_HUB_CA", CERTIFICATE.strip()),)
+    assert (
+        [row["name"] for row in pod["volumes"]] == [row["name"] for row in container["volumeMounts"]] == ["tmp", "more"]
+    )
+    assert container["livenessProbe"]["periodSeconds"] == 7
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert objects["PodDisruptionBudget", "ops"]["spec"]["maxUnavailable"] == 2
+    assert ("PodDisruptionBudget", "windlass") not in render(replicaCount=1)
 
 
 def test_nothing_of_the_prometheus_operator_is_made_unasked(render):

@@ -2,11 +2,15 @@
 
 import json
 
+from windlass.errors import EngineStalledError, FirstChatError
 from windlass.license.keeper import LicenseFacts
 from windlass.startup import phases
 from windlass.startup.preread import Progress
 from windlass.supervisor.board import EngineFacts, FactsBoard
+from windlass.supervisor.termination import last_words
+from windlass_operator.status import crashes, reasons
 from windlass_operator.status import facts as operator
+from windlass_operator.status.failure import Failure
 
 
 def test_the_operator_reads_the_start_of_a_pod() -> None:
@@ -36,6 +40,45 @@ def test_a_start_that_reads_the_model_says_so() -> None:
     assert seen.doing() == "pod qwen-0 reads the model's files"
     board.enter(phases.LICENSE)
     assert [row["phase"] for row in board.to_dict()["phases"]] == ["model"]
+
+
+def test_the_first_chat_and_its_failure_are_told() -> None:
+    """The phase has words, a failure brings its sentence, and the last words the same reason with a remedy."""
+    board = FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ()))
+    board.enter(phases.FIRST_CHAT)
+    seen = operator.parse("qwen-0", board.to_dict())
+    assert seen is not None
+    assert seen.doing() == "pod qwen-0 asks itself a first chat"
+    error = FirstChatError("the engine is up and answers a chat with HTTP 500: the parser broke")
+    board.fail(error)
+    seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
+    assert seen is not None
+    assert seen.doing() == f"pod qwen-0 has failed: {error}"
+    words = {"exitCode": error.exit_code, "message": last_words(error, "INFO its log")}
+    status = {"name": "server", "restartCount": 0}
+    failure = crashes.crash({"metadata": {"name": "qwen-0"}}, status, words, init=False)
+    assert (failure.reason, failure.exit_code) == ("FirstChatFailed", 8)
+    assert str(error) in failure.message
+    assert crashes.EXIT_REASONS[error.exit_code] == error.reason
+    assert not reasons.row(error.reason).retryable
+
+
+def test_an_engine_that_hangs_is_told_before_it_ends() -> None:
+    """The kubelet knows of a refused probe only; the pod's own words take its place."""
+    board = FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ()))
+    board.set_stall("the engine holds 3 requests and has ended no step for 300 s")
+    seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
+    assert seen is not None
+    silent = Failure("NotAnswering", "container server of pod qwen-0 runs and does not answer", "server")
+    told = operator.stalled([seen], silent)
+    assert told is not None
+    assert told.reason == EngineStalledError.reason
+    assert told.message == "pod qwen-0: the engine holds 3 requests and has ended no step for 300 s"
+    assert operator.stalled([seen], None) is None
+    other = Failure("NotAnswering", "container server of pod qwen-01 runs and does not answer", "server")
+    assert operator.stalled([seen], other) is other
+    assert crashes.EXIT_REASONS[EngineStalledError.exit_code] == EngineStalledError.reason
+    assert reasons.row(EngineStalledError.reason).retryable
 
 
 def test_the_operator_reads_the_engine_s_memory() -> None:

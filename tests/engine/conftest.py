@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from windlass_testbed import daemon, demo, serving
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths, paths
 
-from .serving_engine import ServingEngine, answers
+from .serving_engine import START_TIMEOUT_S, ServingEngine, answers
 
 NETWORK = "windlass-engine-tests"
 OTHERS = {"cpu": "on_card", "cuda": "on_cpu"}
@@ -69,6 +70,17 @@ class Engine(ServingEngine):
     @contextmanager
     def serving(self, *words: str, mounts: dict[Path, str] | None = None, **variables: str) -> Iterator[str]:
         """Run a start command of the image, wait until it answers, and yield its address on 127.0.0.1."""
+        with self.started(*words, mounts=mounts, **variables) as (name, host):
+            address = f"http://{host}"
+            if not answers(address, lambda: self._is_running(name)):
+                pytest.fail(f"the server did not answer:\n{self.log(name)}")
+            yield address
+
+    @contextmanager
+    def started(
+        self, *words: str, mounts: dict[Path, str] | None = None, **variables: str
+    ) -> Iterator[tuple[str, str]]:
+        """Run a start command of the image; its container, and the host and port of its API here."""
         docker = partial(daemon.docker, self.paths)
         volumes = {str(REPOSITORY / "models/demo"): "/data/model:ro"}
         volumes |= {str(path): target for path, target in (mounts or {}).items()}
@@ -82,12 +94,20 @@ class Engine(ServingEngine):
         try:
             ports = docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", name)
             (port,) = json.loads(ports).get("8501/tcp") or pytest.fail(f"it ended at once:\n{self.log(name)}")
-            address = f"http://127.0.0.1:{port['HostPort']}"
-            if not answers(address, lambda: self._is_running(name)):
-                pytest.fail(f"the server did not answer:\n{self.log(name)}")
-            yield address
+            yield name, f"127.0.0.1:{port['HostPort']}"
         finally:
             docker("rm", "--force", name)
+
+    def ended(self, *words: str, mounts: dict[Path, str] | None = None, **variables: str) -> tuple[int, str]:
+        """Run a start command that fails; its exit code and everything that it said."""
+        with self.started(*words, mounts=mounts, **variables) as (name, _):
+            deadline = time.monotonic() + START_TIMEOUT_S
+            while self._is_running(name):
+                if time.monotonic() > deadline:
+                    pytest.fail(f"it runs on:\n{self.log(name)}")
+                time.sleep(0.5)
+            code = daemon.docker(self.paths, "inspect", "--format", "{{.State.ExitCode}}", name)
+            return int(code), self.log(name, "all")
 
     def _is_running(self, name: str) -> bool:
         return daemon.docker(self.paths, "inspect", "--format", "{{.State.Running}}", name).strip() == "true"

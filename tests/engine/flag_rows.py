@@ -49,7 +49,8 @@ NO_FILE = (
     "`windlass quantize smoothquant MODEL --data FILE`, or take ifq"
 )
 TOO_OLD = (
-    "needs compute capability 7.5, and Tesla V100-SXM2-32GB has 7.0, which CUDA 13 has no code for; serve the model "
+    "Tesla V100-SXM2-32GB has 7.0, and the engine is vLLM 0.32.0, whose code begins at 7.5; serve the model by the "
+    "DeepSpeed image, or on a newer card"
 )
 HOST_DRAFTS = {
     "method": "custom_class", "model": "windlass.lookahead.on_host.HostProposer", "num_speculative_tokens": 6,
@@ -93,7 +94,7 @@ FLAG_ROWS: tuple[Row, ...] = (
           "engine.model_config.dtype": "torch.float16"}, model=model)
       for name, engine, model in (("fp8", "windlass_fp8", SMALL), ("ifq", "ifq", SMALL),
                                   ("ifq_nf4 --dtype auto", "ifq_nf4", SMALL), ("smoothquant", "smoothquant", SMOOTH))),
-    Row("S1", "--quantization auto", {"args.quantization": None}, machine=V100),
+    Row("S1", "--quantization auto --ignore-engine-limits", {"args.quantization": None}, machine=V100),
     Row("S1", "--quantization auto", {"args.quantization": None}, model=GPTQ, machine=L20),
     Row("S1", "--load-format dummy", {"args.load_format": "dummy"}),
     Row("S1", "--quantization fp8_per_channel", {"args.quantization": "fp8_per_channel"}, machine=L20),
@@ -135,8 +136,8 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("S5", reads={"engine.model_config.dtype": "torch.float32"}, variables={"DTYPE": "float32"}),
     Row("S5", "--dtype int8", refused='--dtype is "int8"; choose one of auto, half, float16, bfloat16, float, float32'),
     Row("S6", reads={"engine.cache_config.enable_prefix_caching": True}),
-    Row("S6", reads={"args.enable_prefix_caching": False}, machine=V100),
-    Row("S6", "--enable-prefix-caching", {"args.enable_prefix_caching": True}, machine=V100),
+    Row("S6", "--ignore-engine-limits", {"args.enable_prefix_caching": False}, machine=V100),
+    Row("S6", "--enable-prefix-caching --ignore-engine-limits", {"args.enable_prefix_caching": True}, machine=V100),
     Row("S6", "--no-enable-prefix-caching", {"engine.cache_config.enable_prefix_caching": False}),
     Row("S6", reads={"engine.cache_config.enable_prefix_caching": False}, variables={"ENABLE_PREFIX_CACHING": "false"}),
     Row("S7", reads={"args.tensor_parallel_size": 4}, machine=L20_4),
@@ -250,7 +251,7 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("S29", "--quantization ifq_nf4", refused="--quantization ifq_nf4 needs compute capability 8.0, and Tesla T4 "
         "has 7.5; take ifq, or leave --quantization out", machine=T4),
     Row("S29", "--quantization ifq",
-        refused=f"--quantization ifq {TOO_OLD}on a newer card, or by the DeepSpeed image", machine=V100),
+        refused=TOO_OLD, machine=V100),
     Row("V2", reads={"engine.model_config.multimodal_config": None, "front.image_domains": [],
                      "args.allowed_media_domains": ["no-host-is-allowed.invalid"],
                      "env.VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0"}),
@@ -304,6 +305,10 @@ VISION_GONE = (
 )
 
 
+YIELDS = ("qwen", "qwen-7b-chat")
+"""Rows that a model's id chooses only where its own template reads no tools."""
+
+
 def _template_rows() -> list[Row]:
     """Each row of table T by its name and by a model's id."""
     rows = []
@@ -314,12 +319,17 @@ def _template_rows() -> list[Row]:
         rows.append(Row(f"T {name}", reads=reads, variables={"CONV_TEMPLATE": name}, model=LONG))
         if model_id:
             named = reads | {"args.served_model_name": [model_id]}
-            rows.append(Row(f"T {name}", reads=named, variables={"MODEL_ID": model_id}, model=LONG))
+            if name in YIELDS:  # of a model whose vocabulary has none of the row's stop tokens
+                named |= {"stops": OWN_STOPS}
+            model = PLAIN if name in YIELDS else LONG
+            rows.append(Row(f"T {name}", reads=named, variables={"MODEL_ID": model_id}, model=model))
     return rows
 
 
 TEMPLATE_ROWS: tuple[Row, ...] = (
     *_template_rows(),
+    Row("T qwen, whose own template reads tools", reads={"template": "", "args.tool_call_parser": "hermes"},
+        variables={"MODEL_ID": "Qwen3-8B-Instruct"}, model=LONG),
     Row("T shennong_chat", reads={"template": "shennong.jinja"}, variables={"CONV_TEMPLATE": "shennong_chat"},
         model=PLAIN),
     Row("T shennong_chat", reads={"template": "shennong.jinja"}, variables={"MODEL_ID": "SN-13B"}, model=PLAIN),

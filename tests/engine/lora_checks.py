@@ -33,7 +33,7 @@ def opinions() -> dict[str, object]:
     """For each kind of adapter: whether the engine and whether we refuse it; and the ranks that each knows."""
     from vllm.config.lora import LoRAConfig, MaxLoRARanks
     from vllm.lora.peft_helper import PEFTHelper
-    from windlass.adapters import config
+    from windlass_sizing import lora_config as config
 
     def is_refused(said: dict[str, object]) -> bool:
         try:
@@ -108,6 +108,31 @@ def refusal(model: str) -> dict[str, object]:
     return {"code": done.returncode, "said": done.stderr.strip().splitlines()[-1:]}
 
 
+def room(base: str, slots: str, rank: str) -> dict[str, int]:
+    """Bytes that the engine allocates for adapters of a model, and those that we count."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    from vllm import LLM
+    from windlass_sizing.lora import width_of
+
+    lora = {"enable_lora": True, "max_loras": int(slots), "max_lora_rank": int(rank)}
+    engine = LLM(base, dtype="float32", max_model_len=256, enforce_eager=True, **lora)
+    found = width_of(json.loads((Path(base) / "config.json").read_text()))
+    ours = int(slots) * int(rank) * (found.whole + found.split) * 4
+    return {"engine": sum(engine.apply_model(_places)), "ours": ours}
+
+
+def _places(model: object) -> int:
+    """The bytes of all places in the model, each tensor once."""
+    names = ("lora_a_stacked", "lora_b_stacked", "w13_lora_a_stacked", "w13_lora_b_stacked", "w2_lora_a_stacked")
+    tensors: dict[int, int] = {}
+    for module in model.modules():
+        for name in (*names, "w2_lora_b_stacked"):
+            held = getattr(module, name, ())
+            for tensor in held if isinstance(held, list | tuple) else (held,):
+                tensors[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+    return sum(tensors.values())
+
+
 if __name__ == "__main__":
-    jobs = {"opinions": opinions, "merges": merges, "refusal": refusal}
+    jobs = {"room": room, "opinions": opinions, "merges": merges, "refusal": refusal}
     print("RESULT " + json.dumps(jobs[sys.argv[1]](*sys.argv[2:])))

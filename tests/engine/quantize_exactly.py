@@ -8,8 +8,11 @@ import sys
 
 import torch
 from windlass.quantization import int8, layout, nf4, packing
+from windlass.quantization.gptq.packing import packed, unpacked
+from windlass.quantization.gptq.solve import GROUP, LARGEST, ZERO, nearest, solve
 from windlass.quantization.product import quantized_linear
 from windlass.quantization.smoothquant import layers
+from windlass.quantization.smoothquant.layers import Group, Takes
 from windlass.quantization.smoothquant.search import Choice, Heads, choose, through_int8
 
 KINDS = ("normal", "zeros", "one", "huge", "tiny", "bfloat16")
@@ -130,10 +133,16 @@ def smoothing_changes_nothing(heads: Heads) -> bool:
     tensors = {f"{name}.weight": torch.randn(shape) for name, shape in sizes.items()}
     tensors |= {f"{name}.weight": torch.rand(hidden) + 0.5 for name in ("input_layernorm", "post_attention_layernorm")}
     tensors["self_attn.v_proj.bias"] = torch.randn(values)
-    scales = {group.before: torch.rand(tensors[f"{group.layers[0]}.weight"].shape[1]) + 0.5 for group in layers.GROUPS}
+    groups = (
+        Group(tuple(f"self_attn.{name}_proj" for name in "qkv"), "input_layernorm", Takes.NORM),
+        Group(("self_attn.o_proj",), "self_attn.v_proj", Takes.ROWS, (0, values), heads),
+        Group(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm", Takes.NORM),
+        Group(("mlp.down_proj",), "mlp.up_proj", Takes.ROWS, (0, wide)),
+    )
+    scales = {group.before: torch.rand(tensors[f"{group.layers[0]}.weight"].shape[1]) + 0.5 for group in groups}
     scales["self_attn.v_proj"] = heads.largest(scales["self_attn.v_proj"])
     chosen = {before: Choice(0.5, found, 0, 0) for before, found in scales.items()}
-    return _same(tensors, layers.smoothed(tensors, chosen, heads), heads, hidden)
+    return _same(tensors, layers.smoothed(tensors, groups, chosen), heads, hidden)
 
 
 def _same(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor], heads: Heads, hidden: int) -> bool:
@@ -170,6 +179,31 @@ def search_is_never_worse(rows: int, columns: int) -> bool:
     return found.error <= found.plain_error and (columns < 32 or rows < 32 or smooth < plain)
 
 
+def gptq_without_inputs_is_the_nearest(weight: torch.Tensor) -> bool:
+    """Where every input is alone in its samples, no error can be moved: each code is the nearest of its group."""
+    found = nearest(weight)
+    scales = found.scales.float().repeat_interleave(GROUP, 1)
+    wanted = (weight.float() / scales).round().clamp(-ZERO, LARGEST - ZERO)
+    return torch.equal(found.codes.float() - ZERO, wanted)
+
+
+def gptq_loses_less_than_the_nearest(weight: torch.Tensor) -> bool:
+    """On the inputs that it saw, which go together as a model's do."""
+    columns = weight.shape[1]
+    inputs = torch.randn(4 * columns, columns) @ torch.randn(columns, columns)
+    exact = inputs @ weight.float().T
+    errors = (
+        float((inputs @ one.weight().T - exact).norm()) for one in (solve(weight, inputs.T @ inputs), nearest(weight))
+    )
+    return next(errors) <= next(errors)
+
+
+def gptq_s_packing_is_undone(weight: torch.Tensor) -> bool:
+    """The tensors of the checkpoint give the matrix that was solved for, to the bit."""
+    found = nearest(weight)
+    return torch.equal(unpacked(packed(found)), found.weight())
+
+
 def main(cases: int) -> list[str]:
     """The names of the cases that are wrong."""
     wrong = []
@@ -177,6 +211,7 @@ def main(cases: int) -> list[str]:
         torch.manual_seed(case)
         rows, columns = (int(size) for size in torch.randint(1, 300, (2,)))
         weight = matrix(KINDS[case % len(KINDS)], rows, columns)
+        wide = matrix(KINDS[case % len(KINDS)], 8 * (1 + rows % 8), GROUP * (1 + columns % 3))
         checks = {
             "nf4": nf4_is_nearest(weight),
             "int8": int8_is_within_half_a_step(weight),
@@ -192,6 +227,9 @@ def main(cases: int) -> list[str]:
             "room for int8": empty_is_like_packed(weight, 8),
             "smoothing": smoothing_changes_nothing(Heads(1 + case % 4, 16)),
             "search": search_is_never_worse(rows, columns),
+            "nearest of gptq": gptq_without_inputs_is_the_nearest(wide),
+            "error of gptq": gptq_loses_less_than_the_nearest(wide),
+            "packing of gptq": gptq_s_packing_is_undone(wide),
         }
         wrong += [f"{name} case {case} {rows}x{columns}" for name, right in checks.items() if not right]
     return wrong

@@ -55,10 +55,8 @@ def test_every_other_name_of_a_flag_has_a_row():
 
 
 def test_every_template_has_a_row():
-    assert set(templates.BY_NAME) == {row.id.removeprefix("T ") for row in ROWS if row.id.startswith("T ")} - {
-        "nothing matches",
-        "no such name",
-    }
+    names = {row.id.removeprefix("T ").partition(",")[0] for row in ROWS if row.id.startswith("T ")}
+    assert set(templates.BY_NAME) == names - {"nothing matches", "no such name"}
 
 
 def test_every_row_of_the_tables_is_there():

@@ -103,6 +103,15 @@ def test_we_refuse_what_the_engine_refuses(engine):
     assert found["engine ranks"] == found["our ranks"]
 
 
+@pytest.mark.parametrize("kind", ["whole", "sharded", "moe"])
+def test_the_room_is_what_the_engine_allocates(engine, models, kind):
+    """Of Qwen2 (whole), of Llama (sharded) with its embedding and head, and of a mixture of experts: to the byte."""
+    if kind != "whole":
+        engine.python("/repo/models/tiny/make.py", "/out", kind, mounts={models: "/out"})
+    found = engine.result(CHECKS, "room", f"/models/{kind}", "2", "16", mounts={models: "/models:ro"})
+    assert found["engine"] == found["ours"]
+
+
 @pytest.mark.long
 def test_merges_are_what_torch_computes(engine, tmp_path):
     """Of one safetensors file, of shards, of torch's own format, and in float32."""

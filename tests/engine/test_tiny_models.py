@@ -7,7 +7,7 @@ import pytest
 from windlass_sizing import checkpoint
 
 HERE = Path(__file__).parent
-KINDS = "gqa mha untied head-dim moe mla vision fp32 sharded bin lora".split()
+KINDS = "gqa mha untied head-dim moe mla vision fp32 sharded gemma gemma2 gemma3 phi3 glm4 bin lora".split()
 SAMPLE = ("gqa", "bin", "moe")  # what the gate loads in vLLM; `make test-tiny` loads every kind
 
 

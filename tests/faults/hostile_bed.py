@@ -131,7 +131,7 @@ async def hostile_bed(folder: Path) -> AsyncIterator[HostileBed]:
             with _operator(folder, server, token, (metrics, health)) as running:
                 bed = HostileBed(folder, server, http, running, metrics, hosts)
                 await _furnished(bed)
-                await _watching(bed, health)
+                await _watching(bed, metrics)
                 yield bed
 
 

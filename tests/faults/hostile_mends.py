@@ -15,11 +15,13 @@ ONLINE = ("fp8", "ifq", "ifq_nf4", "smoothquant")
 CHARACTERS = 60_000  # of JSON; half of what the API server takes, which counts 16 for each row beside its texts
 PACKED = re.compile(r"(^|[-_./])(gptq|awq)($|[-_./0-9])", re.IGNORECASE)
 
+PLAIN: Spec = {"pvc": {"claimName": "models", "path": "demo"}}
+
 # Fields of spec.engine that family deepspeed has not, each with a value that asks for it.
 NOT_DEEPSPEED: Mapping[str, Any] = {
     "workers": 2, "pipelineParallelSize": 2, "gpuMemoryUtilizationPercent": 80, "enforceEager": True,
     "maxNumBatchedTokens": 4096, "schedulerSteps": 2, "prefixCaching": False, "kvCacheDtype": "fp8",
-    "trustRemoteCode": False, "ignoreEngineLimits": True,
+    "trustRemoteCode": False, "ignoreEngineLimits": True, "speculation": {"source": PLAIN},
 }  # fmt: skip
 
 
@@ -52,8 +54,22 @@ def _adapters(spec: Spec) -> None:
     merged = [row for row in rows.values() if row.get("merge")]
     for row in merged[1:]:
         row["merge"] = False
+    for row in rows.values():
+        if row.get("source") is not None:
+            row["source"] = PLAIN
+        elif not row.get("path"):
+            row["path"] = "lora"
     if "adapters" in spec["model"]:
         spec["model"]["adapters"] = list(rows.values())
+
+
+def _speculation(spec: Spec) -> None:
+    """One drafter, of the one kind that has a field, from one source."""
+    engine = spec.get("engine") or {}
+    if (engine.get("lookahead") or {}).get("enabled") or engine.get("schedulerSteps", 1) > 1:
+        engine.pop("speculation", None)
+    if engine.get("speculation"):
+        engine["speculation"] |= {"method": "draft_model", "source": PLAIN}
 
 
 def _env(spec: Spec) -> None:
@@ -114,10 +130,12 @@ def _download(spec: Spec) -> None:
 
 
 def _cache(spec: Spec) -> None:
-    """Another claim than the model's."""
+    """Another claim than the model's, or than that of adapters and a draft model."""
     cache, claim = spec.get("cache") or {}, spec["model"]["source"].get("pvc") or {}
     if cache.get("pvc", "") == claim.get("claimName"):
         cache["pvc"] = "" if claim.get("claimName") else "cache"
+    if cache.get("pvc") == PLAIN["pvc"]["claimName"]:
+        cache["pvc"] = ""
 
 
 def _volumes(spec: Spec) -> None:
@@ -138,6 +156,6 @@ def _size(spec: Spec) -> None:
 
 
 MENDS: tuple[Callable[[Spec], None], ...] = (
-    _lookahead, _quantization, _adapters, _env, _gateways, _layout, _deepspeed, _download, _cache, _volumes,
-    _size,
+    _lookahead, _quantization, _adapters, _speculation, _env, _gateways, _layout, _deepspeed, _download, _cache,
+    _volumes, _size,
 )  # fmt: skip

@@ -5,22 +5,17 @@
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 from windlass_testbed import charts, cluster, daemon, demo, deploy, licensing, machine
+from windlass_testbed.airgap import deny_egress
 from windlass_testbed.errors import BedError
 from windlass_testbed.licensing import LicenseServer
 from windlass_testbed.paths import Paths, paths
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from airgap import deny_egress
 
 SCENARIO = "test-"
 """How the namespaces of the scenarios begin."""

@@ -2,16 +2,11 @@
 
 import json
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from windlass_testbed import deploy
+from windlass_testbed.airgap import NODES, refused
 from windlass_testbed.errors import BedError
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from airgap import NODES, refused
 
 CRD = "llmservices.serving.windlass.dev"
 NAME = "sleeper"

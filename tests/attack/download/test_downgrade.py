@@ -8,7 +8,7 @@ import httpcore2
 import pytest
 from certificate import certify
 from hostile_hub import NAME, TOKEN, Hub, answer, on
-from windlass_operator.download.connection import Connection
+from windlass_operator.download.connection import Connection, trusted
 from windlass_operator.download.hubs import HUBS, wanted_from
 from windlass_operator.download.reach import Reach
 from windlass_operator.download.wire import Meter, Wire
@@ -100,3 +100,19 @@ def test_the_endpoints_own_name_cannot_move_inside(connected, monkeypatch):
     monkeypatch.setitem(NAMES, "hub.example", ["192.168.1.1"])
     with pytest.raises(UserError, match="a private address further inside than the endpoint"):
         wire.connect_tcp("hub.example", 443)
+
+
+def test_a_site_s_own_authority_is_trusted_when_it_is_given_and_not_before(certificate):
+    """The chart's download.caBundle; without it a certificate of the site's is HubUntrusted."""
+    with Hub(tls=certificate) as hub:
+        wanted = wanted_from("huggingface", NAME, "", hub.url)
+        stranger = Connection(wanted, {}, 5.0, 2)
+        with pytest.raises(UserError) as refused:
+            HUBS["huggingface"].listing(wanted, stranger.ask)
+        assert refused.value.reason == "HubUntrusted"
+        stranger.close()
+        known = Connection(wanted, {}, 5.0, 2, (certificate / "tls.crt").read_text())
+        assert HUBS["huggingface"].listing(wanted, known.ask).files
+        known.close()
+    with pytest.raises(UserError, match=r"download\.caBundle cannot be read"):
+        trusted("-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")

@@ -42,7 +42,7 @@ def main() -> None:
     app = create_app(Served("echo", CONTEXT, Letters(), desk, metrics, settings.api_keys))
     threading.Thread(target=_stop, daemon=True).start()
     threading.Thread(target=_tell, args=(port,), daemon=True).start()
-    asyncio.run(serve._until_told(app, settings))
+    asyncio.run(serve._until_stopped(app, settings))
     batcher.close()
 
 

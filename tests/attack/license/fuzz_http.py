@@ -43,6 +43,7 @@ PATHS = (
         "/",
         "/ls",
         "/ls/view",
+        "/ls/file",
         "/ls/audit?limit=10000",
         "/ls/audit?since=0001-01-01T00:00:00Z",
         "/v1/leases",

@@ -24,7 +24,16 @@ from windlass_license.settings import Settings
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 EXAMPLES = int(os.environ.get("WINDLASS_FUZZ_EXAMPLES", "40"))
 GPUS, LIMIT = 12, 10
-PATHS = ("/healthz", "/readyz", "/metrics", "/ls/view", "/ls/audit", "/ls/audit?uid=uid-1", "/ls/audit?format=yaml")
+PATHS = (
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/ls/view",
+    "/ls/file",
+    "/ls/audit",
+    "/ls/audit?uid=uid-1",
+    "/ls/audit?format=yaml",
+)
 
 
 def ask(client: TestClient, gpu: str, uid: str) -> int:

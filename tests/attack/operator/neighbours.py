@@ -213,7 +213,7 @@ async def attack(options: argparse.Namespace, bed: Bed) -> dict[str, Any]:
         alive = stack.enter_context(process(command, bed.folder / "operator.log", env))
         watcher = Watcher(alive, health)
         try:
-            await _ready(health)
+            await _ready(port)
             watching = asyncio.create_task(watcher.run())
             await run.turn(beside=False)  # warms everything up; not counted
             for number in range(options.turns):

@@ -73,12 +73,12 @@ def api(folder: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def running(folder: Path, api: Any) -> Iterator[tuple[Process, int]]:
-    """The operator process and its health port."""
+def running(folder: Path, api: Any) -> Iterator[tuple[Process, int, int]]:
+    """The operator process and its ports: of /healthz, of /readyz."""
     port, health = control_plane.free_ports(2)
     command, env = operator(Bed(folder, api), port, health)
     with process(command, folder / "operator.log", env) as alive:
-        yield alive, health
+        yield alive, health, port
 
 
 def until(look: Callable[[], object], what: str) -> None:
@@ -107,8 +107,8 @@ def test_poison_costs_nobody_else(api, folder, request):
     request.addfinalizer(cluster.http.close)
     for name in ("bad", "good", "later"):
         assert cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    with running(folder, api) as (alive, health):
-        until(lambda: answers(health, "/readyz"), "the operator is ready")
+    with running(folder, api) as (alive, health, port):
+        until(lambda: answers(port, "/readyz"), "the operator is ready")
         bodies = [poison.deep(f"deep-{n}") for n in range(DEEP)] + [poison.large(f"large-{n}") for n in range(LARGE)]
         for body in bodies:
             assert cluster.create(f"{GROUP}/namespaces/bad/llmservices", body)
@@ -117,8 +117,8 @@ def test_poison_costs_nobody_else(api, folder, request):
         until(lambda: has_job(cluster, "good"), "the healthy service is looked at")
         assert alive.alive()
         assert answers(health, "/healthz")
-    with running(folder, api) as (alive, health):
-        until(lambda: answers(health, "/readyz"), "the operator is ready beside the poison")
+    with running(folder, api) as (alive, health, port):
+        until(lambda: answers(port, "/readyz"), "the operator is ready beside the poison")
         assert cluster.create(f"{GROUP}/namespaces/later/llmservices", poison.service("a"))
         until(lambda: has_job(cluster, "later"), "a healthy service is looked at after a restart")
         until(

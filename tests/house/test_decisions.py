@@ -1,0 +1,37 @@
+"""Decisions: the index names each, a superseded one is a line with a link, and a condensed one does not grow again."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs/adr"
+RECORDS = sorted(FOLDER.glob("[0-9]*.md"))
+SUPERSEDED = [path for path in RECORDS if "\nStatus: superseded by " in path.read_text()]
+# Written in the form context, options, decision, consequences.
+CONDENSED = ("0021", "0030", "0051")
+WORDS_MAX = 400
+
+
+def test_the_index_names_every_decision() -> None:
+    """A record without a row is one that nobody finds; a number is taken once."""
+    listed = re.findall(r"^\| \[\d+\]\((\d{4}-[\w-]+\.md)\)", (FOLDER / "README.md").read_text(), re.M)
+    assert listed == [path.name for path in RECORDS]
+    assert len({name[:4] for name in listed}) == len(listed)
+
+
+@pytest.mark.parametrize("path", SUPERSEDED, ids=lambda path: path.stem)
+def test_a_superseded_decision_is_a_line_with_a_link(path: Path) -> None:
+    """What it said is in the decision that it links to, and in the history."""
+    lines = [line for line in path.read_text().splitlines() if line]
+    assert len(lines) == 2
+    assert re.fullmatch(r"Status: superseded by \[ADR \d+\]\(\d{4}-[\w-]+\.md\)\.", lines[1])
+
+
+@pytest.mark.parametrize("number", CONDENSED)
+def test_a_condensed_decision_stays_short(number: str) -> None:
+    """At most 400 words, with the four parts."""
+    (path,) = FOLDER.glob(f"{number}-*.md")
+    text = path.read_text()
+    assert len(text.split()) <= WORDS_MAX
+    assert [part for part in ("Context", "Options", "Decision", "Consequences") if f"**{part}.**" not in text] == []

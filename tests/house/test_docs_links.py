@@ -1,0 +1,80 @@
+"""Links between pages lead somewhere, and every folder of docs/ has its place on the site; `make docs` builds it."""
+
+import ast
+import importlib.util
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ROOT / "tools" / "docs"
+
+
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+links = loaded("links")
+# Untracked pages count too: a page and its links are written before they are committed.
+PAGES = subprocess.run(
+    ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=True,
+).stdout.split()
+# Fragments are read in the change log.
+SHOWN_IN = {"changelog.d": "CHANGELOG.md"}
+
+
+def wrong(page: str) -> list[str]:
+    found = []
+    for target in links.targets((ROOT / page).read_text(encoding="utf-8")):
+        path, anchor = links.resolve(SHOWN_IN.get(Path(page).parts[0], page), target)
+        there = ROOT / path
+        named = not anchor or not there.is_file() or anchor in links.anchors(there.read_text(encoding="utf-8"))
+        found += [] if there.exists() and named else [target]
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if (ROOT / page).exists()])
+def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
+    """A link names a file of the repository, and a heading that is there."""
+    assert wrong(page) == []
+
+
+def test_a_link_to_nothing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check sees a missing file and a missing heading, and leaves code and other hosts alone."""
+    (tmp_path / "there.md").write_text("# A `word`, and more\n")
+    (tmp_path / "page.md").write_text(
+        "[1](there.md) [2](there.md#a-word-and-more) [3](https://example.com) `[4](code.md)`\n"
+        "```\n[5](block.md)\n```\n[6](gone.md) [7](there.md#gone)\n"
+    )
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    assert wrong("page.md") == ["gone.md", "there.md#gone"]
+
+
+def test_every_folder_of_the_docs_is_a_section() -> None:
+    """A folder without a tab would be pages that nobody finds."""
+    (sections,) = [
+        ast.literal_eval(node.value)
+        for node in ast.parse((TOOLS / "hook.py").read_text()).body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "SECTIONS"
+    ]
+    folders = {Path(page).parts[1] for page in PAGES if page.startswith("docs/") and len(Path(page).parts) > 2}
+    assert folders <= set(sections)
+
+
+def test_the_site_rewrites_only_what_leaves_the_docs() -> None:
+    """A file of the repository becomes a page under repository/; a page of docs/ stays where it is."""
+    text = "[a](../how-to/license.md#renew) [b](../../charts/windlass/values.yaml) [c](../../benchmarks/lookahead)\n"
+    assert links.rewritten("docs/reference/x.md", text) == (
+        "[a](../how-to/license.md#renew) [b](../repository/charts/windlass/values.yaml.md) "
+        "[c](../repository/benchmarks/lookahead/README.md)\n"
+    )

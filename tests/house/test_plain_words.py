@@ -1,0 +1,58 @@
+"""Pages that a stranger reads once: no sentence is longer than 25 words. Tables and code are left out."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS_MAX = 25
+# Pages that were rewritten in plain words; a page joins when it is.
+PAGES = (
+    *("README.md", "docs/index.md", "docs/tutorials/first-service.md", "docs/explanation/least-power.md"),
+    *(
+        f"docs/reference/{name}.md"
+        for name in ("startup", "load", "lookahead", "quantization", "groups", "scale", "endurance", "faults")
+    ),
+    *(f"docs/adr/{name}.md" for name in ("0021-lookahead-doors", "0030-kernels-are-launched-by-the-driver")),
+    "docs/adr/0051-quantized-weights-are-streamed.md",
+)
+ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
+
+
+def paragraphs(text: str) -> list[str]:
+    """Paragraphs and items of lists, each in one line; link targets are left out."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    found: list[list[str]] = [[]]
+    for line in text.splitlines():
+        if not line.strip() or line.startswith(("|", "#", "<!--")) or ITEM.match(line):
+            found.append([])
+        if line.strip() and not line.startswith(("|", "#", "<!--", "    windlass")):
+            found[-1].append(ITEM.sub("", line).strip())
+    return [re.sub(r"\]\([^)]*\)", "]", " ".join(lines)) for lines in found if lines]
+
+
+def sentences(paragraph: str) -> list[str]:
+    """A sentence ends with a full stop, or a colon before a list."""
+    return re.split(r"(?<=[.!?])\**\s+(?=[vA-Z`*\[\"(…0-9])", paragraph)
+
+
+def length(sentence: str) -> int:
+    """Its words; figures are none."""
+    return len(re.findall(r"\S*[A-Za-z]\S*", sentence))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_sentence_has_at_most_25_words(page: str) -> None:
+    """A longer one says more than one thing; make it two, or a list."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    every = [one for paragraph in paragraphs(text) for one in sentences(paragraph)]
+    assert [one for one in every if length(one) > WORDS_MAX] == []
+
+
+def test_a_long_sentence_is_seen() -> None:
+    """The check sees one in a list and one over two lines, and leaves tables and code alone."""
+    long = "word " * WORDS_MAX
+    text = f"- {long}end.\n\n{long}\nend. Short one.\n\n| {long}end |\n\n```\n{long}end\n```\n"
+    found = [one for paragraph in paragraphs(text) for one in sentences(paragraph) if length(one) > WORDS_MAX]
+    assert len(found) == 2
