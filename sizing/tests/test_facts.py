@@ -125,7 +125,7 @@ def test_modelopt_settings_from_the_file_beside_are_understood():
     """hf_quant_config.json nests its settings one deeper."""
     settings = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}
     facts = from_config({**LLAMA, "quantization_config": settings})
-    assert (facts.quantization, facts.quantization_bits) == ("modelopt", 4)
+    assert (facts.quantization, facts.quantization_bits) == ("modelopt_fp4", 4)
 
 
 def test_a_nested_text_part_is_the_model():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from windlass_sizing.facts import from_config
 from windlass_sizing.formula import GIB, Serving, weights_gib
-from windlass_sizing.methods import METHODS
+from windlass_sizing.methods import METHODS, reader_of
+from windlass_sizing.quantized import packing_of
 from windlass_sizing.skipped import plain_shares
 
 SIZES = {
@@ -116,3 +117,22 @@ def test_real_bytes_are_never_below_the_nominal(method):
     """Scales come on top."""
     row = METHODS[method]
     assert (row.real_bytes or 0) >= (row.nominal_bytes or 0)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "reader"),
+    [
+        ("FP8", "modelopt"),
+        ("NVFP4", "modelopt_fp4"),
+        ("NVFP4_AWQ", "modelopt_fp4"),
+        ("MXFP8", "modelopt_mxfp8"),
+        ("MIXED_PRECISION", "modelopt_mixed"),
+    ],
+)
+def test_modelopt_s_algorithm_names_the_engine_s_reader(algorithm, reader):
+    """One `quant_method` stands for four readers that need different cards and number formats."""
+    settings = {"quant_method": "modelopt", "quant_algo": algorithm}
+    packing = packing_of({"quantization_config": settings}, {})
+    assert packing is not None
+    assert packing.method == reader
+    assert reader_of(packing.method) is not None

@@ -3,9 +3,10 @@
 import itertools
 import json
 import sys
+from pathlib import Path
 from types import ModuleType
 
-sys.path.insert(0, "/repo/tools")
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import engine_abilities
 

@@ -105,7 +105,7 @@ _ROWS = (
     _format("auto_awq", "awq"),
     _format("moe_wna16", "gptq", "awq"),
     _format("compressed-tensors"),
-    _format("modelopt"),
+    _format("modelopt", "modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed"),
     _format("modelopt_fp4", "modelopt", "modelopt_fp4"),
     _format("modelopt_mxfp8", "modelopt", "modelopt_mxfp8"),
     _format("modelopt_mixed", "modelopt", "modelopt_mixed"),

@@ -44,6 +44,9 @@ ALGORITHMS: dict[str, tuple[float, int]] = {
     "INT8_SQ": (8, 0),
     "W8A8_SQ_PER_CHANNEL": (8, 0),
 }
+# What the engine calls ModelOpt's reader of an algorithm with this in its name; it has one for each of them.
+MODELOPT = "modelopt"
+MODELOPT_READERS: dict[str, str] = {"FP4": "modelopt_fp4", "MXFP8": "modelopt_mxfp8", "MIXED": "modelopt_mixed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +73,20 @@ def packing_of(config: Mapping[str, Any], places: Mapping[str, frozenset[int]]) 
     if not settings:
         return None
     if isinstance(settings.get("quantization"), Mapping):
-        settings = {"quant_method": "modelopt", **settings["quantization"]}
-    method = str(settings.get("quant_method") or ("modelopt" if settings.get("quant_algo") else "gptq"))
+        settings = {"quant_method": MODELOPT, **settings["quantization"]}
+    method = _method(settings)
     bits = _bits(method, settings)
     stored = _stored_bits(config, method, settings, bits)
     return Packing(method, bits, stored, plain_shares(_left_out(settings), places))
+
+
+def _method(settings: Mapping[str, Any]) -> str:
+    """The name of the engine's reader: ModelOpt writes one `quant_method` for all of its algorithms."""
+    algorithm = str(settings.get("quant_algo") or "").upper()
+    method = str(settings.get("quant_method") or (MODELOPT if algorithm else "gptq"))
+    if method != MODELOPT:
+        return method
+    return next((reader for part, reader in MODELOPT_READERS.items() if part in algorithm), MODELOPT)
 
 
 def _settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
