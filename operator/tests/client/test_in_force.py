@@ -12,7 +12,7 @@ from windlass_operator.client.in_force import InForce
 from windlass_operator.client.preview import decided
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan
-from windlass_operator.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
+from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
 from windlass_sizing.facts import from_config
 
 from .mock_api import MockApi, a_list

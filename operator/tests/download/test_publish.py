@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from windlass_operator.download.comparison import gather, look
 from windlass_operator.download.hubs import wanted_from
-from windlass_operator.download.look import gather, look
 from windlass_operator.download.place import Place, is_complete, place_of, read_marker
 from windlass_operator.download.publish import publish, recover, sweep
 from windlass_operator.download.wanted import SHA256, RemoteFile, listing

@@ -17,7 +17,7 @@ from windlass_operator.client.errors import ForbiddenError, NotFoundError
 from windlass_operator.client.rest import Api
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
-from windlass_operator.record import PlanRecord, inputs_digest, recorded_plan
+from windlass_operator.plan.record import PlanRecord, inputs_digest, recorded_plan
 from windlass_operator.status.children import condition_of, living
 
 

@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from windlass_operator import metrics
 from windlass_operator.cluster import decode
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.inventory import usable
@@ -18,6 +17,7 @@ from windlass_operator.cluster.pages import Pages
 from windlass_operator.cluster.rest import APPLY, UNREACHABLE, Rest, StatusError, TooLargeError
 from windlass_operator.errors import InvalidError, NotServedError, OperatorError, Retry, Unavailable, UserError
 from windlass_operator.plan.model import NodeGpus
+from windlass_operator.runtime import metrics
 
 logger = logging.getLogger(__name__)
 FIELD_MANAGER = "windlass"

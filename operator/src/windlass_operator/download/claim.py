@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from windlass_operator.bounded import UnusableJsonError, json_of
+from windlass_operator.bounded_json import UnusableJsonError, json_of
 from windlass_operator.errors import Retry
 
 NAME = re.compile(r"claim-(\d{1,9})")

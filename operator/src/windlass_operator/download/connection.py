@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx2
 
-from windlass_operator.bounded import UnusableJsonError, json_of
+from windlass_operator.bounded_json import UnusableJsonError, json_of
 from windlass_operator.download.reach import Reach, literal
 from windlass_operator.download.refusals import Answer, FileChanged, HubTrouble, refusal
 from windlass_operator.download.wanted import Wanted, broken, printable

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from windlass_operator.download.claim import Claim, Claimant, ClaimLost
+from windlass_operator.download.comparison import Look, gather, left_work, look
 from windlass_operator.download.connection import Connection
 from windlass_operator.download.fetch import Fetcher, Pace, Stopped
 from windlass_operator.download.hubs import HUBS, Ask
-from windlass_operator.download.look import Look, gather, left_work, look
 from windlass_operator.download.partfile import PartFile
 from windlass_operator.download.place import Marker, Place, is_complete, place_of, read_marker
 from windlass_operator.download.progress import Progress, size

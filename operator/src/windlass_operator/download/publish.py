@@ -16,7 +16,7 @@ import os
 import shutil
 from pathlib import Path
 
-from windlass_operator.download.look import Look
+from windlass_operator.download.comparison import Look
 from windlass_operator.download.partfile import sync_folder
 from windlass_operator.download.place import (
     MARKER,

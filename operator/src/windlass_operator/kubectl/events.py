@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from windlass_operator.bounded import UnusableJsonError, json_of
+from windlass_operator.bounded_json import UnusableJsonError, json_of
 from windlass_operator.client.errors import ClientError
 
 EVENT_MAX = 1 << 20  # bytes of one event; one with a token has some hundred

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from windlass_operator.bounded import UnusableJsonError, json_of
+from windlass_operator.bounded_json import UnusableJsonError, json_of
 from windlass_operator.client.errors import ClientError, InvalidError, UnreachableError
 from windlass_operator.kubectl.events import Events, failure, finish_reason, is_step, pieces, tokens
 

@@ -17,7 +17,7 @@ from windlass_operator.plan.host import Load, host_for
 from windlass_operator.plan.model import Plan
 from windlass_operator.plan.offload import Running
 from windlass_operator.plan.quantize import planned_method
-from windlass_operator.plan.wishes import Wishes
+from windlass_operator.plan.requested import Wishes
 
 KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # whole GiB, of each engine
 KV_CONTEXTS = 4  # full contexts that an engine holds at a time

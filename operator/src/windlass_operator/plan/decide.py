@@ -30,8 +30,8 @@ from windlass_operator.plan.offload import Running
 from windlass_operator.plan.options import Option, alternatives, on_one_node, preferred
 from windlass_operator.plan.quantize import planned_method
 from windlass_operator.plan.refuse import does_not_fit, not_enough, usable_cards
+from windlass_operator.plan.requested import Wishes, read_wishes
 from windlass_operator.plan.spread import over_nodes
-from windlass_operator.plan.wishes import Wishes, read_wishes
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from windlass_sizing.parallel import splits
 from windlass_operator.plan.cards import Card
 from windlass_operator.plan.model import Refusal
 from windlass_operator.plan.quantize import settle
-from windlass_operator.plan.wishes import Wishes
+from windlass_operator.plan.requested import Wishes
 
 ALTERNATIVES_MAX = 7
 

@@ -11,7 +11,7 @@ from windlass_operator.plan.cards import Card, cards, wanted_nodes
 from windlass_operator.plan.model import Inventory, Refusal
 from windlass_operator.plan.options import Option
 from windlass_operator.plan.quantize import settle
-from windlass_operator.plan.wishes import Wishes
+from windlass_operator.plan.requested import Wishes
 
 
 def usable_cards(

@@ -10,7 +10,7 @@ from windlass_sizing.parallel import Split, divides, group_splits
 from windlass_operator.plan.cards import Card
 from windlass_operator.plan.layout import Layout
 from windlass_operator.plan.options import Option, option
-from windlass_operator.plan.wishes import Wishes
+from windlass_operator.plan.requested import Wishes
 
 LARGER_LOOKED_AT = 2  # times the cards of the first that fits: an even split may need more cards than an odd one
 

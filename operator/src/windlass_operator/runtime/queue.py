@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from windlass_operator import metrics
 from windlass_operator.errors import Retry, Unavailable
+from windlass_operator.runtime import metrics
 
 logger = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)

@@ -2,11 +2,11 @@
 
 import logging
 
-from windlass_operator.log import OneLine
+from windlass_operator.runtime.log import OneLine
 
 
 def a_line(*message, **more):
-    record = logging.LogRecord("windlass_operator.reconcile", logging.INFO, "", 0, *message, **more)
+    record = logging.LogRecord("windlass_operator.reconcile.reconciler", logging.INFO, "", 0, *message, **more)
     return OneLine("%(levelname)s %(message)s").format(record)
 
 

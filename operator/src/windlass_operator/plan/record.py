@@ -18,7 +18,7 @@ from windlass_sizing.facts import ModelFacts
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.plan.model import Plan
 from windlass_operator.status.children import Object, dig
-from windlass_operator.status.said import parsed
+from windlass_operator.untrusted_json import parsed
 
 PLAN_ANNOTATION = "serving.windlass.dev/plan"
 SEAL = "seal"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from windlass_operator.cluster.client import Cluster
 from windlass_operator.cluster.inventory import read_inventory
 from windlass_operator.errors import UserError
-from windlass_operator.intent import facts_of, pods_digest, with_rollout
-from windlass_operator.look import Look
 from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
+from windlass_operator.plan.record import PlanRecord, inputs_digest, recorded_plan
 from windlass_operator.plan.rollout import choose_rollout
-from windlass_operator.planner import Question, answer
-from windlass_operator.record import PlanRecord, inputs_digest, recorded_plan
+from windlass_operator.planner.process import Question, answer
+from windlass_operator.reconcile.desired_state import facts_of, pods_digest, with_rollout
+from windlass_operator.reconcile.snapshot import Look
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status.conditions import Verdict
@@ -40,7 +40,7 @@ class Planning:
 
 
 async def in_place(_namespace: str, question: Question) -> Plan | Refusal:
-    """The plan, decided in this process and without a limit: for tests; the operator has `planners.py`."""
+    """The plan, decided in this process and without a limit: for tests; the operator has `planner/pool.py`."""
     found = answer(question)
     decided = found.plan or found.refusal
     if decided is None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import kopf
 
-from windlass_operator import metrics
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.inventory import gpu_signature
 from windlass_operator.cluster.kinds import (
@@ -30,9 +29,10 @@ from windlass_operator.cluster.kinds import (
 )
 from windlass_operator.cluster.store import EVERYWHERE, Place, Row, Shelf, Store, place_of
 from windlass_operator.cluster.streams import Stream, Watched
-from windlass_operator.look import Key
 from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
-from windlass_operator.queue import WorkQueue
+from windlass_operator.reconcile.snapshot import Key
+from windlass_operator.runtime import metrics
+from windlass_operator.runtime.queue import WorkQueue
 from windlass_operator.status import conditions as c
 from windlass_operator.status.children import controller_uid, dig, uid_of
 

@@ -7,9 +7,9 @@ import json
 import kopf
 import pytest
 from kopf._cogs.structs import references
-from windlass_operator import framework
 from windlass_operator.cluster.kinds import Jobs, Pods
-from windlass_operator.handlers import OURS
+from windlass_operator.runtime import framework
+from windlass_operator.runtime.handlers import OURS
 
 
 def a_resource(kind):

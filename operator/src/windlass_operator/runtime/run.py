@@ -18,21 +18,22 @@ from dataclasses import dataclass, field
 import httpx2
 import kopf
 
-from windlass_operator import __version__, framework, metrics
+from windlass_operator import __version__
 from windlass_operator.api.v1alpha1 import GROUP, PLURAL
 from windlass_operator.cluster.client import ApiServer
 from windlass_operator.cluster.kinds import LLMServices
-from windlass_operator.cluster.lease import Duty, LeaseName, Pace
 from windlass_operator.cluster.rest import UNREACHABLE, Login, Rest, StatusError
 from windlass_operator.cluster.store import Store
 from windlass_operator.cluster.stored import StoredCluster
 from windlass_operator.cluster.streams import UNSERVED, Stream
-from windlass_operator.handlers import WATCHES, Router, register, streams
-from windlass_operator.health import WATCH_PATIENCE_S, Health, judge, serve
-from windlass_operator.look import Key
-from windlass_operator.planners import Planners
-from windlass_operator.queue import WorkQueue
-from windlass_operator.reconcile import Reconciler
+from windlass_operator.planner.pool import Planners
+from windlass_operator.reconcile.reconciler import Reconciler
+from windlass_operator.reconcile.snapshot import Key
+from windlass_operator.runtime import framework, metrics
+from windlass_operator.runtime.handlers import WATCHES, Router, register, streams
+from windlass_operator.runtime.health import WATCH_PATIENCE_S, Health, judge, serve
+from windlass_operator.runtime.leader_election import Duty, LeaseName, Pace
+from windlass_operator.runtime.queue import WorkQueue
 from windlass_operator.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx2
 
-from windlass_operator import filling
 from windlass_operator.api.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.client import Cluster, Manifest
@@ -24,8 +23,11 @@ from windlass_operator.cluster.kinds import APPLIED, Jobs, LLMServices, Pods
 from windlass_operator.cluster.read import read_children
 from windlass_operator.cluster.rest import UNREACHABLE, StatusError
 from windlass_operator.errors import NotServedError, UserError
-from windlass_operator.filling import Ask, Filling
-from windlass_operator.intent import (
+from windlass_operator.manifests.inspect_job import inspect_job
+from windlass_operator.manifests.metadata import selector_text
+from windlass_operator.plan.record import PlanRecord
+from windlass_operator.reconcile import download_stage
+from windlass_operator.reconcile.desired_state import (
     facts_of,
     model_sentence,
     must_be_allowed,
@@ -34,11 +36,10 @@ from windlass_operator.intent import (
     with_finding,
     workload,
 )
-from windlass_operator.look import Key, Look
-from windlass_operator.manifests.inspect_job import inspect_job
-from windlass_operator.manifests.metadata import selector_text
-from windlass_operator.planning import Decide, Outcome, Planning, in_place, plan
-from windlass_operator.record import PlanRecord
+from windlass_operator.reconcile.download_stage import Ask, Filling
+from windlass_operator.reconcile.group_rollout import to_end
+from windlass_operator.reconcile.plan_stage import Decide, Outcome, Planning, in_place, plan
+from windlass_operator.reconcile.snapshot import Key, Look
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status import hold as holds
@@ -48,8 +49,7 @@ from windlass_operator.status.hold import Hold
 from windlass_operator.status.inspection import Inspection, State
 from windlass_operator.status.notes import notes
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
-from windlass_operator.status.pace import again_in_s
-from windlass_operator.turns import to_end
+from windlass_operator.status.requeue import again_in_s
 
 logger = logging.getLogger(__name__)
 
@@ -111,12 +111,12 @@ class Reconciler:
         await self._write(raw, subject, rejected(subject, "InternalError", words, now), now)
 
     async def _children(self, service: LLMService, now: str) -> Children:
-        meta, place = service.metadata, filling.where(service)
+        meta, place = service.metadata, download_stage.where(service)
         return await read_children(self._cluster, meta.namespace, meta.name, meta.uid, place, now)
 
     async def _bring_about(self, key: Key, look: Look) -> float | None:
         ask = Ask(look.service, look.children, look.failing_since, look.now)
-        filled = await filling.fill(self._cluster, self._http, self._settings, ask)
+        filled = await download_stage.fill(self._cluster, self._http, self._settings, ask)
         job = inspect_job(look.service, self._settings.operator_image, self._settings.image_pull_policy)
         live_job = next((one for one in look.children.jobs if name_of(one) == job["metadata"]["name"]), None)
         found = inspections.read(live_job, look.children.inspect_pods, look.children.events)

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 from windlass_operator.cluster.decode import stub
 from windlass_operator.cluster.rest import StatusError
-from windlass_operator.look import Key
-from windlass_operator.reconcile import Reconciler
+from windlass_operator.reconcile.reconciler import Reconciler
+from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_sizing.facts import from_config

@@ -6,9 +6,9 @@ import asyncio
 import time
 
 import pytest
-from windlass_operator import metrics
 from windlass_operator.errors import Retry, Unavailable
-from windlass_operator.queue import Limits, Schedule, WorkQueue
+from windlass_operator.runtime import metrics
+from windlass_operator.runtime.queue import Limits, Schedule, WorkQueue
 
 LIMITS = Limits(interval_s=1.0, backoff_first_s=2.0, backoff_max_s=60.0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from windlass_operator.cluster.lease import Act, Duty, LeaseName, Pace, Seen, decide, observed, written
 from windlass_operator.cluster.rest import StatusError
+from windlass_operator.runtime.leader_election import Act, Duty, LeaseName, Pace, Seen, decide, observed, written
 
 PACE = Pace()
 

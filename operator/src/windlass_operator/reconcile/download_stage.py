@@ -31,7 +31,7 @@ from windlass_operator.status import download as downloads
 from windlass_operator.status.children import Children, Object, dig, name_of
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.download import FINISHED_ANNOTATION, RESULT_ANNOTATION, Download, State
-from windlass_operator.status.said import parsed
+from windlass_operator.untrusted_json import parsed
 
 
 @dataclass(frozen=True, slots=True)

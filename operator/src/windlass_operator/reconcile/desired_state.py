@@ -28,13 +28,13 @@ from windlass_operator.manifests.sources import serving_mounts, sources
 from windlass_operator.manifests.volume import judge_claims, model_volume, within
 from windlass_operator.plan.args import DEEPSPEED, container_command, engine_variables
 from windlass_operator.plan.model import Plan
-from windlass_operator.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
+from windlass_operator.plan.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
 from windlass_operator.settings import Settings
 from windlass_operator.status.children import dig
 from windlass_operator.status.hold import HELD_ANNOTATION, Hold
 from windlass_operator.status.inspection import FINISHED_ANNOTATION, RESULT_ANNOTATION, Inspection
 from windlass_operator.status.observe import Subject
-from windlass_operator.status.said import parsed
+from windlass_operator.untrusted_json import parsed
 
 
 def parse_service(raw: Mapping[str, Any]) -> LLMService:

@@ -19,10 +19,10 @@ import msgspec
 
 from windlass_operator.errors import UserError
 from windlass_operator.plan.model import RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, Refusal
-from windlass_operator.planner import LENGTH_BYTES, Answer, Question, framed
+from windlass_operator.planner.process import LENGTH_BYTES, Answer, Question, framed
 
 Process = asyncio.subprocess.Process
-COMMAND = (sys.executable, "-m", "windlass_operator.planner")
+COMMAND = (sys.executable, "-m", "windlass_operator.planner.process")
 PROCESSES = 2
 PLAN_S = 10.0  # a plan for 1,000 nodes takes under 0.5 s; a busy node may take its processor away for a while
 START_S = 120.0  # of the process: its imports take a second of processor time

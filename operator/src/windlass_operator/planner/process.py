@@ -1,7 +1,7 @@
-"""`python -m windlass_operator.planner`: answers one question of planning after another, in a process of its own.
+"""The program that plans (`python -m windlass_operator.planner.process`), one question after another.
 
 What is planned from was written by users and read from files that anybody may have written. A plan that never ends, or
-takes all memory, ends this process alone; `planners.py` starts it, asks it and ends it. No I/O but its two pipes.
+takes all memory, ends this process alone; `pool.py` starts it, asks it and ends it. No I/O but its two pipes.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import json
 
 import httpx2
 import pytest
-from windlass_operator.look import Key
+from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.status import conditions as c
 
 from .test_reconcile import GOOD, World, a_node, a_service

@@ -17,7 +17,7 @@ import msgspec
 from windlass_operator.cluster.rest import HEADERS, Login
 from windlass_operator.cluster.streams import SILENCE_S, Stream
 from windlass_operator.cluster.wire import OBJECTS_MAX, Wire
-from windlass_operator.handlers import WATCHES
+from windlass_operator.runtime.handlers import WATCHES
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 IDLE_S = 1.0  # until kopf's worker of an object that is quiet ends

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx2
 import pytest
-from windlass_operator.health import QUEUE_OLD_S, Health, judge, serve
+from windlass_operator.runtime.health import QUEUE_OLD_S, Health, judge, serve
 
 
 def test_all_well_is_ready():
