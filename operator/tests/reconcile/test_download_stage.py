@@ -9,7 +9,7 @@ import pytest
 from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.status import conditions as c
 
-from .test_reconcile import GOOD, World, a_node, a_service
+from .test_reconciler import GOOD, World, a_node, a_service
 
 DOWNLOAD = {"hub": "modelscope", "name": "qwen/Qwen2-0.5B"}
 DONE = json.dumps(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .test_reconcile import a_node, world
+from .test_reconciler import a_node, world
 
 __all__ = ["world"]
 

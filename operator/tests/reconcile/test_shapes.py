@@ -10,7 +10,7 @@ import pytest
 from windlass_operator.errors import NotServedError
 from windlass_operator.status import conditions as c
 
-from .test_reconcile import World, a_node
+from .test_reconciler import World, a_node
 
 PLAN = "serving.windlass.dev/plan"
 

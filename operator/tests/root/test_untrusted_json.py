@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from windlass_operator.status import crashes, download, facts, hold, inspection
 from windlass_operator.status.children import seconds_between
-from windlass_operator.untrusted_json import instant, parsed
+from windlass_operator.status.jobs import instant
+from windlass_operator.untrusted_json import parsed
 
 DEEP = "[" * 100_000
 NOW = "2026-01-01T00:00:00Z"

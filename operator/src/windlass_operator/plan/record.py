@@ -17,7 +17,6 @@ from windlass_sizing.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.plan.model import Plan
-from windlass_operator.status.children import Object, dig
 from windlass_operator.untrusted_json import parsed
 
 PLAN_ANNOTATION = "serving.windlass.dev/plan"
@@ -76,9 +75,9 @@ def _json(value: object) -> bytes:
     return msgspec.json.encode(value, order="sorted")
 
 
-def recorded_plan(live: Object | None) -> PlanRecord | None:
-    """The plan that is in force; None when there is none, or one of another version or hand."""
-    data = parsed(str(dig(live, "metadata", "annotations", PLAN_ANNOTATION) or ""))
+def recorded_plan(text: str) -> PlanRecord | None:
+    """The plan that the annotation holds; None when it holds none, or one of another version or hand."""
+    data = parsed(text)
     try:
         if data.pop(SEAL) != digest_of(data):
             return None

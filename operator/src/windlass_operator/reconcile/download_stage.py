@@ -14,9 +14,9 @@ import httpx2
 from pydantic import ValidationError
 
 from windlass_operator.api.v1alpha1 import LLMService
-from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.facts import first_answer
 from windlass_operator.cluster.kinds import Jobs, LLMServices
+from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.cluster.read import Download as Where
 from windlass_operator.manifests.download_job import (
     DOWNLOAD_LABEL,
@@ -25,6 +25,7 @@ from windlass_operator.manifests.download_job import (
     download_name,
     download_owners,
 )
+from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status import download as downloads

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from windlass_operator.cluster.client import Cluster
 from windlass_operator.cluster.inventory import read_inventory
+from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.errors import UserError
 from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
-from windlass_operator.plan.record import PlanRecord, inputs_digest, recorded_plan
+from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
 from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.planner.process import Question, answer
 from windlass_operator.reconcile.desired_state import facts_of, pods_digest, with_rollout
 from windlass_operator.reconcile.snapshot import Look
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
+from windlass_operator.status.children import annotation_of
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.inspection import Inspection
 
@@ -50,7 +51,7 @@ async def in_place(_namespace: str, question: Question) -> Plan | Refusal:
 
 async def plan(by: Planning, look: Look, found: Inspection) -> Outcome:
     """The plan for the model that was found, and how its pods are replaced."""
-    before = recorded_plan(look.children.service)
+    before = recorded_plan(annotation_of(look.children.service, PLAN_ANNOTATION))
     outcome = await _decided(by, look, found, before)
     if outcome.record is None:
         return outcome

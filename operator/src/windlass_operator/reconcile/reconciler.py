@@ -16,15 +16,15 @@ import httpx2
 
 from windlass_operator.api.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_operator.cluster.apply import Applier
-from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.events import record
 from windlass_operator.cluster.facts import pod_facts
 from windlass_operator.cluster.kinds import APPLIED, Jobs, LLMServices, Pods
+from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.cluster.read import read_children
 from windlass_operator.cluster.rest import UNREACHABLE, StatusError
 from windlass_operator.errors import NotServedError, UserError
 from windlass_operator.manifests.inspect_job import inspect_job
-from windlass_operator.manifests.metadata import selector_text
+from windlass_operator.manifests.metadata import Manifest, selector_text
 from windlass_operator.plan.record import PlanRecord
 from windlass_operator.reconcile import download_stage
 from windlass_operator.reconcile.desired_state import (

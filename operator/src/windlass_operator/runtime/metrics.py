@@ -32,6 +32,11 @@ BUILD = Gauge(
 )
 
 
+def count_write(kind: str, verb: str) -> None:
+    """One write is about to go out."""
+    WRITES.labels(kind, verb).inc()
+
+
 def writes_total() -> float:
     """All writes so far, over all kinds and verbs; tests assert that it stands still."""
     return sum(

@@ -51,7 +51,7 @@ async def operate(
         login = await Login.find()
         rest = await stack.enter_async_context(aclosing(login.rest()))
         duty = _duty(settings, rest)
-        cluster = ApiServer(login.rest(Pace().request_s), duty.holds) if duty else ApiServer(login.rest())
+        cluster = _api_server(login, duty)
         await stack.enter_async_context(aclosing(cluster))
         # Pods are never behind the environment's proxy.
         http = await stack.enter_async_context(httpx2.AsyncClient(trust_env=False))
@@ -207,6 +207,13 @@ def _duty(settings: Settings, rest: Rest) -> Duty | None:
     if not settings.lease_name:
         return None
     return Duty(rest, LeaseName(settings.pod_namespace, settings.lease_name, settings.pod_name))
+
+
+def _api_server(login: Login, duty: Duty | None) -> ApiServer:
+    """The API server; with a Lease, only its holder writes, and a write ends before the Lease does."""
+    if duty is None:
+        return ApiServer(login.rest(), metrics.count_write)
+    return ApiServer(login.rest(Pace().request_s), metrics.count_write, duty.holds)
 
 
 async def _until(look: Callable[[], bool]) -> None:
