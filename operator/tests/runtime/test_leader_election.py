@@ -6,9 +6,18 @@ import json
 
 import pytest
 from windlass_operator.cluster.rest import StatusError
-from windlass_operator.runtime.leader_election import Act, Duty, LeaseName, Pace, Seen, decide, observed, written
+from windlass_operator.runtime.leader_election import (
+    Act,
+    LeaderElection,
+    LeaseName,
+    LeaseTimes,
+    Seen,
+    decide,
+    observed,
+    written,
+)
 
-PACE = Pace()
+TIMES = LeaseTimes()
 
 
 def seen(holder="other", since=0.0, version="1"):
@@ -42,18 +51,18 @@ def test_time_runs_from_the_last_change_not_from_the_holder_s_clock():
 
 
 def test_a_new_holder_is_a_transition_and_a_renewal_is_not():
-    taken = written(live(), "l", "me", PACE, "now")["spec"]
+    taken = written(live(), "l", "me", TIMES, "now")["spec"]
     assert (taken["holderIdentity"], taken["leaseTransitions"], taken["acquireTime"]) == ("me", 1, "now")
-    again = written({**live(), "spec": taken}, "l", "me", PACE, "later")["spec"]
+    again = written({**live(), "spec": taken}, "l", "me", TIMES, "later")["spec"]
     assert (again["leaseTransitions"], again["acquireTime"], again["renewTime"]) == (1, "now", "later")
-    released = written({**live(), "spec": again}, "l", "", PACE, "end")["spec"]
+    released = written({**live(), "spec": again}, "l", "", TIMES, "end")["spec"]
     assert (released["holderIdentity"], released["leaseDurationSeconds"], released["leaseTransitions"]) == ("", 1, 1)
 
 
 def test_no_write_can_meet_one_of_the_successor():
     """What begins before the deadline has ended before the others may take over."""
-    assert PACE.deadline_s + PACE.request_s < PACE.duration_s
-    assert PACE.renew_s * 2 < PACE.deadline_s
+    assert TIMES.deadline_s + TIMES.request_s < TIMES.duration_s
+    assert TIMES.renew_s * 2 < TIMES.deadline_s
 
 
 class Server:
@@ -85,23 +94,23 @@ class Clock:
 
 
 @pytest.fixture
-def bed():
+def cluster():
     server, clock = Server(), Clock()
-    duty = lambda me: Duty(server, LeaseName("ns", "l", me), PACE, clock)  # noqa: E731
-    return server, clock, duty("one"), duty("two")
+    election = lambda me: LeaderElection(server, LeaseName("ns", "l", me), TIMES, clock)  # noqa: E731
+    return server, clock, election("one"), election("two")
 
 
-async def test_one_holds_and_the_other_waits(bed):
-    _, _, one, two = bed
+async def test_one_holds_and_the_other_waits(cluster):
+    _, _, one, two = cluster
     assert not one.holds()
     await one.attempt()
     await two.attempt()
     assert (one.holds(), two.holds()) == (True, False)
 
 
-async def test_a_holder_that_cannot_renew_stops_before_the_other_begins(bed):
+async def test_a_holder_that_cannot_renew_stops_before_the_other_begins(cluster):
     """At every moment at most one may write."""
-    server, clock, one, two = bed
+    server, clock, one, two = cluster
     await one.attempt()
     await two.attempt()
     ends = begins = None
@@ -111,17 +120,17 @@ async def test_a_holder_that_cannot_renew_stops_before_the_other_begins(bed):
         assert not (one.holds() and two.holds())
         ends = ends or (None if one.holds() else clock.now)
         begins = begins or (clock.now if two.holds() else None)
-    assert (ends, begins) == (1000.0 + PACE.deadline_s, 1000.0 + PACE.duration_s + 0.5)
+    assert (ends, begins) == (1000.0 + TIMES.deadline_s, 1000.0 + TIMES.duration_s + 0.5)
     await one.attempt()
     assert not one.holds()
     assert server.lease["spec"]["leaseTransitions"] == 1
 
 
-async def test_an_api_server_that_is_down_ends_the_duty(bed):
-    server, clock, one, _ = bed
+async def test_an_api_server_that_is_down_ends_the_leadership(cluster):
+    server, clock, one, _ = cluster
     await one.attempt()
     server.down = True
-    clock.now += PACE.deadline_s - 0.1
+    clock.now += TIMES.deadline_s - 0.1
     await one.attempt()
     assert one.holds()
     clock.now += 0.2
@@ -131,8 +140,8 @@ async def test_an_api_server_that_is_down_ends_the_duty(bed):
     assert one.holds()
 
 
-async def test_a_release_is_taken_up_at_the_next_look(bed):
-    _, _, one, two = bed
+async def test_a_release_is_taken_up_at_the_next_look(cluster):
+    _, _, one, two = cluster
     await one.attempt()
     await two.attempt()
     await one.release()
@@ -141,12 +150,12 @@ async def test_a_release_is_taken_up_at_the_next_look(bed):
     assert two.holds()
 
 
-async def test_of_two_that_take_at_once_one_wins(bed):
+async def test_of_two_that_take_at_once_one_wins(cluster):
     """The version decides; the loser sees who won at its next look."""
-    server, clock, one, two = bed
+    server, clock, one, two = cluster
     await one.attempt()
     await two.attempt()
-    clock.now += PACE.duration_s + 1
+    clock.now += TIMES.duration_s + 1
     stale = dict(server.lease)
     await one.attempt()
     two._live = stale

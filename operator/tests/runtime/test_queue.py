@@ -236,7 +236,7 @@ async def test_the_oldest_key_is_as_old_as_it_is_due():
 
 
 async def test_stopped_workers_leave_the_work_to_the_next(run):
-    """A replica that loses its duty in the middle of a run does it again when it has it back."""
+    """A replica that loses the Lease in the middle of a run does it again when it has it back."""
     queue, begun = WorkQueue(FAST, workers=1), asyncio.Event()
 
     async def hangs(_key):

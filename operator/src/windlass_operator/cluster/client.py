@@ -161,7 +161,7 @@ class ApiServer:
             raise _unavailable(error) from error
 
     def _allowed(self, kind: str, verb: str) -> None:
-        """Count a write that is about to go out; refuse it when another replica may be the one on duty."""
+        """Count a write that is about to go out; refuse it when another replica may be the leader."""
         if not self.may_write():
             raise Retry(f"this replica does not hold the lease: no {verb} of {kind}", RETRY_AFTER_S)
         self.count_write(kind, verb)

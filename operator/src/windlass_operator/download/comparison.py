@@ -18,7 +18,7 @@ WORK = re.compile(r"work-(\d{1,9})-\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Comparison:
     """What is to be done to the target."""
 
     listing: Listing
@@ -34,7 +34,7 @@ class Look:
         return bool(self.missing or self.gone)
 
 
-def look(place: Place, wanted: Wanted, listing: Listing, verify: bool) -> Look:
+def compare(place: Place, wanted: Wanted, listing: Listing, verify: bool) -> Comparison:
     """Compare; UserError when the target holds another model, or a file that no download put there."""
     old = read_marker(place.target)
     if old is not None and (old.wanted.hub, old.wanted.name) != (wanted.hub, wanted.name):
@@ -55,7 +55,7 @@ def look(place: Place, wanted: Wanted, listing: Listing, verify: bool) -> Look:
     listed = {file.path for file in listing.files}
     old_paths = (path for path in sorted(known) if path not in listed and _is_inside(place.target, path))
     gone = tuple(path for path in old_paths if size_at(place.target / path) >= 0)
-    return Look(listing, old, tuple(kept), tuple(missing), gone, frozenset(known))
+    return Comparison(listing, old, tuple(kept), tuple(missing), gone, frozenset(known))
 
 
 def _is_there(target: Path, file: RemoteFile, trusted: bool, ours: bool) -> bool:
@@ -96,7 +96,7 @@ def _conflict(file: RemoteFile, what: str) -> UserError:
     )
 
 
-def gather(place: Place, seen: Look, owner: str) -> tuple[RemoteFile, ...]:
+def gather(place: Place, seen: Comparison, owner: str) -> tuple[RemoteFile, ...]:
     """Bring verified files of earlier listings into this one's tree; what is still to be fetched."""
     tree = place.tree(seen.listing.key)
     tree.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from windlass_operator.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_f
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Requested:
     """The settings in force; None is for the plan to choose."""
 
     layout: Layout
@@ -31,8 +31,8 @@ class Wishes:
     engine: Engine = VLLM_WITHIN_LIMITS  # that the flags are for, in whatever image
 
 
-def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
-    """The wishes, or the first contradiction."""
+def read_requested(spec: LLMServiceSpec, facts: ModelFacts) -> Requested | Refusal:
+    """What is requested, or the first contradiction."""
     engine = engine_in_force(spec)
     if refusal := _context(engine, facts):
         return refusal
@@ -56,19 +56,19 @@ def read_wishes(spec: LLMServiceSpec, facts: ModelFacts) -> Wishes | Refusal:
     notes = tuple(note for note in (length_note, dtype_note) if note)
     family = None if spec.image.repository else spec.image.family
     program = Engine(spec.image.family, engine.ignore_engine_limits)
-    return _settled(Wishes(layout, engine.quantization, serving, notes, family, program), facts)
+    return _settled(Requested(layout, engine.quantization, serving, notes, family, program), facts)
 
 
-def _settled(wishes: Wishes, facts: ModelFacts) -> Wishes | Refusal:
+def _settled(requested: Requested, facts: ModelFacts) -> Requested | Refusal:
     """On the CPU with the method in effect; on GPUs as asked, since that is for the card, or what no card can."""
-    on_cpu = wishes.layout.gpus == 0
-    found = settle(wishes.serving, facts, CPU if on_cpu else Card(), wishes.engine)
+    on_cpu = requested.layout.gpus == 0
+    found = settle(requested.serving, facts, CPU if on_cpu else Card(), requested.engine)
     if isinstance(found, Refusal):
         return found
     if not on_cpu:
-        return wishes
+        return requested
     serving, why = found
-    return replace(wishes, serving=serving, notes=(*wishes.notes, *((why,) if why else ())))
+    return replace(requested, serving=serving, notes=(*requested.notes, *((why,) if why else ())))
 
 
 def _length(engine: EngineSpec, facts: ModelFacts) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""The first stage of a reconcile where the spec asks for a download: the Job that fills the source from a hub.
+"""The download stage: the Job that fills the source from a hub, where the spec asks for one.
 
 One Job for each target in a namespace, owned by every service that wants it. Until it is done nothing looks at the
 directory and nothing new is served; what is served already goes on.
@@ -36,7 +36,7 @@ from windlass_operator.untrusted_json import parsed
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class DownloadStage:
     """How far it is: whether the source may be looked at, and the words for the status."""
 
     done: bool = True
@@ -45,7 +45,7 @@ class Filling:
     again_in_s: float | None = None
 
 
-NOT_ASKED = Filling()
+NOT_ASKED = DownloadStage()
 
 
 def where(service: LLMService) -> Where | None:
@@ -57,7 +57,7 @@ def where(service: LLMService) -> Where | None:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One look at a service that may ask for a download; times are RFC 3339, empty where it never failed."""
+    """A service that may ask for a download; times are RFC 3339, empty where it never failed."""
 
     service: LLMService
     children: Children
@@ -65,7 +65,7 @@ class Ask:
     now: str
 
 
-async def fill(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings, ask: Ask) -> Filling:
+async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings, ask: Ask) -> DownloadStage:
     """Keep the Job that the download needs, and say how far it is."""
     if ask.service.spec.model.download is None:
         return NOT_ASKED
@@ -120,11 +120,13 @@ async def _keep(cluster: Cluster, service: LLMService, job: Object, state: Downl
     await cluster.overwrite({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta})
 
 
-def _told(state: Download, counts: Mapping[str, int] | None, again_in_s: float | None = None) -> Filling:
+def _told(state: Download, counts: Mapping[str, int] | None, again_in_s: float | None = None) -> DownloadStage:
     if state.state is State.DONE:
         done = downloads.finished(parsed(state.text)["download"])
-        return Filling(True, Verdict(c.FALSE, "Downloaded", state.message), done or None)
+        return DownloadStage(True, Verdict(c.FALSE, "Downloaded", state.message), done or None)
     if state.state is State.RUNNING:
         words = downloads.line(counts or {})
-        return Filling(False, c.yes("Downloading", "; ".join(one for one in (words, state.message) if one)), counts)
-    return Filling(False, c.no(state.reason, state.message), None, again_in_s)
+        return DownloadStage(
+            False, c.yes("Downloading", "; ".join(one for one in (words, state.message) if one)), counts
+        )
+    return DownloadStage(False, c.no(state.reason, state.message), None, again_in_s)

@@ -1,8 +1,8 @@
-"""Whose turn it is when the pods of groups change: which pods are ended now, so that a replica changes as a whole.
+"""Group rollout: which pods of groups are ended now, so that a replica changes as a whole. Pure.
 
 Kubernetes would replace a StatefulSet's pods one by one, and members of two templates cannot serve together. So nothing
-replaces them by itself (`OnDelete`), and reconcile.py ends all old pods of a replica at once: of one that does not
-answer at any time, of those that answer one after the other. Pure.
+replaces them by itself (`OnDelete`), and `reconciler.py` ends all old pods of a replica at once: of one that does not
+answer at any time, of those that answer one after the other.
 """
 
 from __future__ import annotations

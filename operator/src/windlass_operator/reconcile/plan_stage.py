@@ -1,4 +1,4 @@
-"""The plan that a look goes by: the one in force while nothing that it was made from changed, else a new one."""
+"""The plan that a reconcile goes by: the one in force while nothing that it was made from changed, else a new one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_di
 from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.planner.process import Question, answer
 from windlass_operator.reconcile.desired_state import facts_of, pods_digest, with_rollout
-from windlass_operator.reconcile.snapshot import Look
+from windlass_operator.reconcile.snapshot import Snapshot
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status.children import annotation_of
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """What planning needs beside the look."""
+    """What planning needs beside the snapshot."""
 
     cluster: Cluster
     settings: Settings
@@ -49,25 +49,25 @@ async def in_place(_namespace: str, question: Question) -> Plan | Refusal:
     return decided
 
 
-async def plan(by: Planning, look: Look, found: Inspection) -> Outcome:
+async def plan(by: Planning, snapshot: Snapshot, found: Inspection) -> Outcome:
     """The plan for the model that was found, and how its pods are replaced."""
-    before = recorded_plan(annotation_of(look.children.service, PLAN_ANNOTATION))
-    outcome = await _decided(by, look, found, before)
+    before = recorded_plan(annotation_of(snapshot.children.service, PLAN_ANNOTATION))
+    outcome = await _decided(by, snapshot, found, before)
     if outcome.record is None:
         return outcome
-    return Outcome(outcome.verdict, await _rolled_out(by, look, outcome.record, before))
+    return Outcome(outcome.verdict, await _rolled_out(by, snapshot, outcome.record, before))
 
 
-async def _decided(by: Planning, look: Look, found: Inspection, before: PlanRecord | None) -> Outcome:
+async def _decided(by: Planning, snapshot: Snapshot, found: Inspection, before: PlanRecord | None) -> Outcome:
     facts = facts_of(found)
-    digest = inputs_digest(look.service, facts)
+    digest = inputs_digest(snapshot.service, facts)
     kept = before if before is not None and before.digest == digest else None
-    if kept is not None and not look.cannot_be_placed:
+    if kept is not None and not snapshot.cannot_be_placed:
         return Outcome(c.yes("Planned", kept.plan.summary()), kept)
-    meta = look.service.metadata
+    meta = snapshot.service.metadata
     inventory = Inventory(await by.cluster.gpu_nodes())  # what is free at the moment decides no plan
     keep = Placement(kept.plan.gpu_type, kept.plan.gpus, kept.plan.nodes) if kept and kept.plan.gpu_type else None
-    question = Question(dict(look.raw["spec"]), facts.to_dict(), inventory, keep)
+    question = Question(dict(snapshot.raw["spec"]), facts.to_dict(), inventory, keep)
     decided = await by.decide(meta.namespace, question)
     if not isinstance(decided, Refusal):
         return Outcome(c.yes("Planned", decided.summary()), PlanRecord(digest, decided))
@@ -76,11 +76,11 @@ async def _decided(by: Planning, look: Look, found: Inspection, before: PlanReco
     return Outcome(Verdict(c.FALSE, decided.reason, decided.sentence()))
 
 
-async def _rolled_out(by: Planning, look: Look, record: PlanRecord, before: PlanRecord | None) -> PlanRecord:
+async def _rolled_out(by: Planning, snapshot: Snapshot, record: PlanRecord, before: PlanRecord | None) -> PlanRecord:
     """How the pods will be replaced: chosen when they are about to change, and kept until they change again."""
-    pods = pods_digest(look.service, record.plan, by.settings)
+    pods = pods_digest(snapshot.service, record.plan, by.settings)
     if before is not None and before.pods == pods and before.rollout:
         return with_rollout(record, pods, before.rollout)
-    meta = look.service.metadata
+    meta = snapshot.service.metadata
     free = await read_inventory(by.cluster, by.settings.watch_namespaces, meta.namespace, meta.name, own_is_free=False)
-    return with_rollout(record, pods, choose_rollout(look.service.spec.deployment.rollout, record.plan, free))
+    return with_rollout(record, pods, choose_rollout(snapshot.service.spec.deployment.rollout, record.plan, free))

@@ -1,7 +1,7 @@
 """The one reconcile: read → decide → render → apply → status, for one LLMService.
 
 Everything that is decided here is a function of what was read, so an event that was missed is only late, never lost,
-and a second run in the same state writes nothing. handlers.py calls `Reconciler.reconcile`; nothing else does.
+and a second run in the same state writes nothing. `runtime/run.py` alone calls `Reconciler.reconcile`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from windlass_operator.reconcile.desired_state import (
     with_finding,
     workload,
 )
-from windlass_operator.reconcile.download_stage import Ask, Filling
+from windlass_operator.reconcile.download_stage import Ask, DownloadStage
 from windlass_operator.reconcile.group_rollout import to_end
 from windlass_operator.reconcile.plan_stage import Decide, Outcome, Planning, in_place, plan
-from windlass_operator.reconcile.snapshot import Key, Look
+from windlass_operator.reconcile.snapshot import Key, Snapshot
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status import hold as holds
@@ -84,7 +84,7 @@ class Reconciler:
         self.waiting_for_gpus: set[Key] = set()
 
     async def reconcile(self, key: Key) -> float | None:
-        """One look and what follows from it; returns the seconds until the next look, None for "on an event"."""
+        """One snapshot and what follows from it; returns the seconds until the next run, None for "on an event"."""
         raw = await self._cluster.get(LLMServices, key.namespace, key.name)
         if raw is None or dig(raw, "metadata", "deletionTimestamp"):
             self._applier.forget(key.namespace, key.name)
@@ -94,7 +94,9 @@ class Reconciler:
         try:
             service = parse_service(raw)
             must_be_allowed(service, self._settings)
-            return await self._bring_about(key, Look(raw, service, subject, await self._children(service, now), now))
+            return await self._bring_about(
+                key, Snapshot(raw, service, subject, await self._children(service, now), now)
+            )
         except UserError as error:
             await self._write(raw, subject, rejected(subject, error.reason, error.message, now), now)
             return REJECTED_AGAIN_S
@@ -114,81 +116,85 @@ class Reconciler:
         meta, place = service.metadata, download_stage.where(service)
         return await read_children(self._cluster, meta.namespace, meta.name, meta.uid, place, now)
 
-    async def _bring_about(self, key: Key, look: Look) -> float | None:
-        ask = Ask(look.service, look.children, look.failing_since, look.now)
-        filled = await download_stage.fill(self._cluster, self._http, self._settings, ask)
-        job = inspect_job(look.service, self._settings.operator_image, self._settings.image_pull_policy)
-        live_job = next((one for one in look.children.jobs if name_of(one) == job["metadata"]["name"]), None)
-        found = inspections.read(live_job, look.children.inspect_pods, look.children.events)
+    async def _bring_about(self, key: Key, snapshot: Snapshot) -> float | None:
+        ask = Ask(snapshot.service, snapshot.children, snapshot.failing_since, snapshot.now)
+        stage = await download_stage.advance(self._cluster, self._http, self._settings, ask)
+        job = inspect_job(snapshot.service, self._settings.operator_image, self._settings.image_pull_policy)
+        live_job = next((one for one in snapshot.children.jobs if name_of(one) == job["metadata"]["name"]), None)
+        found = inspections.read(live_job, snapshot.children.inspect_pods, snapshot.children.events)
         outcome, routes_known = Outcome(c.unknown("Planning")), True
         if found.state is State.FOUND:
-            outcome = await plan(self._planning, look, found)
-            found = replace(found, message=model_sentence(look.service, facts_of(found)))
-        held = holds.of_service(look.raw, look.children, look.service.spec.deployment.max_restarts, look.now)
-        retry_s = await self._inspect(look, job, live_job, found) if filled.done else filled.again_in_s
+            outcome = await plan(self._planning, snapshot, found)
+            found = replace(found, message=model_sentence(snapshot.service, facts_of(found)))
+        held = holds.of_service(
+            snapshot.raw, snapshot.children, snapshot.service.spec.deployment.max_restarts, snapshot.now
+        )
+        retry_s = await self._inspect(snapshot, job, live_job, found) if stage.done else stage.again_in_s
         if outcome.record is not None:
-            look, routes_known = await self._apply_workload(look, outcome.record, held)
-        status = await self._observe(look, found, outcome, (filled, routes_known, held))
-        await self._write(look.raw, look.subject, status, look.now)
+            snapshot, routes_known = await self._apply_workload(snapshot, outcome.record, held)
+        status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
+        await self._write(snapshot.raw, snapshot.subject, status, snapshot.now)
         self._remember_waiting(key, status)
-        return again_in_s(status["conditions"], look.now) if retry_s is None else retry_s
+        return again_in_s(status["conditions"], snapshot.now) if retry_s is None else retry_s
 
-    async def _inspect(self, look: Look, job: Manifest, live: Object | None, found: Inspection) -> float | None:
+    async def _inspect(self, snapshot: Snapshot, job: Manifest, live: Object | None, found: Inspection) -> float | None:
         """Keep exactly the one Job that looks at the present source; a failed one is made anew after its wait."""
-        for other in look.children.jobs:
+        for other in snapshot.children.jobs:
             if name_of(other) != name_of(job) and not dig(other, "metadata", "deletionTimestamp"):
-                await self._cluster.delete(Jobs, look.service.metadata.namespace, name_of(other))
+                await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name_of(other))
         if live is not None and dig(live, "metadata", "deletionTimestamp"):
             return RECREATE_S
         if live is not None and found.state is State.FAILED:
-            wait_s = inspections.retry_in_s(found, look.failing_since, look.now)
+            wait_s = inspections.retry_in_s(found, snapshot.failing_since, snapshot.now)
             if wait_s <= 0:
-                await self._cluster.delete(Jobs, look.service.metadata.namespace, name_of(live))
+                await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name_of(live))
                 return RECREATE_S
             await self._applier.apply(with_finding(job, found), live)
             return wait_s
         await self._applier.apply(with_finding(job, found), live)
         return None
 
-    async def _apply_workload(self, look: Look, planned: PlanRecord, held: Hold | None) -> tuple[Look, bool]:
+    async def _apply_workload(
+        self, snapshot: Snapshot, planned: PlanRecord, held: Hold | None
+    ) -> tuple[Snapshot, bool]:
         """Apply what is wanted, then take away what serves and is wanted no longer.
 
-        Returns the look with what came of it, so that nothing is left for another one, and whether routes are known.
+        Returns the snapshot with what came of it, so that nothing is left for another, and whether routes are known.
         """
-        wanted, known, wrote = workload(look.service, planned, self._settings, held), True, False
+        wanted, known, wrote = workload(snapshot.service, planned, self._settings, held), True, False
         for manifest in wanted:
-            live = look.children.live(manifest["kind"], manifest["metadata"]["name"])
+            live = snapshot.children.live(manifest["kind"], manifest["metadata"]["name"])
             try:
                 wrote |= await self._applier.apply(manifest, live)
             except NotServedError:  # only HTTPRoutes come with a CRD that may be missing
                 known = False
         names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
-        for old in look.children.owned(look.service.metadata.uid):
+        for old in snapshot.children.owned(snapshot.service.metadata.uid):
             if (old.get("kind"), name_of(old)) not in names and not dig(old, "metadata", "deletionTimestamp"):
-                await self._cluster.delete(APPLIED[str(old["kind"])], look.service.metadata.namespace, name_of(old))
-        for pod in to_end(look.children.stateful_sets, look.children.pods):
-            await self._cluster.delete(Pods, look.service.metadata.namespace, name_of(pod))
+                await self._cluster.delete(APPLIED[str(old["kind"])], snapshot.service.metadata.namespace, name_of(old))
+        for pod in to_end(snapshot.children.stateful_sets, snapshot.children.pods):
+            await self._cluster.delete(Pods, snapshot.service.metadata.namespace, name_of(pod))
         if wrote:
-            look = replace(look, children=await self._children(look.service, look.now))
-        return look, known
+            snapshot = replace(snapshot, children=await self._children(snapshot.service, snapshot.now))
+        return snapshot, known
 
     async def _observe(
-        self, look: Look, found: Inspection, outcome: Outcome, around: tuple[Filling, bool, Hold | None]
+        self, snapshot: Snapshot, found: Inspection, outcome: Outcome, around: tuple[DownloadStage, bool, Hold | None]
     ) -> dict[str, Any]:
-        facts = await pod_facts(self._http, look.worth_asking)
+        facts = await pod_facts(self._http, snapshot.worth_asking)
         seen = Seen(
-            children=look.children,
+            children=snapshot.children,
             facts=facts,
             inspection=found,
             planned=outcome.verdict,
             plan=outcome.record.to_status() if outcome.record else None,
-            selector=selector_text(look.subject.name),
+            selector=selector_text(snapshot.subject.name),
             downloading=around[0].verdict,
             download=around[0].progress,
             routes_known=around[1],
             held=around[2],
         )
-        return observe(look.subject, seen, look.now)
+        return observe(snapshot.subject, seen, snapshot.now)
 
     async def _write(self, raw: Manifest, subject: Subject, status: dict[str, Any], now: str) -> None:
         """Write the status when it differs, and tell what is new in it as Events."""

@@ -1,4 +1,4 @@
-"""One LLMService as one run of the reconcile sees it, and what follows from that alone. Pure."""
+"""The snapshot: one LLMService as one run of the reconcile sees it, and what follows from that alone. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot:
     """One LLMService and what belongs to it; `now` is RFC 3339."""
 
     raw: Manifest

@@ -1,8 +1,8 @@
-"""Which of several replicas is on duty: a Lease that one of them renews and the others watch.
+"""Leader election: a Lease that one replica renews and the others watch; only its holder writes.
 
 `decide` is the pure core. It goes by change that was observed, never by comparing two machines' clocks: a holder is
-gone when its Lease has stood still for as long as it promised to renew. `Duty` is the shell. It stops holding some
-seconds before the promise ends, so that no write of a replica that was cut off can meet one of its successor.
+gone when its Lease has stood still for as long as it promised to renew. `LeaderElection` is the shell. It stops holding
+some seconds before the Lease ends, so that no write of a replica that was cut off can meet one of its successor.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LeaseTimes:
     """How long a Lease lasts and how often it is renewed, in seconds."""
 
     duration_s: int = 15  # that long the others wait for a change
     deadline_s: float = 7.0  # that long after the last renewal the holder may still write
     renew_s: float = 2.0
-    look_s: float = 2.0
+    watch_s: float = 2.0
     request_s: float = 7.0  # less than there is between deadline and duration: a write in flight has ended by then
 
 
@@ -72,14 +72,14 @@ def observed(before: Seen | None, lease: Mapping[str, Any], now: float) -> Seen:
     return Seen(version, str(spec.get("holderIdentity") or ""), float(spec.get("leaseDurationSeconds") or 0), now)
 
 
-def written(lease: Mapping[str, Any] | None, name: str, holder: str, pace: Pace, now: str) -> dict[str, Any]:
+def written(lease: Mapping[str, Any] | None, name: str, holder: str, times: LeaseTimes, now: str) -> dict[str, Any]:
     """The Lease as `holder` writes it; a new holder is a transition. An empty holder releases it."""
     old = dict((lease or {}).get("spec") or {})
     changed = holder != old.get("holderIdentity")
     spec = {
         **old,
         "holderIdentity": holder,
-        "leaseDurationSeconds": pace.duration_s if holder else 1,
+        "leaseDurationSeconds": times.duration_s if holder else 1,
         "renewTime": now,
         "acquireTime": now if changed or "acquireTime" not in old else old["acquireTime"],
         "leaseTransitions": int(old.get("leaseTransitions") or 0) + int(bool(changed and lease and holder)),
@@ -103,12 +103,12 @@ def boot_time() -> float:
 
 
 @dataclass
-class Duty:
+class LeaderElection:
     """Keeps the Lease of one replica; `holds` is asked before every write."""
 
     rest: Rest
     lease: LeaseName
-    pace: Pace = field(default_factory=Pace)
+    times: LeaseTimes = field(default_factory=LeaseTimes)
     clock: Callable[[], float] = boot_time
     _until: float = float("-inf")  # may write until then
     _seen: Seen | None = None
@@ -128,7 +128,7 @@ class Duty:
             if self.holds() != told:
                 told = self.holds()
                 changed(told)
-            pause_s = self.pace.renew_s if told else self.pace.look_s
+            pause_s = self.times.renew_s if told else self.times.watch_s
             await asyncio.sleep(max(PAUSE_MIN_S, begun + pause_s - self.clock()))  # a slow answer delays no renewal
 
     async def release(self) -> None:
@@ -137,21 +137,21 @@ class Duty:
         if not held:
             return
         try:
-            async with asyncio.timeout(self.pace.request_s):
+            async with asyncio.timeout(self.times.request_s):
                 await self._write("")
         except (StatusError, *UNREACHABLE) as error:
             logger.warning("the lease %s is not released: %s", self.lease.name, error)
 
     async def attempt(self) -> None:
-        """One look at the Lease, and what follows from it."""
+        """Read the Lease, then take it, renew it or wait."""
         begun = self.clock()
         try:
-            async with asyncio.timeout(self.pace.request_s):
+            async with asyncio.timeout(self.times.request_s):
                 if not self.holds():  # the holder knows what it wrote last; that it is still so, the version says
                     await self._read()
                 if decide(self._seen, self.lease.me, self.clock()) is Act.WAIT:
                     self._until = float("-inf")
-                    self._say(f"stand-by: {self._seen.holder if self._seen else ''} is on duty")
+                    self._say(f"stand-by: {self._seen.holder if self._seen else ''} leads")
                     return
                 await self._write(self.lease.me)
         except (StatusError, *UNREACHABLE) as error:
@@ -159,8 +159,8 @@ class Duty:
                 self._until = float("-inf")
             self._say(f"the lease {self.lease.namespace}/{self.lease.name} cannot be had: {_words(error)}")
             return
-        self._until = begun + self.pace.deadline_s  # from before the request: the promise counts from its arrival
-        self._say(f"on duty as {self.lease.me}")
+        self._until = begun + self.times.deadline_s  # from before the request: the promise counts from its arrival
+        self._say(f"leading as {self.lease.me}")
 
     async def _read(self) -> None:
         try:
@@ -174,7 +174,7 @@ class Duty:
     async def _write(self, holder: str) -> None:
         """Replace what was read; somebody else's write in between is refused by its version."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        body = written(self._live, self.lease.name, holder, self.pace, now)
+        body = written(self._live, self.lease.name, holder, self.times, now)
         verb, name = ("PUT", self.lease.name) if self._live else ("POST", "")
         self._live = _decoded(await self.rest.call(verb, Leases.path(self.lease.namespace, name), body=body))
         self._seen = observed(self._seen, self._live, self.clock())

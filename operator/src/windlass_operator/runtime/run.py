@@ -1,7 +1,7 @@
 """Starts the operator's parts and keeps them alive together: kopf, metrics, the Lease, the queue's workers.
 
 Order matters: the workers begin only when every stream has had its first list (before, absence would mean nothing) and
-only while this replica is on duty. A stand-by has the same store and an idle queue.
+only while this replica leads. A stand-by has the same store and an idle queue.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.runtime import framework, metrics
 from windlass_operator.runtime.handlers import WATCHES, Router, register, streams
 from windlass_operator.runtime.health import WATCH_PATIENCE_S, Health, judge, serve
-from windlass_operator.runtime.leader_election import Duty, LeaseName, Pace
+from windlass_operator.runtime.leader_election import LeaderElection, LeaseName, LeaseTimes
 from windlass_operator.runtime.queue import WorkQueue
 from windlass_operator.settings import Settings
 
@@ -50,8 +50,8 @@ async def operate(
     async with AsyncExitStack() as stack:
         login = await Login.find()
         rest = await stack.enter_async_context(aclosing(login.rest()))
-        duty = _duty(settings, rest)
-        cluster = _api_server(login, duty)
+        election = _election(settings, rest)
+        cluster = _api_server(login, election)
         await stack.enter_async_context(aclosing(cluster))
         # Pods are never behind the environment's proxy.
         http = await stack.enter_async_context(httpx2.AsyncClient(trust_env=False))
@@ -59,7 +59,7 @@ async def operate(
         parts = Parts.build(settings, (cluster, planners), http)
         await stack.enter_async_context(serve(settings.metrics_port, parts.health))
         discover = await _prepare(rest, settings.watch_namespaces, parts)
-        work = Work(parts, duty, ready, stop)
+        work = Work(parts, election, ready, stop)
         await kopf.operator(
             registry=_registry(login, parts, work),
             settings=framework.settings(discover=discover),
@@ -114,13 +114,13 @@ class Parts:
             metrics.WATCH_HEARD.labels(one.row.label).set(wall - (now - pulse.heard) if pulse.heard else 0)
         metrics.QUEUE_OLDEST_SECONDS.set(self.queue.oldest_s())
 
-    def on_duty(self, holds: bool) -> None:
+    def lead(self, leads: bool) -> None:
         """Let the workers begin, or stop them."""
-        metrics.LEADER.set(holds)
+        metrics.LEADER.set(leads)
         if self.working is not None:
             self.working.cancel()
             self.working = None
-        if holds:
+        if leads:
             self.working = asyncio.create_task(
                 self.queue.run(self.reconciler.reconcile, self.reconciler.failed), name="queue"
             )
@@ -131,7 +131,7 @@ class Work:
     """What runs beside kopf, from its start-up handler to its clean-up handler."""
 
     parts: Parts
-    duty: Duty | None
+    election: LeaderElection | None
     ready: threading.Event | None
     stop: threading.Event | None
     over: asyncio.Event = field(default_factory=asyncio.Event)  # ends kopf
@@ -147,8 +147,8 @@ class Work:
         if self.task is not None:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
-        if self.duty:
-            await self.duty.release()
+        if self.election:
+            await self.election.release()
 
     def failure(self) -> None:
         """Raise what ended the work, if it was no cancellation."""
@@ -165,10 +165,10 @@ class Work:
                 services = len(parts.store.shelves["LLMService"].rows)
                 logger.info("all watches have their lists: %s LLMServices", services)
                 group.create_task(self._measure(), name="gauges")
-                if self.duty:
-                    group.create_task(self.duty.keep(parts.on_duty), name="lease")
+                if self.election:
+                    group.create_task(self.election.keep(parts.lead), name="lease")
                 else:
-                    parts.on_duty(True)
+                    parts.lead(True)
                 if self.ready:
                     self.ready.set()
         finally:
@@ -203,17 +203,17 @@ def _registry(login: Login, parts: Parts, work: Work) -> kopf.OperatorRegistry:
     return registry
 
 
-def _duty(settings: Settings, rest: Rest) -> Duty | None:
+def _election(settings: Settings, rest: Rest) -> LeaderElection | None:
     if not settings.lease_name:
         return None
-    return Duty(rest, LeaseName(settings.pod_namespace, settings.lease_name, settings.pod_name))
+    return LeaderElection(rest, LeaseName(settings.pod_namespace, settings.lease_name, settings.pod_name))
 
 
-def _api_server(login: Login, duty: Duty | None) -> ApiServer:
+def _api_server(login: Login, election: LeaderElection | None) -> ApiServer:
     """The API server; with a Lease, only its holder writes, and a write ends before the Lease does."""
-    if duty is None:
+    if election is None:
         return ApiServer(login.rest(), metrics.count_write)
-    return ApiServer(login.rest(Pace().request_s), metrics.count_write, duty.holds)
+    return ApiServer(login.rest(LeaseTimes().request_s), metrics.count_write, election.holds)
 
 
 async def _until(look: Callable[[], bool]) -> None:
