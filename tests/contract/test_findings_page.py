@@ -105,7 +105,7 @@ ROWS = (
         "`resources.gpus: 0` takes the CUDA image, `family: deepspeed` the CPU image",
         "Family and hardware choose one of four images",
         "tests/contract/test_spec_mutations.py::test_family_and_hardware_choose_the_image",
-        f"{VALID}::test_a_service_without_gpus_takes_the_cpu_image",
+        "operator/tests/plan/test_serving_image.py::test_the_digest_holds_until_the_spec_names_a_version_or_a_repository",
     ),
     row(
         "The label of a MIG slice matches the whole card",
