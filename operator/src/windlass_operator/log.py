@@ -1,9 +1,14 @@
-"""The operator's own log: one line for each record, whatever is quoted in it."""
+"""The operator's own log: one line for each record, whatever is quoted in it; text, or JSON objects."""
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
 
+from windlass_operator import json_lines
+
+PROGRAM = "windlass_operator"
 # A line for each request and each event tells nobody anything.
 CHATTY = ("httpx2", "aiohttp.access", "kopf.objects", "kopf.activities")
 
@@ -23,9 +28,21 @@ def escaped(text: str) -> str:
 
 
 def start() -> None:
-    """Write everything from INFO on to stderr."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    """Log to stderr as the environment says; ValueError names a wrong variable."""
+    settings = json_lines.read(os.environ)
+    if settings.is_json:
+        json_lines.install(settings, PROGRAM)
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(level=settings.level, handlers=[handler])
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def say(command: str, words: str, level: int = logging.INFO, *, text: str = "", **fields: object) -> None:
+    """A line of a Job or of a failed start: a record in JSON logs, else the plain text, errors on stderr."""
+    if any(isinstance(one.formatter, json_lines.JsonLines) for one in logging.getLogger().handlers):
+        logging.getLogger(f"{PROGRAM}.{command}").log(level, "%s", words, extra={"fields": fields})
+    else:
+        print(text or words, file=sys.stdout if level < logging.WARNING else sys.stderr, flush=True)

@@ -117,7 +117,8 @@ class Reconciler:
     async def _bring_about(self, key: Key, look: Look) -> float | None:
         ask = Ask(look.service, look.children, look.failing_since, look.now)
         filled = await filling.fill(self._cluster, self._http, self._settings, ask)
-        job = inspect_job(look.service, self._settings.operator_image, self._settings.image_pull_policy)
+        settings = self._settings
+        job = inspect_job(look.service, settings.operator_image, settings.image_pull_policy, dict(settings.job_log_env))
         live_job = next((one for one in look.children.jobs if name_of(one) == job["metadata"]["name"]), None)
         found = inspections.read(live_job, look.children.inspect_pods, look.children.events)
         outcome, routes_known = Outcome(c.unknown("Planning")), True
