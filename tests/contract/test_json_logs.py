@@ -93,7 +93,7 @@ def test_the_operator_without_an_api_server(tmp_path: Path) -> None:
 def test_an_operator_s_bug_is_a_record_with_its_traceback() -> None:
     """An exception that nobody catches, in the main thread or in another one."""
     script = (
-        "import threading; from windlass_operator import log; log.start()\n"
+        "import threading; from windlass_operator.runtime import log; log.start()\n"
         "def fail(): raise ValueError('token " + SECRET + "')\n"
         "one = threading.Thread(target=fail); one.start(); one.join(); fail()"
     )
@@ -107,9 +107,9 @@ def test_a_reconcile_s_records_name_its_service() -> None:
     """Namespace and name are fields of every record that is written during a reconcile."""
     script = """
 import asyncio, logging
-from windlass_operator import log
-from windlass_operator.look import Key
-from windlass_operator.queue import WorkQueue
+from windlass_operator.runtime import log
+from windlass_operator.reconcile.snapshot import Key
+from windlass_operator.runtime.queue import WorkQueue
 log.start()
 async def work(key):
     logging.getLogger("windlass_operator.cluster.client").info("read")

@@ -159,3 +159,11 @@ def install(settings: LogSettings, logger: str) -> None:
 
     sys.excepthook = uncaught
     threading.excepthook = in_thread
+
+
+def say(logger: str, message: str, level: int = logging.INFO, *, text: str = "", **more: object) -> None:
+    """A record where this process logs JSON, else the plain text: on standard output, complaints on standard error."""
+    if any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger().handlers):
+        logging.getLogger(logger).log(level, "%s", message, extra={"fields": more})
+    else:
+        print(text or message, file=sys.stdout if level < logging.WARNING else sys.stderr, flush=True)

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from windlass_operator import __version__, log
+from windlass_operator import __version__, json_lines
 from windlass_operator.download import command as download
 from windlass_operator.errors import SettingsError
+from windlass_operator.runtime import log
 from windlass_operator.settings import VARIABLES, from_env
 
 DONE, FAILED, EXIT_USAGE = 0, 1, 2
@@ -84,26 +85,28 @@ def _inspect(options: argparse.Namespace, env: Mapping[str, str]) -> int:
         beside = read_beside(options.beside, merge=options.merge)
     except ValueError as error:
         words = f"--beside cannot be read: {error}"
-        log.say("inspect", words, logging.ERROR, text=f"windlass-operator inspect: {words}")
+        json_lines.say("windlass_operator.inspect", words, logging.ERROR, text=f"windlass-operator inspect: {words}")
         return EXIT_USAGE
     answer = options.termination_log or Path(env.get("WINDLASS_TERMINATION_LOG") or TERMINATION_LOG)
     try:
         report = inspect(options.root, options.path, options.source, answer, beside)
-        log.say("inspect", "the directory is inspected", text=report, report=json.loads(report))
+        json_lines.say(
+            "windlass_operator.inspect", "the directory is inspected", text=report, report=json.loads(report)
+        )
     except OSError as error:
         words = f"{answer} cannot be written: {error.strerror}"
-        log.say("inspect", words, logging.ERROR, text=f"windlass-operator inspect: {words}")
+        json_lines.say("windlass_operator.inspect", words, logging.ERROR, text=f"windlass-operator inspect: {words}")
         return FAILED
     return DONE
 
 
 def _run(env: Mapping[str, str]) -> int:
-    from windlass_operator.run import operate
+    from windlass_operator.runtime.run import operate
 
     try:
         settings = from_env(env)
     except SettingsError as error:
-        log.say("run", str(error), logging.ERROR, text=f"windlass-operator: {error}")
+        json_lines.say("windlass_operator.run", str(error), logging.ERROR, text=f"windlass-operator: {error}")
         return EXIT_USAGE
     gc.freeze()  # the imports are half a million objects that never go
     gc.set_threshold(*COLLECT)

@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from windlass_operator import json_lines
 from windlass_operator.errors import SettingsError
 
+LOG_FORMAT, LOG_LEVEL = "WINDLASS_LOG_FORMAT", "WINDLASS_LOG_LEVEL"  # as json_lines reads them, which is not pure
+LOG_FORMATS, LOG_LEVELS = ("text", "json"), ("debug", "info", "warning", "error")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PORT_MAX = 65535
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -42,7 +43,7 @@ class Settings:
     group_network_policy: bool = True  # whether groups get a NetworkPolicy
     metrics_port: int = 9090  # 0: no /metrics and /readyz
     health_port: int = 8080  # 0: no /healthz
-    lease_name: str = ""  # empty: the only replica, always on duty
+    lease_name: str = ""  # empty: the only replica, always the leader
     pod_name: str = ""
     pod_namespace: str = ""
 
@@ -95,9 +96,9 @@ VARIABLES = (
     ),
     Variable("WINDLASS_METRICS_PORT", "port of /metrics and /readyz; 0 switches them off", "9090"),
     Variable("WINDLASS_HEALTH_PORT", "port of /healthz; 0 switches it off", "8080"),
-    Variable("WINDLASS_LEASE_NAME", "Lease by which one of several replicas is on duty; empty: there is only one"),
-    Variable(json_lines.FORMAT_VARIABLE, "log format of the operator and its Jobs: text, json", "text"),
-    Variable(json_lines.LEVEL_VARIABLE, "their lowest level logged: debug, info, warning, error", "info"),
+    Variable("WINDLASS_LEASE_NAME", "Lease by which one of several replicas leads; empty: there is only one"),
+    Variable(LOG_FORMAT, "log format of the operator and its Jobs: text, json", "text"),
+    Variable(LOG_LEVEL, "their lowest level logged: debug, info, warning, error", "info"),
     Variable("WINDLASS_SERVER_LOG_FORMAT", "log format of serving pods: text, json", "text"),
     Variable("WINDLASS_SERVER_LOG_LEVEL", "their lowest level logged: debug, info, warning, error", "info"),
     Variable("WINDLASS_POD_NAME", "name of the operator's pod; with a Lease, its holder"),
@@ -193,8 +194,8 @@ def _one_of(name: str, values: Mapping[str, str], allowed: tuple[str, ...]) -> s
 def _logging(prefix: str, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The variables that make a program log in this way; those at their defaults are left out of its pod."""
     chosen = (
-        (json_lines.FORMAT_VARIABLE, _one_of(f"{prefix}_FORMAT", values, json_lines.FORMATS), json_lines.TEXT),
-        (json_lines.LEVEL_VARIABLE, _one_of(f"{prefix}_LEVEL", values, tuple(json_lines.LEVELS)), "info"),
+        (LOG_FORMAT, _one_of(f"{prefix}_FORMAT", values, LOG_FORMATS), "text"),
+        (LOG_LEVEL, _one_of(f"{prefix}_LEVEL", values, LOG_LEVELS), "info"),
     )
     return tuple((name, value) for name, value, default in chosen if value != default)
 

@@ -21,12 +21,13 @@ from windlass_operator.download.hubs import HUBS, wanted_from
 from windlass_operator.download.progress import Progress
 from windlass_operator.download.wanted import printable
 from windlass_operator.errors import Retry, UserError
-from windlass_operator.log import say
+from windlass_operator.json_lines import say
 
 TOKEN = "WINDLASS_HUB_TOKEN"  # noqa: S105 - a variable's name
 AUTHORITIES = "WINDLASS_HUB_CA"
 TERMINATION_LOG = "/dev/termination-log"
 LINE_S = 10.0
+LOGGER = "windlass_operator.download"
 MESSAGE_BYTES_MAX = 4000  # Kubernetes keeps 4096 of a termination message
 CONNECTIONS_MAX = 64
 WORDS_MAX = 1500  # characters of a reason; JSON may double them, and they fit all the same
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
         patterns = tuple(options.include), tuple(options.exclude)
         wanted = wanted_from(options.hub, options.name, options.revision, options.endpoint, *patterns)
     except ValueError as error:
-        say("download", str(error), logging.ERROR, text=f"windlass-operator download: {error}")
+        say(LOGGER, str(error), logging.ERROR, text=f"windlass-operator download: {error}")
         return EXIT_USAGE
     from windlass_operator.download.fetch import Pace
     from windlass_operator.download.job import Download, Order
@@ -99,7 +100,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
     with _signals(stop), _told(progress, options.facts_port):
         code, report = _outcome(lambda: Download(order, progress, stop).run(), progress)
     words = printable(_words(report), MESSAGE_BYTES_MAX)
-    say("download", words, text=f"download: {words}", report=report)
+    say(LOGGER, words, text=f"download: {words}", report=report)
     return _leave(report, options.termination_log or Path(env.get("WINDLASS_TERMINATION_LOG") or TERMINATION_LOG), code)
 
 
@@ -135,7 +136,7 @@ def _leave(report: dict[str, Any], log: Path, code: int) -> int:
         log.write_text(line, encoding="utf-8")
     except OSError as error:
         words = f"{log} cannot be written: {error.strerror}"
-        say("download", words, logging.ERROR, text=f"windlass-operator download: {words}")
+        say(LOGGER, words, logging.ERROR, text=f"windlass-operator download: {words}")
         return 1
     return code
 
@@ -160,7 +161,7 @@ def _told(progress: Progress, port: int) -> Iterator[None]:
 
     def tell() -> None:
         while not ended.wait(LINE_S):
-            say("download", progress.line())
+            say(LOGGER, progress.line())
 
     server = None
     if port:
@@ -168,7 +169,7 @@ def _told(progress: Progress, port: int) -> Iterator[None]:
             server = serve(port, progress.facts)
         except OSError as error:
             words = f"no facts on port {port}: {error.strerror}"
-            say("download", words, logging.WARNING, text=f"download: {words}")
+            say(LOGGER, words, logging.WARNING, text=f"download: {words}")
     thread = threading.Thread(target=tell, name="progress", daemon=True)
     thread.start()
     try:
