@@ -86,7 +86,8 @@ def test_an_empty_token_is_the_bare_curl(render: Callable[..., Objects]) -> None
     """`--set auth.adminToken=` makes no Secret and asks for nothing."""
     objects = render("--set", "auth.adminToken=")
     assert not [kind for kind, _ in objects if kind == "Secret"]
-    assert [variable["name"] for variable in server(objects)["env"]] == ["TMPDIR"]
+    names = [variable["name"] for variable in server(objects)["env"]]
+    assert names == ["TMPDIR", "WINDLASS_LOG_FORMAT", "WINDLASS_LOG_LEVEL"]
 
 
 def test_a_secret_of_one_s_own(render: Callable[..., Objects]) -> None:
