@@ -54,7 +54,8 @@ def check(settings: Settings) -> ModelFiles:
 
 def _become_a_group(argv: tuple[str, ...], processes: int) -> None:
     """Replace this process by torch's launcher, which starts one process a GPU and ends all when one ends."""
-    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}")
+    here = ("--standalone", "--local-addr", "127.0.0.1")  # by name, a container without a network cannot be found
+    launcher = ("-m", "torch.distributed.run", *here, f"--nproc-per-node={processes}")
     command = [sys.executable, *launcher, "-m", "windlass_deepspeed", "engine", *argv]
     os.execv(sys.executable, command)  # noqa: S606 - our own program
 
