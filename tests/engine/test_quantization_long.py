@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from .test_quantization import BITS, DEMO, difference, load, smooth
+from .test_quantization import BITS, DEMO, difference, load, smooth, tiny
 
-__all__ = ["smooth"]  # a fixture
+__all__ = ["smooth", "tiny"]  # fixtures
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]
 SHARDED = ("ifq", "ifq_nf4", "fp8", "smoothquant")
 ANSWER = "Join one or more path segments intelligently."
