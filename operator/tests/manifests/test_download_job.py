@@ -31,6 +31,7 @@ ALL = {
     "include": ["*.safetensors", "*.json"],
     "exclude": ["-odd"],
     "connections": 16,
+    "fsGroup": 10001,
 }
 PULLS = {"image": {"pullSecrets": [{"name": "registry"}]}, "resources": {"resourceGroup": "team-a"}}
 CASES = {
@@ -134,3 +135,21 @@ def test_a_service_that_downloads_nothing_has_no_job():
     with pytest.raises(ValueError, match="without a service"):
         download_job([], IMAGE, "Always")
     assert download_owners([]) == []
+
+
+def test_the_volume_is_given_to_a_group_only_when_a_service_asks():
+    """A shared volume's owners stay; the kubelet leaves a volume alone whose root has the group."""
+    asked = download_job([a_service("a", "u1"), a_service("b", "u2", fsGroup=10001)], IMAGE, "Always")
+    pods = [job["spec"]["template"]["spec"] for job in (asked, CASES["pvc"]())]
+    given = [(pod["securityContext"].get("fsGroup"), pod["securityContext"].get("fsGroupChangePolicy")) for pod in pods]
+    assert given == [(10001, "OnRootMismatch"), (None, None)]
+    assert download_digest(a_service(fsGroup=10001)) == download_digest(a_service())
+
+
+def test_a_volume_made_for_the_download_lies_near_gpus():
+    """Preferred, not required; a service on CPUs goes anywhere, and so does what is no claim."""
+    pod = CASES["pvc"]()["spec"]["template"]["spec"]
+    (row,) = pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert row["preference"]["matchExpressions"] == [{"key": "nvidia.com/gpu.product", "operator": "Exists"}]
+    cpu = download_job([a_service(spec={"resources": {"gpus": 0}})], IMAGE, "Always")
+    assert [job for job in (cpu, CASES["nfs"]()) if "affinity" in job["spec"]["template"]["spec"]] == []

@@ -43,7 +43,7 @@ def inspect_job(service: LLMService, image: str, pull_policy: str) -> Manifest:
 def _filled_with(service: LLMService) -> Manifest | None:
     """What a download puts there: when another one is asked for, the directory is looked at again."""
     download = service.spec.model.download
-    return download.model_dump(mode="json", exclude={"connections", "token_secret"}) if download else None
+    return download.model_dump(mode="json", exclude={"connections", "token_secret", "fs_group"}) if download else None
 
 
 def _pod(service: LLMService, image: str, pull_policy: str) -> Manifest:
