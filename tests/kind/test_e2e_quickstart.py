@@ -44,8 +44,9 @@ def empty(bed):
         bed.kubectl("delete", "crd", "llmservices.serving.windlass.dev", "--timeout=60s")
     yield
     bed.licenses.install(bed.images["license-server"])
-    there = {row["name"] for row in json.loads(bed.helm("list", "--all-namespaces", "-o", "json"))}
-    if not {release for release, _ in RELEASES} <= there:  # the quickstart failed; what it installed serves others, too
+    rows = json.loads(bed.helm("list", "--all-namespaces", "-o", "json"))
+    there = {(row["name"], row["namespace"]) for row in rows}
+    if not set(RELEASES) <= there:  # the quickstart failed; what it installed serves others, too
         deploy.install_charts(bed.paths, bed.images)
 
 
