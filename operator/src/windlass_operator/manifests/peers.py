@@ -13,7 +13,6 @@ from windlass_operator.manifests.service import HEAD
 
 PEERS_PORT = 8504
 PEERS = "WINDLASS_PEERS"
-NAME_MAX = 63
 
 
 def peers_name(name: str) -> str:
@@ -22,8 +21,8 @@ def peers_name(name: str) -> str:
 
 
 def has_peers(service: LLMService) -> bool:
-    """Whether there are limits to hold: keys of a Secret may have some. A longer name than Kubernetes takes has none."""
-    return bool(service.spec.expose.api_keys_secret) and len(peers_name(service.metadata.name)) <= NAME_MAX
+    """Whether there may be limits to hold: keys of a Secret may have some."""
+    return bool(service.spec.expose.api_keys_secret)
 
 
 def peers_variable(service: LLMService) -> tuple[str, str]:
@@ -58,7 +57,8 @@ def _headless(service: LLMService, selector: dict[str, str]) -> Manifest:
 
 def _policy(service: LLMService, selector: dict[str, str], workloads: list[Manifest]) -> Manifest:
     """Declared ports stay open to all; on the others only replicas reach each other."""
-    containers = [row for one in workloads for row in one["spec"]["template"]["spec"]["containers"]]
+    specs = [one["spec"]["template"]["spec"] for one in workloads if "template" in one["spec"]]
+    containers = [row for spec in specs for row in (*spec["containers"], *spec.get("initContainers", ()))]
     declared = {
         (port["containerPort"], port.get("protocol", "TCP")) for row in containers for port in row.get("ports", ())
     }

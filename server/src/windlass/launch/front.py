@@ -60,7 +60,10 @@ def front(
     if keys := _names(settings, "api-keys"):
         variables[KEYS_VARIABLE] = ",".join(keys)
     # The guard counts the cached tokens of prompts, which the engine tells only when asked.
-    return Front(("--middleware", GUARD, "--enable-prompt-tokens-details", *media.arguments, *door.arguments(model, words)), variables)
+    return Front(
+        ("--middleware", GUARD, "--enable-prompt-tokens-details", *media.arguments, *door.arguments(model, words)),
+        variables,
+    )
 
 
 def _value(settings: Settings, name: str) -> Value | None:

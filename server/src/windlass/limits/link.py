@@ -87,6 +87,9 @@ async def handshake(
     except (OSError, TimeoutError, LinkError, KeyError, TypeError, ValueError) as error:
         writer.transport.abort()
         raise LinkError(str(error) or type(error).__name__) from error
+    except asyncio.CancelledError:
+        writer.transport.abort()
+        raise
     return Link(reader, writer, other)
 
 

@@ -49,7 +49,7 @@ class Replicas:
         self._peers, self._port, self._host, self._keys = peers, port, host, keys
         self._links: dict[str, _Dialled] = {}
         self._addresses: dict[Address, str] = {}
-        self._inbound: set[asyncio.Task[None]] = set()
+        self._inbound: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._strangers = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._found = asyncio.Event()
@@ -78,11 +78,14 @@ class Replicas:
         """Leave; the others go on."""
         if self._server:
             self._server.close()
+        for task in self._tasks:
+            task.cancel()
         for link in self._links.values():
             link.link.close()
-        for task in (*self._tasks, *self._inbound):
-            task.cancel()
+        for writer in self._inbound.values():  # each ends by itself when its connection does
+            writer.transport.abort()
         await asyncio.gather(*self._tasks, *self._inbound, return_exceptions=True)
+        await asyncio.sleep(0)  # the transports' own last step
 
     async def enter(self, wish: Wish) -> Verdict:
         """Whether a request may begin; who may must `end` it."""
@@ -195,19 +198,18 @@ class Replicas:
         if self._strangers >= MOST_STRANGERS or task is None:
             writer.transport.abort()
             return
-        self._inbound.add(task)
+        self._inbound[task] = writer
         self._strangers += 1
         try:
-            link = await handshake((reader, writer), self._hello(), self._keys(), dialled=False)
+            try:
+                link = await handshake((reader, writer), self._hello(), self._keys(), dialled=False)
+            finally:
+                self._strangers -= 1
+            await self._serve(link)
         except LinkError as error:
             log.debug("windlass: a connection for limits was refused: %s", error)
-            return
         finally:
-            self._strangers -= 1
-            self._inbound.discard(task)
-        self._inbound.add(task)
-        await self._serve(link)
-        self._inbound.discard(task)
+            self._inbound.pop(task, None)
 
     async def _serve(self, link: Link) -> None:
         id_, address = link.other.identity.id, (link.host, link.other.port)

@@ -13,7 +13,6 @@ from windlass.usage.meter import Meter, Outcome
 from windlass.usage.read import Tokens
 
 
-
 @dataclass(frozen=True, slots=True)
 class Record:
     """One answered request."""
