@@ -15,7 +15,7 @@ PAGES = (
         for name in ("startup", "load", "lookahead", "quantization", "groups", "scale", "endurance", "faults")
     ),
     *(f"docs/adr/{name}.md" for name in ("0021-lookahead-doors", "0030-kernels-are-launched-by-the-driver")),
-    "docs/adr/0051-quantized-weights-are-streamed.md",
+    *(f"docs/adr/{name}.md" for name in ("0051-quantized-weights-are-streamed", "0053-the-operator-is-packages")),
 )
 ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
 

@@ -17,7 +17,7 @@ import msgspec
 
 from windlass_operator.cluster import decode
 from windlass_operator.cluster.kinds import Kind
-from windlass_operator.cluster.store import Place, place_of, version_of
+from windlass_operator.cluster.store import Place, version_of
 
 logger = logging.getLogger(__name__)
 SILENCE_S = 150.0  # the API server sends a bookmark each minute; after two lost ones the stream is dead
