@@ -1,10 +1,11 @@
 """What passes between kopf and the API server: kopf's session has this as its middleware.
 
-It holds pages and lines within bounds and hands each object to its stream, which stores it: kopf's decoder sees who an
-object is and which keys it concerns, and nothing that a user wrote. An event that concerns no key, such as the echo of a
-write of ours, passes as a bookmark of its version, which calls no handler. It makes every failure of a stream one that kopf goes on from: kopf lists anew after
-a `410 Gone` and connects anew after a broken connection; any other failure of a stream would end the operator.
-`rest.py` logs in; the handlers get the objects.
+It holds pages and lines within bounds and hands each object to its stream, which stores it. kopf's decoder sees who an
+object is and which keys it concerns, and nothing that a user wrote. An event that concerns no key, such as the echo of
+a write of ours, passes as a bookmark of its version, for which kopf calls no handler.
+
+It makes every failure of a stream one that kopf goes on from: kopf lists anew after a `410 Gone` and connects anew
+after a broken connection; any other failure of a stream would end the operator. `rest.py` logs in.
 """
 
 from __future__ import annotations
