@@ -68,7 +68,9 @@ demo-release: sync ## install dist/'s bundle from a registry on the cluster, by 
 
 ##@ Test
 .PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-gpu test-gpu-lookahead
-test: check sanitize-lookahead test-fast test-apiserver test-e2e ## everything; sets up what it needs
+test: ## everything; sets up what it needs
+	@$(MAKE) -j2 --output-sync --no-print-directory check sanitize-lookahead
+	@$(MAKE) --no-print-directory test-fast test-apiserver test-e2e
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q $(TWO) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
@@ -94,8 +96,8 @@ test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; 
 	@PYTHONPATH=server/src:sizing/src:testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/test_lookahead.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
-test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
-	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
+test-e2e: sync ## the scenarios on the kind cluster, and vLLM in its image beside them
+	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/kind tests/engine
 
 ##@ Break
 .PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes

@@ -1,9 +1,10 @@
-"""The real helm, for the tests of both charts."""
+"""The real helm, for the tests of both charts. What was rendered once is not rendered again."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,24 @@ def helm_binary() -> Path:
 Helm = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def helm(helm_binary: Path, tmp_path: Path) -> Helm:
-    """Run helm with a home of its own; `values` become a values file."""
+def documents(text: str) -> list[Any]:
+    """The objects in a text of YAML. libyaml reads it: the CRD in a chart takes PyYAML's own reader 0.6 s."""
+    return [item for item in yaml.load_all(text, yaml.CSafeLoader) if item]
 
-    def run(*words: str, values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
-        file = tmp_path / "values.yaml"
-        file.write_text(yaml.safe_dump(values or {}))
-        environment = {**os.environ, "HOME": str(tmp_path)}
+
+@pytest.fixture(scope="session")
+def helm(helm_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Run helm with a home of its own; `values` become a values file. The same words and values run once."""
+    folder = tmp_path_factory.mktemp("helm")
+    file, environment = folder / "values.yaml", {**os.environ, "HOME": str(folder)}
+
+    @cache
+    def ask(words: tuple[str, ...], values: str) -> subprocess.CompletedProcess[str]:
+        file.write_text(values)
         command = [helm_binary, *words, "-f", file]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+
+    def run(*words: str, values: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+        return ask(words, yaml.safe_dump(values or {}))
 
     return run

@@ -1,7 +1,6 @@
 """The license server's chart, rendered by the real helm: what each value changes, and that a wrong value is named."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from windlass_license.cli import command_line
 from windlass_license.keys import by_id, parse_public
 from windlass_license.settings import Settings
 
+from .conftest import Helm, documents
+
 CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass-license-server"
 KEY = (
     "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=\n"
@@ -22,7 +23,6 @@ KEY = (
 )
 NAME = "windlass-license-server"
 (KEY_OBJECT,) = parse_public(KEY, "key")
-Helm = Callable[..., subprocess.CompletedProcess[str]]
 Objects = dict[tuple[str, str], dict[str, Any]]
 
 
@@ -34,7 +34,7 @@ def render(helm: Helm) -> Callable[..., Objects]:
         values = {"publicKeys": [KEY], **values}
         done = helm("template", "release", str(CHART), "--namespace", "kube-system", *flags, values=values)
         assert done.returncode == 0, done.stderr
-        found = [item for item in yaml.safe_load_all(done.stdout) if item]
+        found = documents(done.stdout)
         return {(item["kind"], item["metadata"]["name"]): item for item in found}
 
     return objects
@@ -86,7 +86,8 @@ def test_an_empty_token_is_the_bare_curl(render: Callable[..., Objects]) -> None
     """`--set auth.adminToken=` makes no Secret and asks for nothing."""
     objects = render("--set", "auth.adminToken=")
     assert not [kind for kind, _ in objects if kind == "Secret"]
-    assert [variable["name"] for variable in server(objects)["env"]] == ["TMPDIR"]
+    names = [variable["name"] for variable in server(objects)["env"]]
+    assert names == ["TMPDIR", "WINDLASS_LOG_FORMAT", "WINDLASS_LOG_LEVEL"]
 
 
 def test_a_secret_of_one_s_own(render: Callable[..., Objects]) -> None:

@@ -1,6 +1,5 @@
 """The license server's chart as a first installation meets it: where it goes, whose keys it has, what it says next."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -10,13 +9,14 @@ import pytest
 import yaml
 from windlass_operator.kubectl.licensing.server import SELECTOR, TRUSTED, server_of
 
+from .conftest import Helm, documents
+
 CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass-license-server"
 KEY = (
     "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=\n"
     "-----END PUBLIC KEY-----\n"
 )
 NAME = "windlass-license-server"
-Helm = Callable[..., subprocess.CompletedProcess[str]]
 Objects = dict[tuple[str, str], dict[str, Any]]
 
 
@@ -28,7 +28,7 @@ def render(helm: Helm) -> Callable[..., Objects]:
         values = {"publicKeys": [KEY], **values}
         done = helm("template", "release", str(CHART), "--namespace", "kube-system", *flags, values=values)
         assert done.returncode == 0, done.stderr
-        found = [item for item in yaml.safe_load_all(done.stdout) if item]
+        found = documents(done.stdout)
         return {(item["kind"], item["metadata"]["name"]): item for item in found}
 
     return objects
@@ -75,7 +75,7 @@ def test_where_the_objects_go(release: str, values: dict[str, Any], expected: st
     words = ("template", "--generate-name", "--namespace", release, "--set", "global.repository=registry.example.com/t")
     done = helm(*words, str(CHART), values=values)
     assert done.returncode == 0, done.stderr
-    found = [item for item in yaml.safe_load_all(done.stdout) if item]
+    found = documents(done.stdout)
     places = {item["metadata"].get("namespace", expected) for item in found}
     subjects = {row["namespace"] for item in found for row in item.get("subjects", ())}
     assert (places, subjects) == ({expected}, {expected})

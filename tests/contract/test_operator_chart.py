@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -11,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client.metrics import MetricWrapperBase
 from windlass.license.answers import issuers
 from windlass_operator.cluster.kinds import APPLIED
 from windlass_operator.runtime import metrics
 from windlass_operator.settings import VARIABLES, from_env
 from windlass_operator.status import reasons
+
+from .conftest import Helm, documents
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass"
 LICENSE_METRICS = CHART.parents[1] / "license_server/src/windlass_license/metrics.py"
@@ -53,17 +53,9 @@ Template = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def template(helm_binary: Path, tmp_path: Path) -> Template:
-    """`helm template` with these values, in a home of its own."""
-
-    def run(values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-        file = tmp_path / "values.yaml"
-        file.write_text(yaml.safe_dump(values))
-        command = [helm_binary, "template", "windlass", str(CHART), "--namespace", "windlass", "-f", file]
-        environment = {**os.environ, "HOME": str(tmp_path)}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
-
-    return run
+def template(helm: Helm) -> Template:
+    """`helm template` with these values."""
+    return lambda values: helm("template", "windlass", str(CHART), "--namespace", "windlass", values=values)
 
 
 PEM = (
@@ -83,7 +75,7 @@ def render(template: Template) -> Callable[..., Objects]:
     def objects(**values: Any) -> Objects:
         done = template(values)
         assert done.returncode == 0, done.stderr
-        found = [item for item in yaml.safe_load_all(done.stdout) if item]
+        found = documents(done.stdout)
         return {(item["kind"], item["metadata"]["name"]): item for item in found}
 
     return objects
@@ -152,7 +144,7 @@ def test_namespaces_need_no_rights_in_others(template):
     done = template({"watchNamespaces": ["team-a", "team-b"], "rbac": {"aggregate": False}})
     every = template({"rbac": {"aggregate": False}})
     assert (done.returncode, every.returncode) == (0, 0), done.stderr
-    rows, wide = ([item for item in yaml.safe_load_all(one.stdout) if item] for one in (done, every))
+    rows, wide = (documents(one.stdout) for one in (done, every))
     (whole,) = [item for item in wide if (item["kind"], item["metadata"]["name"]) == ("ClusterRole", "windlass")]
     assert [item["metadata"]["name"] for item in rows if item["kind"] == "ClusterRole"] == ["windlass-nodes"]
     for namespace in ("team-a", "team-b"):

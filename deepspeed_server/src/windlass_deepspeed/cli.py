@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+from windlass import json_lines
+
 from windlass_deepspeed import __version__
 from windlass_deepspeed.errors import UsageError, WindlassError
 from windlass_deepspeed.flags import FLAGS, Flag
 
+PROGRAM = "windlass-deepspeed"
 USAGE = """\
 Usage: windlass-deepspeed run [FLAGS]
        windlass-deepspeed version
@@ -23,7 +26,9 @@ def main() -> None:
     try:
         raise SystemExit(_command(tuple(sys.argv[1:])))
     except WindlassError as error:
-        print(f"windlass-deepspeed: {error}", file=sys.stderr, flush=True)
+        # The engine's last words are lines of the supervisor's, which reads them as text.
+        record = json_lines.complaint(os.environ, PROGRAM, str(error)) if sys.argv[1:2] == ["run"] else ""
+        print(record or f"{PROGRAM}: {error}", file=sys.stderr, flush=True)
         raise SystemExit(error.exit_code) from error
 
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windlass import json_lines
+
 from windlass_deepspeed import flags, model_files, templates, workers
 from windlass_deepspeed.decoder import Decoder
 from windlass_deepspeed.flags import Settings
@@ -29,7 +31,8 @@ log = logging.getLogger("windlass_deepspeed")
 
 def run(argv: tuple[str, ...], environment: Mapping[str, str]) -> int:
     """Serve until told to stop; the exit code."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    level = json_lines.read(environment).level  # the format is the supervisor's, which reads these lines
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     settings = flags.resolve(argv, environment)
     files = check(settings)
     # DeepSpeed looks for an accelerator while it is imported; the image says which.

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from socket import gethostname
 
+from windlass import log
 from windlass.errors import EngineError, UsageError, WindlassError
 from windlass.license import gpus, keeper
 from windlass.license import settings as license_settings
@@ -26,12 +27,13 @@ from windlass_deepspeed import flags, serve
 from windlass_deepspeed.flags import PORT_MAX, Settings
 
 FACTS_PORT_VARIABLE, FACTS_PORT = "WINDLASS_FACTS_PORT", 8502
-HIDDEN = "***"
+HIDDEN, PROGRAM = "***", "windlass-deepspeed"
 
 
 def run(argv: tuple[str, ...], environment: Mapping[str, str]) -> int:
     """Serve until told to stop; the exit code. Leaves the reason of a failure for Kubernetes."""
     try:
+        log.start(environment, PROGRAM)
         return asyncio.run(_supervise(argv, environment))
     except WindlassError as error:
         if not isinstance(error, EngineError):  # the engine's last words are written where its output is
@@ -113,4 +115,4 @@ def _facts_port(environment: Mapping[str, str]) -> int:
 
 
 def _say(sentence: str) -> None:
-    print(f"windlass-deepspeed: {sentence}", file=sys.stderr, flush=True)
+    log.say(sentence, program=PROGRAM)

@@ -16,7 +16,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from windlass_license import __version__, answer_key, codec, keys, shells, tls
+from windlass_license import __version__, answer_key, codec, json_lines, keys, shells, tls
 from windlass_license.errors import FileRefusal, KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
 from windlass_license.issue import file_name, issue, listed_in, parse_expiry, terms_of
 from windlass_license.listing import ListedGpu, merge_listings, parse_listing
@@ -58,11 +58,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"windlass-license: {options.file}: {error}", file=sys.stderr)
         return NOT_VALID
     except WindlassLicenseError as error:
-        print(f"windlass-license: {error}", file=sys.stderr)
+        _complain(str(error), is_server=command is serve)
         return WRONG
     except OSError as error:
-        print(f"windlass-license: {unusable(error)}", file=sys.stderr)
+        _complain(str(unusable(error)), is_server=command is serve)
         return WRONG
+
+
+def _complain(sentence: str, *, is_server: bool) -> None:
+    """One sentence on standard error; the server's as a JSON object where its log is one."""
+    record = json_lines.complaint(os.environ, "windlass_license", sentence) if is_server else ""
+    print(record or f"windlass-license: {sentence}", file=sys.stderr)
 
 
 def keygen(options: argparse.Namespace) -> int:
@@ -175,12 +181,17 @@ def serve(options: argparse.Namespace) -> int:
 
     if options.ttl_seconds < 5:
         raise SettingsError(f"--ttl-seconds {options.ttl_seconds} is too short to be renewed in time; give 5 or more")
+    try:
+        log = json_lines.read(os.environ)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
     kube_lease = parse_kube_lease(options.kube_lease) if options.kube_lease else None
     settings = Settings(
         data_dir=options.data,
         public_keys=read_public_keys(options.public_key, os.environ),
         admin_token=read_admin_token(options.admin_token_file, os.environ),
         ttl=timedelta(seconds=options.ttl_seconds),
+        log=log,
         trust_clock=options.trust_clock,
         audit=AuditBounds(options.audit_records, options.audit_mib * 2**20),
         answer_key=options.answer_key,

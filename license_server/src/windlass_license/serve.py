@@ -1,17 +1,19 @@
 """Run the app in a process: sockets, logging, stopping. The only file that imports uvicorn."""
 
 import gc
+import json
 import logging
 import sys
 from dataclasses import replace
 
 import uvicorn
 
-from windlass_license import tls
+from windlass_license import json_lines, tls
 from windlass_license.app import create_app
 from windlass_license.callers import Callers
 from windlass_license.codec import NO_KEY
 from windlass_license.front import Front, guarded, raise_file_limit
+from windlass_license.json_lines import LogSettings
 from windlass_license.kube_api import from_pod
 from windlass_license.kube_lease import KubeLease, LeaseName
 from windlass_license.settings import KUBERNETES, Settings
@@ -25,7 +27,7 @@ def serve(
     settings: Settings, host: str, port: int, lease: LeaseName | None = None, certificate: tls.Tls | None = None
 ) -> int:
     """Listen until SIGTERM or SIGINT; audit records go to standard output, one JSON object a line."""
-    _configure_logging()
+    _configure_logging(settings.log)
     sys.setswitchinterval(SWITCH_S)
     election = KubeLease(from_pod(), lease) if lease is not None else None
     callers = Callers(from_pod(), settings.pod_gpus) if settings.lease_auth == KUBERNETES else None
@@ -64,6 +66,25 @@ def serve(
     return 0
 
 
+class AuditLines(logging.Formatter):
+    """An audit record in the shape of the other lines: its event is the message, its facts are fields."""
+
+    def __init__(self, settings: LogSettings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A line for each audit record: one write of the store may bring several."""
+        return "\n".join(self._line(record, json.loads(one)) for one in record.getMessage().splitlines())
+
+    def _line(self, record: logging.LogRecord, facts: dict[str, object]) -> str:
+        event, why = str(facts.pop("event")), facts.pop("message", "")
+        message = f"{event}: {why}" if why else event
+        return json_lines.line(
+            self._settings, record.created, record.levelno, record.name, message, event=event, **facts
+        )
+
+
 class PlainText(logging.Formatter):
     """One line of printable text a record, and a traceback below it: what others sent cannot steer a terminal."""
 
@@ -78,13 +99,17 @@ def _says_something(record: logging.LogRecord) -> bool:
     return record.levelno != logging.WARNING
 
 
-def _configure_logging() -> None:
-    lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(PlainText("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[lines])
+def _configure_logging(settings: LogSettings) -> None:
+    if settings.is_json:
+        json_lines.install(settings, log.name)
+    else:
+        lines = logging.StreamHandler(sys.stderr)
+        lines.setFormatter(PlainText("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        logging.basicConfig(level=settings.level, handlers=[lines])
     logging.getLogger("uvicorn.error").addFilter(_says_something)
     audit = logging.getLogger("windlass_license.audit")
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(AuditLines(settings) if settings.is_json else logging.Formatter("%(message)s"))
     audit.addHandler(handler)
+    audit.setLevel(logging.INFO)
     audit.propagate = False

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from windlass_license.errors import SettingsError
+from windlass_license.json_lines import LogSettings
 from windlass_license.keys import PublicKeys, by_id, parse_public
 from windlass_license.kube_lease import LeaseName
 from windlass_license.model import LeaseBounds
@@ -48,6 +49,7 @@ class Settings:
     pod_gpus: bool = True
     """With tokens: whether a pod leases no more GPUs than it requests of Kubernetes."""
     front: FrontLimits = field(default_factory=FrontLimits)
+    log: LogSettings = field(default_factory=LogSettings)
     trust_clock: bool = False
     """Forget the latest time seen: for a server whose date was once wrong, far in the future."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from windlass_operator import __version__
+from windlass_operator import __version__, json_lines
 from windlass_operator.download import command as download
 from windlass_operator.errors import SettingsError
 from windlass_operator.runtime import log
@@ -64,6 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.command == "version":
         print(__version__)
         return 0
+    try:
+        log.start()
+    except ValueError as error:
+        print(f"windlass-operator: {error}", file=sys.stderr)
+        return EXIT_USAGE
     if options.command == "inspect":
         return _inspect(options, os.environ)
     if options.command == "download":
@@ -77,13 +84,18 @@ def _inspect(options: argparse.Namespace, env: Mapping[str, str]) -> int:
     try:
         beside = read_beside(options.beside, merge=options.merge)
     except ValueError as error:
-        print(f"windlass-operator inspect: --beside cannot be read: {error}", file=sys.stderr)
+        words = f"--beside cannot be read: {error}"
+        json_lines.say("windlass_operator.inspect", words, logging.ERROR, text=f"windlass-operator inspect: {words}")
         return EXIT_USAGE
     answer = options.termination_log or Path(env.get("WINDLASS_TERMINATION_LOG") or TERMINATION_LOG)
     try:
-        print(inspect(options.root, options.path, options.source, answer, beside))
+        report = inspect(options.root, options.path, options.source, answer, beside)
+        json_lines.say(
+            "windlass_operator.inspect", "the directory is inspected", text=report, report=json.loads(report)
+        )
     except OSError as error:
-        print(f"windlass-operator inspect: {answer} cannot be written: {error.strerror}", file=sys.stderr)
+        words = f"{answer} cannot be written: {error.strerror}"
+        json_lines.say("windlass_operator.inspect", words, logging.ERROR, text=f"windlass-operator inspect: {words}")
         return FAILED
     return DONE
 
@@ -94,9 +106,8 @@ def _run(env: Mapping[str, str]) -> int:
     try:
         settings = from_env(env)
     except SettingsError as error:
-        print(f"windlass-operator: {error}", file=sys.stderr)
+        json_lines.say("windlass_operator.run", str(error), logging.ERROR, text=f"windlass-operator: {error}")
         return EXIT_USAGE
-    log.start()
     gc.freeze()  # the imports are half a million objects that never go
     gc.set_threshold(*COLLECT)
     asyncio.run(operate(settings))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from windlass_operator.errors import SettingsError
 
+LOG_FORMAT, LOG_LEVEL = "WINDLASS_LOG_FORMAT", "WINDLASS_LOG_LEVEL"  # as json_lines reads them, which is not pure
+LOG_FORMATS, LOG_LEVELS = ("text", "json"), ("debug", "info", "warning", "error")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PORT_MAX = 65535
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -33,6 +35,8 @@ class Settings:
     license_addresses: tuple[str, ...] = ()
     license_public_keys: str = ""  # PEM text; serving pods believe answers that these issuers certified
     download_env: tuple[tuple[str, str], ...] = ()  # of download Jobs: the cluster's way out
+    job_log_env: tuple[tuple[str, str], ...] = ()  # how Jobs log; empty: text from info on
+    server_log_env: tuple[tuple[str, str], ...] = ()  # how serving pods log
     watch_namespaces: tuple[str, ...] = ()  # none: all namespaces
     ingress_annotations: tuple[str, ...] = ()  # allowed beside the built-in table; a row may end with *
     pod_annotations: tuple[str, ...] = ()  # as above, of spec.podTemplate
@@ -93,6 +97,10 @@ VARIABLES = (
     Variable("WINDLASS_METRICS_PORT", "port of /metrics and /readyz; 0 switches them off", "9090"),
     Variable("WINDLASS_HEALTH_PORT", "port of /healthz; 0 switches it off", "8080"),
     Variable("WINDLASS_LEASE_NAME", "Lease by which one of several replicas leads; empty: there is only one"),
+    Variable(LOG_FORMAT, "log format of the operator and its Jobs: text, json", "text"),
+    Variable(LOG_LEVEL, "their lowest level logged: debug, info, warning, error", "info"),
+    Variable("WINDLASS_SERVER_LOG_FORMAT", "log format of serving pods: text, json", "text"),
+    Variable("WINDLASS_SERVER_LOG_LEVEL", "their lowest level logged: debug, info, warning, error", "info"),
     Variable("WINDLASS_POD_NAME", "name of the operator's pod; with a Lease, its holder"),
     Variable("WINDLASS_POD_NAMESPACE", "namespace of the operator's pod and of the Lease"),
 )
@@ -113,6 +121,8 @@ def from_env(env: Mapping[str, str]) -> Settings:
         deepspeed_cpu_image=_repository("WINDLASS_DEEPSPEED_CPU_IMAGE", values),
         node_paths=_directories("WINDLASS_NODE_PATHS", values),
         download_env=(*_proxy(values), *_authorities(values["WINDLASS_HUB_CA"])),
+        job_log_env=_logging("WINDLASS_LOG", values),
+        server_log_env=_logging("WINDLASS_SERVER_LOG", values),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
         watch_namespaces=_namespaces("WINDLASS_WATCH_NAMESPACE", values),
@@ -179,6 +189,15 @@ def _one_of(name: str, values: Mapping[str, str], allowed: tuple[str, ...]) -> s
     if values[name] not in allowed:
         raise SettingsError(f'{name} is "{values[name]}": use one of {", ".join(allowed)}')
     return values[name]
+
+
+def _logging(prefix: str, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The variables that make a program log in this way; those at their defaults are left out of its pod."""
+    chosen = (
+        (LOG_FORMAT, _one_of(f"{prefix}_FORMAT", values, LOG_FORMATS), "text"),
+        (LOG_LEVEL, _one_of(f"{prefix}_LEVEL", values, LOG_LEVELS), "info"),
+    )
+    return tuple((name, value) for name, value, default in chosen if value != default)
 
 
 def _addresses(text: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import yaml
 from windlass_operator.__main__ import parser
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.manifests.download_job import download_digest, download_job, download_owners
+from windlass_operator.manifests.inspect_job import inspect_job
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "download"
 IMAGE = "windlass/operator:1.2"
@@ -134,3 +135,17 @@ def test_a_service_that_downloads_nothing_has_no_job():
     with pytest.raises(ValueError, match="without a service"):
         download_job([], IMAGE, "Always")
     assert download_owners([]) == []
+
+
+def test_jobs_log_as_json_and_name_whom_they_work_for():
+    """The inspect Job belongs to one service, a download to all of its namespace; with defaults nothing is added."""
+    logs = {"WINDLASS_LOG_FORMAT": "json"}
+    jobs = (inspect_job(a_service(), IMAGE, "Always", logs), download_job([a_service()], IMAGE, "Always", logs))
+    named = [
+        {row["name"]: row["value"] for row in job["spec"]["template"]["spec"]["containers"][0]["env"]} for job in jobs
+    ]
+    namespace = {**logs, "WINDLASS_POD_NAMESPACE": "team-a"}
+    assert named == [{**namespace, "WINDLASS_SERVICE": "qwen"}, namespace]
+    plain = inspect_job(a_service(), IMAGE, "Always", {})
+    assert "env" not in plain["spec"]["template"]["spec"]["containers"][0]
+    assert plain["metadata"]["name"] != jobs[0]["metadata"]["name"]

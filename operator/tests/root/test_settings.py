@@ -59,3 +59,13 @@ def test_a_wrong_variable_is_one_sentence(variable, value, words):
     with pytest.raises(SettingsError, match=variable) as caught:
         from_env({**ENOUGH, variable: value})
     assert words in str(caught.value)
+
+
+def test_logging_is_passed_on_where_it_is_not_the_default():
+    """Pods and Jobs of an installation that sets nothing stay as they are."""
+    assert (from_env(ENOUGH).job_log_env, from_env(ENOUGH).server_log_env) == ((), ())
+    settings = from_env({**ENOUGH, "WINDLASS_LOG_FORMAT": "json", "WINDLASS_SERVER_LOG_LEVEL": "error"})
+    assert settings.job_log_env == (("WINDLASS_LOG_FORMAT", "json"),)
+    assert settings.server_log_env == (("WINDLASS_LOG_LEVEL", "error"),)
+    with pytest.raises(SettingsError, match='WINDLASS_SERVER_LOG_FORMAT is "xml": use one of text, json'):
+        from_env({**ENOUGH, "WINDLASS_SERVER_LOG_FORMAT": "xml"})

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +21,13 @@ from windlass_operator.download.hubs import HUBS, wanted_from
 from windlass_operator.download.progress import Progress
 from windlass_operator.download.wanted import printable
 from windlass_operator.errors import Retry, UserError
+from windlass_operator.json_lines import say
 
 TOKEN = "WINDLASS_HUB_TOKEN"  # noqa: S105 - a variable's name
 AUTHORITIES = "WINDLASS_HUB_CA"
 TERMINATION_LOG = "/dev/termination-log"
 LINE_S = 10.0
+LOGGER = "windlass_operator.download"
 MESSAGE_BYTES_MAX = 4000  # Kubernetes keeps 4096 of a termination message
 CONNECTIONS_MAX = 64
 WORDS_MAX = 1500  # characters of a reason; JSON may double them, and they fit all the same
@@ -77,7 +79,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
         patterns = tuple(options.include), tuple(options.exclude)
         wanted = wanted_from(options.hub, options.name, options.revision, options.endpoint, *patterns)
     except ValueError as error:
-        print(f"windlass-operator download: {error}", file=sys.stderr)
+        say(LOGGER, str(error), logging.ERROR, text=f"windlass-operator download: {error}")
         return EXIT_USAGE
     from windlass_operator.download.fetch import Pace
     from windlass_operator.download.job import Download, Order
@@ -97,7 +99,8 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
     stop, progress = threading.Event(), Progress(time.monotonic)
     with _signals(stop), _told(progress, options.facts_port):
         code, report = _outcome(lambda: Download(order, progress, stop).run(), progress)
-    print(f"download: {printable(_words(report), MESSAGE_BYTES_MAX)}", flush=True)
+    words = printable(_words(report), MESSAGE_BYTES_MAX)
+    say(LOGGER, words, text=f"download: {words}", report=report)
     return _leave(report, options.termination_log or Path(env.get("WINDLASS_TERMINATION_LOG") or TERMINATION_LOG), code)
 
 
@@ -132,7 +135,8 @@ def _leave(report: dict[str, Any], log: Path, code: int) -> int:
     try:
         log.write_text(line, encoding="utf-8")
     except OSError as error:
-        print(f"windlass-operator download: {log} cannot be written: {error.strerror}", file=sys.stderr)
+        words = f"{log} cannot be written: {error.strerror}"
+        say(LOGGER, words, logging.ERROR, text=f"windlass-operator download: {words}")
         return 1
     return code
 
@@ -157,14 +161,15 @@ def _told(progress: Progress, port: int) -> Iterator[None]:
 
     def tell() -> None:
         while not ended.wait(LINE_S):
-            print(progress.line(), flush=True)
+            say(LOGGER, progress.line())
 
     server = None
     if port:
         try:
             server = serve(port, progress.facts)
         except OSError as error:
-            print(f"download: no facts on port {port}: {error.strerror}", file=sys.stderr)
+            words = f"no facts on port {port}: {error.strerror}"
+            say(LOGGER, words, logging.WARNING, text=f"download: {words}")
     thread = threading.Thread(target=tell, name="progress", daemon=True)
     thread.start()
     try:

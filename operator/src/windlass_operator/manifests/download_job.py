@@ -27,6 +27,7 @@ DOWNLOAD = "download"
 DOWNLOAD_LABEL = "serving.windlass.dev/download"
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 TOKEN_VARIABLE = "WINDLASS_HUB_TOKEN"  # noqa: S105 - a variable's name
+LOG_FORMAT = "WINDLASS_LOG_FORMAT"
 FACTS_PORT = 8502
 BACKOFF_LIMIT = 6
 
@@ -144,7 +145,10 @@ def _arguments(services: Sequence[LLMService], volume: ModelVolume) -> list[str]
 
 
 def _environment(services: Sequence[LLMService], environment: Mapping[str, str]) -> Manifest:
-    rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in sorted(environment.items())]
+    identity = {"WINDLASS_POD_NAMESPACE": services[0].metadata.namespace} if LOG_FORMAT in environment else {}
+    rows: list[dict[str, Any]] = [
+        {"name": name, "value": value} for name, value in sorted({**environment, **identity}.items())
+    ]
     secret = next((one for service in services if (one := _download(service).token_secret)), None)
     if secret is not None:
         reference = {"name": secret.name, "key": secret.key}

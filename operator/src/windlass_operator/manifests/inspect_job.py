@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.manifests.metadata import (
@@ -21,9 +22,16 @@ DEADLINE_S = 3600  # with the time that pulls and mounts take; the program itsel
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 
 
-def inspect_job(service: LLMService, image: str, pull_policy: str) -> Manifest:
-    """The Job; its name holds a hash of all that it looks at and with, so a change of these is a new Job."""
+def inspect_job(
+    service: LLMService, image: str, pull_policy: str, environment: Mapping[str, str] | None = None
+) -> Manifest:
+    """The Job; its name holds a hash of all that it looks at and with, so a change of these is a new Job.
+
+    `environment` says how it logs.
+    """
     pod = _pod(service, image, pull_policy)
+    if environment:
+        pod["containers"][0]["env"] = _environment(service, environment)
     filled = _filled_with(service)
     digest = hashlib.sha256(json.dumps([pod, filled] if filled else pod, sort_keys=True).encode()).hexdigest()[:8]
     name = f"{service.metadata.name}-inspect-{digest}"
@@ -38,6 +46,13 @@ def inspect_job(service: LLMService, image: str, pull_policy: str) -> Manifest:
             "template": {"metadata": template_meta, "spec": pod},
         },
     }
+
+
+def _environment(service: LLMService, environment: Mapping[str, str]) -> list[Manifest]:
+    """How the Job logs, and of which service."""
+    meta = service.metadata
+    identity = {"WINDLASS_SERVICE": meta.name, "WINDLASS_POD_NAMESPACE": meta.namespace}
+    return [{"name": name, "value": value} for name, value in sorted({**environment, **identity}.items())]
 
 
 def _filled_with(service: LLMService) -> Manifest | None:

@@ -188,7 +188,7 @@ def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
         license_addresses=settings.license_addresses,
         license_keys=settings.license_public_keys,
         base=plan.base,
-        env=engine_variables(service.spec, plan),
+        env=(*settings.server_log_env, *engine_variables(service.spec, plan)),
     )
 
 

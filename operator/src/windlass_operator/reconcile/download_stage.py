@@ -72,7 +72,7 @@ async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings
     children, job = ask.children, ask.children.download_job
     if job is None:
         sharers = await _sharers(cluster, ask.service)
-        environment = dict(settings.download_env)
+        environment = dict((*settings.download_env, *settings.job_log_env))
         await cluster.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
     if job is None or dig(job, "metadata", "deletionTimestamp"):
         return _told(downloads.WAITING, None)

@@ -119,7 +119,9 @@ class Reconciler:
     async def _bring_about(self, key: Key, snapshot: Snapshot) -> float | None:
         ask = Ask(snapshot.service, snapshot.children, snapshot.failing_since, snapshot.now)
         stage = await download_stage.advance(self._cluster, self._http, self._settings, ask)
-        job = inspect_job(snapshot.service, self._settings.operator_image, self._settings.image_pull_policy)
+        settings = self._settings
+        logs = dict(settings.job_log_env)
+        job = inspect_job(snapshot.service, settings.operator_image, settings.image_pull_policy, logs)
         live_job = next((one for one in snapshot.children.jobs if name_of(one) == job["metadata"]["name"]), None)
         found = inspections.read(live_job, snapshot.children.inspect_pods, snapshot.children.events)
         outcome, routes_known = Outcome(c.unknown("Planning")), True

@@ -1,8 +1,11 @@
-"""The operator's own log: one line for each record, whatever is quoted in it."""
+"""The operator's own log: one line for each record, whatever is quoted in it; text, or JSON objects."""
 
 from __future__ import annotations
 
 import logging
+import os
+
+from windlass_operator import json_lines
 
 # A line for each request and each event tells nobody anything.
 CHATTY = ("httpx2", "aiohttp.access", "kopf.objects", "kopf.activities")
@@ -23,9 +26,13 @@ def escaped(text: str) -> str:
 
 
 def start() -> None:
-    """Write everything from INFO on to stderr."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    """Log to stderr as the environment says; ValueError names a wrong variable."""
+    settings = json_lines.read(os.environ)
+    if settings.is_json:
+        json_lines.install(settings, "windlass_operator")
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(level=settings.level, handlers=[handler])
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from windlass_operator.errors import Retry, Unavailable
+from windlass_operator.json_lines import fields
 from windlass_operator.runtime import metrics
 
 logger = logging.getLogger(__name__)
@@ -131,6 +132,11 @@ Work = Callable[[K], Awaitable[float | None]]
 Failed = Callable[[K, Exception], Awaitable[None]]  # is told of a failure that nobody meant
 
 
+def _named(key: object) -> dict[str, object]:
+    """The fields of a key's log records: namespace and name, where it has them."""
+    return {name: getattr(key, name) for name in ("namespace", "name") if hasattr(key, name)}
+
+
 async def _nobody(_key: object, _error: Exception) -> None:
     """Nobody is told."""
 
@@ -191,9 +197,10 @@ class WorkQueue(Generic[K]):
     async def _worker(self, work: Work[K], failed: Failed[K]) -> None:
         while True:
             key = await self._take()
-            error = await self._work_one(work, key)
-            if error is not None:
-                await self._tell(failed, key, error)
+            with fields(**_named(key)):
+                error = await self._work_one(work, key)
+                if error is not None:
+                    await self._tell(failed, key, error)
 
     async def _tell(self, failed: Failed[K], key: K, error: Exception) -> None:
         """Tell whom it concerns, and the log: with the traceback once, for it comes again until something changes."""

@@ -16,6 +16,8 @@ from windlass.cli.chat import Output
 from windlass.errors import UsageError, WindlassError
 
 INTERRUPTED = 130
+SERVERS = {"run", "serve"}
+"""Commands whose complaints are lines of a container's log."""
 
 app = typer.Typer(
     name="windlass",
@@ -84,6 +86,16 @@ def _in_full(of: typer.Typer) -> None:
 _in_full(app)
 
 
+def _complain(sentence: str) -> None:
+    """One sentence on standard error; of a server as a JSON object, where its log is one."""
+    record = ""
+    if SERVERS & set(sys.argv[1:2]):
+        from windlass import json_lines
+
+        record = json_lines.complaint(os.environ, "windlass", sentence)
+    print(record or f"windlass: {sentence}", file=sys.stderr)
+
+
 def main() -> None:
     """Entry point of the `windlass` script; what servers and files say in an error is made harmless."""
     from windlass.chat.shown import harmless
@@ -93,13 +105,13 @@ def main() -> None:
     try:
         code = app(standalone_mode=False, prog_name=shell.PROGRAM)
     except WindlassError as error:
-        print(f"windlass: {harmless(str(error))}", file=sys.stderr)
+        _complain(harmless(str(error)))
         sys.exit(error.exit_code)
     except TyperException as error:
         if error.message.startswith("Usage:"):  # nothing was said, which shows the help
             print(error.message, file=sys.stderr)
             sys.exit(UsageError.exit_code)
-        print(f"windlass: {harmless(mistakes.sentence(error, sys.argv[1:]))}", file=sys.stderr)
+        _complain(harmless(mistakes.sentence(error, sys.argv[1:])))
         sys.exit(UsageError.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(INTERRUPTED)

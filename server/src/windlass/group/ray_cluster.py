@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 
+from windlass import log
 from windlass.errors import RayError
 from windlass.group import arguments
 from windlass.group.plan import GroupPlan
@@ -27,7 +28,7 @@ class RayCluster:
         """`cards` are this machine's; the engine's `variables` reach its workers, which Ray starts."""
         self._plan, self._variables, self._python = plan, variables, python
         self._command = arguments.ray_command(plan, python, cards)
-        self._output = OutputTail(sys.stdout.buffer)
+        self._output = OutputTail(log.engine_output())
         self._child: Child | None = None
         self._started = asyncio.Event()
 
@@ -51,7 +52,7 @@ class RayCluster:
 
     async def _count(self, members: int, limit_s: float) -> None:
         words = (arguments.ray_address(self._plan), str(members), f"{limit_s:g}")
-        output = OutputTail(sys.stdout.buffer)
+        output = OutputTail(log.engine_output())
         counter = await Child.start((self._python, "-m", COUNTER, *words), output, self._variables)
         try:
             await asyncio.wait({counter.ended})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
 
+from windlass import log
 from windlass.adapters import cache
 from windlass.doctor.engine import mismatch
 from windlass.errors import EngineError, GroupError, UsageError, WindlassError
@@ -23,6 +25,7 @@ from windlass.launch.resolve import RUN, Style, looked_for, resolve
 from windlass.license import keeper, settings
 from windlass.license.client import LeaseClient
 from windlass.license.model import holder
+from windlass.log import say
 from windlass.lookahead import ready
 from windlass.progress import rule
 from windlass.quantization import keep
@@ -57,6 +60,7 @@ def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = R
 def run(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> int:
     """Serve until told to stop; the exit code. Leaves the reason of a failure for Kubernetes."""
     try:
+        log.start(environment)
         return asyncio.run(_serve(argv, environment, style))
     except WindlassError as error:
         if not isinstance(error, WITH_EXCERPT):
@@ -76,12 +80,12 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
         _whole(environment, rule.VARIABLE, rule.DEFAULT_S)  # the guard reads it, and can refuse nothing
         _tell(launch)
         planned.write(launch.files)
-        cache.ensure(launch.merge, _say)
+        cache.ensure(launch.merge, say)
         asked = settings.read(environment)
         async with LeaseClient.of(asked) as client:
             with _read_ahead(launch, board, environment) as preread:
                 uuids = tuple(gpu.uuid for gpu in machine.gpus)
-                report = keeper.spoken(board.set_license, _say)
+                report = keeper.spoken(board.set_license, say)
                 kept = keeper.keeper(asked, client, uuids, holder(environment, gethostname()), report)
                 alone = _engine(launch, environment)
                 engine, member = join(machine.group, machine.cards, alone, launch.engine_args, _group_report(board))
@@ -109,7 +113,7 @@ def _read_ahead(launch: LaunchPlan, board: FactsBoard, environment: Mapping[str,
 
     def report(progress: Progress) -> None:
         board.set_preread(progress)
-        _say(progress.line())
+        say(progress.line())
 
     preread = Preread(found, report)
     preread.start()
@@ -130,13 +134,18 @@ def _weights(launch: LaunchPlan, environment: Mapping[str, str]) -> tuple[files.
 def _serving(board: FactsBoard, preread: Preread | None) -> None:
     if preread:
         preread.cancel("the engine is up")
-    _say(phases.summary(board.to_dict()))
+    say(phases.summary(board.to_dict()))
 
 
 def _engine(launch: LaunchPlan, environment: Mapping[str, str]) -> Engine:
     command = (sys.executable, "-m", hook.ENGINE_MODULE, *launch.engine_args)
     opening = Opening.of(launch.questions) if _asks(environment) else None
-    variables = {**launch.variables, **(opening.variables if opening else {}), hook.CHILD: "1"}
+    variables = {
+        **log.engine_level(environment),
+        **launch.variables,
+        **(opening.variables if opening else {}),
+        hook.CHILD: "1",
+    }
     health_url = f"{listening.address(launch.engine_args, launch.port)}/health"
     start_timeout_s = _whole(environment, silence.VARIABLE, silence.DEFAULT_S) or None
     return Engine(command, health_url, variables, start_timeout_s, opening=opening)
@@ -150,19 +159,19 @@ def _asks(environment: Mapping[str, str]) -> bool:
 def _group_report(board: FactsBoard) -> Callable[[GroupFacts], None]:
     def report(facts: GroupFacts) -> None:
         board.set_group(facts)
-        _say(f"member {facts.plan.index} of {facts.plan.size}: {facts.message}")
+        say(f"member {facts.plan.index} of {facts.plan.size}: {facts.message}")
 
     return report
 
 
 def _tell(launch: LaunchPlan) -> None:
     for sentence in launch.warnings:
-        _say(sentence)
-    _say(f"flags of the engine: {' '.join(launch.shown_args)}")
+        _warn(sentence)
+    say(f"flags of the engine: {' '.join(launch.shown_args)}")
 
 
-def _say(sentence: str) -> None:
-    print(f"windlass: {sentence}", file=sys.stderr, flush=True)
+def _warn(sentence: str) -> None:
+    say(sentence, logging.WARNING)
 
 
 def facts_port(environment: Mapping[str, str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import Protocol
 
 LINES_KEPT = 400
 LINE_LENGTH_MAX = 600
@@ -26,10 +26,22 @@ ACCESS = re.compile(rb'INFO: +\S+ - "[A-Z]+ /')
 LOG_PREFIX = re.compile(r"^(?:\([^)]*pid=\d+\) )?(?:(?:ERROR|WARNING|INFO) [\d-]+ [\d:.]+ \[[^\]]*\] ?)?")
 
 
+class Sink(Protocol):
+    """Where bytes go: a binary stream, or one that makes JSON lines of them."""
+
+    def write(self, chunk: bytes, /) -> int:
+        """Take a piece."""
+        ...
+
+    def flush(self) -> None:
+        """Pass on what was taken."""
+        ...
+
+
 class OutputTail:
     """Copies bytes to a stream and remembers the last lines."""
 
-    def __init__(self, stream: BinaryIO, on_line: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, stream: Sink, on_line: Callable[[str], None] = lambda _: None) -> None:
         """Copy to this stream; `on_line` hears every whole line."""
         self._stream, self._on_line = stream, on_line
         self._rest = b""

@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass import log
 from windlass.errors import (
     EngineError,
     EngineStalledError,
@@ -95,7 +95,7 @@ class Supervisor:
         self._silence = Silence(time.monotonic)
         self._serving = asyncio.Event()
         self._asking = ""
-        self.output = OutputTail(sys.stdout.buffer, self._engine_said)
+        self.output = OutputTail(log.engine_output(), self._engine_said)
 
     async def run(self) -> int:
         """Work until the engine has ended; the exit code. WindlassError when it did not end well."""
