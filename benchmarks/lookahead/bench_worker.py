@@ -1,4 +1,4 @@
-"""The GPU's door with what a benchmark needs beside it: a cache that can be set back, figures, and a quiet start."""
+"""The GPU integration with what a benchmark needs beside it: a cache that can be set back, figures, and a quiet start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from windlass.lookahead.on_device import DeviceWorker
+from windlass.lookahead.vllm_gpu import DeviceWorker
 
 AFTER = "LOOKAHEAD_AFTER"
 """A file to wait for before kernels are timed: costs that were timed beside another engine's start mean nothing."""

@@ -30,7 +30,7 @@ KEYS = {
 
 
 class Scripted(drafters.Nothing):
-    """Proposes what it was told, one draft a step."""
+    """Proposes what it is given, one draft a step."""
 
     def __init__(self, drafts):
         self.drafts = list(drafts)
