@@ -117,7 +117,9 @@ def prompts_of(arguments: argparse.Namespace) -> dict[str, list[Prompt]]:
         if name not in found and (not arguments.workloads or name in arguments.workloads):
             found[name] = [encode(row.prompt)[-PROMPT_TOKENS:] or [1] for row in traces.read(path)[: arguments.rows]]
     if not found:
-        raise SystemExit(f"no trace file of {arguments.workloads or 'any workload'} in {', '.join(map(str, arguments.traces))}.")
+        raise SystemExit(
+            f"no trace file of {arguments.workloads or 'any workload'} in {', '.join(map(str, arguments.traces))}."
+        )
     return found
 
 
@@ -154,7 +156,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or the engines would finish their parts
     arguments = words()
     began_s = time.monotonic()
-    asked = questions(prompts_of(arguments), arguments.modes, arguments.batches, arguments.draws, whole=not arguments.break_a_token)
+    asked = questions(
+        prompts_of(arguments), arguments.modes, arguments.batches, arguments.draws, whole=not arguments.break_a_token
+    )
     try:
         progress = run(arguments, asked)
     except RuntimeError as error:
@@ -164,7 +168,8 @@ def main() -> int:
     cpu_s = sum(answer.cpu_s for answer in progress.known.values())
     print(f"chi-square: {progress.chances}")
     print(
-        f"{cpu_s / 60:.0f} min of processor time; here {(time.monotonic() - began_s) / 60:.0f} min on {arguments.processes}"
+        f"{cpu_s / 60:.0f} min of processor time; "
+        f"here {(time.monotonic() - began_s) / 60:.0f} min on {arguments.processes}"
     )
     result = {"red": red, "chances": progress.chances, "cpu_s": cpu_s, "processes": arguments.processes}
     names = list(dict.fromkeys(one.part.workload or one.part.kind for one in asked))

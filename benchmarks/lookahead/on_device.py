@@ -66,7 +66,10 @@ def upper_of_median(values: Sequence[float]) -> tuple[float, float]:
 
 
 def ours_first(pair: int) -> bool:
-    """None begins, ours, ours, none: strict alternation would go with the requests where every second pair has the same."""
+    """None begins, ours, ours, none.
+
+    Strict alternation would go with the requests where every second pair has the same.
+    """
     return pair % 4 in (1, 2)
 
 

@@ -1,9 +1,12 @@
 """Lookahead's whole loop on recorded text without a GPU: the native threads, in real time, beside a simulated device.
 
     python simulated.py WORKLOADS.json.gz "chat" 64 [--runs 6] [--threads 2] [--always] [--host 1.3]
+                        [--without planning-price,batch-mean]
 
-A step takes what one of so many tokens took an H200 (`budgets.py`). Its record, its answer and its drafts go through the
-memory that a device would share; how many drafts it verifies is chosen a step before. It waits for drafts as the kernel does:
+A step takes what one of so many tokens took an H200 (`budgets.py`). Its record, its answer and its drafts go through
+the
+memory that a device would share; how many drafts it verifies is chosen a step before. It waits for drafts as the
+kernel does:
 for a while, and only where the next step verifies any; `--always` for all that are planned. Two processors are needed,
 and nothing beside. With `--host` a step is no shorter than so many times what the engine's own thread took for it on a
 quiet machine: what a slow one makes of it. Milliseconds a token with lookahead against the steps without, and what the
@@ -25,6 +28,7 @@ from budgets import COSTS, MOST, OUTPUT_TOKENS, Exchange
 from on_device import workloads
 from windlass.lookahead.draft_budgets import DraftBudgets
 from windlass_lookahead import LookaheadCache, Options
+from windlass_lookahead.policy import config
 from windlass_lookahead.round_trip import RECORD_HEADER, RECORDS, Places, RoundTrip
 
 SPAN = MOST + 1
@@ -86,7 +90,7 @@ class Found:
 class Device:
     """Memory that both see, and the clock of the steps."""
 
-    def __init__(self, rows: int, threads: int, host: float, *, always: bool) -> None:
+    def __init__(self, rows: int, threads: int, host: float, without: list[str], *, always: bool) -> None:
         self.always, self.host = always, host
         options = Options(voc_size=152064, max_seq_len=2048, cache_size=500_000, copy_length=MOST, num_threads=threads)
         self.cache = LookaheadCache(options)
@@ -102,7 +106,7 @@ class Device:
             ctypes.addressof(self.completed),
             ctypes.addressof(ctypes.c_char.from_buffer(self.budgets.memory)),
         )
-        self.trip = RoundTrip(self.cache, places, rows, MOST, SPAN)
+        self.trip = RoundTrip(self.cache, places, rows, MOST, SPAN, policy=config(without))
         self.number = 0
         self.ended: list[str] = []
 
@@ -233,9 +237,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--always", action="store_true", help="wait for all drafts that are planned")
     parser.add_argument("--host", type=float, default=0.0, help="times as slow as a quiet machine; 0: takes no time")
+    parser.add_argument("--without", type=lambda text: text.split(","), default=[], help="rules of the policy, off")
     arguments = parser.parse_args()
     seen, rows = workloads(arguments.workloads)[arguments.workload]
-    device = Device(arguments.batch, arguments.threads, arguments.host, always=arguments.always)
+    device = Device(arguments.batch, arguments.threads, arguments.host, arguments.without, always=arguments.always)
     for prompt, output in seen:
         device.cache.teach(prompt, output)
     with tempfile.TemporaryDirectory() as folder:

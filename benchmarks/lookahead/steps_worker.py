@@ -1,4 +1,7 @@
-"""Workers with a clock at each of their steps, on the host and on the device: the GPU integration, and the engine's own."""
+"""Workers with a clock at each of their steps, on the host and on the device: the GPU integration.
+
+And the engine's own.
+"""
 
 from __future__ import annotations
 

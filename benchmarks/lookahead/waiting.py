@@ -17,8 +17,8 @@ import time
 import torch
 from placing import device_us, host_us
 from windlass.lookahead.kernels import PATIENCE_NS, Drafts, take_drafts, write_record
-from windlass.lookahead.vllm_gpu import COMPLETED_AT, Pinned
 from windlass.lookahead.stream import wait
+from windlass.lookahead.vllm_gpu import COMPLETED_AT, Pinned
 
 MOST = 6
 LATE_S = (PATIENCE_NS / 1e9) / 4
@@ -49,7 +49,9 @@ class Host:
     def write(self, step: int) -> None:
         """Queue it: texts of 0 to 39 tokens."""
         host = self.pinned.device_records[RECORD], self.pinned.device_doorbell
-        write_record(step, (self.texts, self.lengths), self.places, (self.emitted, self.rejected), self.drafts.missed, host)
+        write_record(
+            step, (self.texts, self.lengths), self.places, (self.emitted, self.rejected), self.drafts.missed, host
+        )
 
     def answer(self, step: int) -> None:
         """As the native thread does, when all else is written."""
@@ -92,7 +94,11 @@ class Host:
 def check(rows: int) -> str:
     """Each kind of answer; a line of what the device waited."""
     host, lines = Host(rows), []
-    for what, completed, came in (("before it was asked", 3, True), ("never", 2, False), ("two steps behind", 1, False)):
+    for what, completed, came in (
+        ("before it was asked", 3, True),
+        ("never", 2, False),
+        ("two steps behind", 1, False),
+    ):
         for _ in range(2):  # compiled then, and the device's clock is awake
             host.answer(completed)
             us = host.taken_us(3)
@@ -122,7 +128,9 @@ def check_record(rows: int) -> None:
         if (found := host.pinned.records[RECORD, row].tolist()) != wanted:
             raise AssertionError(f"the record of row {row} of {rows} is {found} where {wanted} is so")
     if int(host.flags[0]) != -5 or host.drafts.missed.any():
-        raise AssertionError(f"{rows} rows: the doorbell has {int(host.flags[0])}, missed {host.drafts.missed.tolist()}")
+        raise AssertionError(
+            f"{rows} rows: the doorbell has {int(host.flags[0])}, missed {host.drafts.missed.tolist()}"
+        )
 
 
 def timed(rows: int) -> str:

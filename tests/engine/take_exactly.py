@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from windlass.lookahead import vllm_gpu
-from windlass.lookahead.vllm_gpu import DeviceRunner, DeviceSpeculator, Drafter, GPUModelRunner
 from windlass.lookahead.verification import Verification
+from windlass.lookahead.vllm_gpu import DeviceRunner, DeviceSpeculator, Drafter, GPUModelRunner
 
 PLACES, MOST, STEPS = 6, 2, 40
 NOTHING, UNWANTED = 0, -1

@@ -16,7 +16,10 @@ def test_the_engine_gets_the_batch_that_the_device_lays_out(engine):
 
 
 def test_drafts_follow_their_requests_to_the_next_step(engine):
-    """When records are written and drafts are taken; the kernels run on a GPU alone (benchmarks/lookahead/waiting.py)."""
+    """When records are written and drafts are taken.
+
+    The kernels run on a GPU alone (benchmarks/lookahead/waiting.py).
+    """
     assert engine.result("/repo/tests/engine/take_exactly.py", "300")["wrong"] == []
 
 

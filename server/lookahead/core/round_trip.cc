@@ -105,8 +105,8 @@ bool RoundTrip::await(const Step& step) {
     }
   }
   // From doorbell to doorbell, not from the announcement: a host that is slower than the device announces just before it.
-  const double period_us = us_since(rang_);
-  rang_ = Clock::now();
+  const double period_us = us_since(doorbell_at_);
+  doorbell_at_ = Clock::now();
   policy_.doorbell(period_us, is_late, step.rows.size());
   return true;
 }
@@ -132,7 +132,7 @@ void RoundTrip::change(Step& step) {
 }
 
 void RoundTrip::answer(const Step& step) {
-  const auto rang = Clock::now();
+  const auto doorbell_at = Clock::now();
   Batch soon;
   Batch later;
   std::vector<Draft> drafts;
@@ -145,7 +145,7 @@ void RoundTrip::answer(const Step& step) {
     for (const std::string& id : soon.ids) lose(id);
   }
   if (!reached(load(shared_.completed), step.number)) __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
-  const double waited_us = us_since(rang);
+  const double waited_us = us_since(doorbell_at);
   {
     const std::lock_guard lock(policy_mutex_);
     policy_.completed({step.rows.size(), is_decoding_, step.wanted, verified_});

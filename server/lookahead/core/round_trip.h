@@ -126,7 +126,7 @@ class RoundTrip {
   std::atomic<std::size_t> announced_{0};  // steps in steps_, readable without the lock
   std::unordered_map<std::string, Request> requests_;
   TripCounts counts_;
-  Clock::time_point rang_;      // when the last doorbell rang
+  Clock::time_point doorbell_at_;      // when the last doorbell rang
   std::size_t verified_ = 0;    // drafts, in the step under way
   std::uint64_t missed_ = 0;    // rows of it that verified something else
   bool is_decoding_ = false;    // every row of it got a token

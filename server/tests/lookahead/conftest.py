@@ -24,13 +24,13 @@ class Device:
         self.tokens = np.zeros((rows, MOST), dtype=np.int64)
         self.confidences = np.full((rows, MOST), 0.5, dtype=np.float32)
         self.doorbell, self.completed = ctypes.c_uint32(0), ctypes.c_uint32(0)
-        places = Places(
+        self.places = Places(
             *(part.ctypes.data for part in (self.records, self.tokens, self.confidences)),
             ctypes.addressof(self.doorbell),
             ctypes.addressof(self.completed),
             budgets,
         )
-        self.trip = RoundTrip(self.cache, places, rows, MOST, MOST + 1, patience_ms=patience_ms)
+        self.trip = RoundTrip(self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms)
         self.lengths: dict[str, int] = {}
         self.step_s = 0.0
 

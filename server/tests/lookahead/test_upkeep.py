@@ -90,7 +90,7 @@ def test_the_cache_survives_a_restart(tmp_path):
     assert second.entries == first.entries > 0
 
 
-def test_a_file_of_another_tokenizer_is_told_and_serving_goes_on(tmp_path, caplog):
+def test_a_file_of_another_tokenizer_is_logged_and_serving_goes_on(tmp_path, caplog):
     first = LookaheadCache(SMALL)
     first.begin("a", [1, 2, 3])
     store = Store(first, tmp_path, "abc", "0", Clock())

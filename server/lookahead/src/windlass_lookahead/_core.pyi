@@ -54,7 +54,14 @@ class SpeculationPolicy:
 
 class RoundTrip:
     def __init__(
-        self, cache: Core, places: Sequence[int], rows: int, most: int, span: int, patience_ms: int, policy: dict[str, float]
+        self,
+        cache: Core,
+        places: Sequence[int],
+        rows: int,
+        most: int,
+        span: int,
+        patience_ms: int,
+        policy: dict[str, float],
     ) -> None: ...
     def submit(
         self, number: int, finished: Sequence[str], begun: list[tuple[str, object]], rows: Sequence[str], wanted: bool

@@ -1,6 +1,7 @@
 """The speculation policy: how many drafts to plan, to verify and to wait for. Pure: the caller passes all times.
 
-Its numbers, their units and their origins are in `core/policy_config.h`; docs/explanation/speculation.md tells the rules.
+Its numbers, their units and their origins are in `core/policy_config.h`; docs/explanation/speculation.md tells the
+rules.
 `RULES` names each rule and the numbers that switch it off, for benchmarks and tests; a server runs all of them.
 """
 
@@ -53,14 +54,15 @@ RULES = (
     Rule("extra-fade", "that extra time fades while no drafts are verified", {"extra_kept": 1.0}),
     Rule("extra-cap", "no step counts for more than its expected time as extra", {"extra_times_max": MANY}),
     Rule("row-groups", "close row counts share their measured times", {"row_groups": NEVER}),
-    Rule("outlier-cap", "no plain step counts for more than twice the mean", {"outlier_times": MANY}, ran_on_card=False),
+    Rule("outlier-cap", "no plain step counts for more than twice the mean", {"outlier_times": MANY},
+         ran_on_card=False),
     Rule("planned-baseline", "extra time is counted over steps that had drafts planned", {"baseline_steps_min": MANY},
          ran_on_card=False),
     Rule("planning-price", "the time that planning adds is charged to a large batch", {"planning_weight": 0.0},
          ran_on_card=False),
     Rule("planning-trust", "the trust in that price fades while none are planned", {"planning_forgotten": 0.0},
          ran_on_card=False),
-    Rule("planning-share", "that price is spread over no smaller share of verifying steps", {"verifying_share_min": 0.0},
+    Rule("planning-share", "that price is spread over a third of the steps or more", {"verifying_share_min": 0.0},
          ran_on_card=False),
 )  # fmt: skip
 

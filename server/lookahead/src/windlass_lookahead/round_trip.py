@@ -21,7 +21,10 @@ RECORDS = 32
 BUDGETS = 4096
 """Bytes of draft budgets."""
 PATIENCE_MS = 250
-"""A host that has answered nothing for so long is thought lost: its records are reused, texts with holes go undrafted."""
+"""A host that has answered nothing for so long is thought lost: its records are reused.
+
+Texts with holes go undrafted.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Draft budgets: how many drafts to plan for a request, from the drafter to the engine's scheduler by a file that both map.
+"""Draft budgets: how many drafts to plan for a request, from the drafter to the engine's scheduler by a file that
+both map.
 
 A row with planned drafts costs the engine time on the host, whether anything is drafted or not, and each planned draft
 takes a place among the tokens of a step. Two requests may share a byte; that costs time at worst, never a token.

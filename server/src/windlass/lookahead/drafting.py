@@ -1,4 +1,4 @@
-"""Makes the cache of one engine from its settings and from what the engine knows of the model. Called by both integrations."""
+"""Makes the cache of one engine from its settings and the engine's facts of the model. Called by both integrations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The kernels of the GPU integration (`kernels.cu`), queued on torch's current stream.
 
 A host thread is put off its processor now and then for tens of milliseconds. The kernel that takes drafts waits for the
-host as long as the policy's `device_wait_us` and `device_wait_row_us` say, and goes on without drafts after that. The next
+host as long as the policy's `device_wait_us` and `device_wait_row_us` say, and goes on without drafts after that. The
+next
 step record reports it.
 
 They are launched through the driver: with Triton each took the engine's one thread 25 to 40 microseconds of a step.

@@ -1,4 +1,7 @@
-"""Milliseconds of a step by the number of drafts that it verifies, from the engine's cost tables. Pure; imports no engine."""
+"""Milliseconds of a step by the number of drafts that it verifies, from the engine's cost tables. Pure.
+
+Imports no engine.
+"""
 
 from __future__ import annotations
 

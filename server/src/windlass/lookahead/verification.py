@@ -61,7 +61,10 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         self._planned = self._plain = np.zeros(0, dtype=np.int32)
 
     def add_request(self, req_idx: int) -> None:
-        """Clear the confidences of the request that had this place before; the policy knows what to expect of the new one."""
+        """Clear the confidences of the request that had this place before.
+
+        The policy knows what to expect of the new one.
+        """
         self._sure_by_place[req_idx].zero_()
 
     def record_confidences(self, confidence_probs: Tensor, input_batch: Any) -> None:  # noqa: ANN401 - the engine has no types here

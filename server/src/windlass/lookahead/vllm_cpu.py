@@ -1,4 +1,5 @@
-"""The integration with vLLM on CPUs: a proposer class of the runner with token ids on the host, and the worker that lets it in.
+"""The integration with vLLM on CPUs: a proposer class of the runner with token ids on the host, and the worker that
+lets it in.
 
 The engine hands a proposer rows without request ids, so the worker shows it the runner's batch. Read of the runner:
 `drafter`, `requests`, `input_batch.req_ids`, `.num_prompt_tokens`; of the step: `total_num_scheduled_tokens`.
@@ -14,8 +15,8 @@ from vllm.v1.worker.cpu_worker import CPUWorker
 
 from windlass.lookahead import settings, spread
 from windlass.lookahead.drafting import Drafting
-from windlass.lookahead.rows import Row, Rows, guarded
 from windlass.lookahead.engine_facts import engine_facts
+from windlass.lookahead.rows import Row, Rows, guarded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +27,10 @@ WORKER = "windlass.lookahead.vllm_cpu.HostWorker"
 
 
 class HostProposer:
-    """Named by `--speculative-config`; made by the runner. Of several ranks only the first drafts, and its drafts count."""
+    """Named by `--speculative-config`; made by the runner. Of several ranks only the first drafts.
+
+    And its drafts count.
+    """
 
     def __init__(self, vllm_config: VllmConfig) -> None:
         """The engine's own signature."""
@@ -61,7 +65,10 @@ class HostProposer:
         return guarded(lambda: followed.step(rows, self._runner.requests.keys()), len(rows))
 
     def rest(self) -> None:
-        """Finish requests that ended in a step without rows, so that the last texts before a pause serve the next request."""
+        """Finish requests that ended in a step without rows.
+
+        So that the last texts before a pause serve the next request.
+        """
         if followed := self._rows:
             guarded(lambda: followed.step([], self._runner.requests.keys()), 0)
 

@@ -1,7 +1,7 @@
-"""The integration with vLLM on GPUs: a worker whose runner, the one with all sequences on the device, drafts with our cache.
+"""The integration with vLLM on GPUs: a worker whose runner drafts with our cache.
 
-The start command names the engine's own n-gram method, so that it keeps scheduling ahead; the drafter behind it is ours.
-Of several tensor-parallel ranks the first drafts and sends its drafts to the others, on the stream.
+The runner is the one with all sequences on the device. The start command names the engine's own n-gram method, so that
+the engine keeps scheduling ahead; the drafter behind it is ours. Of several tensor-parallel ranks the first drafts and sends its drafts to the others, on the stream.
 """
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ class Drafter:
         take_drafts(self._signed, pinned.device_completed, answer, places, self._drafts, states.draft_tokens)
 
     def warm(self, states: Any) -> None:  # noqa: ANN401
-        """Compile what the first request would wait for: an empty record is written and taken, as step 0, before all others.
+        """Compile what the first request would wait for: an empty record is written and taken, as step 0, before all
+        others.
 
         It also fails here where the driver has no stream memory operations: the first that is needed comes under load.
         """
@@ -199,7 +200,10 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         return self._drafts.sure
 
     def verification(self, stock: AdaptiveVerificationManager) -> AdaptiveVerificationManager:
-        """The manager that chooses the drafts to verify: ours for one rank whose sampler needs no counts, else the engine's."""
+        """The manager that chooses the drafts to verify: ours for one rank whose sampler needs no counts.
+
+        Else the engine's.
+        """
         if self._drafter is None or self._group.world_size > 1 or getattr(stock, COPIES_COUNTS, False):
             return stock
         self._takes_later = True
