@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from windlass_operator.run import operate
+from windlass_operator.runtime.run import operate
 from windlass_operator.settings import Settings
 
 STOP_S = 40.0

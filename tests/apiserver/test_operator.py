@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from windlass_operator import metrics
+from windlass_operator.runtime import metrics
 from windlass_operator.settings import Settings
 from windlass_sizing.facts import from_config
 

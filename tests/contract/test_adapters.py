@@ -22,11 +22,11 @@ from windlass.launch import probe
 from windlass.launch.model import Gpu, LaunchPlan, Machine
 from windlass.launch.resolve import RUN, looked_for, resolve
 from windlass_operator.inspection.job import read_beside
-from windlass_operator.intent import parse_service, pod_shape
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.pod import pod_template
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Plan
+from windlass_operator.reconcile.desired_state import parse_service, pod_shape
 from windlass_sizing.checkpoint import inspect
 from windlass_testbed.deploy import MODEL_FILES
 

@@ -11,8 +11,8 @@ from windlass_license import codec
 from windlass_license.keys import by_id, parse_public
 from windlass_operator.kubectl.licensing.errors import LicensingError
 from windlass_operator.kubectl.licensing.gpus import uuids
-from windlass_operator.kubectl.licensing.issuer import Facts, Issuer, Key, find_program
-from windlass_operator.kubectl.licensing.terms import Asked, words
+from windlass_operator.kubectl.licensing.issuer import Issuer, Key, find_program
+from windlass_operator.kubectl.licensing.terms import Asked, Facts, words
 
 NOW = datetime.now(UTC)
 NO_TERMS = Asked()

@@ -20,7 +20,7 @@ from windlass.supervisor import metrics as start
 from windlass_deepspeed.metrics import Metrics as DeepSpeedMetrics
 from windlass_license.metrics import Metrics as LicenseMetrics
 from windlass_license.service import Standing
-from windlass_operator import metrics as operator
+from windlass_operator.runtime import metrics as operator
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 HEAD = """\

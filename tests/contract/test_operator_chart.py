@@ -14,8 +14,8 @@ import pytest
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
 from windlass.license.answers import issuers
-from windlass_operator import metrics
 from windlass_operator.cluster.kinds import APPLIED
+from windlass_operator.runtime import metrics
 from windlass_operator.settings import VARIABLES, from_env
 from windlass_operator.status import reasons
 

@@ -15,7 +15,7 @@ PAGES = (
         for name in ("startup", "load", "lookahead", "quantization", "groups", "scale", "endurance", "faults")
     ),
     *(f"docs/adr/{name}.md" for name in ("0021-lookahead-doors", "0030-kernels-are-launched-by-the-driver")),
-    "docs/adr/0051-quantized-weights-are-streamed.md",
+    *(f"docs/adr/{name}.md" for name in ("0051-quantized-weights-are-streamed", "0053-the-operator-is-packages")),
     *("docs/explanation/speculation.md", "docs/adr/0054-one-speculation-policy.md"),
 )
 # Folders whose names are the field's terms, and the words of ours that came before them.

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from windlass_operator import __version__, log
+from windlass_operator import __version__
 from windlass_operator.download import command as download
 from windlass_operator.errors import SettingsError
+from windlass_operator.runtime import log
 from windlass_operator.settings import VARIABLES, from_env
 
 DONE, FAILED, EXIT_USAGE = 0, 1, 2
@@ -88,7 +89,7 @@ def _inspect(options: argparse.Namespace, env: Mapping[str, str]) -> int:
 
 
 def _run(env: Mapping[str, str]) -> int:
-    from windlass_operator.run import operate
+    from windlass_operator.runtime.run import operate
 
     try:
         settings = from_env(env)

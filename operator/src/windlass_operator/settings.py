@@ -39,7 +39,7 @@ class Settings:
     group_network_policy: bool = True  # whether groups get a NetworkPolicy
     metrics_port: int = 9090  # 0: no /metrics and /readyz
     health_port: int = 8080  # 0: no /healthz
-    lease_name: str = ""  # empty: the only replica, always on duty
+    lease_name: str = ""  # empty: the only replica, always the leader
     pod_name: str = ""
     pod_namespace: str = ""
 
@@ -92,7 +92,7 @@ VARIABLES = (
     ),
     Variable("WINDLASS_METRICS_PORT", "port of /metrics and /readyz; 0 switches them off", "9090"),
     Variable("WINDLASS_HEALTH_PORT", "port of /healthz; 0 switches it off", "8080"),
-    Variable("WINDLASS_LEASE_NAME", "Lease by which one of several replicas is on duty; empty: there is only one"),
+    Variable("WINDLASS_LEASE_NAME", "Lease by which one of several replicas leads; empty: there is only one"),
     Variable("WINDLASS_POD_NAME", "name of the operator's pod; with a Lease, its holder"),
     Variable("WINDLASS_POD_NAMESPACE", "namespace of the operator's pod and of the Lease"),
 )

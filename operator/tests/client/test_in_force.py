@@ -12,7 +12,8 @@ from windlass_operator.client.in_force import InForce
 from windlass_operator.client.preview import decided
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan
-from windlass_operator.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
+from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
+from windlass_operator.status.children import annotation_of
 from windlass_sizing.facts import from_config
 
 from .mock_api import MockApi, a_list
@@ -111,6 +112,6 @@ def test_a_record_of_an_older_operator_stays_in_force():
     """It lacks the resource, which was always nvidia.com/gpu; and one with the default is written as it was then."""
     record = record_of(a_spec())
     assert '"resource"' not in record.to_text()
-    assert recorded_plan(a_front(record)) == record
+    assert recorded_plan(annotation_of(a_front(record), PLAN_ANNOTATION)) == record
     sliced = replace(record, plan=replace(record.plan, resource="nvidia.com/mig-1g.10gb"))
-    assert recorded_plan(a_front(sliced)) == sliced
+    assert recorded_plan(annotation_of(a_front(sliced), PLAN_ANNOTATION)) == sliced

@@ -31,7 +31,7 @@ async def test_silence_is_not_an_error_of_ours(verb):
     async def call(*_: object) -> bytes:
         raise TimeoutError
 
-    api = ApiServer(SimpleNamespace(call=call, read=call))
+    api = ApiServer(SimpleNamespace(call=call, read=call), lambda *_: None)
     asked = {"get": (Pods, "a", "b"), "find": (Pods, "a"), "apply": (MANIFEST,)}[verb]
     with pytest.raises(Unavailable, match="the API server does not answer: TimeoutError"):
         await getattr(api, verb)(*asked)
@@ -45,7 +45,7 @@ async def test_a_refusal_is_told_by_what_to_do(code, words, error):
         raise StatusError(code, json.dumps({"message": words}).encode())
 
     with pytest.raises(error, match=words.split("(")[0]) as caught:
-        await ApiServer(SimpleNamespace(call=call)).apply(MANIFEST)
+        await ApiServer(SimpleNamespace(call=call), lambda *_: None).apply(MANIFEST)
     assert type(caught.value) is error
 
 
@@ -64,8 +64,23 @@ async def test_addresses_are_asked_for_a_few_at_once(kind, version, most):
         under_way -= 1
         return b"{}"
 
-    api = ApiServer(SimpleNamespace(call=call, read=call))
+    api = ApiServer(SimpleNamespace(call=call, read=call), lambda *_: None)
     manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "qwen", "namespace": "team-a"}}
     await asyncio.gather(*(api.create(manifest) for _ in range(20)))
     assert max(seen) == most
     assert len(seen) == 20
+
+
+async def test_each_write_is_counted_by_kind_and_verb_and_a_fenced_one_is_not():
+    """The count is what tests of rest go by: it names what went out, and nothing that was held back."""
+
+    async def call(*_: object) -> bytes:
+        return b"{}"
+
+    counted: list[tuple[str, str]] = []
+    rest, count = SimpleNamespace(call=call), lambda kind, verb: counted.append((kind, verb))
+    await ApiServer(rest, count).apply(MANIFEST)
+    await ApiServer(rest, count).delete(Pods, "a", "b")
+    with pytest.raises(Retry, match="does not hold the lease"):
+        await ApiServer(rest, count, lambda: False).apply(MANIFEST)
+    assert counted == [(MANIFEST["kind"], "apply"), ("Pod", "delete")]

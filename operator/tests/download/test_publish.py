@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from windlass_operator.download.comparison import compare, gather
 from windlass_operator.download.hubs import wanted_from
-from windlass_operator.download.look import gather, look
 from windlass_operator.download.place import Place, is_complete, place_of, read_marker
 from windlass_operator.download.publish import publish, recover, sweep
 from windlass_operator.download.wanted import SHA256, RemoteFile, listing
@@ -58,11 +58,11 @@ class Knife:
 
 
 def bring(place: Place, files: dict[str, bytes]) -> None:
-    """Everything but the network: recover, look, gather, publish."""
+    """Everything but the network: recover, compare, gather, publish."""
     rows = [RemoteFile(path, len(data), SHA256, hashlib.sha256(data).hexdigest()) for path, data in files.items()]
     place.staging.mkdir(parents=True, exist_ok=True)
     recover(place)
-    seen = look(place, WANTED, listing("c", rows, WANTED), verify=False)
+    seen = compare(place, WANTED, listing("c", rows, WANTED), verify=False)
     for file in gather(place, seen, "me"):
         there = place.tree(seen.listing.key) / file.path
         there.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def test_no_command_needs_the_operators_process():
     """The plug-in runs on laptops: nothing of the operator's own process is started."""
     code = (
         "import sys\nfor name in 'status plan logs chat report license completion'.split():\n"
-        "  __import__('windlass_operator.kubectl.' + name)\nprint('windlass_operator.run' in sys.modules)"
+        "  __import__('windlass_operator.kubectl.' + name)\nprint('windlass_operator.runtime.run' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 

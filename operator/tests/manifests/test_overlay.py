@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from windlass_operator.api.pod_template import PodTemplateSpec
 from windlass_operator.errors import UserError
-from windlass_operator.intent import must_be_allowed, parse_service
 from windlass_operator.manifests.metadata import container_security
 from windlass_operator.manifests.overlay import judge, laid_over
+from windlass_operator.reconcile.desired_state import must_be_allowed, parse_service
 from windlass_operator.settings import Settings
 
 POD = {

@@ -7,7 +7,6 @@ import json
 import pytest
 from windlass_operator.errors import UserError
 from windlass_operator.inspection.job import read_beside
-from windlass_operator.intent import must_be_allowed, parse_service
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.sources import (
     adapter_path,
@@ -17,6 +16,7 @@ from windlass_operator.manifests.sources import (
     serving_mounts,
     volumes,
 )
+from windlass_operator.reconcile.desired_state import must_be_allowed, parse_service
 from windlass_operator.settings import Settings
 
 SETTINGS = Settings("windlass/server", "1", "windlass/operator:1", node_paths=("/data",))

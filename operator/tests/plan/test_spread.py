@@ -193,7 +193,7 @@ def test_a_model_that_only_a_spread_holds_is_told_when_one_node_is_wanted():
 
 
 counts = st.lists(st.integers(1, 8), min_size=1, max_size=8)
-wishes = st.fixed_dictionaries(
+requested = st.fixed_dictionaries(
     {
         "deployment": st.fixed_dictionaries(
             {},
@@ -217,7 +217,7 @@ wishes = st.fixed_dictionaries(
 
 
 @settings(deadline=None)
-@given(counts, wishes, st.sampled_from([QWEN_7B, QWEN_72B]))
+@given(counts, requested, st.sampled_from([QWEN_7B, QWEN_72B]))
 def test_every_plan_can_be_placed_and_keeps_what_was_asked(cards, parts, facts):
     """As many cards as TP × PP × workers, evenly on nodes that have them, and every wish is kept; or a refusal."""
     there = tuple(NodeGpus(f"n{n}", "NVIDIA-L20", 44.99, count, count) for n, count in enumerate(cards))

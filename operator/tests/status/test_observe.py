@@ -9,7 +9,7 @@ from windlass_operator.status.facts import PodFacts, parse
 from windlass_operator.status.hold import Hold
 from windlass_operator.status.inspection import WAITING, Inspection, State
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
-from windlass_operator.status.pace import again_in_s
+from windlass_operator.status.requeue import again_in_s
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
 FOUND = Inspection(State.FOUND, "ModelFound", "Qwen2ForCausalLM, in pvc/models", {})

@@ -18,9 +18,9 @@ import pytest
 from admission_draws import CLAIM, MODEL, SUB_PATH, annotations, piece
 from admission_invariants import ingress_complaints, pod_complaints
 from windlass_operator.errors import UserError
-from windlass_operator.intent import must_be_allowed, parse_service
 from windlass_operator.manifests.pod import PodShape, pod_template
 from windlass_operator.manifests.route import ingress
+from windlass_operator.reconcile.desired_state import must_be_allowed, parse_service
 from windlass_operator.settings import Settings
 
 OVERLAYS = int(os.environ.get("WINDLASS_ATTACK_OVERLAYS", "400"))

@@ -24,9 +24,9 @@ from admission_draws import MODEL
 from admission_invariants import ingress_complaints, pod_complaints
 from admission_specs import characters, depth_of, draw, nested, places, spec_schema
 from windlass_operator.errors import UserError
-from windlass_operator.intent import must_be_allowed, parse_service
 from windlass_operator.manifests.pod import PodShape, pod_template
 from windlass_operator.manifests.route import ingress
+from windlass_operator.reconcile.desired_state import must_be_allowed, parse_service
 from windlass_operator.settings import Settings
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(3600)]

@@ -9,8 +9,8 @@ from contextlib import aclosing
 import pytest
 from windlass_operator.errors import UserError
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan, Refusal
-from windlass_operator.planner import Question
-from windlass_operator.planners import Planners
+from windlass_operator.planner.pool import Planners
+from windlass_operator.planner.process import Question
 from windlass_sizing.facts import from_config
 
 LLAMA = {
@@ -23,7 +23,7 @@ SPEC = {"model": {"id": "m", "source": {"nfs": {"server": "10.0.0.12", "path": "
 # The real planner, whose `decide` meets what a model's name asks for: a loop or an allocation of a new kind.
 HOSTILE = """
 import sys
-from windlass_operator import planner
+from windlass_operator.planner import process as planner
 decide = planner.decide
 def hostile(spec, facts, inventory, keep=None):
     while spec.model.id == "loop":

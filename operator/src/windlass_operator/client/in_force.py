@@ -17,8 +17,8 @@ from windlass_operator.client.errors import ForbiddenError, NotFoundError
 from windlass_operator.client.rest import Api
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
-from windlass_operator.record import PlanRecord, inputs_digest, recorded_plan
-from windlass_operator.status.children import condition_of, living
+from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
+from windlass_operator.status.children import annotation_of, condition_of, living
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ async def read(api: Api, namespace: str, name: str) -> InForce:
         return InForce()
     with suppress(NotFoundError, ForbiddenError):
         front = await api.call("GET", paths.core(namespace, "services", name), f"service {namespace}/{name}")
-        record = recorded_plan(front)
+        record = recorded_plan(annotation_of(front, PLAN_ANNOTATION))
         if record is not None:
             selector = {"labelSelector": paths.of_service(name)}
             pods = await watching.listing(api, watching.Collection(paths.core(namespace, "pods"), "pods", selector))

@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from windlass_operator.bounded import UnusableJsonError, json_of
 from windlass_operator.client.errors import ExpiredError, UnreachableError, UnreadableError, refusal
 from windlass_operator.client.rest import Api
 from windlass_operator.client.values import LLMService, WatchEvent, service_of
 from windlass_operator.status.children import dig
+from windlass_operator.untrusted_json import UnusableJsonError, json_of
 
 PAGE = 500
 PAGES_MAX = 200  # 100,000 objects

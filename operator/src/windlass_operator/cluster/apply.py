@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from windlass_operator.api.v1alpha1 import KIND
-from windlass_operator.cluster.client import Cluster, Manifest
+from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.errors import InvalidError, Retry, UserError
+from windlass_operator.manifests.metadata import Manifest
 
 APPLIED_ANNOTATION = "serving.windlass.dev/applied"
 SEEN_S = 1.0  # until what another has made is read as well

@@ -7,23 +7,20 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
-from windlass_operator import metrics
 from windlass_operator.cluster import decode
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.inventory import usable
 from windlass_operator.cluster.kinds import APPLIED, Kind, LLMServiceStatus, Nodes, Pods
 from windlass_operator.cluster.pages import Pages
+from windlass_operator.cluster.protocol import ALL_NAMESPACES
 from windlass_operator.cluster.rest import APPLY, UNREACHABLE, Rest, StatusError, TooLargeError
 from windlass_operator.errors import InvalidError, NotServedError, OperatorError, Retry, Unavailable, UserError
+from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.plan.model import NodeGpus
 
 logger = logging.getLogger(__name__)
 FIELD_MANAGER = "windlass"
-ALL_NAMESPACES = "*"
-Manifest = dict[str, Any]
-NOT_FOUND = 404
 PATCHES = {"apply": APPLY, "merge": "application/merge-patch+json"}
 # Of what is read without a watch. The operator reads Events so, which anybody may write; commands read nodes and pods.
 ANY_BYTES_MAX = 64 * 1024**2
@@ -39,48 +36,12 @@ NO_VERSION = "1"  # of an object; etcd counts from there
 AT_ONCE = {"Service": 4}
 
 
-class Cluster(Protocol):
-    """What reading and applying need of a cluster; the tests give one made of dicts."""
-
-    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """One object, or None."""
-
-    async def find(
-        self,
-        kind: Kind,
-        namespace: str,
-        labels: Mapping[str, str] | None = None,
-        fields: Mapping[str, str] | None = None,
-    ) -> list[Manifest]:
-        """The objects of a namespace that match."""
-
-    async def gpu_nodes(self) -> tuple[NodeGpus, ...]:
-        """Nodes with GPUs that take new pods, by name, as if no pod was there."""
-
-    async def gpus_taken(self, namespaces: tuple[str, ...], besides: tuple[str, str] | None) -> Mapping[str, int]:
-        """GPUs that pods hold, by node, without those of the LLMService `besides` (namespace, name)."""
-
-    async def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply of an object of ours; returns what the API server made of it."""
-
-    async def create(self, manifest: Manifest) -> Manifest | None:
-        """Server-side apply of an object that is not there yet; None, and nothing changed, when there is one."""
-
-    async def overwrite(self, manifest: Manifest) -> Manifest:
-        """Merge patch of an object of ours: lists become ours as a whole."""
-
-    async def apply_status(self, manifest: Manifest) -> Manifest | None:
-        """Server-side apply of our resource's status; returns the resource, None when it is gone."""
-
-    async def delete(self, kind: Kind, namespace: str, name: str) -> None:
-        """Delete an object and what it owns; nothing when it is gone already."""
-
-
 @dataclass(frozen=True, slots=True)
 class ApiServer:
-    """The real cluster; writes only while `may_write` says so."""
+    """The real cluster; writes only while `may_write` says so, and counts each write by kind and verb."""
 
     rest: Rest
+    count_write: Callable[[str, str], None]
     may_write: Callable[[], bool] = lambda: True
     turns: Mapping[str, asyncio.Semaphore] = field(
         default_factory=lambda: {kind: asyncio.Semaphore(most) for kind, most in AT_ONCE.items()}
@@ -200,10 +161,10 @@ class ApiServer:
             raise _unavailable(error) from error
 
     def _allowed(self, kind: str, verb: str) -> None:
-        """Count a write that is about to go out; refuse it when another replica may be the one on duty."""
+        """Count a write that is about to go out; refuse it when another replica may be the leader."""
         if not self.may_write():
             raise Retry(f"this replica does not hold the lease: no {verb} of {kind}", RETRY_AFTER_S)
-        metrics.WRITES.labels(kind, verb).inc()
+        self.count_write(kind, verb)
 
     async def aclose(self) -> None:
         """Let the connections go."""

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.kinds import Events
+from windlass_operator.cluster.protocol import Cluster
+from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.status import reasons
 from windlass_operator.status.notes import Note
 

@@ -9,7 +9,7 @@ import httpx2
 
 from windlass_operator.status.children import Object, dig, name_of
 from windlass_operator.status.facts import PodFacts, parse
-from windlass_operator.status.said import parsed
+from windlass_operator.untrusted_json import parsed
 
 PORT = 8502
 TIMEOUT_S = 2.0

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.cluster.quantity import whole
+from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, Inventory, NodeGpus, product_label
 from windlass_operator.plan.quantity import gib
 from windlass_operator.status.children import condition_of, dig, name_of
-
-if TYPE_CHECKING:
-    from windlass_operator.cluster.client import Cluster, Manifest
 
 # Behind the name of a resource, in a node's labels:
 MEMORY = "memory"  # MiB of one card or slice

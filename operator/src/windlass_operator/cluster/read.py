@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass_operator.cluster.client import Cluster, Manifest
 from windlass_operator.cluster.kinds import (
     Budgets,
     Deployments,
@@ -21,7 +20,8 @@ from windlass_operator.cluster.kinds import (
     Services,
     StatefulSets,
 )
-from windlass_operator.manifests.metadata import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
+from windlass_operator.cluster.protocol import Cluster
+from windlass_operator.manifests.metadata import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL, Manifest
 from windlass_operator.status.children import (
     Children,
     Object,

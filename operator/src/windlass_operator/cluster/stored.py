@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager, nullcontext
 
 from windlass_operator.cluster.apply import must_be_ours
 from windlass_operator.cluster.claims import Claims
-from windlass_operator.cluster.client import ALL_NAMESPACES, Cluster, Manifest
 from windlass_operator.cluster.inventory import usable
 from windlass_operator.cluster.kinds import APPLIED, Kind
+from windlass_operator.cluster.protocol import ALL_NAMESPACES, Cluster
 from windlass_operator.cluster.store import Shelf, Store, place_of
 from windlass_operator.errors import Retry
+from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.plan.model import NodeGpus
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from windlass_operator.download.claim import Claim, Claimant, ClaimLost
+from windlass_operator.download.comparison import Comparison, compare, gather, left_work
 from windlass_operator.download.connection import Connection
 from windlass_operator.download.fetch import Fetcher, Pace, Stopped
 from windlass_operator.download.hubs import HUBS, Ask
-from windlass_operator.download.look import Look, gather, left_work, look
 from windlass_operator.download.partfile import PartFile
 from windlass_operator.download.place import Marker, Place, is_complete, place_of, read_marker
 from windlass_operator.download.progress import Progress, size
@@ -120,7 +120,7 @@ class Download:
         if marker is None or self._order.verify:
             listing = self._insist_on_listing(halt)
             self._progress.begin(listing.size, len(listing.files))
-            seen = look(place, wanted, listing, self._order.verify)
+            seen = compare(place, wanted, listing, self._order.verify)
             self._fetch(seen, claim.number, halt)
             claim.check()
             publish(place, wanted, seen, self._owner)
@@ -161,7 +161,7 @@ class Download:
 
         return ask
 
-    def _fetch(self, seen: Look, number: int, halt: threading.Event) -> None:
+    def _fetch(self, seen: Comparison, number: int, halt: threading.Event) -> None:
         place, order = self._place, self._order
         rest = gather(place, seen, self._owner)
         self._progress.have(seen.listing.size - sum(file.size for file in rest), len(seen.listing.files) - len(rest))

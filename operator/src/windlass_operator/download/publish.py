@@ -16,7 +16,7 @@ import os
 import shutil
 from pathlib import Path
 
-from windlass_operator.download.look import Look
+from windlass_operator.download.comparison import Comparison
 from windlass_operator.download.partfile import sync_folder
 from windlass_operator.download.place import (
     MARKER,
@@ -43,7 +43,7 @@ class NotWhole(Retry):
         super().__init__(f"{path} is gone from the staging directory", 0)
 
 
-def publish(place: Place, wanted: Wanted, seen: Look, owner: str) -> None:
+def publish(place: Place, wanted: Wanted, seen: Comparison, owner: str) -> None:
     """Bring the tree's files into the target, and the marker with them."""
     marker = Marker(wanted, seen.listing)
     tree = place.tree(seen.listing.key)
@@ -62,14 +62,14 @@ def publish(place: Place, wanted: Wanted, seen: Look, owner: str) -> None:
         raise NotWhole(Path(error.filename or tree).name) from error
 
 
-def _as_a_whole(place: Place, seen: Look, tree: Path, marker: Marker, owner: str) -> bool:
+def _as_a_whole(place: Place, seen: Comparison, tree: Path, marker: Marker, owner: str) -> bool:
     if place.fixed or seen.kept or not _is_empty(place.target):
         return False
     write_whole(tree / MARKER, marker.text(), place.draft(owner))
     return _renamed(tree, place.target)
 
 
-def _by_swap(place: Place, seen: Look, tree: Path, marker: Marker, owner: str) -> bool:
+def _by_swap(place: Place, seen: Comparison, tree: Path, marker: Marker, owner: str) -> bool:
     if place.fixed or seen.old is None or not _linked(place.target, tree, seen):
         return False
     write_whole(tree / MARKER, marker.text(), place.draft(owner))
@@ -81,7 +81,7 @@ def _by_swap(place: Place, seen: Look, tree: Path, marker: Marker, owner: str) -
     return True
 
 
-def _one_by_one(place: Place, seen: Look, tree: Path, marker: Marker, owner: str) -> None:
+def _one_by_one(place: Place, seen: Comparison, tree: Path, marker: Marker, owner: str) -> None:
     target, paths = place.target, [file.path for file in seen.listing.files]
     if (GATE in paths or GATE in seen.ours) and size_at(target / GATE) >= 0:
         _close_gate(place, seen, tree, owner)
@@ -102,7 +102,7 @@ def _one_by_one(place: Place, seen: Look, tree: Path, marker: Marker, owner: str
         sync_folder(target)
 
 
-def _close_gate(place: Place, seen: Look, tree: Path, owner: str) -> None:
+def _close_gate(place: Place, seen: Comparison, tree: Path, owner: str) -> None:
     """Take config.json away, to where the next process finds it when it is part of this listing."""
     if all(file.path != GATE for file in seen.kept):
         (place.target / GATE).rename(place.staging / f"{GATE}.{owner}")
@@ -138,7 +138,7 @@ def _bring_over(old: Path, target: Path, ours: frozenset[str]) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _linked(target: Path, tree: Path, seen: Look) -> bool:
+def _linked(target: Path, tree: Path, seen: Comparison) -> bool:
     """Whether the tree now has all files; False where the file system knows no hard links."""
     for file in seen.kept:
         place = tree / file.path

@@ -106,7 +106,7 @@ class Work:
     ) -> None:
         self.session, self.maker, self.key, self.http, self.scratch = session, maker, key, http, scratch
 
-    async def in_force(self) -> issuer.Facts | None:
+    async def in_force(self) -> terms.Facts | None:
         """The license in force; its file is kept, to be followed."""
         blob = await self.http.license_file()
         if blob is None:
@@ -115,7 +115,7 @@ class Work:
         file.write_bytes(blob)
         return await self.maker.inspect(file)
 
-    def must_be_ours(self, now: issuer.Facts) -> None:
+    def must_be_ours(self, now: terms.Facts) -> None:
         """Another issuer's license is not replaced unasked."""
         if now.key_id != self.key.id:
             raise LicensingError(
@@ -123,7 +123,7 @@ class Work:
                 f"{self.key.private} is {self.key.id}; name that key with --key, or use init --replace"
             )
 
-    async def put(self, named: collect.Found | None, asked: terms.Asked, follows: issuer.Facts | None) -> None:
+    async def put(self, named: collect.Found | None, asked: terms.Asked, follows: terms.Facts | None) -> None:
         """Sign and upload."""
         words = terms.words(asked, self.session.now(), follows=follows is not None)
         if follows is not None:
@@ -138,7 +138,7 @@ class Work:
         _tell(self.session, self.key, facts, changed=True, said=said)
 
 
-def _tell(session: Session, key: issuer.Key, facts: issuer.Facts, *, changed: bool, said: str) -> None:
+def _tell(session: Session, key: issuer.Key, facts: terms.Facts, *, changed: bool, said: str) -> None:
     if not session.is_text:
         signer = {"id": key.id, "private": str(key.private), "made": key.made}
         license_ = {**facts.to_dict(len(facts.uuids)), "file": str(facts.file) if changed else None}

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx2
 
-from windlass_operator.bounded import UnusableJsonError, json_of
 from windlass_operator.client.errors import ClientError, InvalidError, UnreachableError
 from windlass_operator.kubectl.events import Events, failure, finish_reason, is_step, pieces, tokens
+from windlass_operator.untrusted_json import UnusableJsonError, json_of
 
 CONNECT_S, SILENCE_S = 10.0, 300.0
 REFUSAL_MAX = 600  # bytes

@@ -17,15 +17,15 @@ from windlass_operator.plan.host import Load, host_for
 from windlass_operator.plan.model import Plan
 from windlass_operator.plan.offload import Running
 from windlass_operator.plan.quantize import planned_method
-from windlass_operator.plan.wishes import Wishes
+from windlass_operator.plan.requested import Requested
 
 KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # whole GiB, of each engine
 KV_CONTEXTS = 4  # full contexts that an engine holds at a time
 
 
-def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
+def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, requested: Requested) -> Plan:
     """The plan for one replica; it asks for no card, and for memory that holds the KV space."""
-    serving, engines = wishes.serving, wishes.layout.workers
+    serving, engines = requested.serving, requested.layout.workers
     need = formula.cpu_demand(facts, serving)
     beside_gib = formula.beside_gib(facts, serving)
     space_gib = kv_space_gib(spec, need.kv_gib)
@@ -49,7 +49,7 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
         gpu_type=None,
         max_model_len=serving.max_model_len,
         dtype=serving.dtype,
-        quantization=planned_method(wishes.quantization, serving),
+        quantization=planned_method(requested.quantization, serving),
         gpu_memory_utilization_percent=round(serving.utilization * 100),
         enforce_eager=serving.enforce_eager,
         weights_gib=weights_gib,
@@ -68,7 +68,7 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, wishes: Wishes) -> Plan:
             *words.figures(facts, need, serving)[:2],
             *(said.replace(" a GPU", "").removeprefix("of that ") for said in words.beside(facts, serving)),
             f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
-            *wishes.notes,
+            *requested.notes,
             host.because,
         ),
     )

@@ -30,15 +30,15 @@ from windlass_operator.plan.offload import Running
 from windlass_operator.plan.options import Option, alternatives, on_one_node, preferred
 from windlass_operator.plan.quantize import planned_method
 from windlass_operator.plan.refuse import does_not_fit, not_enough, usable_cards
+from windlass_operator.plan.requested import Requested, read_requested
 from windlass_operator.plan.spread import over_nodes
-from windlass_operator.plan.wishes import Wishes, read_wishes
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """What a plan says beside its figures."""
 
-    wishes: Wishes
+    requested: Requested
     alternatives: tuple[str, ...]
     nodes: tuple[str, ...]  # why these nodes
 
@@ -55,40 +55,40 @@ def decide(
 
 
 def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep: Placement | None) -> Plan | Refusal:
-    wishes = read_wishes(spec, facts)
-    if isinstance(wishes, Refusal):
-        return wishes
-    if wishes.layout.gpus == 0:
-        return parallelism(wishes.layout, facts, 0) or cpu_plan(spec, facts, wishes)
-    found = usable_cards(spec.resources, inventory, wishes, facts)
+    requested = read_requested(spec, facts)
+    if isinstance(requested, Refusal):
+        return requested
+    if requested.layout.gpus == 0:
+        return parallelism(requested.layout, facts, 0) or cpu_plan(spec, facts, requested)
+    found = usable_cards(spec.resources, inventory, requested, facts)
     if isinstance(found, Refusal):
         return found
-    if refusal := parallelism(wishes.layout, facts, max(card.most_per_node for card in found)):
+    if refusal := parallelism(requested.layout, facts, max(card.most_per_node for card in found)):
         return refusal
-    alone = on_one_node(facts, found, wishes) if wishes.layout.nodes_min == 1 else []
-    spread = _spread(facts, found, wishes, (alone, keep))
+    alone = on_one_node(facts, found, requested) if requested.layout.nodes_min == 1 else []
+    spread = _spread(facts, found, requested, (alone, keep))
     fitting = [option for option in (*alone, *spread) if option.acceptable]
     if not fitting:
         every = [*alone, *spread]
-        return does_not_fit(facts, every) if every else not_enough(found, wishes)
+        return does_not_fit(facts, every) if every else not_enough(found, requested)
     # One node if it fits there.
     near = [option for option in fitting if option.nodes == 1] or fitting
     kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]
     chosen = preferred(kept or near)
-    told = Told(wishes, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, wishes.layout, alone))
+    told = Told(requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone))
     return _gpu_plan(spec, facts, chosen, told)
 
 
 def _spread(
-    facts: ModelFacts, found: tuple[Card, ...], wishes: Wishes, known: tuple[list[Option], Placement | None]
+    facts: ModelFacts, found: tuple[Card, ...], requested: Requested, known: tuple[list[Option], Placement | None]
 ) -> list[Option]:
     """The options over several nodes: of cards of which one node is not enough, and of a group that runs already."""
-    if wishes.layout.nodes_max == 1:
+    if requested.layout.nodes_max == 1:
         return []
     alone, keep = known
     group = keep.gpu_type if keep and keep.nodes > 1 else None
     enough = {option.card for option in alone if option.acceptable and option.card.name != group}
-    return over_nodes(facts, [card for card in found if card not in enough and not card.alone], wishes)
+    return over_nodes(facts, [card for card in found if card not in enough and not card.alone], requested)
 
 
 def _because_of_nodes(chosen: Option, layout: Layout, alone: list[Option]) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         *_at_once(facts, chosen),
         words.quick_formula(chosen.seed_gib),
         f"{facts.num_attention_heads} heads % {serving.tp} == 0",
-        *told.wishes.notes,
+        *told.requested.notes,
         *((chosen.why,) if chosen.why else ()),
         *_steps(serving),
         host.because + (" on each node" if chosen.nodes > 1 else ""),
@@ -164,7 +164,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Tol
         gpu_type=card.name,
         max_model_len=serving.max_model_len,
         dtype=serving.dtype,
-        quantization=planned_method(told.wishes.quantization, serving),
+        quantization=planned_method(told.requested.quantization, serving),
         gpu_memory_utilization_percent=round(serving.utilization * 100),
         enforce_eager=serving.enforce_eager,
         weights_gib=weights_gib,

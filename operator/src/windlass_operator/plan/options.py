@@ -13,7 +13,7 @@ from windlass_sizing.parallel import splits
 from windlass_operator.plan.cards import Card
 from windlass_operator.plan.model import Refusal
 from windlass_operator.plan.quantize import settle
-from windlass_operator.plan.wishes import Wishes
+from windlass_operator.plan.requested import Requested
 
 ALTERNATIVES_MAX = 7
 
@@ -69,26 +69,26 @@ class Option:
         return f"{self.where()}: {self.need.per_gpu_gib:.2f} GiB needed on each, which has {have}"
 
 
-def option(facts: ModelFacts, card: Card, split: tuple[int, int, int], wishes: Wishes) -> Option:
+def option(facts: ModelFacts, card: Card, split: tuple[int, int, int], requested: Requested) -> Option:
     """The option of this split: nodes, TP, PP."""
     nodes, tp, pp = split
-    workers = wishes.layout.workers
-    found = settle(wishes.serving, facts, card.sized, wishes.engine)
-    settled, why = (wishes.serving, "") if isinstance(found, Refusal) else found
+    workers = requested.layout.workers
+    found = settle(requested.serving, facts, card.sized, requested.engine)
+    settled, why = (requested.serving, "") if isinstance(found, Refusal) else found
     serving = replace(settled, tp=tp, pp=pp)
     seed_gib = formula.seed_demand_gib(facts, serving) * workers
     need = formula.demand(facts, serving)
-    return Option(card, serving, need, seed_gib, workers, nodes, wishes.layout.counted, why)
+    return Option(card, serving, need, seed_gib, workers, nodes, requested.layout.counted, why)
 
 
-def on_one_node(facts: ModelFacts, found: Iterable[Card], wishes: Wishes) -> list[Option]:
-    """Every count and split on one node, on every kind of card, that the wishes leave open."""
-    return [option(facts, card, (1, tp, pp), wishes) for card in found for tp, pp in _splits(facts, card, wishes)]
+def on_one_node(facts: ModelFacts, found: Iterable[Card], requested: Requested) -> list[Option]:
+    """Every count and split on one node, on every kind of card, that the request leaves open."""
+    return [option(facts, card, (1, tp, pp), requested) for card in found for tp, pp in _splits(facts, card, requested)]
 
 
-def _splits(facts: ModelFacts, card: Card, wishes: Wishes) -> list[tuple[int, int]]:
+def _splits(facts: ModelFacts, card: Card, requested: Requested) -> list[tuple[int, int]]:
     """TP and PP of one engine."""
-    layout = wishes.layout
+    layout = requested.layout
     if layout.asked is None:
         return [(tp, 1) for tp in splits(facts, card.most_per_node // layout.workers)]
     if layout.asked > card.most_per_node:

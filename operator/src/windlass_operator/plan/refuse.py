@@ -11,11 +11,11 @@ from windlass_operator.plan.cards import Card, cards, wanted_nodes
 from windlass_operator.plan.model import Inventory, Refusal
 from windlass_operator.plan.options import Option
 from windlass_operator.plan.quantize import settle
-from windlass_operator.plan.wishes import Wishes
+from windlass_operator.plan.requested import Requested
 
 
 def usable_cards(
-    resources: ResourcesSpec, inventory: Inventory, wishes: Wishes, facts: ModelFacts
+    resources: ResourcesSpec, inventory: Inventory, requested: Requested, facts: ModelFacts
 ) -> tuple[Card, ...] | Refusal:
     """The kinds of card that may be taken, or why there are none."""
     everywhere = cards(inventory.nodes)
@@ -28,10 +28,10 @@ def usable_cards(
     found = cards(wanted_nodes(inventory, resources.gpu_type, resources.resource_group))
     if not found:
         return _not_found(resources, everywhere)
-    if wishes.layout.nodes_max == 1 and (wishes.layout.asked or 0) > max(card.most_per_node for card in found):
-        return not_enough(found, wishes)
-    served = tuple(card for card in found if _has_kernels(wishes.family, card))
-    return _able(served, wishes, facts) if served else _too_old(found, wishes.family)
+    if requested.layout.nodes_max == 1 and (requested.layout.asked or 0) > max(card.most_per_node for card in found):
+        return not_enough(found, requested)
+    served = tuple(card for card in found if _has_kernels(requested.family, card))
+    return _able(served, requested, facts) if served else _too_old(found, requested.family)
 
 
 def _has_kernels(family: str | None, card: Card) -> bool:
@@ -66,9 +66,9 @@ def _not_found(resources: ResourcesSpec, everywhere: tuple[Card, ...]) -> Refusa
     )
 
 
-def _able(found: tuple[Card, ...], wishes: Wishes, facts: ModelFacts) -> tuple[Card, ...] | Refusal:
+def _able(found: tuple[Card, ...], requested: Requested, facts: ModelFacts) -> tuple[Card, ...] | Refusal:
     """The cards that can run the method in its number format; the first one's refusal where none can."""
-    verdicts = [(card, settle(wishes.serving, facts, card.sized, wishes.engine)) for card in found]
+    verdicts = [(card, settle(requested.serving, facts, card.sized, requested.engine)) for card in found]
     able = tuple(card for card, verdict in verdicts if not isinstance(verdict, Refusal))
     refusals = [verdict for _, verdict in verdicts if isinstance(verdict, Refusal)]
     return able or refusals[0]
@@ -82,9 +82,9 @@ def _dotted(capability: tuple[int, ...]) -> str:
     return ".".join(map(str, capability))
 
 
-def not_enough(found: tuple[Card, ...], wishes: Wishes) -> Refusal:
+def not_enough(found: tuple[Card, ...], requested: Requested) -> Refusal:
     """No node, and no number of equal nodes, has the asked cards."""
-    layout = wishes.layout
+    layout = requested.layout
     largest = max(found, key=lambda card: (card.most_per_node, len(card.per_node)))
     have = f"the largest node ({largest.largest_node}) has {largest.most_per_node} × {largest.product or largest.name}"
     if largest.alone:
@@ -93,7 +93,7 @@ def not_enough(found: tuple[Card, ...], wishes: Wishes) -> Refusal:
         return Refusal(
             "NotEnoughGpus",
             f"{layout.asked} GPUs are asked for a replica, and {have}{_of_that_kind(largest, layout.nodes_max)}",
-            f"set spec.resources.gpus to {largest.most_per_node} or less, or add a larger node{_or_spread(wishes)}",
+            f"set spec.resources.gpus to {largest.most_per_node} or less, or add a larger node{_or_spread(requested)}",
         )
     asked = f"{layout.asked} GPUs on {layout.nodes_min} nodes" if layout.asked else f"{layout.nodes_min} nodes"
     there = ", ".join(f"{_nodes(card)} with up to {card.most_per_node} × {card.name}" for card in found)
@@ -114,8 +114,8 @@ def _of_that_kind(card: Card, nodes_max: int) -> str:
     return f"; {_nodes(card)} have that GPU, {sum(card.per_node)} in all" if several else ""
 
 
-def _or_spread(wishes: Wishes) -> str:
-    return "" if wishes.layout.nodes_max > 1 else ", or leave spec.deployment out to spread it over nodes"
+def _or_spread(requested: Requested) -> str:
+    return "" if requested.layout.nodes_max > 1 else ", or leave spec.deployment out to spread it over nodes"
 
 
 def does_not_fit(facts: ModelFacts, every: list[Option]) -> Refusal:

@@ -10,26 +10,26 @@ from windlass_sizing.parallel import Split, divides, group_splits
 from windlass_operator.plan.cards import Card
 from windlass_operator.plan.layout import Layout
 from windlass_operator.plan.options import Option, option
-from windlass_operator.plan.wishes import Wishes
+from windlass_operator.plan.requested import Requested
 
 LARGER_LOOKED_AT = 2  # times the cards of the first that fits: an even split may need more cards than an odd one
 
 
-def over_nodes(facts: ModelFacts, found: Iterable[Card], wishes: Wishes) -> list[Option]:
+def over_nodes(facts: ModelFacts, found: Iterable[Card], requested: Requested) -> list[Option]:
     """On each kind of card, the splits over nodes in sizing's order, up to somewhat more cards than are needed."""
-    return [one for card in found for one in _worth_a_look(_on(facts, card, wishes))]
+    return [one for card in found for one in _worth_a_look(_on(facts, card, requested))]
 
 
-def _on(facts: ModelFacts, card: Card, wishes: Wishes) -> Iterator[Option]:
-    layout = wishes.layout
+def _on(facts: ModelFacts, card: Card, requested: Requested) -> Iterator[Option]:
+    layout = requested.layout
     nodes_max = min(layout.nodes_max, len(card.per_node))
     for split in _possible(facts, card.most_per_node, nodes_max, layout):
         if card.nodes_with(split.gpus_per_node) >= split.nodes >= layout.nodes_min:
-            yield option(facts, card, (split.nodes, split.tp, split.pp), wishes)
+            yield option(facts, card, (split.nodes, split.tp, split.pp), requested)
 
 
 def _possible(facts: ModelFacts, per_node: int, nodes_max: int, layout: Layout) -> Iterable[Split]:
-    """The splits that the wishes leave open; what the user said of TP and PP is kept, however odd."""
+    """The splits that the request leaves open; what the user said of TP and PP is kept, however odd."""
     if layout.tp or layout.pp:
         splits: Iterable[Split] = _asked(facts, per_node, nodes_max, layout)
     else:

@@ -55,6 +55,11 @@ def dig(value: Object | None, *path: str) -> Any:  # noqa: ANN401 - a Kubernetes
     return value
 
 
+def annotation_of(item: Object | None, key: str) -> str:
+    """An annotation's text; empty where there is none."""
+    return str(dig(item, "metadata", "annotations", key) or "")
+
+
 def name_of(item: Object) -> str:
     """metadata.name."""
     return str(dig(item, "metadata", "name") or "")

@@ -12,8 +12,8 @@ from typing import Any
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Object, dig, name_of
 from windlass_operator.status.failure import EXCERPT_MAX, SENTENCE_MAX, Failure, cut
-from windlass_operator.status.said import parsed
 from windlass_operator.status.signatures import of_text
+from windlass_operator.untrusted_json import parsed
 
 OWN_CONTAINERS = ("server", "inspect", "download")
 STARTED_REASONS = {"StartError": "CommandNotFound", "ContainerCannotRun": "CommandNotFound", "OOMKilled": "OutOfMemory"}

@@ -15,8 +15,8 @@ from windlass_operator.status import reasons
 from windlass_operator.status.children import Object, dig, living, owned_by, seconds_between, uid_of
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import diagnose
-from windlass_operator.status.jobs import given_up, terminated
-from windlass_operator.status.said import instant, parsed
+from windlass_operator.status.jobs import given_up, instant, terminated
+from windlass_operator.untrusted_json import parsed
 
 RESULT_ANNOTATION = "serving.windlass.dev/download-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/download-finished"

@@ -17,7 +17,7 @@ from windlass_operator.status.children import Children, Object, dig, is_ready, l
 from windlass_operator.status.failure import Failure
 from windlass_operator.status.failures import diagnose, diagnose_service
 from windlass_operator.status.replicas import Group, groups
-from windlass_operator.status.said import parsed
+from windlass_operator.untrusted_json import parsed
 
 HELD_ANNOTATION = "serving.windlass.dev/held"
 RETRY_ANNOTATION = "serving.windlass.dev/retry"

@@ -14,8 +14,8 @@ from windlass_operator.status import reasons
 from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, seconds_between, uid_of
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import creation_refused, diagnose
-from windlass_operator.status.jobs import given_up, made_at, terminated
-from windlass_operator.status.said import instant, parsed
+from windlass_operator.status.jobs import given_up, instant, made_at, terminated
+from windlass_operator.untrusted_json import parsed
 
 RESULT_ANNOTATION = "serving.windlass.dev/inspect-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/inspect-finished"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from windlass_operator.status.children import Object, condition_of, dig
@@ -25,3 +26,11 @@ def given_up(job: Object) -> str:
     return next(
         (str(row.get("lastTransitionTime") or made_at(job)) for row in rows if row and row.get("status") == "True"), ""
     )
+
+
+def instant(text: str) -> str:
+    """The time if it is one with its zone (RFC 3339); else empty."""
+    try:
+        return text if datetime.fromisoformat(text.replace("Z", "+00:00")).tzinfo else ""
+    except ValueError:
+        return ""

@@ -1,6 +1,6 @@
 """The whole status of an LLMService, from what was read: conditions, plan, failure, start-up, addresses.
 
-`observe` is a function of values; reconcile.py calls it once a run and writes the result only when it differs.
+`observe` is a function of values; `reconciler.py` calls it once a run and writes the result only when it differs.
 Ready is True exactly while a replica answers; otherwise its reason is that of the first gate that is shut.
 """
 

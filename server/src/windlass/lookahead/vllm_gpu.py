@@ -1,7 +1,8 @@
 """The integration with vLLM on GPUs: a worker whose runner drafts with our cache.
 
 The runner is the one with all sequences on the device. The start command names the engine's own n-gram method, so that
-the engine keeps scheduling ahead; the drafter behind it is ours. Of several tensor-parallel ranks the first drafts and sends its drafts to the others, on the stream.
+the engine keeps scheduling ahead; the drafter behind it is ours. Of several tensor-parallel ranks the first drafts and
+sends its drafts to the others, on the stream.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import Any
 
 from windlass_operator.kubectl.licensing.errors import LicensingError
 from windlass_operator.kubectl.licensing.programs import run_program
+from windlass_operator.kubectl.licensing.terms import Facts
 
 PROGRAM = "windlass-license"
 PRIVATE, PUBLIC = "private.pem", "public.pem"
@@ -42,31 +43,6 @@ class Key:
     def is_open(self) -> bool:
         """Whether others of this machine may read the private half."""
         return bool(stat.S_IMODE(self.private.stat().st_mode) & 0o077)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a license file says."""
-
-    file: Path
-    customer: str
-    appid: str
-    limit: int
-    expires: datetime
-    uuids: frozenset[str] = frozenset()
-    """Known of files that were inspected."""
-    key_id: str = ""
-
-    def to_dict(self, gpus: int) -> dict[str, Any]:
-        """For programs."""
-        return {
-            "file": str(self.file),
-            "customer": self.customer,
-            "appid": self.appid,
-            "gpus": gpus,
-            "limit": self.limit,
-            "expires": self.expires.isoformat(),
-        }
 
 
 def default_folder() -> Path:

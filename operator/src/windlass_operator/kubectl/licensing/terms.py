@@ -5,11 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from windlass_operator.kubectl.licensing.issuer import Facts
-
 CUSTOMER, APPID, DAYS, LIMIT = "self-issued", "1", 365, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a license file says."""
+
+    file: Path
+    customer: str
+    appid: str
+    limit: int
+    expires: datetime
+    uuids: frozenset[str] = frozenset()
+    """Known of files that were inspected."""
+    key_id: str = ""
+
+    def to_dict(self, gpus: int) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "file": str(self.file),
+            "customer": self.customer,
+            "appid": self.appid,
+            "gpus": gpus,
+            "limit": self.limit,
+            "expires": self.expires.isoformat(),
+        }
 
 
 @dataclass(frozen=True, slots=True)

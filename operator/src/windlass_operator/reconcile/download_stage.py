@@ -1,0 +1,132 @@
+"""The download stage: the Job that fills the source from a hub, where the spec asks for one.
+
+One Job for each target in a namespace, owned by every service that wants it. Until it is done nothing looks at the
+directory and nothing new is served; what is served already goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+from pydantic import ValidationError
+
+from windlass_operator.api.v1alpha1 import LLMService
+from windlass_operator.cluster.facts import first_answer
+from windlass_operator.cluster.kinds import Jobs, LLMServices
+from windlass_operator.cluster.protocol import Cluster
+from windlass_operator.cluster.read import Download as Where
+from windlass_operator.manifests.download_job import (
+    DOWNLOAD_LABEL,
+    download_digest,
+    download_job,
+    download_name,
+    download_owners,
+)
+from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.settings import Settings
+from windlass_operator.status import conditions as c
+from windlass_operator.status import download as downloads
+from windlass_operator.status.children import Children, Object, dig, name_of
+from windlass_operator.status.conditions import Verdict
+from windlass_operator.status.download import FINISHED_ANNOTATION, RESULT_ANNOTATION, Download, State
+from windlass_operator.untrusted_json import parsed
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadStage:
+    """How far it is: whether the source may be looked at, and the words for the status."""
+
+    done: bool = True
+    verdict: Verdict | None = None  # None when no download is asked for
+    progress: Mapping[str, Any] | None = None
+    again_in_s: float | None = None
+
+
+NOT_ASKED = DownloadStage()
+
+
+def where(service: LLMService) -> Where | None:
+    """How the Job of the service's download is found; None when it asks for none."""
+    if service.spec.model.download is None:
+        return None
+    return Where(download_name(service), {DOWNLOAD_LABEL: download_digest(service)})
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A service that may ask for a download; times are RFC 3339, empty where it never failed."""
+
+    service: LLMService
+    children: Children
+    failing_since: str
+    now: str
+
+
+async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings, ask: Ask) -> DownloadStage:
+    """Keep the Job that the download needs, and say how far it is."""
+    if ask.service.spec.model.download is None:
+        return NOT_ASKED
+    children, job = ask.children, ask.children.download_job
+    if job is None:
+        sharers = await _sharers(cluster, ask.service)
+        environment = dict(settings.download_env)
+        await cluster.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
+    if job is None or dig(job, "metadata", "deletionTimestamp"):
+        return _told(downloads.WAITING, None)
+    state = downloads.read(job, children.download_pods, children.events)
+    wait_s = downloads.retry_in_s(state, ask.failing_since, ask.now) if state.state is State.FAILED else None
+    if wait_s == 0:
+        await cluster.delete(Jobs, ask.service.metadata.namespace, name_of(job))
+        return _told(downloads.WAITING, None)
+    await _keep(cluster, ask.service, job, state)
+    running = state.state is State.RUNNING
+    counts = downloads.progress(await first_answer(http, children.download_pods)) if running else None
+    return _told(state, counts, wait_s)
+
+
+async def _sharers(cluster: Cluster, service: LLMService) -> Sequence[LLMService]:
+    """All services of the namespace that want the same; those that cannot be read are not asked."""
+    digest, found = download_digest(service), {service.metadata.uid: service}
+    for raw in await cluster.find(LLMServices, service.metadata.namespace):
+        try:
+            other = LLMService.model_validate(raw)
+            same = other.spec.model.download is not None and download_digest(other) == digest
+        except (ValidationError, ValueError):
+            continue
+        if same and not other.metadata.deletion_timestamp:
+            found[other.metadata.uid] = other
+    return tuple(found.values())
+
+
+async def _keep(cluster: Cluster, service: LLMService, job: Object, state: Download) -> None:
+    """Be one of the Job's owners, and keep its last word on it, so that it outlives the pod."""
+    owners = list(dig(job, "metadata", "ownerReferences") or ())
+    annotations = dict(dig(job, "metadata", "annotations") or {})
+    said = {RESULT_ANNOTATION: state.text, FINISHED_ANNOTATION: state.finished_at} if state.text else {}
+    ours = [row for row in owners if row.get("uid") == service.metadata.uid]
+    if ours and said.items() <= annotations.items():
+        return
+    sharers = await _sharers(cluster, service)
+    wanted = download_owners(sharers)
+    meta: Manifest = {
+        "name": name_of(job),
+        "namespace": service.metadata.namespace,
+        "ownerReferences": wanted,
+        "annotations": said,
+    }
+    await cluster.overwrite({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta})
+
+
+def _told(state: Download, counts: Mapping[str, int] | None, again_in_s: float | None = None) -> DownloadStage:
+    if state.state is State.DONE:
+        done = downloads.finished(parsed(state.text)["download"])
+        return DownloadStage(True, Verdict(c.FALSE, "Downloaded", state.message), done or None)
+    if state.state is State.RUNNING:
+        words = downloads.line(counts or {})
+        return DownloadStage(
+            False, c.yes("Downloading", "; ".join(one for one in (words, state.message) if one)), counts
+        )
+    return DownloadStage(False, c.no(state.reason, state.message), None, again_in_s)

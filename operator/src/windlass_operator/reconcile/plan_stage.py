@@ -1,0 +1,86 @@
+"""The plan that a reconcile goes by: the one in force while nothing that it was made from changed, else a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from windlass_operator.cluster.inventory import read_inventory
+from windlass_operator.cluster.protocol import Cluster
+from windlass_operator.errors import UserError
+from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
+from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
+from windlass_operator.plan.rollout import choose_rollout
+from windlass_operator.planner.process import Question, answer
+from windlass_operator.reconcile.desired_state import facts_of, pods_digest, with_rollout
+from windlass_operator.reconcile.snapshot import Snapshot
+from windlass_operator.settings import Settings
+from windlass_operator.status import conditions as c
+from windlass_operator.status.children import annotation_of
+from windlass_operator.status.conditions import Verdict
+from windlass_operator.status.inspection import Inspection
+
+Decide = Callable[[str, Question], Awaitable[Plan | Refusal]]  # for a namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What planning came to: the record to serve by, or only the words of `verdict`."""
+
+    verdict: Verdict
+    record: PlanRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What planning needs beside the snapshot."""
+
+    cluster: Cluster
+    settings: Settings
+    decide: Decide
+
+
+async def in_place(_namespace: str, question: Question) -> Plan | Refusal:
+    """The plan, decided in this process and without a limit: for tests; the operator has `planner/pool.py`."""
+    found = answer(question)
+    decided = found.plan or found.refusal
+    if decided is None:
+        raise UserError("InternalError", f"planning failed with {found.error}")
+    return decided
+
+
+async def plan(by: Planning, snapshot: Snapshot, found: Inspection) -> Outcome:
+    """The plan for the model that was found, and how its pods are replaced."""
+    before = recorded_plan(annotation_of(snapshot.children.service, PLAN_ANNOTATION))
+    outcome = await _decided(by, snapshot, found, before)
+    if outcome.record is None:
+        return outcome
+    return Outcome(outcome.verdict, await _rolled_out(by, snapshot, outcome.record, before))
+
+
+async def _decided(by: Planning, snapshot: Snapshot, found: Inspection, before: PlanRecord | None) -> Outcome:
+    facts = facts_of(found)
+    digest = inputs_digest(snapshot.service, facts)
+    kept = before if before is not None and before.digest == digest else None
+    if kept is not None and not snapshot.cannot_be_placed:
+        return Outcome(c.yes("Planned", kept.plan.summary()), kept)
+    meta = snapshot.service.metadata
+    inventory = Inventory(await by.cluster.gpu_nodes())  # what is free at the moment decides no plan
+    keep = Placement(kept.plan.gpu_type, kept.plan.gpus, kept.plan.nodes) if kept and kept.plan.gpu_type else None
+    question = Question(dict(snapshot.raw["spec"]), facts.to_dict(), inventory, keep)
+    decided = await by.decide(meta.namespace, question)
+    if not isinstance(decided, Refusal):
+        return Outcome(c.yes("Planned", decided.summary()), PlanRecord(digest, decided))
+    if kept is not None:  # it cannot be placed now, and nothing else would fit either: the pods' own words say why
+        return Outcome(c.yes("Planned", kept.plan.summary()), kept)
+    return Outcome(Verdict(c.FALSE, decided.reason, decided.sentence()))
+
+
+async def _rolled_out(by: Planning, snapshot: Snapshot, record: PlanRecord, before: PlanRecord | None) -> PlanRecord:
+    """How the pods will be replaced: chosen when they are about to change, and kept until they change again."""
+    pods = pods_digest(snapshot.service, record.plan, by.settings)
+    if before is not None and before.pods == pods and before.rollout:
+        return with_rollout(record, pods, before.rollout)
+    meta = snapshot.service.metadata
+    free = await read_inventory(by.cluster, by.settings.watch_namespaces, meta.namespace, meta.name, own_is_free=False)
+    return with_rollout(record, pods, choose_rollout(snapshot.service.spec.deployment.rollout, record.plan, free))

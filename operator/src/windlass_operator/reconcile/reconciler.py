@@ -1,0 +1,216 @@
+"""The one reconcile: read → decide → render → apply → status, for one LLMService.
+
+Everything that is decided here is a function of what was read, so an event that was missed is only late, never lost,
+and a second run in the same state writes nothing. `runtime/run.py` alone calls `Reconciler.reconcile`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+
+from windlass_operator.api.v1alpha1 import API_VERSION, KIND, LLMService
+from windlass_operator.cluster.apply import Applier
+from windlass_operator.cluster.events import record
+from windlass_operator.cluster.facts import pod_facts
+from windlass_operator.cluster.kinds import APPLIED, Jobs, LLMServices, Pods
+from windlass_operator.cluster.protocol import Cluster
+from windlass_operator.cluster.read import read_children
+from windlass_operator.cluster.rest import UNREACHABLE, StatusError
+from windlass_operator.errors import NotServedError, UserError
+from windlass_operator.manifests.inspect_job import inspect_job
+from windlass_operator.manifests.metadata import Manifest, selector_text
+from windlass_operator.plan.record import PlanRecord
+from windlass_operator.reconcile import download_stage
+from windlass_operator.reconcile.desired_state import (
+    facts_of,
+    model_sentence,
+    must_be_allowed,
+    parse_service,
+    subject_of,
+    with_finding,
+    workload,
+)
+from windlass_operator.reconcile.download_stage import Ask, DownloadStage
+from windlass_operator.reconcile.group_rollout import to_end
+from windlass_operator.reconcile.plan_stage import Decide, Outcome, Planning, in_place, plan
+from windlass_operator.reconcile.snapshot import Key, Snapshot
+from windlass_operator.settings import Settings
+from windlass_operator.status import conditions as c
+from windlass_operator.status import hold as holds
+from windlass_operator.status import inspection as inspections
+from windlass_operator.status.children import Children, Object, dig, name_of
+from windlass_operator.status.hold import Hold
+from windlass_operator.status.inspection import Inspection, State
+from windlass_operator.status.notes import notes
+from windlass_operator.status.observe import Seen, Subject, observe, rejected
+from windlass_operator.status.requeue import again_in_s
+
+logger = logging.getLogger(__name__)
+
+REJECTED_AGAIN_S = 60.0  # a quota or a policy may have been changed meanwhile
+FAILURE_WORDS = 512  # of an exception; the log has it whole
+RECREATE_S = 1.0  # between deleting a Job and making it anew
+GPU_REASONS = ("NoGpuNodes", "GpuTypeNotFound", "NotEnoughGpus", "DoesNotFit", "InsufficientGpus")
+
+
+def utc_now() -> str:
+    """The time as Kubernetes writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Reconciler:
+    """Brings LLMServices to what they say; holds no state that a restart would miss."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        http: httpx2.AsyncClient,
+        settings: Settings,
+        clock: Callable[[], str] = utc_now,
+        decide: Decide = in_place,
+    ) -> None:
+        self._cluster = cluster
+        self._http = http
+        self._settings = settings
+        self._clock = clock
+        self._applier = Applier(cluster)
+        self._planning = Planning(cluster, settings, decide)
+        self.waiting_for_gpus: set[Key] = set()
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One snapshot and what follows from it; returns the seconds until the next run, None for "on an event"."""
+        raw = await self._cluster.get(LLMServices, key.namespace, key.name)
+        if raw is None or dig(raw, "metadata", "deletionTimestamp"):
+            self._applier.forget(key.namespace, key.name)
+            self.waiting_for_gpus.discard(key)
+            return None
+        subject, now = subject_of(raw), self._clock()
+        try:
+            service = parse_service(raw)
+            must_be_allowed(service, self._settings)
+            return await self._bring_about(
+                key, Snapshot(raw, service, subject, await self._children(service, now), now)
+            )
+        except UserError as error:
+            await self._write(raw, subject, rejected(subject, error.reason, error.message, now), now)
+            return REJECTED_AGAIN_S
+
+    async def failed(self, key: Key, error: Exception) -> None:
+        """Say in the resource's own status that the operator failed at it; the API server's failures are not its."""
+        if isinstance(error, (StatusError, *UNREACHABLE)):
+            return
+        raw = await self._cluster.get(LLMServices, key.namespace, key.name)
+        if raw is None:
+            return
+        subject, now = subject_of(raw), self._clock()
+        words = f"the operator failed at this resource with {type(error).__name__}: {str(error)[:FAILURE_WORDS]}"
+        await self._write(raw, subject, rejected(subject, "InternalError", words, now), now)
+
+    async def _children(self, service: LLMService, now: str) -> Children:
+        meta, place = service.metadata, download_stage.where(service)
+        return await read_children(self._cluster, meta.namespace, meta.name, meta.uid, place, now)
+
+    async def _bring_about(self, key: Key, snapshot: Snapshot) -> float | None:
+        ask = Ask(snapshot.service, snapshot.children, snapshot.failing_since, snapshot.now)
+        stage = await download_stage.advance(self._cluster, self._http, self._settings, ask)
+        job = inspect_job(snapshot.service, self._settings.operator_image, self._settings.image_pull_policy)
+        live_job = next((one for one in snapshot.children.jobs if name_of(one) == job["metadata"]["name"]), None)
+        found = inspections.read(live_job, snapshot.children.inspect_pods, snapshot.children.events)
+        outcome, routes_known = Outcome(c.unknown("Planning")), True
+        if found.state is State.FOUND:
+            outcome = await plan(self._planning, snapshot, found)
+            found = replace(found, message=model_sentence(snapshot.service, facts_of(found)))
+        held = holds.of_service(
+            snapshot.raw, snapshot.children, snapshot.service.spec.deployment.max_restarts, snapshot.now
+        )
+        retry_s = await self._inspect(snapshot, job, live_job, found) if stage.done else stage.again_in_s
+        if outcome.record is not None:
+            snapshot, routes_known = await self._apply_workload(snapshot, outcome.record, held)
+        status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
+        await self._write(snapshot.raw, snapshot.subject, status, snapshot.now)
+        self._remember_waiting(key, status)
+        return again_in_s(status["conditions"], snapshot.now) if retry_s is None else retry_s
+
+    async def _inspect(self, snapshot: Snapshot, job: Manifest, live: Object | None, found: Inspection) -> float | None:
+        """Keep exactly the one Job that looks at the present source; a failed one is made anew after its wait."""
+        for other in snapshot.children.jobs:
+            if name_of(other) != name_of(job) and not dig(other, "metadata", "deletionTimestamp"):
+                await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name_of(other))
+        if live is not None and dig(live, "metadata", "deletionTimestamp"):
+            return RECREATE_S
+        if live is not None and found.state is State.FAILED:
+            wait_s = inspections.retry_in_s(found, snapshot.failing_since, snapshot.now)
+            if wait_s <= 0:
+                await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name_of(live))
+                return RECREATE_S
+            await self._applier.apply(with_finding(job, found), live)
+            return wait_s
+        await self._applier.apply(with_finding(job, found), live)
+        return None
+
+    async def _apply_workload(
+        self, snapshot: Snapshot, planned: PlanRecord, held: Hold | None
+    ) -> tuple[Snapshot, bool]:
+        """Apply what is wanted, then take away what serves and is wanted no longer.
+
+        Returns the snapshot with what came of it, so that nothing is left for another, and whether routes are known.
+        """
+        wanted, known, wrote = workload(snapshot.service, planned, self._settings, held), True, False
+        for manifest in wanted:
+            live = snapshot.children.live(manifest["kind"], manifest["metadata"]["name"])
+            try:
+                wrote |= await self._applier.apply(manifest, live)
+            except NotServedError:  # only HTTPRoutes come with a CRD that may be missing
+                known = False
+        names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
+        for old in snapshot.children.owned(snapshot.service.metadata.uid):
+            if (old.get("kind"), name_of(old)) not in names and not dig(old, "metadata", "deletionTimestamp"):
+                await self._cluster.delete(APPLIED[str(old["kind"])], snapshot.service.metadata.namespace, name_of(old))
+        for pod in to_end(snapshot.children.stateful_sets, snapshot.children.pods):
+            await self._cluster.delete(Pods, snapshot.service.metadata.namespace, name_of(pod))
+        if wrote:
+            snapshot = replace(snapshot, children=await self._children(snapshot.service, snapshot.now))
+        return snapshot, known
+
+    async def _observe(
+        self, snapshot: Snapshot, found: Inspection, outcome: Outcome, around: tuple[DownloadStage, bool, Hold | None]
+    ) -> dict[str, Any]:
+        facts = await pod_facts(self._http, snapshot.worth_asking)
+        seen = Seen(
+            children=snapshot.children,
+            facts=facts,
+            inspection=found,
+            planned=outcome.verdict,
+            plan=outcome.record.to_status() if outcome.record else None,
+            selector=selector_text(snapshot.subject.name),
+            downloading=around[0].verdict,
+            download=around[0].progress,
+            routes_known=around[1],
+            held=around[2],
+        )
+        return observe(snapshot.subject, seen, snapshot.now)
+
+    async def _write(self, raw: Manifest, subject: Subject, status: dict[str, Any], now: str) -> None:
+        """Write the status when it differs, and tell what is new in it as Events."""
+        if status == subject.previous:
+            return
+        meta = {"name": subject.name, "namespace": subject.namespace}
+        await self._cluster.apply_status({"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "status": status})
+        owner = {"apiVersion": API_VERSION, "kind": KIND, "metadata": raw["metadata"]}
+        for note in notes(subject.previous, status):
+            logger.info("%s/%s: %s: %s", subject.namespace, subject.name, note.reason, note.message)
+            await record(self._cluster, owner, note, now)
+
+    def _remember_waiting(self, key: Key, status: Mapping[str, Any]) -> None:
+        """Those that wait for GPUs are looked at when a node changes."""
+        progressing = c.find(status["conditions"], c.PROGRESSING) or {}
+        if progressing.get("reason") in GPU_REASONS:
+            self.waiting_for_gpus.add(key)
+        else:
+            self.waiting_for_gpus.discard(key)

@@ -1,0 +1,238 @@
+"""kopf's handlers: every event of a watched kind becomes a key in the queue, nothing more.
+
+`WATCHES` is the table of what is followed. A row's objects lead to LLMServices by our label or by their owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import kopf
+
+from windlass_operator.cluster.claims import Claims
+from windlass_operator.cluster.inventory import gpu_signature
+from windlass_operator.cluster.kinds import (
+    Budgets,
+    Deployments,
+    HTTPRoutes,
+    Ingresses,
+    Jobs,
+    LLMServices,
+    NetworkPolicies,
+    Nodes,
+    Pods,
+    ReplicaSets,
+    Services,
+    StatefulSets,
+)
+from windlass_operator.cluster.store import EVERYWHERE, Place, Row, Shelf, Store, place_of
+from windlass_operator.cluster.streams import Stream, Watched
+from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
+from windlass_operator.reconcile.snapshot import Key
+from windlass_operator.runtime import metrics
+from windlass_operator.runtime.queue import WorkQueue
+from windlass_operator.status import conditions as c
+from windlass_operator.status.children import controller_uid, dig, uid_of
+
+OURS = f"{MANAGED_BY_LABEL}={MANAGER}"
+SERVICE, NODE, POD, MAKER = LLMServices.kind, Nodes.kind, Pods.kind, ReplicaSets.kind
+WATCHES = (
+    Watched(LLMServices),
+    Watched(Nodes),
+    Watched(Deployments, OURS),
+    Watched(ReplicaSets, OURS, metadata_only=True),
+    Watched(StatefulSets, OURS),
+    Watched(Services, OURS),
+    Watched(Jobs, OURS),
+    Watched(Pods),  # everyone's, for what they hold of the nodes' GPUs; only ours are kept
+    Watched(Budgets, OURS),
+    Watched(Ingresses, OURS),
+    Watched(NetworkPolicies, OURS),
+    Watched(HTTPRoutes, OURS, optional=True),
+)
+
+
+@dataclass
+class Census:
+    """How many LLMServices give which reason for Ready."""
+
+    reasons: dict[Place, str] = field(default_factory=dict)
+
+    def see(self, place: Place, reason: str | None) -> None:
+        """Count the service under this reason; None when it is gone."""
+        old = self.reasons.pop(place, None)
+        if reason is not None:
+            self.reasons[place] = reason
+        if old == reason:
+            return
+        if old is not None:
+            metrics.LLMSERVICES.labels(old).dec()
+        if reason is not None:
+            metrics.LLMSERVICES.labels(reason).inc()
+
+
+@dataclass
+class Router:
+    """Leads what changed to the keys that it concerns."""
+
+    store: Store
+    queue: WorkQueue[Key]
+    waiting: Callable[[], set[Key]]  # keys that wait for GPUs
+    census: Census = field(default_factory=Census)
+    claims: Claims = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.claims = Claims(freed=self.gpus_changed)
+
+    def changed(self, kind: str, place: Place, row: Row) -> None:
+        """Something happened to this object, or it is gone."""
+        if kind == SERVICE:
+            self.queue.event(Key(*place))
+            return
+        for name in self.store.service_names(kind, place[0], row):
+            self.queue.event(Key(place[0], name))
+
+    def gpus_changed(self) -> None:
+        """A node came, changed or went, or GPUs were let go."""
+        for key in sorted(self.waiting()):
+            self.queue.event(key)
+
+
+@dataclass
+class ShelfSink:
+    """Puts what a stream brings on its kind's shelf and tells the router what is news."""
+
+    kind: str
+    router: Router
+    scope: str = EVERYWHERE
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """It is there, or has changed."""
+        if self.kind == SERVICE:
+            self._count(item)
+        if row := self._shelf.put(item):
+            self.router.changed(self.kind, place_of(item), row)
+
+    def drop(self, item: Mapping[str, Any]) -> None:
+        """It is gone."""
+        if row := self._shelf.drop(item):
+            self._gone(place_of(item), row)
+
+    def keep(self, places: set[Place], version: int) -> None:
+        """All but these are gone."""
+        for place, row in self._shelf.keep(places, version, self.scope):
+            self._gone(place, row)
+
+    def _gone(self, place: Place, row: Row) -> None:
+        if self.kind == SERVICE:
+            self.router.census.see(place, None)
+        self.router.changed(self.kind, place, row)
+
+    def _count(self, item: Mapping[str, Any]) -> None:
+        ready = c.find(dig(item, "status", "conditions") or (), c.READY) or {}
+        self.router.census.see(place_of(item), str(ready.get("reason") or "New"))
+
+    @property
+    def _shelf(self) -> Shelf:
+        return self.router.store.shelves[self.kind]
+
+
+@dataclass
+class MakerSink(ShelfSink):
+    """ReplicaSets, of which only the owner counts: how many pods they have is no news."""
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """It is there, or has changed."""
+        place, meta = place_of(item), item["metadata"]
+        old = self._shelf.get(place)
+        kept = {**item, "metadata": {key: meta[key] for key in MAKER_META if key in meta}}
+        row = self._shelf.put(kept)
+        if row and (old is None or _owner(old) != _owner(kept)):
+            self.router.changed(self.kind, place, row)
+
+
+MAKER_META = ("name", "namespace", "uid", "resourceVersion", "labels", "ownerReferences")
+
+
+def _owner(item: Mapping[str, Any]) -> tuple[str, str | None]:
+    return uid_of(item), controller_uid(item)
+
+
+@dataclass
+class NodeSink(ShelfSink):
+    """Nodes, pruned to what planning reads; a heartbeat is no news, and of a thousand nodes there are some a second."""
+
+    _seen: dict[str, object] = field(default_factory=dict)
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """It is there, or has changed."""
+        meta = item["metadata"]
+        name, signature = str(meta["name"]), gpu_signature(dict(item))
+        if self._seen.get(name) == signature:
+            return
+        self._shelf.put(_pruned(item))
+        self._seen[name] = signature
+        self.router.gpus_changed()
+
+    def _gone(self, place: Place, row: Row) -> None:
+        self._seen.pop(place[1], None)
+        self.router.gpus_changed()
+
+
+def _pruned(node: Mapping[str, Any]) -> dict[str, Any]:
+    meta, status = node["metadata"], node.get("status") or {}
+    return {
+        "metadata": {key: meta.get(key) for key in ("name", "labels", "resourceVersion")},
+        "spec": {"unschedulable": (node.get("spec") or {}).get("unschedulable")},
+        "status": {key: status.get(key) for key in ("allocatable", "conditions")},
+    }
+
+
+@dataclass
+class PodSink(ShelfSink):
+    """Pods: of everyone's what they hold of GPUs, ours whole."""
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """It is there, or has changed."""
+        self.router.claims.put(item)
+        ours = (item["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
+        (super().put if ours else super().drop)(item)
+
+    def drop(self, item: Mapping[str, Any]) -> None:
+        """It is gone."""
+        self.router.claims.drop(item)
+        super().drop(item)
+
+    def keep(self, places: set[Place], version: int) -> None:
+        """All but these are gone."""
+        self.router.claims.keep(places, self.scope)
+        super().keep(places, version)
+
+
+SINKS: Mapping[str, type[ShelfSink]] = {NODE: NodeSink, MAKER: MakerSink, POD: PodSink}
+
+
+def streams(namespaces: tuple[str, ...], router: Router) -> dict[str, Stream]:
+    """The streams that kopf follows, by their path: one for each row and scope; nodes have no namespace."""
+    found: dict[str, Stream] = {}
+    for row in WATCHES:
+        for scope in (EVERYWHERE,) if row.name == NODE else namespaces or (EVERYWHERE,):
+            sink = SINKS.get(row.name, ShelfSink)(row.name, router, scope)
+            found[row.kind.path(scope or None)] = Stream(replace(row, scope=scope), sink)
+    return found
+
+
+def register(registry: kopf.OperatorRegistry, followed: Mapping[str, Stream]) -> None:
+    """One `on.event` for each kind: it hands the object to the stream that kopf has it from."""
+    for row in WATCHES:
+        scopes = {one.row.scope: one for one in followed.values() if one.row.name == row.name}
+        kopf.on.event(*row.kind.names, id=row.name, registry=registry)(_handler(scopes))
+
+
+def _handler(scopes: Mapping[str, Stream]) -> Callable[..., Any]:
+    async def seen(event: kopf.RawEvent, namespace: str | None, **_: object) -> None:
+        (scopes.get(EVERYWHERE) or scopes[str(namespace)]).take(event)
+
+    return seen

@@ -1,0 +1,117 @@
+"""The stage before all others: a Job fills the source, and nothing looks at the directory before it is done."""
+
+from __future__ import annotations
+
+import json
+
+import httpx2
+import pytest
+from windlass_operator.reconcile.snapshot import Key
+from windlass_operator.status import conditions as c
+
+from .test_reconciler import GOOD, World, a_node, a_service
+
+DOWNLOAD = {"hub": "modelscope", "name": "qwen/Qwen2-0.5B"}
+DONE = json.dumps(
+    {"ok": True, "download": {"name": "qwen/Qwen2-0.5B", "commit": "c0ffee", "files": 9, "bytesTotal": 988_097_824}}
+)
+GONE = json.dumps({"ok": False, "reason": "DownloadNotFound", "message": "the hub knows no model qwen/Qwen2-0.5B"})
+FACTS = {
+    "version": 1,
+    "phase": "download",
+    "download": {"bytesDone": 2**30, "bytesTotal": 2**31, "bytesPerSecond": 2**20, "remainingSeconds": 1024},
+}
+
+
+def asked(**changes):
+    source = {"pvc": {"claimName": "models", "path": "qwen"}}
+    return {"model": {"id": "m", "source": source, "download": {**DOWNLOAD, **changes}}}
+
+
+def jobs(world):
+    return {job["metadata"]["name"].rsplit("-", 1)[0]: job for job in world.cluster.all("Job")}
+
+
+def pod_of(job, number, status):
+    meta = {
+        "name": f"pod-{number}",
+        "uid": f"pod-{number}",
+        "labels": job["spec"]["template"]["metadata"]["labels"],
+        "ownerReferences": [{"uid": job["metadata"]["uid"], "controller": True}],
+    }
+    return {"metadata": meta, "status": status}
+
+
+def ended(world, message, number):
+    """Job controller and kubelet, for the Job that downloads."""
+    job = jobs(world)["windlass-download"]
+    row = {"name": "download", "state": {"terminated": {"exitCode": 0, "message": message, "finishedAt": world.now}}}
+    world.cluster.put("Pod", pod_of(job, number, {"phase": "Succeeded", "containerStatuses": [row]}))
+
+
+def condition(world, type_):
+    return c.find(world.cluster.one("LLMService", "qwen")["status"]["conditions"], type_)
+
+
+@pytest.fixture
+async def world():
+    answers = httpx2.MockTransport(lambda _: httpx2.Response(200, json=FACTS))
+    async with httpx2.AsyncClient(transport=answers) as http:
+        one = World(http)
+        one.cluster.put("Node", a_node())
+        yield one
+
+
+async def test_nothing_is_inspected_before_the_download_is_done(world):
+    """Job, progress from its pod, then the inspection, the plan and the pods."""
+    world.put_service(**asked())
+    await world.look()
+    assert list(jobs(world)) == ["windlass-download"]
+    job = jobs(world)["windlass-download"]
+    world.cluster.put("Pod", pod_of(job, 1, {"phase": "Running", "podIP": "10.0.0.1"}))
+    await world.look()
+    status = world.cluster.one("LLMService", "qwen")["status"]
+    assert status["download"] == FACTS["download"]
+    assert condition(world, "Downloading")["status"] == "True"
+    assert "1.00 of 2.00 GiB (50 %)" in world.ready()["message"]
+    assert world.ready()["reason"] == "Downloading"
+    ended(world, DONE, 1)
+    await world.look()
+    assert set(jobs(world)) == {"windlass-download", "qwen-inspect"}
+    assert condition(world, "Downloading")["reason"] == "Downloaded"
+    inspect = jobs(world)["qwen-inspect"]
+    row = {"name": "inspect", "state": {"terminated": {"exitCode": 0, "message": GOOD, "finishedAt": world.now}}}
+    world.cluster.put("Pod", pod_of(inspect, 2, {"phase": "Succeeded", "containerStatuses": [row]}))
+    await world.look()
+    assert world.cluster.one("Deployment", "qwen") is not None
+    await world.look()
+    await world.look()
+    assert world.cluster.writes == []
+
+
+async def test_a_failed_download_is_told_and_tried_again_later(world):
+    """The hub's words stand in Ready; after a minute a new Job is made."""
+    world.put_service(**asked())
+    await world.look()
+    ended(world, GONE, 1)
+    assert await world.look() == 60
+    assert world.ready()["reason"] == "DownloadNotFound"
+    assert "qwen/Qwen2-0.5B" in world.ready()["message"]
+    world.minute = 1
+    await world.look()
+    assert world.cluster.writes[0].startswith("delete Job/windlass-download-")
+
+
+async def test_services_with_one_target_share_one_job(world):
+    """The second becomes an owner beside the first; another revision is another Job."""
+    world.put_service(**asked())
+    await world.look()
+    other = a_service(**asked())
+    other["metadata"] = {**other["metadata"], "name": "second", "uid": "u-2"}
+    world.cluster.put("LLMService", other)
+    await world.reconciler.reconcile(Key("team-a", "second"))
+    (job,) = world.cluster.all("Job")
+    assert [row["uid"] for row in job["metadata"]["ownerReferences"]] == ["u-1", "u-2"]
+    world.put_service(**asked(revision="v2"))
+    await world.look()
+    assert len(world.cluster.all("Job")) == 2
