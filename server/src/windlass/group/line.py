@@ -35,13 +35,15 @@ class Line:
         """Send a word; a connection that is gone is noticed by `hear`."""
         with contextlib.suppress(OSError):
             self._writer.write(encode(word))
-            await asyncio.wait_for(self._writer.drain(), self._lost_after_s)
+            async with asyncio.timeout(self._lost_after_s):  # Python 3.11's wait_for can swallow a cancellation
+                await self._writer.drain()
 
     async def hear(self) -> Word | None:
         """The next word; None when the connection ended, fell silent, or holds no words of ours."""
         while True:
             try:
-                line = await asyncio.wait_for(self._reader.readline(), self._lost_after_s)
+                async with asyncio.timeout(self._lost_after_s):
+                    line = await self._reader.readline()
             except TimeoutError:
                 self.lost = f"was silent for {self._lost_after_s:g} s"
                 return None
