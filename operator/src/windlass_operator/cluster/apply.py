@@ -53,6 +53,16 @@ def agrees(live: object, wanted: object) -> bool:
     return key is not None and all(agrees(rows.get(row[key]), row) for row in wanted)
 
 
+def beside(live: object, wanted: object) -> object:
+    """The part of `live` that `wanted` does not speak of: what `project` leaves out."""
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        return {key: beside(value, wanted[key]) if key in wanted else value for key, value in live.items()}
+    if isinstance(wanted, list) and isinstance(live, list) and (key := _key_of(wanted)):
+        rows = _by_key(wanted, key)
+        return [beside(row, rows.get(row.get(key), {})) if isinstance(row, dict) else row for row in live]
+    return None
+
+
 def _project_rows(live: list[Any], wanted: list[Any]) -> list[object]:
     """Rows with a key are found by it; any other list is one value."""
     key = _key_of(wanted)
