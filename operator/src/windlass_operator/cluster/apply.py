@@ -54,12 +54,15 @@ def agrees(live: object, wanted: object) -> bool:
 
 
 def beside(live: object, wanted: object) -> object:
-    """The part of `live` that `wanted` does not speak of: what `project` leaves out."""
+    """The part of `live` that `wanted` does not speak of: what `project` leaves out. Empty where there is none.
+
+    It is the same before and after a write that adds what `wanted` says. Rows with a key are a dict by that key.
+    """
     if isinstance(wanted, dict) and isinstance(live, dict):
-        return {key: beside(value, wanted[key]) if key in wanted else value for key, value in live.items()}
+        rest = {key: beside(value, wanted[key]) if key in wanted else value for key, value in live.items()}
+        return {key: value for key, value in rest.items() if key not in wanted or value}
     if isinstance(wanted, list) and isinstance(live, list) and (key := _key_of(wanted)):
-        rows = _by_key(wanted, key)
-        return [beside(row, rows.get(row.get(key), {})) if isinstance(row, dict) else row for row in live]
+        return beside(_by_key(live, key), _by_key(wanted, key))
     return None
 
 

@@ -7,7 +7,7 @@ by another, whose event has not come yet, asks for a reconcile itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 from windlass_operator.cluster.apply import agrees, beside, must_be_ours
@@ -126,16 +126,19 @@ class StoredCluster:
 
 
 COUNTED = ("resourceVersion", "generation")  # by the API server, at each write
+WHOLE = frozenset({"status"})  # parts that are ours alone where we write them: a field that we leave out goes
 
 
 def _by_another(wrote: Manifest, before: Manifest, after: Manifest) -> bool:
     """Whether more than our write lies between two versions of an object."""
-    kept = (beside({**one, "metadata": _uncounted(one)}, wrote) for one in (before, after))
-    return next(kept) != next(kept) or not agrees(after, wrote)
+    spoken = wrote.keys() & WHOLE
+    kept = [beside(_uncounted(one, spoken), wrote) for one in (before, after)]
+    return kept[0] != kept[1] or not agrees(after, wrote)
 
 
-def _uncounted(item: Manifest) -> Manifest:
-    return {key: value for key, value in item["metadata"].items() if key not in COUNTED}
+def _uncounted(item: Manifest, spoken: Collection[str]) -> Manifest:
+    meta = {key: value for key, value in item["metadata"].items() if key not in COUNTED}
+    return {**{key: value for key, value in item.items() if key not in spoken}, "metadata": meta}
 
 
 def _head(manifest: Manifest) -> Manifest:
