@@ -160,6 +160,24 @@ async def test_the_finding_outlives_pod_and_operator(world):
     assert world.ready()["reason"] == "Starting"
 
 
+async def test_a_finding_that_is_lost_is_looked_for_again_at_once(world):
+    """The Service was deleted, and the pod is gone: what serves stays, and the Service comes back."""
+    world.cluster.put("Node", a_node())
+    await world.planned()
+    (job,) = world.cluster.all("Job")
+    job["status"] = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": world.now}]}
+    world.cluster.objects = {key: obj for key, obj in world.cluster.objects.items() if key[0] not in ("Pod", "Service")}
+    before = world.cluster.one("Deployment", "qwen")
+    world.minute = 5
+    assert await world.look() == 1.0
+    assert world.cluster.all("Job") == []
+    await world.look()
+    world.end_job(GOOD)
+    await world.look()
+    assert world.cluster.one("Deployment", "qwen") == before
+    assert RESULT_ANNOTATION in world.cluster.one("Service", "qwen")["metadata"]["annotations"]
+
+
 async def test_the_finding_of_a_job_that_was_made_anew_is_its_own(world):
     """Whoever deletes the Job has the directory looked at again."""
     world.cluster.put("Node", a_node())
