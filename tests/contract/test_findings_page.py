@@ -208,7 +208,7 @@ ROWS = (
     ),
     row(
         "A chart value misspelled below the top level passes",
-        "`resources.limts` was taken by both, `global.repositry` by the license server's",
+        "A key that is none was taken below `resources` by both, below `global` by the license server's",
         "Refused by both charts' schemas",
         "tests/contract/test_operator_chart.py::test_no_value_below_the_top_takes_any_name",
         "tests/contract/test_license_chart.py::test_refused_values",
