@@ -145,6 +145,7 @@ class Cluster:
         for row in self.alive:  # a killed process's connections are reset at once
             self.members[row].lost(f"r{gone}")
             self.members[row].silent(f"r{gone}")
+            self.members[row].known -= 1  # nobody listens there
 
 
 def most_in_a_minute(began: list[tuple[float, int]], value: Callable[[int], int]) -> int:

@@ -1,14 +1,16 @@
 """Replicas over real connections on loopback: they find each other, decide together, and go on when one is gone."""
 
 import asyncio
+import json
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from windlass.api.key_document import Limits
 from windlass.errors import UsageError
-from windlass.limits.link import key_of
-from windlass.limits.member import Wish
+from windlass.limits import link
+from windlass.limits.link import Hello, handshake, key_of
+from windlass.limits.member import STATE, Identity, Wish
 from windlass.limits.replicas import Replicas
 from windlass.limits.settings import replicas as from_environment
 
@@ -96,6 +98,92 @@ async def test_alone_a_replica_takes_its_share() -> None:
         keeper.member.receive = lambda *_: None  # it reads and never answers
         verdicts = await asyncio.gather(*(other.enter(Wish("a", Limits(requests=10))) for _ in range(8)))
         assert (sum(verdict.may_begin for verdict in verdicts), other.alone) == (5, 8)
+
+
+async def test_who_cannot_be_reached_may_grant_the_rest() -> None:
+    """An address where somebody listens and says nothing is no dead replica: the oldest of two keeps to its half."""
+    async with asyncio.timeout(20):
+        held: list[asyncio.StreamWriter] = []
+        silent = await asyncio.start_server(lambda _, writer: held.append(writer), HOST, 0)
+        there = (HOST, silent.sockets[0].getsockname()[1])
+        one = Replicas(((HOST, port := free_ports(1)[0]), there), port, lambda: (KEY,), HOST)
+        await one.start()
+        await until(lambda: one.member.known == 2)
+        verdicts = [await one.enter(Wish("a", Limits(requests=10))) for _ in range(10)]
+        assert sum(verdict.may_begin for verdict in verdicts) == 5
+        silent.close()
+        for writer in held:
+            writer.transport.abort()
+        await until(lambda: one.member.known == 1)  # refused: nobody is there
+        assert (await one.enter(Wish("a", Limits(requests=10)))).may_begin
+        await one.stop()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"[" * 50_000, b'{"id":"x","born":1%s,"port":1,"nonce":""}' % (b"0" * 400), b"[]", b"x" * 100_000, b"\xff", b"7"],
+    ids=["deep", "huge number", "list", "long", "no text", "number"],
+)
+async def test_a_wrong_first_line_ends_its_connection(line: bytes, caplog) -> None:
+    """Without a word in the log, and the replica goes on."""
+    async with cluster([(KEY,)]) as (one,):
+        reader, writer = await asyncio.open_connection(HOST, one._port)
+        writer.write(line + b"\n")
+        async with asyncio.timeout(5):
+            heard = await reader.readline()
+            assert set(json.loads(heard)) == {"id", "born", "port", "nonce"}
+            assert await _rest(reader) == b""
+        writer.close()
+        assert (await one.enter(Wish("a", Limits(requests=1)))).may_begin
+    assert not caplog.records
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+
+
+async def test_a_stranger_gets_no_proof() -> None:
+    """Who dials shows the keys first, so that weak ones cannot be guessed from what the port says."""
+    async with cluster([(KEY,)]) as (one,):
+        reader, writer = await asyncio.open_connection(HOST, one._port)
+        writer.write(b'{"id":"x","born":1,"port":1,"nonce":"00"}\n["00"]\n')
+        await reader.readline()
+        async with asyncio.timeout(5):
+            assert await _rest(reader) == b""
+        writer.close()
+
+
+async def test_a_thousand_keys_fit_into_the_lines() -> None:
+    """All their running requests are told to a replica that comes."""
+    async with cluster([(KEY,)]) as (one,):
+        wishes = [Wish(f"{number:063}", Limits(concurrency=1)) for number in range(1500)]
+        for wish in wishes:
+            await one.enter(wish)
+        peer, ours = free_ports(1)[0], (HOST, one._port)
+        other = Replicas((ours, (HOST, peer)), peer, lambda: (KEY,), HOST)
+        await other.start()
+        await until(lambda: one.connected == other.connected == 1)
+        await until(lambda: len(other.member._running_there.get(one.member.identity.id, ())) == 1500)
+        await other.stop()
+
+
+async def test_a_replica_that_vanished_runs_nothing(monkeypatch) -> None:
+    """Its connection stays open and silent, as of a node without power."""
+    monkeypatch.setattr(link, "SILENCE_S", 0.3)
+    async with cluster([(KEY,)]) as (one,):
+        streams = await asyncio.open_connection(HOST, one._port)
+        hello = Hello(Identity(1e12, "gone"), free_ports(1)[0])
+        dialled = await handshake(streams, hello, (KEY,), dialled=True)
+        dialled.send({"is": STATE, "rows": [], "running": {"a": 2}})
+        wish = Wish("a", Limits(concurrency=2))
+        await until(lambda: one.member._running_there)
+        assert not (await one.enter(wish)).may_begin
+        await until(lambda: not one.member._running_there)
+        assert (await one.enter(wish)).may_begin
+        dialled.close()
 
 
 def test_without_peers_a_server_is_alone() -> None:

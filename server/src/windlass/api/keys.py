@@ -149,6 +149,8 @@ class KeyRing:
         """Take the comma list of the variable, and the file when one is named; `clock` is the time of day."""
         self._listed = tuple(key_document.plain(key, LISTED) for key in words(listed))
         self._file, self._clock = file, clock
+        self._of_file: tuple[Key, ...] = ()
+        self._take(())
         self.required = bool(listed.strip() or file)
         if listed.strip() and not self._listed:
             log.error("windlass: the list of keys holds no key; requests are refused until it has some")
@@ -156,7 +158,8 @@ class KeyRing:
     @property
     def several(self) -> bool:
         """Whether requests of different keys may come."""
-        return len({key.id for key in self.known()}) > 1
+        self.known()
+        return self._several
 
     @property
     def is_wrong(self) -> bool:
@@ -183,4 +186,11 @@ class KeyRing:
 
     def known(self) -> tuple[Key, ...]:
         """Every key, those whose time is over too."""
-        return self._listed + (self._file.keys() if self._file else ())
+        of_file = self._file.keys() if self._file else ()
+        if of_file is not self._of_file:
+            self._take(of_file)
+        return self._all
+
+    def _take(self, of_file: tuple[Key, ...]) -> None:
+        self._of_file, self._all = of_file, self._listed + of_file
+        self._several = len({key.id for key in self._all}) > 1

@@ -72,7 +72,10 @@ class Limiter:
 
     def expected(self, key: str) -> Expected:
         """What is known of a key's requests."""
-        return self._expected.setdefault(key, Expected())
+        found = self._expected.get(key)
+        if found is None:
+            found = self._expected[key] = Expected()
+        return found
 
     async def enter(self, key: Key, body_bytes: int) -> Slot | None:
         """Begin a request; None when the key has no limit. Refuses with 429 when one is reached."""

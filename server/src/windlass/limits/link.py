@@ -1,6 +1,7 @@
 """One connection between two replicas: a line of JSON for each message, begun by showing that both hold the same keys.
 
 Neither side sends a secret: each sends a hash of both nonces under it. Who has one key of several cannot make the hash.
+Who dials shows it first, so that a stranger at the port gets no hash to guess weak keys from.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.limits.member import Identity
+from windlass.limits.member import STATE, Identity
 
 LINE_BYTES = 64 * 1024
 """The longest line that is read."""
 ROWS_A_LINE = 200
+"""Cells, and counts of running requests."""
 UNSENT_BYTES = 4 * 1024**2
 """A replica that reads so little is given up."""
 HANDSHAKE_S = 2.0
+SILENCE_S = 10.0
+"""A connection on which nothing comes for so long is given up by who answers it; a ping goes each second."""
+WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What a message of another shape raises where it is read."""
 
 
 class LinkError(Exception):
@@ -56,8 +62,12 @@ class Link:
             self.close()
 
     async def receive(self) -> Any:  # noqa: ANN401
-        """The next message; LinkError when there will be none."""
-        return await _line(self._reader)
+        """The next message; LinkError when there will be none, or none comes in time."""
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                return await _line(self._reader)
+        except TimeoutError as error:
+            raise LinkError("it is silent") from error
 
     def close(self) -> None:
         """End it now."""
@@ -65,7 +75,7 @@ class Link:
 
 
 async def handshake(
-    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], ours: Hello, keys: Iterable[bytes], *, dialled: bool
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], ours: Hello, keys: tuple[bytes, ...], *, dialled: bool
 ) -> Link:
     """The link, when both sides hold one of the keys in common."""
     reader, writer = streams
@@ -78,13 +88,15 @@ async def handshake(
             other = Hello(Identity(float(heard["born"]), str(heard["id"])), int(heard["port"]))
             both = (nonce, str(heard["nonce"])) if dialled else (str(heard["nonce"]), nonce)
             sides = ("dialled", "answered") if dialled else ("answered", "dialled")
-            mine = [_proof(key, sides[0], both) for key in keys]
-            writer.write(json.dumps(mine).encode() + b"\n")
+            mine, right = ([_proof(key, side, both) for key in keys] for side in sides)
+            if dialled:
+                writer.write(json.dumps(mine).encode() + b"\n")
             theirs = await _line(reader)
-            right = [_proof(key, sides[1], both) for key in keys]
             if not any(hmac.compare_digest(one, str(proof)) for one in right for proof in theirs):
                 raise LinkError("it holds other keys")
-    except (OSError, TimeoutError, LinkError, KeyError, TypeError, ValueError) as error:
+            if not dialled:
+                writer.write(json.dumps(mine).encode() + b"\n")
+    except (OSError, TimeoutError, LinkError, *WRONG) as error:
         writer.transport.abort()
         raise LinkError(str(error) or type(error).__name__) from error
     except asyncio.CancelledError:
@@ -108,12 +120,16 @@ async def _line(reader: asyncio.StreamReader) -> Any:  # noqa: ANN401
         if not line.endswith(b"\n"):
             raise LinkError("it is gone")
         return json.loads(line)
-    except (OSError, ValueError) as error:  # a line that is too long is a ValueError
+    except (OSError, ValueError, RecursionError) as error:  # a line that is too long is a ValueError
         raise LinkError(str(error)) from error
 
 
 def _pieces(message: Any) -> list[Any]:  # noqa: ANN401
-    rows = message.get("rows") if isinstance(message, dict) else None
-    if not rows or len(rows) <= ROWS_A_LINE:
+    if message["is"] != STATE:
         return [message]
-    return [{**message, "rows": rows[at : at + ROWS_A_LINE]} for at in range(0, len(rows), ROWS_A_LINE)]
+    rows, running = message["rows"], list(message["running"].items())
+    whole = max(len(rows), len(running), 1)
+    return [
+        {"is": STATE, "rows": rows[at : at + ROWS_A_LINE], "running": dict(running[at : at + ROWS_A_LINE])}
+        for at in range(0, whole, ROWS_A_LINE)
+    ]

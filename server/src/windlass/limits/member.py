@@ -44,7 +44,7 @@ class Member:
         """Alone."""
         self.identity = identity
         self.known = 1
-        """Replicas that there are, those without a connection too."""
+        """Replicas that there may be, those without a connection too."""
         self.ledger = Ledger()
         self._peers: dict[str, Identity] = {}
         self._running_there: dict[str, Counter[str]] = {}
@@ -82,7 +82,7 @@ class Member:
 
     def decide_alone(self, wish: Wish, now: float) -> Verdict:
         """Decide without the keeper: within an equal share of the limits, and within all that is known to be used."""
-        shared = Limits(*(limit and max(1, limit // self.known) for limit in _of(wish.limits)))
+        shared = _part(wish.limits, 1, self.known)
         own = Ledger()
         own.merge((row for row in self.ledger.rows() if row[1] == self.identity.id), now)
         verdict = judge(shared, own, wish.key, now, running=self._running[wish.key], tokens=wish.tokens)
@@ -150,7 +150,8 @@ class Member:
         return {"is": ANSWER, "n": message["n"], "verdict": asdict(verdict), "rows": [row] if row else []}
 
     def _decide(self, wish: Wish, now: float, running: int, begin: Callable[[], None]) -> Verdict:
-        verdict = judge(wish.limits, self.ledger, wish.key, now, running=running, tokens=wish.tokens)
+        limits = _part(wish.limits, 1 + len(self._peers), self.known)
+        verdict = judge(limits, self.ledger, wish.key, now, running=running, tokens=wish.tokens)
         if verdict.may_begin:
             self._write(wish.key, verdict.second, 1, wish.tokens if wish.limits.tokens is not None else 0)
             begin()
@@ -169,6 +170,13 @@ class Member:
     def _state(self, rows: list[Row], keys: set[str]) -> Message:
         running = {key: self._running[key] + self._asked[key] for key in keys}
         return {"is": STATE, "rows": rows, "running": running}
+
+
+def _part(limits: Limits, here: int, known: int) -> Limits:
+    """What so many of the replicas may grant: those that cannot be reached may grant the rest."""
+    if here >= known:
+        return limits
+    return Limits(*(limit and max(1, limit * here // known) for limit in _of(limits)))
 
 
 def _of(limits: Limits) -> tuple[int | None, int | None, int | None]:

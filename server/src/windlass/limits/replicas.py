@@ -10,12 +10,13 @@ import logging
 import secrets
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
 from windlass.limits.decide import Verdict
-from windlass.limits.link import HANDSHAKE_S, LINE_BYTES, Hello, Link, LinkError, handshake
+from windlass.limits.link import HANDSHAKE_S, LINE_BYTES, WRONG, Hello, Link, LinkError, handshake
 from windlass.limits.member import ANSWER, Identity, Member, Wish
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,10 @@ class Replicas:
         self._peers, self._port, self._host, self._keys = peers, port, host, keys
         self._links: dict[str, _Dialled] = {}
         self._addresses: dict[Address, str] = {}
+        self._unknown: set[Address] = set()
+        """Addresses where a replica may be that cannot be reached: nobody refuses the connection there."""
+        self._told_by: Counter[str] = Counter()
+        """Connections that each other replica has to us: two while it dials anew."""
         self._inbound: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._strangers = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -145,11 +150,16 @@ class Replicas:
     async def _discover(self) -> None:
         while True:
             addresses = await self._resolve()
-            self.member.known = max(1, len(addresses))
+            if addresses:  # else the name cannot be looked up now; who was there before may be there still
+                self._unknown &= addresses
             missing = [one for one in addresses if self._addresses.get(one) is None]
             await asyncio.gather(*(self._dial(address) for address in missing))
+            self._count()
             self._found.set()
             await asyncio.sleep(DISCOVER_S if self._links else TICK_S)
+
+    def _count(self) -> None:
+        self.member.known = 1 + len(self._links) + len(self._unknown)
 
     async def _resolve(self) -> set[Address]:
         loop, found = asyncio.get_running_loop(), set[Address]()
@@ -165,10 +175,12 @@ class Replicas:
             async with asyncio.timeout(DIAL_S + HANDSHAKE_S):
                 streams = await asyncio.open_connection(*address, limit=LINE_BYTES)
                 link = await handshake(streams, self._hello(), self._keys(), dialled=True)
-        except (OSError, TimeoutError, LinkError) as error:
+        except (OSError, LinkError) as error:
             self._addresses.pop(address, None)
+            (self._unknown.discard if isinstance(error, ConnectionRefusedError) else self._unknown.add)(address)
             log.debug("windlass: replica %s:%d cannot be reached: %s", *address, error)
             return
+        self._unknown.discard(address)
         other = link.other.identity
         if other == self.member.identity or other.id in self._links:  # our own address: never dialled again
             self._addresses[address] = other.id
@@ -176,6 +188,7 @@ class Replicas:
         else:
             self._addresses[address] = other.id
             self._links[other.id] = _Dialled(link)
+            self._count()
             link.send(self.member.connected(other))
             self._spawn(self._listen(other.id, address))
 
@@ -189,6 +202,9 @@ class Replicas:
         finally:
             self.member.lost(id_)
             self._links.pop(id_, None)
+            if dialled.is_silent:
+                self._unknown.add(address)
+            self._count()
             self._addresses = {one: known for one, known in self._addresses.items() if known != id_}
             dialled.fail()
             dialled.link.close()
@@ -215,7 +231,8 @@ class Replicas:
         id_, address = link.other.identity.id, (link.host, link.other.port)
         if id_ != self.member.identity.id and id_ not in self._links and address not in self._addresses:
             self._spawn(self._dial(address))
-        with suppress(LinkError, KeyError, TypeError, ValueError):
+        self._told_by[id_] += 1
+        with suppress(LinkError, *WRONG):
             while True:
                 message = await link.receive()
                 if message["is"] == PING:
@@ -223,8 +240,11 @@ class Replicas:
                 elif (answer := self.member.receive(id_, message, time.time())) is not None:
                     link.send(answer)
                     self._tell_soon()
-        self.member.silent(id_)
         link.close()
+        self._told_by[id_] -= 1
+        if not self._told_by[id_]:
+            del self._told_by[id_]
+            self.member.silent(id_)
 
 
 class _Dialled:
@@ -235,6 +255,7 @@ class _Dialled:
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[object]] = {}
         self._heard_at = time.monotonic()
+        self.is_silent = False
 
     async def ask(self, member: Member, wish: Wish, timeout_s: float) -> Verdict | None:
         """The keeper's verdict; None when it gave none."""
@@ -262,6 +283,7 @@ class _Dialled:
     def check(self) -> None:
         """Ping; give up a connection on which nothing comes."""
         if time.monotonic() - self._heard_at > SILENCE_S:
+            self.is_silent = True
             self.link.close()
         else:
             self.link.send({"is": PING})

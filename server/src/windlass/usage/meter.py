@@ -40,10 +40,12 @@ class Meter:
             self._is_good = message["status"] < 400
             self._is_stream = _is_stream(message.get("headers", ()))
         elif self._is_good and message["type"] == "http.response.body":
-            kept = self._look(message.get("body", b""), is_end=not message.get("more_body", False))
-            if not kept and message.get("body") and message.get("more_body", False):
-                return
-            message = {**message, "body": kept}
+            data, is_end = message.get("body", b""), not message.get("more_body", False)
+            kept = self._look(data, is_end=is_end)
+            if kept is not data:
+                if not kept and not is_end:
+                    return
+                message = {**message, "body": kept}
         await self._send(message)
 
     def end(self) -> None:

@@ -20,6 +20,7 @@ DONE = b"data: [DONE]"
 EVENT_END = b"\n\n"
 IN = ("prompt_tokens", "input_tokens")
 OUT = ("completion_tokens", "output_tokens")
+DECODER = json.JSONDecoder()
 DETAILS = ("prompt_tokens_details", "input_tokens_details")
 
 
@@ -57,7 +58,7 @@ def without_usage_event(data: bytes) -> bytes:
 
 def _read(data: bytes, at: int) -> Tokens | None:
     try:
-        usage, _ = json.JSONDecoder().raw_decode(data[at:].decode(errors="replace"))
+        usage, _ = DECODER.raw_decode(data[at:].decode(errors="replace"))
     except ValueError:
         return None
     return _of(usage) if isinstance(usage, dict) else None
