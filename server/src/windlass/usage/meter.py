@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from windlass.api.asgi import Message, Send, header
@@ -34,11 +34,19 @@ class Meter:
         self._events = 0
         self._tail = b""
 
-    async def __call__(self, message: Message) -> None:
-        """Pass a message on."""
+    def __call__(self, message: Message) -> Awaitable[None]:
+        """Pass a message on. No coroutine of its own: a stream has a message for each token."""
+        if self._is_stream and message.get("more_body"):
+            data = message.get("body", b"")
+            if read.FIELD not in data and read.DONE not in data:
+                self._events += data.count(b"data: ")
+                return self._send(message)
+        return self._watched(message)
+
+    async def _watched(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._is_good = message["status"] < 400
-            self._is_stream = _is_stream(message.get("headers", ()))
+            self._is_stream = self._is_good and _is_stream(message.get("headers", ()))
         elif self._is_good and message["type"] == "http.response.body":
             data, is_end = message.get("body", b""), not message.get("more_body", False)
             kept = self._look(data, is_end=is_end)
@@ -57,13 +65,13 @@ class Meter:
         found = None
         if self._is_stream:
             self._events += data.count(b"data: ")
-            found = read.find(data) if b'"usage":' in data else None
+            found = read.find(data)
         elif data:
             found = read.find(self._tail + data)
             self._tail = b"" if is_end else data[-OVERLAP:]
         if found:
-            self._tokens = found.most(self._tokens or Tokens())
-        if is_end or (found and self._is_stream and read.is_last(data)) or read.DONE in data[:OVERLAP]:
+            self._tokens = found.most(self._tokens) if self._tokens else found
+        if is_end or (found and self._is_stream and read.is_last(data)) or (self._is_stream and read.DONE in data):
             self._tell()
         if found and self._hides_usage and read.NO_CHOICES in data:
             return read.without_usage_event(data)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+FIELD = b'"usage":'
 USAGE = re.compile(rb'"usage":\s?\{')
 NO_CHOICES = b'"choices":[]'
 """Marks the event that vLLM adds to a stream for `include_usage`."""
@@ -40,10 +41,12 @@ class Tokens:
 
 def find(data: bytes) -> Tokens | None:
     """The last usage in the data; None without one."""
-    at = -1
-    for match in USAGE.finditer(data):
-        at = match.end() - 1
-    return _read(data, at) if at >= 0 else None
+    end = len(data)
+    while (at := data.rfind(FIELD, 0, end)) >= 0:
+        if match := USAGE.match(data, at):
+            return _read(data, match.end() - 1)
+        end = at
+    return None
 
 
 def is_last(data: bytes) -> bool:
