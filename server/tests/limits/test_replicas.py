@@ -9,6 +9,7 @@ import pytest
 from windlass.api.key_document import Limits
 from windlass.errors import UsageError
 from windlass.limits import link
+from windlass.limits import replicas as replicas_module
 from windlass.limits.link import Hello, handshake, key_of
 from windlass.limits.member import STATE, Identity, Wish
 from windlass.limits.replicas import Replicas
@@ -24,6 +25,13 @@ def free_ports(number: int) -> list[int]:
     for one in sockets:
         one.close()
     return ports
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may keep an answer for longer than a replica waits; what is decided does not depend on it."""
+    monkeypatch.setattr(replicas_module, "ASK_S", 60.0)
+    monkeypatch.setattr(replicas_module, "SILENCE_S", 60.0)
 
 
 @asynccontextmanager
@@ -46,6 +54,7 @@ async def until(true, seconds: float = 10.0) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("load", ["even", "one"])
 async def test_three_replicas_hold_one_limit(load: str) -> None:
     """Exactly, at once, with the load on all of them or on the youngest."""
@@ -58,6 +67,7 @@ async def test_three_replicas_hold_one_limit(load: str) -> None:
         assert sum(one.alone for one in three) == 0
 
 
+@pytest.mark.usefixtures("patient")
 async def test_the_next_oldest_goes_on_with_the_count() -> None:
     """When the one that decides is gone, nothing that it granted is granted again."""
     async with cluster([(KEY,)] * 3) as three:
@@ -70,6 +80,7 @@ async def test_the_next_oldest_goes_on_with_the_count() -> None:
         assert sum(verdict.may_begin for verdict in verdicts) == 8
 
 
+@pytest.mark.usefixtures("patient")
 async def test_running_requests_of_a_lost_replica_end() -> None:
     """Their places are free for the others."""
     async with cluster([(KEY,)] * 2) as two:
