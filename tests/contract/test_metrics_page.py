@@ -14,9 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from windlass.api import pages
 from windlass.api.budget import Shares
 from windlass.api.gate import Gate
+from windlass.api.keys import KeyRing
 from windlass.api.outbox import Stock
+from windlass.limits.limiter import Limiter
+from windlass.limits.replicas import Replicas
 from windlass.lookahead import plugin
 from windlass.supervisor import metrics as start
+from windlass.usage.account import Accounts, Record
+from windlass.usage.read import Tokens
 from windlass_deepspeed.metrics import Metrics as DeepSpeedMetrics
 from windlass_license.metrics import Metrics as LicenseMetrics
 from windlass_license.service import Standing
@@ -91,7 +96,11 @@ def of_text(text: str) -> Iterator[Row]:
 
 def api() -> str:
     """What a server's front says that has refused one request."""
-    return pages.metrics(Gate(1, 1), {400: 1}, Stock(), Shares(1)).decode()
+    accounts = Accounts(Limiter(Replicas((), 0, lambda: ())))
+    accounts.add(Record("key", "model", Tokens(), estimated=False))
+    accounts.limiter.refused["key", "requests"] += 1
+    own = pages.metrics(Gate(1, 1), {400: 1}, Stock(), Shares(1))
+    return (own + pages.usage("service", accounts, KeyRing("", None))).decode()
 
 
 def deepspeed() -> CollectorRegistry:

@@ -40,7 +40,7 @@ class Settings:
     watch_namespaces: tuple[str, ...] = ()  # none: all namespaces
     ingress_annotations: tuple[str, ...] = ()  # allowed beside the built-in table; a row may end with *
     pod_annotations: tuple[str, ...] = ()  # as above, of spec.podTemplate
-    group_network_policy: bool = True  # whether groups get a NetworkPolicy
+    group_network_policy: bool = True  # whether groups and replicas with API keys get one
     metrics_port: int = 9090  # 0: no /metrics and /readyz
     health_port: int = 8080  # 0: no /healthz
     lease_name: str = ""  # empty: the only replica, always the leader
@@ -92,7 +92,9 @@ VARIABLES = (
         "PEM text of the license issuers' public keys, for serving pods; empty: they believe unsigned answers",
     ),
     Variable(
-        "WINDLASS_GROUP_NETWORK_POLICY", "whether replicas over several nodes get a NetworkPolicy: true, false", "true"
+        "WINDLASS_GROUP_NETWORK_POLICY",
+        "whether replicas over several nodes, and those with API keys, get a NetworkPolicy: true, false",
+        "true",
     ),
     Variable("WINDLASS_METRICS_PORT", "port of /metrics and /readyz; 0 switches them off", "9090"),
     Variable("WINDLASS_HEALTH_PORT", "port of /healthz; 0 switches it off", "8080"),

@@ -12,6 +12,7 @@ from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.manifests.deployment import REPLACE, SURGE, deployment
 from windlass_operator.manifests.disruption import disruption_budget
 from windlass_operator.manifests.inspect_job import inspect_job
+from windlass_operator.manifests.peers import peer_objects
 from windlass_operator.manifests.pod import PodShape
 from windlass_operator.manifests.route import http_route, ingress
 from windlass_operator.manifests.service import service
@@ -86,7 +87,16 @@ BESIDE = {
 }
 DRAFT = {"speculation": {"method": "draft_model", "tokens": 3, "source": {"pvc": {"claimName": "models", "path": "d"}}}}
 
+
+def peer(number: int) -> dict:
+    """The headless Service, or the policy."""
+    owner = exposed(apiKeysSecret="keys")
+    return peer_objects(owner, [deployment(owner, ON_GPUS, REPLACE, {}, 2)], heads_only=False, closed=True)[number]
+
+
 CASES = {
+    "peers-service": lambda: peer(0),
+    "peers-policy": lambda: peer(1),
     "deployment-adapter": lambda: serving(an_adapter(), replace(ON_GPUS, base="Qwen/Qwen2-7B-Instruct")),
     "deployment-adapter-merged": lambda: serving(
         an_adapter(base={"hostPath": {"path": "/models/qwen2-7b"}}, merge=True), ON_GPUS

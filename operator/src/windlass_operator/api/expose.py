@@ -71,7 +71,10 @@ class ExposeSpec(ApiModel):
     api_keys_secret: str = Field(
         "",
         max_length=253,
-        description="apiKeysSecret is a Secret each of whose values holds API keys, one on a line; empty: no keys.",
+        description=(
+            "apiKeysSecret is a Secret each of whose values holds API keys, one on a line, or as YAML with a name and "
+            "limits for each; empty: no keys."
+        ),
     )
     ingress: IngressSpec | None = Field(None, description="ingress makes an Ingress for clients outside the cluster.")
     gateway: GatewaySpec | None = Field(

@@ -21,6 +21,7 @@ from windlass_operator.manifests.disruption import disruption_budget
 from windlass_operator.manifests.group import GroupShape, group_objects
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.overlay import judge
+from windlass_operator.manifests.peers import has_peers, peer_objects, peers_variable
 from windlass_operator.manifests.pod import PodShape, pod_template
 from windlass_operator.manifests.route import http_route, ingress, judge_annotations
 from windlass_operator.manifests.service import service as service_manifest
@@ -152,7 +153,9 @@ def workload(
         *((ingress(service, spec.expose.ingress),) if spec.expose.ingress else ()),
         *((http_route(service, spec.expose.gateway),) if spec.expose.gateway else ()),
     )
-    return (front, *pods, disruption_budget(service), *routes)
+    # The replicas' way to each other comes before them, and its policy before anybody could use it.
+    peers = peer_objects(service, pods, heads_only=several, closed=settings.group_network_policy)
+    return (front, *peers, *pods, disruption_budget(service), *routes)
 
 
 def _replicas(
@@ -193,7 +196,11 @@ def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
         license_addresses=settings.license_addresses,
         license_keys=settings.license_public_keys,
         base=plan.base,
-        env=(*settings.server_log_env, *engine_variables(service.spec, plan)),
+        env=(
+            *settings.server_log_env,
+            *engine_variables(service.spec, plan),
+            *((peers_variable(service),) if has_peers(service) else ()),
+        ),
     )
 
 

@@ -80,6 +80,8 @@ class Answer:
         self._body = bytearray()
         self.started = False
         self.reshape: Reshape | None = None
+        self.headers: Headers = ()
+        """What every answer to this request says besides."""
 
     async def __call__(self, message: Message) -> None:
         """Pass a message of the application on; an error's is held until it is complete."""
@@ -117,6 +119,7 @@ class Answer:
     async def _pass(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            marked = replaced(message.get("headers", ()), (REQUEST_ID, self._id), drop=(REQUEST_ID,))
+            added = ((name.encode(), value.encode()) for name, value in self.headers)
+            marked = replaced(message.get("headers", ()), (REQUEST_ID, self._id), *added, drop=(REQUEST_ID,))
             message = {**message, "headers": marked}
         await self._send(message)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from windlass.api import fields, items, media, scan, work
+from windlass.api import fields, items, media, names, scan, work
 from windlass.api.refusal import Refusal
 from windlass.api.routes import Route
 from windlass.api.settings import ApiSettings
@@ -47,19 +47,22 @@ class Body:
     """The answer is bound to a schema, a grammar or the arguments of a tool."""
     fetches: bool = False
     """It names media on another host."""
+    hides_usage: bool = False
+    """Its stream tells its usage because we asked for it, not the client."""
 
 
 EMPTY = Body(b"")
 
 
-def rewrite(raw: bytes, route: Route, settings: ApiSettings) -> Body:
-    """The body as the engine gets it, measured before it is parsed."""
+def rewrite(raw: bytes, route: Route, settings: ApiSettings, models: tuple[str, ...] = ()) -> Body:
+    """The body as the engine gets it, measured before it is parsed; `models` are those of the key, if it names some."""
     scan.check(raw, settings.json_limits)
     try:
-        prepared = prepare(parse(raw), route, settings)
+        prepared = prepare(parse(raw), route, settings, models)
+        hides_usage = route.stream_options and _ask_for_usage(prepared)
         bound = any(prepared.get(name) for name in BINDING)
         text = json.dumps(prepared, ensure_ascii=False).encode()
-        return Body(text, prepared.get("model") or "", bound, media.fetches(prepared))
+        return Body(text, prepared.get("model") or "", bound, media.fetches(prepared), hides_usage)
     except RecursionError:
         raise Refusal(400, "the body is nested too deeply; send a flatter JSON object") from None
     except UnicodeEncodeError:
@@ -67,17 +70,21 @@ def rewrite(raw: bytes, route: Route, settings: ApiSettings) -> Body:
         raise Refusal(400, message) from None
 
 
-def prepare(document: Mapping[str, Any], route: Route, settings: ApiSettings) -> dict[str, Any]:
+def prepare(
+    document: Mapping[str, Any], route: Route, settings: ApiSettings, models: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """The body as the engine gets it: checked, the model named, defaults filled in."""
     media.check(document, settings.image_domains)
     work.check(document)
     if isinstance(document.get("input"), list):
         items.check(document["input"])
     prepared = dict(document)
-    if not prepared.get("model") and settings.served_names:
-        prepared["model"] = settings.served_names[0]
+    if not prepared.get("model") and (models or settings.served_names):
+        prepared["model"] = (models or settings.served_names)[0]
     if not isinstance(prepared.get("model") or "", str):
         raise Refusal(400, "model must be a string: one of the names of GET /v1/models", param="model")
+    if models and prepared["model"] not in models:
+        raise names.withheld(prepared["model"], models)
     if route.sampled:
         fields.check(document)
         _move_ngram(prepared, settings.no_repeat_missing)
@@ -85,6 +92,17 @@ def prepare(document: Mapping[str, Any], route: Route, settings: ApiSettings) ->
         prepared |= fields.defaults(document, settings.generation_fields)
         _add_stop_ids(prepared, settings.extra_stop_ids)
     return prepared
+
+
+def _ask_for_usage(document: dict[str, Any]) -> bool:
+    """Make a stream tell its usage; whether the client did not ask for it."""
+    options = document.get("stream_options")
+    if document.get("stream") is not True or not isinstance(options, dict | None):
+        return False  # what is neither an object nor left out the engine refuses
+    if options and options.get("include_usage") is True:
+        return False
+    document["stream_options"] = {**(options or {}), "include_usage": True, "continuous_usage_stats": False}
+    return True
 
 
 def _add_stop_ids(document: dict[str, Any], extra: tuple[int, ...]) -> None:

@@ -1,9 +1,9 @@
 """The guard in front of the engine's server: `--middleware windlass.api.guard.Guard`. The shell around this package.
 
-The engine adds it last, so it is the outermost of its middleware. Order of a request: path, host, key, route, size,
-place in the queue, body, engine; each step is cheaper than the next, and the first that fails ends it. A small body is
-read and checked before it waits for a place. Until the start is over (`starting`) probes hear 503, and the supervisor
-needs neither key nor place. Pure ASGI: an answer passes through as the engine sends it.
+The engine adds it last, so it is the outermost of its middleware. Order of a request: path, host, key, route, limits of
+the key, size, place in the queue, body, engine; each step is cheaper than the next, and the first that fails ends it. A
+small body is read and checked before it waits for a place. Until the start is over (`starting`) probes hear 503, and
+the supervisor needs neither key nor place. Pure ASGI: an answer passes through as the engine sends it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from windlass.api.asgi import (
 from windlass.api.body import EMPTY, Body
 from windlass.api.budget import Budget
 from windlass.api.gate import Gate, in_turn
-from windlass.api.intake import SMALL_BYTES, Gone, Hold, Intake
-from windlass.api.keys import EVERYONE, KeyFile, KeyRing
+from windlass.api.intake import SMALL_BYTES, Gone, Hold, Intake, announced_bytes
+from windlass.api.key_document import Key
+from windlass.api.keys import NOBODY, KeyFile, KeyRing
 from windlass.api.outbox import Outbox, Reader, Stock
 from windlass.api.refusal import Refusal
 from windlass.api.remedies import Asked
@@ -46,9 +47,12 @@ from windlass.api.routes import Access, Route, Rows
 from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 from windlass.api.starting import KEY_VARIABLE, OVER_PATH, PROBES, Start
 from windlass.api.stopping import on_stop
+from windlass.limits.limiter import Limiter
+from windlass.limits.settings import replicas
 from windlass.progress import rule, watch
 from windlass.progress.rule import Progress
 from windlass.progress.watch import Watch
+from windlass.usage.account import Account, Accounts
 
 log = logging.getLogger(__name__)
 NO_ROUTE = Route("", json=False, gated=False)
@@ -56,6 +60,7 @@ POLICY_VIOLATION = 1008
 PARSERS = 2
 """Threads for large bodies: one holds the interpreter at a time, and a second begins while the first one ends."""
 NO_ROWS = Rows({})
+SERVICE_VARIABLE = "WINDLASS_SERVICE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,9 @@ class Guard:
         self._settings = settings = ApiSettings.from_json(environment.get(SETTINGS_VARIABLE, ""))
         file = KeyFile(settings.keys_file) if settings.keys_file else None
         self._keys = KeyRing(environment.get(KEYS_VARIABLE, ""), file)
+        self._replicas = replicas(environment, self._keys)
+        self._accounts = Accounts(Limiter(self._replicas))
+        self._service = environment.get(SERVICE_VARIABLE, "")
         self._start = Start(environment.get(KEY_VARIABLE, ""))
         self._watch = Watch(_progress(environment), lambda: self._start.is_over)
         self._watching: asyncio.Task[None] | None = None
@@ -127,15 +135,20 @@ class Guard:
             fetching.guard(self._settings.image_domains)
             if client := watch.client_of(app):
                 self._watching = asyncio.create_task(self._watch.run(client, lambda: self._sockets))
+            await self._replicas.start()
+        elif message["type"] == "lifespan.shutdown.complete":
+            await self._replicas.stop()
         await send(message)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             paths.check(scope["path"], scope.get("raw_path") or b"")
             paths.check_host(header(scope["headers"], b"host"), self._settings.allowed_hosts)
-            self._keys.admit(header(scope["headers"], b"authorization"))
+            key = self._keys.find(header(scope["headers"], b"authorization"))
             if routes.SOCKETS.get(routes.route_path(scope)) is not Access.KEY:
                 raise Refusal(404, "there is no websocket at this path")
+            if key.models or key.limits.any:
+                raise Refusal(403, "this API key has limits, which a websocket does not hold; use HTTP")
         except Refusal as refusal:
             self._refused[refusal.status] += 1
             await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": refusal.message})
@@ -156,9 +169,9 @@ class Guard:
                 if unwell := self._unwell(request):
                     await answer.refuse(unwell)  # a probe is no refused request
                     return
-                who = EVERYONE if request.is_ours else self._admit(request)
-                outbox.reader = replace(outbox.reader, key=who, shared=self._keys.several)
-                await self._serve(request, who, answer)
+                key = NOBODY if request.is_ours else self._admit(request)
+                outbox.reader = replace(outbox.reader, key=key.id, shared=self._keys.several)
+                await self._serve(request, key, answer)
         except Refusal as refusal:
             self._refused[refusal.status] += 1
             await answer.refuse(refusal)
@@ -178,15 +191,15 @@ class Guard:
     def _asked(self, request: Request) -> Request:
         return replace(request, is_ours=self._start.has_key(request.scope["headers"]))
 
-    def _admit(self, request: Request) -> str:
-        """Who asks; refuses a request by its path, host, key and method alone."""
+    def _admit(self, request: Request) -> Key:
+        """The key that asks; refuses a request by its path, host, key and method alone."""
         row, rows, path = request.row, request.rows, request.path
         if row and routes.is_open(row, metrics_closed=self._settings.metrics_closed):
-            return EVERYONE
+            return NOBODY
         paths.check_host(header(request.scope["headers"], b"host"), self._settings.allowed_hosts)
-        who = EVERYONE
+        key = NOBODY
         if not _is_preflight(request):
-            who = self._keys.admit(header(request.scope["headers"], b"authorization"))
+            key = self._keys.find(header(request.scope["headers"], b"authorization"))
         if rows is None:
             raise Refusal(404, f"there is no {request.method} {path[:100]} here; GET /docs lists what there is")
         if rows.is_closed:
@@ -194,9 +207,13 @@ class Guard:
         if row is None and not _is_preflight(request):
             message = f"{path} does not take {request.method}; the header Allow names what it takes"
             raise Refusal(405, message, headers=(("allow", ", ".join(rows.methods)),))
-        return who
+        if key.models and row and not row.json and has_body(request.scope["headers"]):
+            raise Refusal(
+                403, f"this API key names its models, which the body of {path} does not show; use another key"
+            )
+        return key
 
-    async def _serve(self, request: Request, who: str, answer: Answer) -> None:
+    async def _serve(self, request: Request, key: Key, answer: Answer) -> None:
         page = self._page(request)
         if page:
             await page(answer)
@@ -204,36 +221,46 @@ class Guard:
             is_open = request.route.access is Access.OPEN
             answer.reshape = None if is_open else partial(self._reshape, request.scope, request.asked())
             await self._app(request.scope, request.receive, answer)
-        else:
-            hold = Hold(self._bodies, who, shared=self._keys.several)
+        elif request.route.gated and not request.is_ours:
+            account = await self._accounts.begin(key, announced_bytes(request.scope))
+            answer.headers = account.headers
             try:
-                await self._with_body(request, who, answer, hold)
+                await self._with_body(request, key, answer, account)
             finally:
-                hold.release()
+                account.end()
+        else:
+            await self._with_body(request, key, answer, None)
 
-    async def _with_body(self, request: Request, who: str, answer: Answer, hold: Hold) -> None:
-        route = request.route
-        limit = self._settings.max_body_bytes if route.json or route.is_upload else SMALL_BYTES
-        intake = Intake(request.scope, request.receive, limit, hold)
-        is_gated = route.gated and not request.is_ours
-        enter = partial(self._gate.enter, who, shared=self._keys.several) if is_gated else None
-        read, pass_ = partial(self._found, intake, route), partial(self._pass, request, answer)
-        await in_turn(enter, intake, request.receive, read, pass_)
+    async def _with_body(self, request: Request, key: Key, answer: Answer, account: Account | None) -> None:
+        route, shared = request.route, self._keys.several
+        hold = Hold(self._bodies, key.id, shared=shared)
+        try:
+            limit = self._settings.max_body_bytes if route.json or route.is_upload else SMALL_BYTES
+            intake = Intake(request.scope, request.receive, limit, hold)
+            enter = partial(self._gate.enter, key.id, shared=shared) if account else None
+            read, pass_ = partial(self._found, intake, route, key), partial(self._pass, request, answer, account)
+            await in_turn(enter, intake, request.receive, read, pass_)
+        finally:
+            hold.release()
 
-    async def _found(self, intake: Intake, route: Route) -> Body:
+    async def _found(self, intake: Intake, route: Route, key: Key) -> Body:
         raw = await intake.read()
         if not route.json:
             return Body(raw)
         if len(raw) <= SMALL_BYTES:
-            return body.rewrite(raw, route, self._settings)
+            return body.rewrite(raw, route, self._settings, key.models)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._parsers, body.rewrite, raw, route, self._settings)
+        return await loop.run_in_executor(self._parsers, body.rewrite, raw, route, self._settings, key.models)
 
-    async def _pass(self, request: Request, answer: Answer, found: Body, gone: Callable[[], None]) -> None:
+    async def _pass(
+        self, request: Request, answer: Answer, account: Account | None, found: Body, gone: Callable[[], None]
+    ) -> None:
         asked = request.asked(found)
         answer.reshape = partial(self._reshape, request.scope, asked)
+        model = found.model or next(iter(self._settings.served_names), "")
+        send = account.watch(answer, model, hides_usage=found.hides_usage) if account else answer
         try:
-            await self._app(with_body(request.scope, found.raw), replay(found.raw, request.receive, gone), answer)
+            await self._app(with_body(request.scope, found.raw), replay(found.raw, request.receive, gone), send)
         except Exception as error:
             refusal = remedies.refusal(asked, error)
             if refusal is None or answer.started:
@@ -273,7 +300,8 @@ class Guard:
         await answer.give(200, pages.facts(self._settings, names_, self._gate, self._refused, keys=required))
 
     async def _metrics(self, _: Scope, answer: Answer) -> None:
-        await answer.give(200, pages.metrics(self._gate, self._refused, self._stock, self._bodies.shares), pages.TEXT)
+        text = pages.metrics(self._gate, self._refused, self._stock, self._bodies.shares)
+        await answer.give(200, text + pages.usage(self._service, self._accounts, self._keys), pages.TEXT)
 
     def _names(self, scope: Scope) -> tuple[str, ...]:
         return names.served(self._settings, scope.get("app"))

@@ -21,6 +21,8 @@ SLOWEST_BYTES_S = 64 * 1024
 """Bytes a second: what a body that is not in after BODY_TIMEOUT_S must have arrived with."""
 ROOM_TIMEOUT_S = 30.0
 """Seconds that a body waits for room among the other bodies."""
+LONGEST_LENGTH = 10
+"""Digits of a length that is believed."""
 CLOSE = (("connection", "close"),)  # the rest of the body is not read, so the connection cannot be used again
 
 
@@ -98,6 +100,12 @@ def too_large(limit: int) -> Refusal:
     """The refusal of a body over the limit."""
     message = f"the body is larger than {limit / 1024**2:g} MiB, the limit of this server; send less"
     return Refusal(413, message, headers=CLOSE)
+
+
+def announced_bytes(scope: Scope) -> int:
+    """The announced length as far as it can be believed; 0 without one."""
+    said = header(scope["headers"], b"content-length")
+    return int(said) if said.isdigit() and len(said) <= LONGEST_LENGTH else 0
 
 
 def _announced(scope: Scope, limit: int) -> int | None:

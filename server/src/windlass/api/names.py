@@ -22,3 +22,10 @@ def unknown(model: str, names: tuple[str, ...]) -> Refusal:
     shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
     message = f'model "{model}" is not served here; this server has: {shown or "none"}; leave model out for the first'
     return Refusal(404, message, param="model")
+
+
+def withheld(model: str, names: tuple[str, ...]) -> Refusal:
+    """The same for a model that the key does not name: as OpenAI, it does not say whether the model is there."""
+    shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    message = f'model "{model}" does not exist or this API key may not use it; the key has: {shown}'
+    return Refusal(404, message, param="model")

@@ -9,9 +9,12 @@ from typing import Any
 
 from windlass.api.budget import Shares
 from windlass.api.gate import Gate
+from windlass.api.keys import KeyRing
 from windlass.api.outbox import Stock
 from windlass.api.refusal import Refusal
 from windlass.api.settings import ApiSettings
+from windlass.usage import counters
+from windlass.usage.account import Accounts
 
 FACTS_VERSION = 1
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
@@ -74,6 +77,27 @@ def metrics(gate: Gate, refused: Mapping[int, int], stock: Stock, bodies: Shares
         f"windlass_api_body_bytes {bodies.held_bytes}",
         *_metric("windlass_api_requests_refused_total", "counter", "requests that the guard refused, by HTTP status"),
         *(f'windlass_api_requests_refused_total{{status="{code}"}} {n}' for code, n in sorted(refused.items())),
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def usage(service: str, accounts: Accounts, keys: KeyRing) -> bytes:
+    """What keys used, by the names of keys alone, and whether their limits hold, for Prometheus."""
+    lines = [
+        *counters.lines(service, accounts.totals),
+        *_metric(
+            "windlass_limits_refused_total", "counter", "requests refused because a limit of their key was reached"
+        ),
+        *(
+            f'windlass_limits_refused_total{{key="{key}",limit="{limit}"}} {number}'
+            for (key, limit), number in sorted(accounts.limiter.refused.items())
+        ),
+        *_metric("windlass_limits_replicas", "gauge", "other replicas that hold the limits together with this one"),
+        f"windlass_limits_replicas {accounts.limiter.replicas.connected}",
+        *_metric("windlass_limits_alone_total", "counter", "requests decided without the replica that decides for all"),
+        f"windlass_limits_alone_total {accounts.limiter.replicas.alone}",
+        *_metric("windlass_api_keys_wrong", "gauge", "whether the key file cannot be used as it is"),
+        f"windlass_api_keys_wrong {int(keys.is_wrong)}",
     ]
     return ("\n".join(lines) + "\n").encode()
 

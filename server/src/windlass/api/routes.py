@@ -45,6 +45,8 @@ class Route:
     access: Access = Access.KEY
     is_upload: bool = False
     """Its body is a form with a file."""
+    stream_options: bool = False
+    """Its streams tell their usage when `stream_options` asks for it, and not else."""
 
 
 READ = ("GET", "HEAD")
@@ -62,10 +64,10 @@ def _closed(*paths: str, methods: tuple[str, ...] = ("POST",)) -> Iterator[Route
 OURS = ("/", "/chat", "/windlass/facts", "/windlass/metrics")
 """Paths that the guard answers by itself."""
 ROWS: tuple[Route, ...] = (
-    Route("/v1/chat/completions", sampled=True, filled=True),
-    Route("/v1/completions", sampled=True, filled=True),
+    Route("/v1/chat/completions", sampled=True, filled=True, stream_options=True),
+    Route("/v1/completions", sampled=True, filled=True, stream_options=True),
     Route("/v1/chat/completions/batch", sampled=True, filled=True),
-    Route("/invocations", sampled=True),
+    Route("/invocations", sampled=True, stream_options=True),
     Route("/v1/responses", sampled=True),
     Route("/v1/messages", sampled=True),
     Route("/cohere/v2/chat", sampled=True),

@@ -67,7 +67,8 @@ FLAGS: tuple[Flag, ...] = (
     # Who may ask, what, and how much at a time: the guard's part.
     Flag("api-keys", Kind.NAMES, "bearer keys, separated by commas; none: open to all",
          ("OPENAI_API_KEYS", "VLLM_API_KEY"), aliases=("api-key",), effect=Effect.OURS, secret=True),
-    Flag("api-keys-file", Kind.TEXT, "file of bearer keys, one a line, or a directory of such; read again on change",
+    Flag("api-keys-file", Kind.TEXT,
+         "file of bearer keys, one a line or as YAML with limits, or a directory of such; read again on change",
          ("OPENAI_API_KEYS_FILE",), effect=Effect.OURS),
     Flag("close-metrics", Kind.SWITCH, "ask for a key at /metrics too", ("CLOSE_METRICS",), "false",
          effect=Effect.OURS),

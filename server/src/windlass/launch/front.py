@@ -59,7 +59,11 @@ def front(
     variables = {SETTINGS_VARIABLE: api.to_json(), ENGINE_KEY_VARIABLE: "", **media.variables}
     if keys := _names(settings, "api-keys"):
         variables[KEYS_VARIABLE] = ",".join(keys)
-    return Front(("--middleware", GUARD, *media.arguments, *door.arguments(model, words)), variables)
+    # The guard counts the cached tokens of prompts, which the engine tells only when asked.
+    return Front(
+        ("--middleware", GUARD, "--enable-prompt-tokens-details", *media.arguments, *door.arguments(model, words)),
+        variables,
+    )
 
 
 def _value(settings: Settings, name: str) -> Value | None:

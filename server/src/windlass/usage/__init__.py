@@ -1,0 +1,1 @@
+"""What each key used: read from the engine's answers and counted."""

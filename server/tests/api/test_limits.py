@@ -1,0 +1,142 @@
+"""Limits and usage at the guard, over HTTP: what a key hears at its limit, and what its answers count."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from windlass.api.settings import ApiSettings
+
+from .conftest import Engine
+
+KEYS = """\
+keys:
+  - {name: few, key: sk-few-few, requestsPerMinute: 2}
+  - {name: tokens, key: sk-tokens-1, tokensPerMinute: 1000}
+  - {name: one, key: sk-one-one, concurrency: 1}
+  - {name: poet, key: sk-poet-1, models: [poet]}
+  - {name: free, key: sk-free-1}
+"""
+ANSWER = b'{"choices":[],"usage":{"prompt_tokens":7,"total_tokens":700,"completion_tokens":693,%s}}' % (
+    b'"prompt_tokens_details":{"cached_tokens":4}'
+)
+
+
+def key(name: str) -> dict:
+    return {"headers": {"Authorization": f"Bearer {name}"}}
+
+
+@pytest.fixture
+def limited(api, tmp_path: Path):
+    path = tmp_path / "keys.yaml"
+    path.write_text(KEYS)
+
+    def make(engine: Engine | None = None):
+        return api(engine, ApiSettings(served_names=("demo",), keys_file=str(path)))
+
+    return make
+
+
+async def test_over_the_requests_of_a_minute(limited) -> None:
+    """429 with the time to wait and OpenAI's headers; other keys go on."""
+    server = limited()
+    first, second, third = [await server.chat(**key("sk-few-few")) for _ in range(3)]
+    assert [one.status_code for one in (first, second, third)] == [200, 200, 429]
+    assert [one.headers["x-ratelimit-remaining-requests"] for one in (first, second, third)] == ["1", "0", "0"]
+    assert third.headers["x-ratelimit-limit-requests"] == "2"
+    assert 30 <= int(third.headers["retry-after"]) <= 61
+    assert third.json()["error"]["type"] == "RateLimitError"
+    words = 'the API key "few" has begun 2 requests in the last minute, its limit is 2; ask again in'
+    assert words in third.json()["error"]["message"]
+    assert len(server.engine.bodies) == 2
+    free = await server.chat(**key("sk-free-1"))
+    assert free.status_code == 200
+    assert "x-ratelimit-limit-requests" not in free.headers
+    metrics = (await server.client.get("/windlass/metrics")).text
+    assert 'windlass_limits_refused_total{key="few",limit="requests"} 1\n' in metrics
+    assert "sk-" not in metrics
+
+
+async def test_over_the_tokens_of_a_minute(limited) -> None:
+    """What answers used counts, not what was expected."""
+    server = limited(Engine(answer=ANSWER))
+    first, second = [await server.chat(**key("sk-tokens-1")) for _ in range(2)]
+    assert (first.status_code, second.status_code) == (200, 429)
+    assert second.headers["x-ratelimit-remaining-tokens"] == "300"
+    assert "has used 700 tokens in the last minute, its limit is 1000" in second.text
+
+
+async def test_over_the_requests_at_a_time(limited) -> None:
+    """The place is free again when the answer is made."""
+    hold = asyncio.Event()
+    server = limited(Engine(hold=hold))
+    running = asyncio.create_task(server.chat(**key("sk-one-one")))
+    await asyncio.sleep(0.05)
+    assert (await server.chat(**key("sk-one-one"))).status_code == 429
+    hold.set()
+    assert (await running).status_code == 200
+    assert (await server.chat(**key("sk-one-one"))).status_code == 200
+
+
+async def test_a_key_has_its_models_alone(limited) -> None:
+    """404 as OpenAI; its own first one is the default; bodies that show no model are refused."""
+    server = limited()
+    asked = await server.chat({"model": "demo"}, **key("sk-poet-1"))
+    assert (asked.status_code, asked.json()["error"]["param"]) == (404, "model")
+    words = 'model "demo" does not exist or this API key may not use it; the key has: poet'
+    assert words == asked.json()["error"]["message"]
+    assert (await server.chat(**key("sk-poet-1"))).status_code == 200
+    assert server.engine.document["model"] == "poet"
+    sound = await server.client.post("/v1/audio/transcriptions", content=b"RIFF", **key("sk-poet-1"))
+    assert sound.status_code == 403
+
+
+async def test_usage_is_counted_by_name_and_model(limited) -> None:
+    """In, out and cached; a refused request counts nothing."""
+    server = limited(Engine(answer=ANSWER))
+    await server.chat(**key("sk-free-1"))
+    await server.chat({"temperature": 9}, **key("sk-free-1"))
+    metrics = (await server.client.get("/windlass/metrics")).text
+    labels = '{llmservice="",key="free",model="demo"}'
+    for name, value in (("requests", 1), ("prompt_tokens", 7), ("completion_tokens", 693), ("cached_tokens", 4)):
+        assert f"windlass_usage_{name}_total{labels} {value}\n" in metrics
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_a_stream_tells_its_usage_to_who_asked(limited, asks: bool) -> None:
+    """The guard always asks; the client sees the event only when it asked itself."""
+    event = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n'
+    seen: list[dict] = []
+
+    async def engine(scope, receive, send) -> None:
+        seen.append(json.loads((await receive())["body"]))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        for piece in (b'data: {"choices":[{"delta":{}}]}\n\n', event, b"data: [DONE]\n\n"):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    server = limited(engine)
+    options = {"stream_options": {"include_usage": True}} if asks else {}
+    answer = await server.chat({"stream": True} | options, **key("sk-free-1"))
+    assert seen[0]["stream_options"]["include_usage"] is True
+    assert (event in answer.content) is asks
+    assert answer.content.endswith(b"data: [DONE]\n\n")
+    metrics = (await server.client.get("/windlass/metrics")).text
+    assert 'windlass_usage_completion_tokens_total{llmservice="",key="free",model="demo"} 2\n' in metrics
+
+
+async def test_a_stream_without_usage_is_counted_by_events(limited) -> None:
+    """As when its client leaves; the count says that it is estimated."""
+
+    async def engine(scope, receive, send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        for _ in range(3):
+            await send({"type": "http.response.body", "body": b'data: {"choices":[{}]}\n\n', "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    server = limited(engine)
+    await server.chat({"stream": True}, **key("sk-free-1"))
+    metrics = (await server.client.get("/windlass/metrics")).text
+    assert 'windlass_usage_completion_tokens_total{llmservice="",key="free",model="demo"} 3\n' in metrics
+    assert 'windlass_usage_estimated_requests_total{llmservice="",key="free",model="demo"} 1\n' in metrics
