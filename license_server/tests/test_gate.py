@@ -190,7 +190,8 @@ class Histories(RuleBasedStateMachine):
         else:
             assert self.leases[key].expires > self.now
             assert verdict.expired == any(known[gpu] <= self.now for gpu in request.gpus)
-        self.leases[key] = Lease("x", request.gpus, request.holder, self.now, self.now + TTL)
+        name = "/".join((uid, *request.gpus))  # a lease of its own, as the service gives ids
+        self.leases[key] = Lease(name, request.gpus, request.holder, self.now, self.now + TTL)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())

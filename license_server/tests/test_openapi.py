@@ -3,7 +3,9 @@
 WINDLASS_FUZZ_EXAMPLES requests a path and test; `make fuzz-license` asks for many.
 """
 
+import importlib
 import os
+import pkgutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -21,6 +23,20 @@ from windlass_license.keys import by_id
 from windlass_license.model import License, LicensedGpu
 from windlass_license.settings import Settings
 
+
+def _import_all(package: str) -> None:
+    """Import a package's modules before any thread of an application runs.
+
+    schemathesis imports some at its first request. pytest parses them then, and CPython 3.11 cannot parse in two
+    threads at once: "AST constructor recursion depth mismatch" (python/cpython#106905).
+    """
+    found = importlib.import_module(package)
+    for module in pkgutil.walk_packages(found.__path__, f"{package}."):
+        importlib.import_module(module.name)
+
+
+for _package in ("core", "generation", "specs.openapi"):
+    _import_all(f"schemathesis.{_package}")
 load_all_checks()
 EXAMPLES = int(os.environ.get("WINDLASS_FUZZ_EXAMPLES", "8"))
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

@@ -27,7 +27,7 @@ from windlass_operator.client import (
 )
 from windlass_operator.client import client as client_module
 from windlass_operator.client.errors import ExpiredError
-from windlass_operator.status.inspection import RESULT_ANNOTATION
+from windlass_operator.status.inspection import JOB_ANNOTATION, RESULT_ANNOTATION
 from windlass_sizing.facts import from_config
 
 pytestmark = pytest.mark.apiserver
@@ -297,6 +297,30 @@ def test_a_preview_takes_the_facts_of_the_existing_service(client, apiserver, na
     other = {"pvc": {"claimName": "models", "path": "another"}}
     with pytest.raises(NoFactsError, match="another source"):
         client.preview({"metadata": {"name": "qwen"}, "spec": {"model": {"id": "m", "source": other}}})
+
+
+def test_a_preview_takes_the_facts_that_the_service_object_keeps(client, apiserver, namespace, gpu_node):
+    """Of the Job that is there; what an earlier Job found is of another source."""
+    client.create(a_service())
+    labels = {"serving.windlass.dev/service": "qwen", "app.kubernetes.io/component": "inspect"}
+    spec = {"restartPolicy": "Never", "containers": [{"name": "inspect", "image": "i"}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "qwen-inspect", "labels": labels},
+           "spec": {"template": {"spec": spec}}}  # fmt: skip
+    apiserver.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(job))
+    live = json.loads(apiserver.kubectl("-n", namespace, "get", "job", "qwen-inspect", "-o", "json").stdout)
+
+    def keep(uid):
+        report = json.dumps({"ok": True, "facts": from_config(CONFIG).to_dict()})
+        front = {"apiVersion": "v1", "kind": "Service",
+                 "metadata": {"name": "qwen", "annotations": {RESULT_ANNOTATION: report, JOB_ANNOTATION: uid}},
+                 "spec": {"ports": [{"port": 8501}]}}  # fmt: skip
+        apiserver.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(front))
+
+    keep("of-an-earlier-job")
+    with pytest.raises(NoFactsError, match="ModelReady"):
+        client.preview(a_service())
+    keep(live["metadata"]["uid"])
+    assert client.preview(a_service(engine={"maxModelLen": 1024})).plan.max_model_len == 1024
 
 
 def test_the_client_is_part_of_the_installed_package():

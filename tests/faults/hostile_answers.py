@@ -154,7 +154,7 @@ def notes() -> st.SearchStrategy[dict[str, Any]]:
     plans = st.dictionaries(parts, st.sampled_from((*NUMBERS, *OTHERS)), max_size=3)
     held = st.fixed_dictionaries({"reason": st.sampled_from(("EngineFailed", "x")), "count": st.sampled_from(NUMBERS),
                                   "exit_code": st.sampled_from(NUMBERS), "message": JUNK, "since": JUNK})  # fmt: skip
-    service = st.fixed_dictionaries({}, optional={"plan": plans, "held": held, "text": said})
+    service = st.fixed_dictionaries({}, optional={"plan": plans, "held": held, "text": said, "finding": job})
     both: dict[str, st.SearchStrategy[Any]] = {"job": job, "service": service}
     return st.fixed_dictionaries({}, optional=both)
 

@@ -90,14 +90,14 @@ class Player:
             await self._vandalize(name, notes)
 
     async def _vandalize(self, name: str, notes: Mapping[str, Any]) -> None:
-        """Write over the operator's own notes on the Service: some fields of the plan, the hold, or all of it."""
+        """Write over the operator's own notes on the Service: fields of the plan, the hold, the finding, or all."""
         code, live = await self.bed.send("GET", f"{CORE}/services/{name}")
         if code != httpx2.codes.OK:
             return
         said = dict(live["metadata"].get("annotations") or {})
         record = json.loads(said.get("serving.windlass.dev/plan") or "{}")
         record["plan"] = {**record.get("plan", {}), **notes.get("plan", {})}
-        texts = {"serving.windlass.dev/plan": notes.get("text") or json.dumps(record)}
+        texts = {"serving.windlass.dev/plan": notes.get("text") or json.dumps(record), **notes.get("finding", {})}
         if "held" in notes:
             texts["serving.windlass.dev/held"] = json.dumps(
                 {"digest": "x", "container": "", "excerpt": "", **notes["held"]}

@@ -44,6 +44,11 @@ async def test_a_pod_is_asked_on_its_facts_port():
     assert sorted(asked) == ["http://10.0.0.1:8502/windlass/facts", "http://[fd00::1]:8502/windlass/facts"]
 
 
+@pytest.mark.parametrize("odd", [a_pod("a", 7), a_pod("a", ["10.0.0.1"]), {"metadata": {"name": "a"}, "status": "up"}])
+def test_a_pod_of_another_shape_is_not_asked(odd):
+    assert facts.running([odd, a_pod("b")]) == [facts.Running("b", "10.0.0.1")]
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -18,10 +18,7 @@ def event(type_, name, version):
 
 
 def give(stream, *events):
-    """As the wire leaves them and kopf hands them over."""
-    handed = [{"type": type_, "object": json.loads(stream.leave(raw))} for type_, raw in events]
-    for one in handed:
-        stream.take(one)
+    return [stream.take(type_, raw) for type_, raw in events]
 
 
 class Sink:
@@ -32,9 +29,11 @@ class Sink:
         if item["metadata"]["name"] == "broken":
             raise ValueError("broken")
         self.seen.append(("put", item["metadata"]["name"]))
+        return [("a", "key")]
 
     def drop(self, item):
         self.seen.append(("drop", item["metadata"]["name"]))
+        return ()
 
     def keep(self, places, version):
         self.seen.append(("keep", sorted(name for _, name in places), version))
@@ -46,15 +45,15 @@ def stream():
 
 
 def test_a_list_in_pages_then_events(stream):
-    stream.page({("a", "x")}, 10, first=True, last=False)
     give(stream, event(None, "x", 3))
-    stream.page({("a", "y")}, 10, first=False, last=True)
+    stream.page({("a", "x")}, 10, first=True, last=False)
     assert not stream.pulse.synced
     give(stream, event(None, "y", 4))
+    stream.page({("a", "y")}, 10, first=False, last=True)
     assert stream.pulse.synced
     give(stream, event("ADDED", "z", 11))
     give(stream, event("DELETED", "x", 12))
-    assert stream.sink.seen == [("put", "x"), ("keep", ["x", "y"], 10), ("put", "y"), ("put", "z"), ("drop", "x")]
+    assert stream.sink.seen == [("put", "x"), ("put", "y"), ("keep", ["x", "y"], 10), ("put", "z"), ("drop", "x")]
 
 
 def test_an_empty_list_is_a_list(stream):
@@ -62,35 +61,35 @@ def test_an_empty_list_is_a_list(stream):
     assert stream.pulse.synced
 
 
-def test_what_was_queued_before_a_new_list_says_nothing(stream):
-    """An object that ended in the gap stays gone, whatever of it kopf still hands over."""
-    stream.page({("a", "x")}, 10, first=True, last=True)
-    raws = [(None, item("x", 3)), ("MODIFIED", item("x", 15))]
-    queued = [{"type": type_, "object": json.loads(stream.leave(json.dumps(one).encode()))} for type_, one in raws]
+def test_what_is_older_than_the_last_list_says_nothing(stream):
     stream.page(set(), 20, first=True, last=True)
-    for one in queued:
-        stream.take(one)
-    give(stream, event("MODIFIED", "x", 19))
-    assert stream.sink.seen == [("keep", ["x"], 10), ("keep", [], 20)]
+    assert give(stream, event("MODIFIED", "x", 19)) == [None]
+    assert stream.sink.seen == [("keep", [], 20)]
 
 
 def test_what_a_user_wrote_is_never_kopfs_to_decode(stream):
-    """Nesting that no recursive decoder survives passes kopf as a ticket, and is a stub here."""
+    """Nesting that no recursive decoder survives is a stub here, and a name and keys for kopf."""
     stream.page(set(), 10, first=True, last=True)
     nested = json.dumps(item("deep", 11)).encode()[:-1] + b', "spec": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    handed = json.loads(stream.leave(nested))
-    assert sorted(handed) == ["metadata", "ticket"]
-    stream.take({"type": "ADDED", "object": handed})
+    handed = json.loads(stream.take("ADDED", nested))
+    assert (sorted(handed), handed["keys"]) == (["keys", "metadata"], [["a", "key"]])
     assert stream.sink.seen[-1] == ("put", "deep")
 
 
+def test_what_concerns_no_key_is_nothing_for_kopf_but_an_end(stream):
+    """kopf keeps a record of each object that it has seen, and drops it at the object's end."""
+    stream.sink.put = lambda _: ()
+    assert give(stream, event(None, "x", 3), event("MODIFIED", "x", 11)) == [None, None]
+    (end,) = give(stream, event("DELETED", "x", 12))
+    assert json.loads(end)["keys"] == []
+
+
 def test_a_broken_object_stops_nobody_and_is_logged_once(stream, caplog):
+    give(stream, event(None, "broken", 3), event(None, "x", 3))
     stream.page({("a", "broken"), ("a", "x")}, 10, first=True, last=True)
-    give(stream, event(None, "broken", 3))
-    give(stream, event("MODIFIED", "broken", 11))
-    give(stream, event(None, "x", 3))
+    assert give(stream, event("MODIFIED", "broken", 11)) == [None]
     assert stream.pulse.synced
-    assert stream.sink.seen[-1] == ("put", "x")
+    assert stream.sink.seen == [("put", "x"), ("keep", ["broken", "x"], 10)]
     assert [record.getMessage() for record in caplog.records] == [
         "Job ('a', 'broken') cannot be read; it is left out"
     ]  # fmt: skip

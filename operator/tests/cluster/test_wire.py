@@ -66,9 +66,11 @@ class Sink:
     def __init__(self):
         self.kept = []
 
-    def put(self, item): ...
+    def put(self, item):
+        return () if "echo" in item else [("a", "key")]
 
-    def drop(self, item): ...
+    def drop(self, item):
+        return ()
 
     def keep(self, places, version):
         self.kept.append((sorted(name for _, name in places), version))
@@ -139,6 +141,17 @@ async def test_pages_then_lines(stream):
     assert server.asked[2:] == [("watch", "10"), ("watch", "15")]
 
 
+async def test_what_concerns_no_key_passes_as_a_bookmark(stream):
+    """kopf calls no handler for it, and connects anew from its version; a list leaves it out."""
+    echo = a_line("MODIFIED", item("x", 12, echo=True))
+    server = Server([a_page([item("x", echo=True), item("y")], 10)], [[echo], [a_line("ADDED", item("z", 13))]])
+    found, _ = await followed(server, stream, 3)
+    assert names([found[0], found[2]]) == [(None, "y"), ("ADDED", "z")]
+    assert found[1] == {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "12"}}}
+    assert server.asked[1:] == [("watch", "10"), ("watch", "12")]
+    assert stream.sink.kept == [(["x", "y"], 10)]
+
+
 @pytest.mark.parametrize("code", [410, 500, 504])
 async def test_whatever_ends_a_stream_is_a_new_list(stream, code):
     """kopf itself goes on from 410 alone; any other code would end the operator."""
@@ -194,11 +207,11 @@ async def test_a_list_of_nothing_written_as_null(stream):
     assert names(found) == [("ADDED", "y")]
 
 
-async def test_poison_passes_kopf_as_a_ticket(stream):
+async def test_poison_passes_kopf_as_a_name_and_keys(stream):
     """Nesting that no recursive decoder survives, and an object of 600 KiB; kopf gets who they are."""
     nested = json.dumps(item("deep", 3)).encode()[:-1] + b', "spec": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     page = b'{"metadata":{"resourceVersion":"10"},"items":[' + nested + b"," + json.dumps(item("x")).encode() + b"]}"
-    line = b'{"type":"MODIFIED","object":' + nested + b"}\n"
+    line = b'{"type":"MODIFIED","object":' + nested.replace(b'"3"', b'"11"') + b"}\n"
     server = Server([], [[line, a_line("ADDED", item("large", 12, spec={"a": "b" * 600_000}))]])
 
     async def answer(request, usual=server.answer):
@@ -209,7 +222,7 @@ async def test_poison_passes_kopf_as_a_ticket(stream):
     server.answer = answer
     found, _ = await followed(server, stream, 4)
     assert names(found) == [(None, "deep"), (None, "x"), ("MODIFIED", "deep"), ("ADDED", "large")]
-    assert [sorted(one["object"]) for one in found] == [["metadata", "ticket"]] * 4
+    assert [sorted(one["object"]) for one in found] == [["keys", "metadata"]] * 4
 
 
 async def test_a_page_that_is_too_large_is_asked_for_with_fewer_objects(stream, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import httpx2
 import pytest
@@ -12,6 +13,7 @@ from windlass_operator.reconcile.reconciler import Reconciler
 from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
+from windlass_operator.status.inspection import RESULT_ANNOTATION
 from windlass_sizing.facts import from_config
 
 from .fake_cluster import FakeCluster
@@ -51,8 +53,12 @@ class World:
     def __init__(self, http):
         self.cluster = FakeCluster()
         self.minute = 0
+        self.http = http
+        self.reconciler = self.another_operator()
+
+    def another_operator(self):
         settings = Settings("windlass/server", "1.2", "windlass/operator:1.2")
-        self.reconciler = Reconciler(self.cluster, http, settings, clock=lambda: self.now)
+        return Reconciler(self.cluster, self.http, settings, clock=lambda: self.now)
 
     @property
     def now(self):
@@ -83,6 +89,11 @@ class World:
         rows = [{"name": "inspect", "state": {"terminated": ended}}]
         self.cluster.put("Pod", {"metadata": meta, "status": {"phase": "Succeeded", "containerStatuses": rows}})
 
+    def serve(self):
+        """Play Deployment controller and kubelet."""
+        counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 1)
+        self.cluster.one("Deployment", "qwen")["status"] = {"observedGeneration": 1, **counts}
+
     def ready(self):
         return c.find(self.cluster.one("LLMService", "qwen")["status"]["conditions"], "Ready")
 
@@ -108,6 +119,100 @@ async def test_a_settled_look_writes_nothing(world):
     await world.planned()
     await world.look()
     assert world.cluster.writes == []
+
+
+async def test_the_writes_of_one_service_s_life(world):
+    """From nothing to Running: four objects, a status for each word of STATUS, two Events that tell all of it."""
+    world.cluster.put("Node", a_node())
+    world.put_service()
+    await world.look()
+    writes = list(world.cluster.writes)
+    world.end_job(GOOD)
+    await world.look()
+    writes += world.cluster.writes
+    world.serve()
+    await world.look()
+    writes += world.cluster.writes
+    assert [re.sub(r"/qwen.*", "", write) for write in writes] == [
+        *("apply Job", "status"),
+        *("apply Service", "apply Deployment", "apply PodDisruptionBudget", "status", "apply Event"),
+        *("status", "apply Event"),
+    ]
+    assert [event["reason"] for event in world.cluster.all("Event")] == ["Planned", "Running"]
+    assert re.fullmatch(
+        r"ModelFound: Qwen2ForCausalLM, .* in pvc/models; 1 × L20, .*; Starting: 0 of 1 replicas answer; .*",
+        world.cluster.all("Event")[0]["message"],
+    )
+    await world.look()
+    assert world.cluster.writes == []
+
+
+async def test_the_finding_outlives_pod_and_operator(world):
+    """The Service keeps it; the Job that it is of is named there."""
+    world.cluster.put("Node", a_node())
+    await world.planned()
+    world.cluster.objects = {key: obj for key, obj in world.cluster.objects.items() if key[0] != "Pod"}
+    (job,) = world.cluster.all("Job")
+    job["status"] = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": world.now}]}
+    world.reconciler = world.another_operator()
+    await world.look()
+    assert world.cluster.writes == []
+    assert world.ready()["reason"] == "Starting"
+
+
+async def test_a_finding_that_is_lost_is_looked_for_again_at_once(world):
+    """The Service was deleted, and the pod is gone: what serves stays, and the Service comes back."""
+    world.cluster.put("Node", a_node())
+    await world.planned()
+    (job,) = world.cluster.all("Job")
+    job["status"] = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": world.now}]}
+    world.cluster.objects = {key: obj for key, obj in world.cluster.objects.items() if key[0] not in ("Pod", "Service")}
+    before = world.cluster.one("Deployment", "qwen")
+    world.minute = 5
+    assert await world.look() == 1.0
+    assert world.cluster.all("Job") == []
+    await world.look()
+    world.end_job(GOOD)
+    await world.look()
+    assert world.cluster.one("Deployment", "qwen") == before
+    assert RESULT_ANNOTATION in world.cluster.one("Service", "qwen")["metadata"]["annotations"]
+
+
+async def test_the_finding_of_a_job_that_was_made_anew_is_its_own(world):
+    """Whoever deletes the Job has the directory looked at again."""
+    world.cluster.put("Node", a_node())
+    await world.planned()
+    (job,) = world.cluster.all("Job")
+    job["metadata"]["uid"] = "another"
+    world.end_job(BAD)
+    await world.look()
+    conditions = world.cluster.one("LLMService", "qwen")["status"]["conditions"]
+    assert c.find(conditions, "ModelReady")["reason"] == "PathNotFound"
+
+
+async def test_the_finding_of_an_earlier_operator_stays_on_its_job(world):
+    """A newer operator moves nothing: no write at its start."""
+    world.cluster.put("Node", a_node())
+    world.put_service()
+    await world.look()
+    world.end_job(GOOD)
+    del world.cluster.objects["Node", "n1"]
+    await world.look()
+    (job,) = world.cluster.all("Job")
+    assert json.loads(job["metadata"]["annotations"][RESULT_ANNOTATION]) == json.loads(GOOD), "no plan, so no Service"
+    world.cluster.put("Node", a_node())
+    await world.look()
+    assert f"apply Job/{job['metadata']['name']}" not in world.cluster.writes
+    assert RESULT_ANNOTATION not in world.cluster.one("Service", "qwen")["metadata"]["annotations"]
+
+
+async def test_a_refused_change_writes_the_finding_nowhere_anew(world):
+    """The Service of the plan in force has it."""
+    world.cluster.put("Node", a_node())
+    await world.planned()
+    world.put_service(resources={"gpuType": "H100"})
+    await world.look()
+    assert [write for write in world.cluster.writes if "Event" not in write] == ["status"]
 
 
 async def test_a_failed_inspection_is_looked_at_again_after_its_wait(world):
@@ -249,7 +354,7 @@ async def test_the_same_words_are_one_event_with_a_count(world):
     world.cluster.one("LLMService", "qwen")["status"]["conditions"] = []
     await world.look()
     told = {event["reason"]: event["count"] for event in world.cluster.all("Event")}
-    assert told == {"Inspecting": 1, "PathNotFound": 2}
+    assert told == {"PathNotFound": 2}
 
 
 async def test_a_resource_that_is_not_read_says_so_and_keeps_what_runs(world):

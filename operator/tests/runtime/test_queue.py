@@ -303,3 +303,25 @@ async def test_each_failure_is_logged_and_its_traceback_once(run, caplog):
     assert set(told) == {("bad", "too deep")}
     rows = [row for row in caplog.records if "reconcile failed" in row.message]
     assert [bool(row.exc_info) for row in rows][:3] == [True, False, False]
+
+
+async def test_an_event_of_a_key_whose_run_has_not_begun_changes_nothing():
+    """Not so once the run has begun, nor while the key only waits for a poll or a back-off."""
+    now = 0.0
+    queue = WorkQueue(LIMITS, clock=lambda: now)
+    queue._working = 1
+    queue.add("a", 30.0)
+    assert not queue.asked("a")
+    queue.event("a")
+    assert queue.asked("a")
+    queue._asked.pop(queue._schedule.take(now))
+    assert not queue.asked("a")
+    queue.event("a")
+    assert queue.asked("a")
+
+
+def test_a_replica_on_stand_by_asks_for_each_key_once():
+    queue = WorkQueue(LIMITS, clock=lambda: 0.0)
+    assert not queue.asked("a")
+    queue.event("a")
+    assert queue.asked("a")

@@ -44,6 +44,17 @@ def test_the_finding_outlives_the_pod():
     assert (found.state, found.reason, found.message) == (State.FAILED, "PathNotFound", "it is not there")
 
 
+def test_the_service_keeps_the_finding_of_one_job():
+    """With the plan, of the Job that it names; the Job's own word comes first."""
+    kept = {"serving.windlass.dev/inspect-result": GOOD, "serving.windlass.dev/inspect-job": JOB["metadata"]["uid"]}
+    service = {"metadata": {"annotations": kept}}
+    assert read(JOB, [], [], service).state is State.FOUND
+    assert read({"metadata": {**JOB["metadata"], "uid": "made anew"}}, [], [], service).state is State.RUNNING
+    own = {"metadata": {**JOB["metadata"], "annotations": {"serving.windlass.dev/inspect-result": BAD}}}
+    assert read(own, [], [], service).reason == "PathNotFound"
+    assert read(None, [], [], service).state is State.RUNNING
+
+
 @pytest.mark.parametrize(
     "text", ["", "Traceback …", "[]", "null", '{"ok": 1}', '{"ok": true}', '{"reason": "Sunspots"}']
 )

@@ -36,6 +36,47 @@ def test_events_of_the_license(before, after, told):
     assert [note.message for note in notes(a_status(**before), a_status(**after))] == told
 
 
+FOUND = ("ModelFound", "Qwen2, in PVC models")
+PLANNED = ("Planned", "1 × L20")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        pytest.param({}, {"Ready": ("Inspecting", "a Job reads")}, [], id="Inspecting is a condition alone"),
+        pytest.param(
+            {"Ready": ("Inspecting", "a Job reads")},
+            {"ModelReady": FOUND, "Planned": PLANNED, "Ready": ("Starting", "0 of 1")},
+            [Note("Planned", "ModelFound: Qwen2, in PVC models; 1 × L20; Starting: 0 of 1")],
+            id="one step is one Event",
+        ),
+        pytest.param(
+            {"Ready": ("Inspecting", "a Job reads")},
+            {"ModelReady": FOUND, "Planned": PLANNED, "Ready": ("InsufficientGpus", "none is free")},
+            [
+                Note("Planned", "ModelFound: Qwen2, in PVC models; 1 × L20"),
+                Note("InsufficientGpus", "none is free"),
+            ],
+            id="a warning is an Event of its own",
+        ),
+        pytest.param(
+            {"ModelReady": FOUND, "Planned": PLANNED},
+            {"ModelReady": FOUND, "Planned": ("Planned", "2 × L20")},
+            [Note("Planned", "2 × L20")],
+            id="a new plan for the same model",
+        ),
+        pytest.param(
+            {"Ready": ("Inspecting", "a Job reads")},
+            {"Ready": ("PathNotFound", "nope is not there")},
+            [Note("PathNotFound", "nope is not there")],
+            id="the outcome of a failed inspection",
+        ),
+    ],
+)
+def test_events_of_a_service_s_life(before, after, told):
+    assert told == notes(a_status(**before), a_status(**after))
+
+
 def test_an_event_of_the_license_is_a_warning():
     made = notes(a_status(), a_status(Licensed=("LicenseExpiring", "ends in 9 days")))
     assert made == [Note("LicenseExpiring", "ends in 9 days")]

@@ -6,7 +6,7 @@ The decision itself is the operator's own (`plan.decide`), on the facts of the m
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +26,8 @@ from windlass_operator.client.values import AnyService, meta_of, service_of, spe
 from windlass_operator.cluster.claims import FIELDS, Claims
 from windlass_operator.cluster.inventory import inventory, usable
 from windlass_operator.plan.model import Inventory, Refusal
-from windlass_operator.status.children import dig, newest_first
-from windlass_operator.status.inspection import RESULT_ANNOTATION
+from windlass_operator.status.children import annotation_of, newest_first, uid_of
+from windlass_operator.status.inspection import JOB_ANNOTATION, RESULT_ANNOTATION
 
 CONFIG = "config.json"
 NOTHING = InForce()
@@ -142,11 +142,20 @@ async def _facts_of_service(api: Api, spec: LLMServiceSpec, namespace: str, name
     jobs = await watching.listing(
         api, watching.Collection(paths.jobs(namespace), "jobs", {"labelSelector": paths.inspection_of(name)})
     )
-    for job in newest_first(jobs.rows):
-        facts = _finding(str(dig(job, "metadata", "annotations", RESULT_ANNOTATION) or ""))
+    for keeper in (*newest_first(jobs.rows), *await _keeper(api, namespace, name, {uid_of(job) for job in jobs.rows})):
+        facts = _finding(annotation_of(keeper, RESULT_ANNOTATION))
         if facts is not None:
             return facts
     raise NoFactsError(f"{where}: its model has not been looked at yet; see condition ModelReady")
+
+
+async def _keeper(api: Api, namespace: str, name: str, jobs: Collection[str]) -> tuple[Mapping[str, Any], ...]:
+    """The Service, which keeps the finding once there is a plan, where that of one of these Jobs; `jobs` are uids."""
+    try:
+        service = await api.call("GET", paths.core(namespace, "services", name), f"service {namespace}/{name}")
+    except (NotFoundError, ForbiddenError):
+        return ()
+    return (service,) if annotation_of(service, JOB_ANNOTATION) in jobs else ()
 
 
 def _looked_at(spec: LLMServiceSpec) -> tuple[object, ...]:

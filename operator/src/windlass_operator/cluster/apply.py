@@ -53,6 +53,19 @@ def agrees(live: object, wanted: object) -> bool:
     return key is not None and all(agrees(rows.get(row[key]), row) for row in wanted)
 
 
+def beside(live: object, wanted: object) -> object:
+    """The part of `live` that `wanted` does not speak of: what `project` leaves out. Empty where there is none.
+
+    It is the same before and after a write that adds what `wanted` says. Rows with a key are a dict by that key.
+    """
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        rest = {key: beside(value, wanted[key]) if key in wanted else value for key, value in live.items()}
+        return {key: value for key, value in rest.items() if key not in wanted or value}
+    if isinstance(wanted, list) and isinstance(live, list) and (key := _key_of(wanted)):
+        return beside(_by_key(live, key), _by_key(wanted, key))
+    return None
+
+
 def _project_rows(live: list[Any], wanted: list[Any]) -> list[object]:
     """Rows with a key are found by it; any other list is one value."""
     key = _key_of(wanted)

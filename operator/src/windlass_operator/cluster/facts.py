@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import httpx2
 
-from windlass_operator.status.children import Object, dig, name_of
+from windlass_operator.status.children import Object, name_of
 from windlass_operator.status.facts import PodFacts, parse
 from windlass_operator.untrusted_json import parsed
 
@@ -18,31 +19,49 @@ PLAIN = {"Accept-Encoding": "identity"}  # a few packed bytes could unfold to an
 PODS_MAX = 8  # of one service; more would only say the same
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A pod that can be asked."""
+
+    name: str
+    address: str
+
+
+def running(pods: Iterable[Object]) -> list[Running]:
+    """Those of the pods that run and have an address, in their order, no more than are asked."""
+    found = []
+    for pod in pods:
+        status = pod.get("status")
+        if not isinstance(status, Mapping):
+            continue
+        address = status.get("podIP")
+        if status.get("phase") == "Running" and address and isinstance(address, str):
+            found.append(Running(name_of(pod), address))
+    return found[:PODS_MAX]
+
+
 async def pod_facts(http: httpx2.AsyncClient, pods: Iterable[Object]) -> tuple[PodFacts, ...]:
     """The facts of the pods that run and answer."""
-    running = [pod for pod in pods if dig(pod, "status", "phase") == "Running" and dig(pod, "status", "podIP")]
-    answers = await asyncio.gather(*(_ask(http, pod) for pod in running[:PODS_MAX]))
+    answers = await asyncio.gather(*(_ask(http, pod) for pod in running(pods)))
     return tuple(answer for answer in answers if answer is not None)
 
 
 async def first_answer(http: httpx2.AsyncClient, pods: Iterable[Object]) -> object:
     """The facts, as they came, of the first pod that runs and answers; None when none does."""
-    running = [pod for pod in pods if dig(pod, "status", "phase") == "Running" and dig(pod, "status", "podIP")]
-    for pod in running[:PODS_MAX]:
+    for pod in running(pods):
         told = await _fetch(http, pod)
         if told is not None:
             return told
     return None
 
 
-async def _ask(http: httpx2.AsyncClient, pod: Object) -> PodFacts | None:
+async def _ask(http: httpx2.AsyncClient, pod: Running) -> PodFacts | None:
     told = await _fetch(http, pod)
-    return None if told is None else parse(name_of(pod), told)
+    return None if told is None else parse(pod.name, told)
 
 
-async def _fetch(http: httpx2.AsyncClient, pod: Object) -> object:
-    address = str(dig(pod, "status", "podIP"))
-    host = f"[{address}]" if ":" in address else address
+async def _fetch(http: httpx2.AsyncClient, pod: Running) -> object:
+    host = f"[{pod.address}]" if ":" in pod.address else pod.address
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),  # httpx2's own time-outs bound each step, not the whole

@@ -1,20 +1,21 @@
 """The cluster as a reconcile sees it: reads of watched kinds come from the store, everything else goes to the API.
 
 What a write of ours made of an object is in the store before the write returns, so the next read knows it although
-the watch has not told it yet.
+the watch has not told it yet. The events up to that version are then no news any more. So an answer that holds a change
+by another, whose event has not come yet, asks for a reconcile itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
-from windlass_operator.cluster.apply import must_be_ours
+from windlass_operator.cluster.apply import agrees, beside, must_be_ours
 from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.inventory import usable
 from windlass_operator.cluster.kinds import APPLIED, Kind
 from windlass_operator.cluster.protocol import ALL_NAMESPACES, Cluster
-from windlass_operator.cluster.store import Shelf, Store, place_of
+from windlass_operator.cluster.store import Place, Row, Shelf, Store, place_of
 from windlass_operator.errors import Retry
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.plan.model import NodeGpus
@@ -23,10 +24,17 @@ from windlass_operator.plan.model import NodeGpus
 class StoredCluster:
     """A `Cluster` over the store and the real API server."""
 
-    def __init__(self, api: Cluster, store: Store, claims: Claims) -> None:
+    def __init__(
+        self,
+        api: Cluster,
+        store: Store,
+        claims: Claims,
+        others: Callable[[str, Place, Row], None] = lambda *_: None,  # another has changed this, of this kind
+    ) -> None:
         self._api = api
         self._store = store
         self._claims = claims
+        self._others = others
         self._nodes: tuple[int, tuple[NodeGpus, ...]] = (-1, ())
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
@@ -110,8 +118,27 @@ class StoredCluster:
     def _kept(self, manifest: Manifest, answer: Manifest) -> Manifest:
         shelf = self._shelf(manifest)
         if shelf is not None:
-            shelf.answer(answer)
+            place = place_of(manifest)
+            before, row = shelf.get(place), shelf.answer(answer)
+            if before is not None and row is not None and _by_another(manifest, before, row.read()):
+                self._others(str(manifest["kind"]), place, row)
         return answer
+
+
+COUNTED = ("resourceVersion", "generation")  # by the API server, at each write
+WHOLE = frozenset({"status"})  # parts that are ours alone where we write them: a field that we leave out goes
+
+
+def _by_another(wrote: Manifest, before: Manifest, after: Manifest) -> bool:
+    """Whether more than our write lies between two versions of an object."""
+    spoken = wrote.keys() & WHOLE
+    kept = [beside(_uncounted(one, spoken), wrote) for one in (before, after)]
+    return kept[0] != kept[1] or not agrees(after, wrote)
+
+
+def _uncounted(item: Manifest, spoken: Collection[str]) -> Manifest:
+    meta = {key: value for key, value in item["metadata"].items() if key not in COUNTED}
+    return {**{key: value for key, value in item.items() if key not in spoken}, "metadata": meta}
 
 
 def _head(manifest: Manifest) -> Manifest:

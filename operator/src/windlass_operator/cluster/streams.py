@@ -1,6 +1,7 @@
-"""What the operator knows of one of kopf's streams: its last list, what of it is still on the way, whether it lives.
+"""What the operator knows of one of kopf's streams: its last list, and whether it lives.
 
-kopf lists and watches; `wire.py` reports pages, lines and failures as they pass; the handlers hand over the objects.
+kopf lists and watches; `wire.py` hands over pages, lines and failures as they pass. An object is in the store before
+kopf sees it, and kopf gets the keys that it concerns; an object that concerns no key passes kopf as a bookmark.
 A list drops what it does not name, so an object deleted in the gap of a `410 Gone` leaves with the next list. No I/O.
 """
 
@@ -8,32 +9,32 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Protocol
 
 import msgspec
 
 from windlass_operator.cluster import decode
 from windlass_operator.cluster.kinds import Kind
-from windlass_operator.cluster.store import Place, place_of, version_of
+from windlass_operator.cluster.store import Place, version_of
 
 logger = logging.getLogger(__name__)
 SILENCE_S = 150.0  # the API server sends a bookmark each minute; after two lost ones the stream is dead
 TOLD_MAX = 1000
 UNSERVED = (403, 404)
-DELETED, TICKET = "DELETED", "ticket"
+DELETED, KEYS = "DELETED", "keys"
+Keys = Collection[Place]  # namespaces and names of the LLMServices that are to be reconciled
 
 
 class Sink(Protocol):
     """What becomes of the objects that a stream brings."""
 
-    def put(self, item: Mapping[str, Any]) -> None:
-        """It is there, or has changed."""
+    def put(self, item: Mapping[str, Any]) -> Keys:
+        """It is there, or has changed; returns the keys that wait for no reconcile yet."""
 
-    def drop(self, item: Mapping[str, Any]) -> None:
-        """It is gone."""
+    def drop(self, item: Mapping[str, Any]) -> Keys:
+        """It is gone; returns as `put`."""
 
     def keep(self, places: set[Place], version: int) -> None:
         """A whole list of that version is through; all others are gone."""
@@ -88,18 +89,14 @@ class Stream:
     clock: Callable[[], float] = time.monotonic
     pulse: Pulse = field(default_factory=Pulse)
     _named: set[Place] = field(default_factory=set)  # by the pages so far of the list under way
-    _awaited: set[Place] = field(default_factory=set)  # named by the last list, and not handed over yet
-    _left: dict[int, bytes] = field(default_factory=dict)  # objects on their way through kopf, by ticket
-    _tickets: count[int] = field(default_factory=count)
     _listed: int = -1  # the version of the last whole list
     _told: set[Place] = field(default_factory=set)  # objects whose failure the log has
 
     def page(self, places: set[Place], version: int, *, first: bool, last: bool) -> None:
-        """A page of a list passes; kopf hands its objects over one by one afterwards."""
+        """A page of a list has passed, and its objects have been taken."""
         if first:
-            self._named, self._awaited, self._left = set(), set(), {}
+            self._named = set()
         self._named |= places
-        self._awaited |= places
         if last:
             self._listed = version
             self.pulse.absent = False
@@ -107,32 +104,28 @@ class Stream:
             self._named = set()
         self.heard()
 
-    def leave(self, raw: bytes) -> bytes:
-        """Keep the object's bytes here; what kopf gets in their place says who it is and how it is found again."""
-        ticket = next(self._tickets)
-        self._left[ticket] = raw
-        return msgspec.json.encode({"metadata": decode.identity(raw), TICKET: ticket})
+    def take(self, type_: str | None, raw: bytes) -> bytes | None:
+        """Take in an object of a list (no type) or of an event, decoded within bounds.
 
-    def take(self, event: Mapping[str, Any]) -> None:
-        """An object that kopf hands over: of a list (no type), or of an event. It is decoded here, within bounds."""
-        place = place_of(event["object"])
-        raw = self._left.pop(event["object"][TICKET], None)
+        Returns what kopf gets in its place: who it is, and the keys that it concerns. None: it concerns no key. The end
+        of an object always passes, as kopf keeps a record of each that it has seen.
+        """
+        identity = decode.identity(raw)
+        keys = self._taken(type_, identity.place, raw)
+        if not keys and type_ != DELETED:
+            return None
+        return msgspec.json.encode({"metadata": identity, KEYS: list(keys)})
+
+    def _taken(self, type_: str | None, place: Place, raw: bytes) -> Keys:
         try:
-            if raw is not None:  # else from before the last list
-                what = {"apiVersion": self.row.kind.api_version, "kind": self.row.kind.kind}
-                self._take(event["type"], place, {**what, **decode.manifest(raw)})
+            what = {"apiVersion": self.row.kind.api_version, "kind": self.row.kind.kind}
+            item = {**what, **decode.manifest(raw)}
+            if type_ is not None and version_of(item["metadata"].get("resourceVersion")) <= self._listed:
+                return ()  # older than the last list, which says more
+            return self.sink.drop(item) if type_ == DELETED else self.sink.put(item)
         except Exception as error:  # one broken object must never stop the others
             self._unreadable(place, error)
-        self._awaited.discard(place)
-        self._settle()
-
-    def _take(self, type_: str | None, place: Place, item: Mapping[str, Any]) -> None:
-        """What an earlier list or stream left in kopf's queues is older than the last list and says nothing."""
-        if type_ is None:
-            if place in self._awaited:
-                self.sink.put(item)
-        elif version_of(item["metadata"].get("resourceVersion")) > self._listed:
-            (self.sink.drop if type_ == DELETED else self.sink.put)(item)
+            return ()
 
     def heard(self) -> None:
         """The API server said something."""
@@ -143,7 +136,7 @@ class Stream:
         self.pulse.failing_since, self.pulse.failures, self.pulse.error = None, 0, ""
 
     def _settle(self) -> None:
-        self.pulse.synced |= self._listed >= 0 and not self._awaited
+        self.pulse.synced |= self._listed >= 0
 
     def failed(self, error: str, status: int = 0) -> int:
         """A request of this stream failed; returns how often in a row."""

@@ -1,9 +1,11 @@
 """What passes between kopf and the API server: kopf's session has this as its middleware.
 
-It holds pages and lines within bounds and leaves each object's bytes with its stream: kopf's decoder sees who an object
-is, and nothing that a user wrote. It makes every failure of a stream one that kopf goes on from: kopf lists anew after
-a `410 Gone` and connects anew after a broken connection; any other failure of a stream would end the operator.
-`rest.py` logs in; the handlers get the objects.
+It holds pages and lines within bounds and hands each object to its stream, which stores it. kopf's decoder sees who an
+object is and which keys it concerns, and nothing that a user wrote. An event that concerns no key, such as the echo of
+a write of ours, passes as a bookmark of its version, for which kopf calls no handler.
+
+It makes every failure of a stream one that kopf goes on from: kopf lists anew after a `410 Gone` and connects anew
+after a broken connection; any other failure of a stream would end the operator. `rest.py` logs in.
 """
 
 from __future__ import annotations
@@ -115,9 +117,10 @@ class Asking:
         page = decode.page(body)
         raws = [bytes(row) for row in page.items]
         places = {decode.identity(raw).place for raw in raws}
+        taken = [stream.take(None, raw) for raw in raws]
         first, last = "continue" not in self.request.url.query, not page.metadata.get("continue")
         stream.page(places, int(page.metadata["resourceVersion"]), first=first, last=last)
-        items = [msgspec.Raw(stream.leave(raw)) for raw in raws]
+        items = [msgspec.Raw(raw) for raw in taken if raw is not None]
         return msgspec.json.encode({"metadata": page.metadata, "items": items})
 
     async def watch(self, stream: Stream) -> aiohttp.ClientResponse:
@@ -126,7 +129,7 @@ class Asking:
             self.request.headers["Accept"] = METADATA
         answer = await self.send()
         if answer.ok:
-            answer.content = Lines(answer, stream.leave, stream)  # type: ignore[assignment]
+            answer.content = Lines(answer, stream.take, stream)  # type: ignore[assignment]
         elif answer.status != UNAUTHORIZED:
             refused = RefusedError(answer.status, await bounded(answer, ANSWER_BYTES_MAX))
             if answer.status >= SERVER_ERROR or answer.status == TOO_MANY:
@@ -139,7 +142,7 @@ class Asking:
         """A collection that kopf follows for itself, of whose objects it gets what it reads."""
         answer = await self.send()
         if answer.ok and "watch" in self.request.url.query:
-            answer.content = Lines(answer, shape)  # type: ignore[assignment]
+            answer.content = Lines(answer, lambda _, raw: shape(raw))  # type: ignore[assignment]
         elif answer.ok:
             page = decode.page(await bounded(answer, SHAPED_BYTES_MAX))
             rows = [msgspec.Raw(shape(bytes(row))) for row in page.items]
@@ -170,10 +173,13 @@ class Whole:
 
 
 class Lines:
-    """The content of a watch: whole lines, each told to its stream, of each object what kopf is to read."""
+    """The content of a watch: whole lines, each handed to its stream, of each object what kopf is to read."""
 
     def __init__(
-        self, answer: aiohttp.ClientResponse, shape: Callable[[bytes], bytes], stream: Stream | None = None
+        self,
+        answer: aiohttp.ClientResponse,
+        shape: Callable[[str, bytes], bytes | None],
+        stream: Stream | None = None,
     ) -> None:
         self._answer, self._content, self._shape, self._stream = answer, answer.content, shape, stream
 
@@ -205,12 +211,20 @@ class Lines:
             self._stream.heard()
         if event.type == "BOOKMARK":
             return line
-        return msgspec.json.encode({"type": event.type, "object": msgspec.Raw(self._shape(bytes(event.object)))})
+        raw = bytes(event.object)
+        shaped = self._shape(event.type, raw)
+        if shaped is None:
+            return msgspec.json.encode({"type": "BOOKMARK", "object": {"metadata": _version_alone(raw)}})
+        return msgspec.json.encode({"type": event.type, "object": msgspec.Raw(shaped)})
 
     def _list_anew(self, status: bytes) -> None:
         """Whatever error ends a stream, kopf lists anew after it; the reason is told."""
         label = self._stream.row.label if self._stream else self._answer.url.path
         logger.info("the watch of %s begins anew: %s", label, message_of(status) or "HTTP 410")
+
+
+def _version_alone(raw: bytes) -> dict[str, str]:
+    return {"resourceVersion": decode.identity(raw).resourceVersion}
 
 
 def _backoff_s(failures: int) -> float:

@@ -30,9 +30,9 @@ from windlass_operator.plan.args import DEEPSPEED, container_command, engine_var
 from windlass_operator.plan.model import Plan
 from windlass_operator.plan.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
 from windlass_operator.settings import Settings
-from windlass_operator.status.children import dig
+from windlass_operator.status.children import Object, dig, uid_of
 from windlass_operator.status.hold import HELD_ANNOTATION, Hold
-from windlass_operator.status.inspection import FINISHED_ANNOTATION, RESULT_ANNOTATION, Inspection
+from windlass_operator.status.inspection import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOTATION, Inspection
 from windlass_operator.status.observe import Subject
 from windlass_operator.untrusted_json import parsed
 
@@ -129,16 +129,21 @@ def model_sentence(service: LLMService, facts: ModelFacts) -> str:
 
 
 def workload(
-    service: LLMService, record: PlanRecord, settings: Settings, held: Hold | None = None
+    service: LLMService,
+    record: PlanRecord,
+    settings: Settings,
+    held: Hold | None = None,
+    finding: Mapping[str, str] | None = None,
 ) -> tuple[Manifest, ...]:
     """The objects that serve the model by this plan; a held service has no pods, and its Service remembers why.
 
-    The Service comes first: it keeps the plan, so an operator that ends in between goes on with the same one.
+    The Service comes first: it keeps the plan, so an operator that ends in between goes on with the same one. `finding`
+    are the annotations that keep what the inspection found.
     """
     several = record.plan.nodes > 1
     front = _annotated(
         service_manifest(service, heads_only=several),
-        {PLAN_ANNOTATION: record.to_text(), **({HELD_ANNOTATION: held.to_text()} if held else {})},
+        {PLAN_ANNOTATION: record.to_text(), **({HELD_ANNOTATION: held.to_text()} if held else {}), **(finding or {})},
     )
     shape, spec = pod_shape(service, record.plan, settings), service.spec
     replicas = 0 if spec.suspend or held else spec.replicas
@@ -214,7 +219,13 @@ def _annotated(manifest: Manifest, annotations: Mapping[str, str]) -> Manifest:
 
 def with_finding(job: Manifest, inspection: Inspection) -> Manifest:
     """The Job with its finding kept on it, so that it outlives the pod."""
-    if not inspection.text:
-        return job
-    kept = {RESULT_ANNOTATION: inspection.text, FINISHED_ANNOTATION: inspection.finished_at}
-    return _annotated(job, kept)
+    return _annotated(job, _kept(inspection)) if inspection.text else job
+
+
+def finding_of(job: Object, inspection: Inspection) -> dict[str, str]:
+    """The finding of this Job as annotations of the Service."""
+    return {**_kept(inspection), JOB_ANNOTATION: uid_of(job)}
+
+
+def _kept(inspection: Inspection) -> dict[str, str]:
+    return {RESULT_ANNOTATION: inspection.text, FINISHED_ANNOTATION: inspection.finished_at}

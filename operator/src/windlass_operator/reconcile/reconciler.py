@@ -25,10 +25,10 @@ from windlass_operator.cluster.rest import UNREACHABLE, StatusError
 from windlass_operator.errors import NotServedError, UserError
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.metadata import Manifest, selector_text
-from windlass_operator.plan.record import PlanRecord
 from windlass_operator.reconcile import download_stage
 from windlass_operator.reconcile.desired_state import (
     facts_of,
+    finding_of,
     model_sentence,
     must_be_allowed,
     parse_service,
@@ -123,7 +123,8 @@ class Reconciler:
         logs = dict(settings.job_log_env)
         job = inspect_job(snapshot.service, settings.operator_image, settings.image_pull_policy, logs)
         live_job = next((one for one in snapshot.children.jobs if name_of(one) == job["metadata"]["name"]), None)
-        found = inspections.read(live_job, snapshot.children.inspect_pods, snapshot.children.events)
+        children = snapshot.children
+        found = inspections.read(live_job, children.inspect_pods, children.events, children.service)
         outcome, routes_known = Outcome(c.unknown("Planning")), True
         if found.state is State.FOUND:
             outcome = await plan(self._planning, snapshot, found)
@@ -131,9 +132,14 @@ class Reconciler:
         held = holds.of_service(
             snapshot.raw, snapshot.children, snapshot.service.spec.deployment.max_restarts, snapshot.now
         )
+        planned = outcome.record is not None
+        on_service = inspections.lies_on_service(children.service, live_job, planned=planned)
+        job = job if on_service else with_finding(job, found)
         retry_s = await self._inspect(snapshot, job, live_job, found) if stage.done else stage.again_in_s
         if outcome.record is not None:
-            snapshot, routes_known = await self._apply_workload(snapshot, outcome.record, held)
+            finding = finding_of(live_job, found) if on_service and live_job else None
+            wanted = workload(snapshot.service, outcome.record, settings, held, finding)
+            snapshot, routes_known = await self._apply_workload(snapshot, wanted)
         status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
         await self._write(snapshot.raw, snapshot.subject, status, snapshot.now)
         self._remember_waiting(key, status)
@@ -151,19 +157,17 @@ class Reconciler:
             if wait_s <= 0:
                 await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name_of(live))
                 return RECREATE_S
-            await self._applier.apply(with_finding(job, found), live)
+            await self._applier.apply(job, live)
             return wait_s
-        await self._applier.apply(with_finding(job, found), live)
+        await self._applier.apply(job, live)
         return None
 
-    async def _apply_workload(
-        self, snapshot: Snapshot, planned: PlanRecord, held: Hold | None
-    ) -> tuple[Snapshot, bool]:
+    async def _apply_workload(self, snapshot: Snapshot, wanted: tuple[Manifest, ...]) -> tuple[Snapshot, bool]:
         """Apply what is wanted, then take away what serves and is wanted no longer.
 
         Returns the snapshot with what came of it, so that nothing is left for another, and whether routes are known.
         """
-        wanted, known, wrote = workload(snapshot.service, planned, self._settings, held), True, False
+        known, wrote = True, False
         for manifest in wanted:
             live = snapshot.children.live(manifest["kind"], manifest["metadata"]["name"])
             try:

@@ -1,13 +1,13 @@
-"""kopf's handlers: every event of a watched kind becomes a key in the queue, nothing more.
+"""kopf's handlers: every event of a watched kind that concerns a key becomes that key in the queue, nothing more.
 
 `WATCHES` is the table of what is followed. A row's objects lead to LLMServices by our label or by their owners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import kopf
 
@@ -28,7 +28,7 @@ from windlass_operator.cluster.kinds import (
     StatefulSets,
 )
 from windlass_operator.cluster.store import EVERYWHERE, Place, Row, Shelf, Store, place_of
-from windlass_operator.cluster.streams import Stream, Watched
+from windlass_operator.cluster.streams import KEYS, Keys, Stream, Watched
 from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
 from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.runtime import metrics
@@ -84,51 +84,60 @@ class Router:
     claims: Claims = field(init=False)
 
     def __post_init__(self) -> None:
-        self.claims = Claims(freed=self.gpus_changed)
+        self.claims = Claims(freed=lambda: self.ask(self.gpus_changed()))
 
-    def changed(self, kind: str, place: Place, row: Row) -> None:
-        """Something happened to this object, or it is gone."""
-        if kind == SERVICE:
-            self.queue.event(Key(*place))
-            return
-        for name in self.store.service_names(kind, place[0], row):
-            self.queue.event(Key(place[0], name))
+    def changed(self, kind: str, place: Place, row: Row) -> Keys:
+        """The keys that a change of this object concerns, or its end, and that nobody has asked for."""
+        names = {place[1]} if kind == SERVICE else self.store.service_names(kind, place[0], row)
+        return self._unasked(Key(place[0], name) for name in names)
 
-    def gpus_changed(self) -> None:
+    def gpus_changed(self) -> Keys:
         """A node came, changed or went, or GPUs were let go."""
-        for key in sorted(self.waiting()):
-            self.queue.event(key)
+        return self._unasked(self.waiting())
+
+    def _unasked(self, keys: Iterable[Key]) -> Keys:
+        """Those of the keys for which an event still changes something; of the others a run is about to begin."""
+        return [(key.namespace, key.name) for key in sorted(keys) if not self.queue.asked(key)]
+
+    def ask(self, keys: Keys) -> None:
+        """Ask for a reconcile of each."""
+        for key in keys:
+            self.queue.event(Key(*key))
+
+    def answered(self, kind: str, place: Place, row: Row) -> None:
+        """The answer to a write of ours holds what another wrote."""
+        self.ask(self.changed(kind, place, row))
 
 
 @dataclass
 class ShelfSink:
-    """Puts what a stream brings on its kind's shelf and tells the router what is news."""
+    """Puts what a stream brings on its kind's shelf and returns the keys for which it is news."""
 
     kind: str
     router: Router
     scope: str = EVERYWHERE
 
-    def put(self, item: Mapping[str, Any]) -> None:
+    def put(self, item: Mapping[str, Any]) -> Keys:
         """It is there, or has changed."""
         if self.kind == SERVICE:
             self._count(item)
-        if row := self._shelf.put(item):
-            self.router.changed(self.kind, place_of(item), row)
+        row = self._shelf.put(item)
+        return self.router.changed(self.kind, place_of(item), row) if row else ()
 
-    def drop(self, item: Mapping[str, Any]) -> None:
+    def drop(self, item: Mapping[str, Any]) -> Keys:
         """It is gone."""
-        if row := self._shelf.drop(item):
-            self._gone(place_of(item), row)
+        row = self._shelf.drop(item)
+        return self._gone(place_of(item), row) if row else ()
 
     def keep(self, places: set[Place], version: int) -> None:
-        """All but these are gone."""
+        """All but these are gone; kopf hears of none of them, so the queue is asked here."""
         for place, row in self._shelf.keep(places, version, self.scope):
-            self._gone(place, row)
+            self.router.ask(self._gone(place, row))
 
-    def _gone(self, place: Place, row: Row) -> None:
+    def _gone(self, place: Place, row: Row) -> Keys:
         if self.kind == SERVICE:
             self.router.census.see(place, None)
-        self.router.changed(self.kind, place, row)
+        return self.router.changed(self.kind, place, row)
 
     def _count(self, item: Mapping[str, Any]) -> None:
         ready = c.find(dig(item, "status", "conditions") or (), c.READY) or {}
@@ -143,14 +152,14 @@ class ShelfSink:
 class MakerSink(ShelfSink):
     """ReplicaSets, of which only the owner counts: how many pods they have is no news."""
 
-    def put(self, item: Mapping[str, Any]) -> None:
+    def put(self, item: Mapping[str, Any]) -> Keys:
         """It is there, or has changed."""
         place, meta = place_of(item), item["metadata"]
         old = self._shelf.get(place)
         kept = {**item, "metadata": {key: meta[key] for key in MAKER_META if key in meta}}
         row = self._shelf.put(kept)
-        if row and (old is None or _owner(old) != _owner(kept)):
-            self.router.changed(self.kind, place, row)
+        news = row is not None and (old is None or _owner(old) != _owner(kept))
+        return self.router.changed(self.kind, place, row) if row and news else ()
 
 
 MAKER_META = ("name", "namespace", "uid", "resourceVersion", "labels", "ownerReferences")
@@ -166,19 +175,19 @@ class NodeSink(ShelfSink):
 
     _seen: dict[str, object] = field(default_factory=dict)
 
-    def put(self, item: Mapping[str, Any]) -> None:
+    def put(self, item: Mapping[str, Any]) -> Keys:
         """It is there, or has changed."""
         meta = item["metadata"]
         name, signature = str(meta["name"]), gpu_signature(dict(item))
         if self._seen.get(name) == signature:
-            return
+            return ()
         self._shelf.put(_pruned(item))
         self._seen[name] = signature
-        self.router.gpus_changed()
+        return self.router.gpus_changed()
 
-    def _gone(self, place: Place, row: Row) -> None:
+    def _gone(self, place: Place, row: Row) -> Keys:
         self._seen.pop(place[1], None)
-        self.router.gpus_changed()
+        return self.router.gpus_changed()
 
 
 def _pruned(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,16 +203,16 @@ def _pruned(node: Mapping[str, Any]) -> dict[str, Any]:
 class PodSink(ShelfSink):
     """Pods: of everyone's what they hold of GPUs, ours whole."""
 
-    def put(self, item: Mapping[str, Any]) -> None:
+    def put(self, item: Mapping[str, Any]) -> Keys:
         """It is there, or has changed."""
         self.router.claims.put(item)
         ours = (item["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
-        (super().put if ours else super().drop)(item)
+        return (super().put if ours else super().drop)(item)
 
-    def drop(self, item: Mapping[str, Any]) -> None:
+    def drop(self, item: Mapping[str, Any]) -> Keys:
         """It is gone."""
         self.router.claims.drop(item)
-        super().drop(item)
+        return super().drop(item)
 
     def keep(self, places: set[Place], version: int) -> None:
         """All but these are gone."""
@@ -224,15 +233,11 @@ def streams(namespaces: tuple[str, ...], router: Router) -> dict[str, Stream]:
     return found
 
 
-def register(registry: kopf.OperatorRegistry, followed: Mapping[str, Stream]) -> None:
-    """One `on.event` for each kind: it hands the object to the stream that kopf has it from."""
+def register(registry: kopf.OperatorRegistry, router: Router) -> None:
+    """One `on.event` for each kind: it asks for the keys that the wire found for the object."""
+
+    async def seen(event: kopf.RawEvent, **_: object) -> None:
+        router.ask(cast(Mapping[str, Any], event["object"])[KEYS])
+
     for row in WATCHES:
-        scopes = {one.row.scope: one for one in followed.values() if one.row.name == row.name}
-        kopf.on.event(*row.kind.names, id=row.name, registry=registry)(_handler(scopes))
-
-
-def _handler(scopes: Mapping[str, Stream]) -> Callable[..., Any]:
-    async def seen(event: kopf.RawEvent, namespace: str | None, **_: object) -> None:
-        (scopes.get(EVERYWHERE) or scopes[str(namespace)]).take(event)
-
-    return seen
+        kopf.on.event(*row.kind.names, id=row.name, registry=registry)(seen)

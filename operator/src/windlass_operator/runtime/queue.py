@@ -58,11 +58,17 @@ class Schedule(Generic[K]):
 
     def add(self, key: K, due: float) -> None:
         """Ask for a run not before `due`; the earliest wish wins, the per-key interval is kept."""
-        earliest = max(due, self._started.get(key, float("-inf")) + self._limits.interval_s)
-        if earliest < self._due.get(key, float("inf")):
-            self._due[key] = earliest
+        if self.hastens(key, due):
+            self._due[key] = self._earliest(key, due)
             if key not in self._running:
                 self._push(key)
+
+    def hastens(self, key: K, due: float) -> bool:
+        """Whether asking for a run not before `due` changes when the next one begins."""
+        return self._earliest(key, due) < self._due.get(key, float("inf"))
+
+    def _earliest(self, key: K, due: float) -> float:
+        return max(due, self._started.get(key, float("-inf")) + self._limits.interval_s)
 
     def _push(self, key: K) -> None:
         self._count += 1  # of two keys due at once, the one asked for first comes first
@@ -162,6 +168,10 @@ class WorkQueue(Generic[K]):
         if self._working:  # on a stand-by somebody else answers it
             self._asked.setdefault(key, self._clock())
         self.add(key)
+
+    def asked(self, key: K) -> bool:
+        """Whether an event of the key would change nothing: a run that has not begun yet will answer it as well."""
+        return (key in self._asked or not self._working) and not self._schedule.hastens(key, self._clock())
 
     def forget(self, key: K) -> None:
         """Drop what is kept of a key whose object is gone."""

@@ -79,6 +79,7 @@ class Parts:
 
     queue: WorkQueue[Key]
     store: Store
+    router: Router
     reconciler: Reconciler
     streams: dict[str, Stream]
     working: asyncio.Task[None] | None = None
@@ -90,8 +91,10 @@ class Parts:
         store = Store(row.name for row in WATCHES)
         router = Router(store, queue, lambda: reconciler.waiting_for_gpus)
         cluster, planners = by
-        reconciler = Reconciler(StoredCluster(cluster, store, router.claims), http, settings, decide=planners.decide)
-        return cls(queue, store, reconciler, streams(settings.watch_namespaces, router))
+        reconciler = Reconciler(
+            StoredCluster(cluster, store, router.claims, router.answered), http, settings, decide=planners.decide
+        )
+        return cls(queue, store, router, reconciler, streams(settings.watch_namespaces, router))
 
     @property
     def synced(self) -> bool:
@@ -192,7 +195,7 @@ def _registry(login: Login, parts: Parts, work: Work) -> kopf.OperatorRegistry:
     """All of kopf's handlers."""
     registry = kopf.OperatorRegistry()
     framework.add_login(registry, login, parts.streams)
-    register(registry, parts.streams)
+    register(registry, parts.router)
     kopf.on.startup(id="begin", registry=registry)(work.begin)
     kopf.on.cleanup(id="end", registry=registry)(work.end)
 

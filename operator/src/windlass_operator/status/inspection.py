@@ -1,6 +1,7 @@
 """What the inspect Job found, read out of its pod's termination message, and when a failed one runs again.
 
-The message is copied into an annotation of the Job, so that the finding outlives the pod. Pure.
+The message is copied into an annotation, so that the finding outlives the pod: of the Service, which is written with
+the plan anyway and names the Job; of the Job where no plan follows. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from enum import Enum
 from typing import Any
 
 from windlass_operator.status import reasons
-from windlass_operator.status.children import Object, condition_of, dig, living, owned_by, seconds_between, uid_of
+from windlass_operator.status.children import (
+    Object,
+    annotation_of,
+    condition_of,
+    dig,
+    living,
+    owned_by,
+    seconds_between,
+    uid_of,
+)
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import creation_refused, diagnose
 from windlass_operator.status.jobs import given_up, instant, made_at, terminated
@@ -19,6 +29,7 @@ from windlass_operator.untrusted_json import parsed
 
 RESULT_ANNOTATION = "serving.windlass.dev/inspect-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/inspect-finished"
+JOB_ANNOTATION = "serving.windlass.dev/inspect-job"  # on the Service: the uid of the Job whose finding it keeps
 RETRY_FIRST_S = 60.0
 RETRY_MAX_S = 600.0
 
@@ -47,13 +58,16 @@ class Inspection:
 WAITING = Inspection(State.RUNNING, "Inspecting", "a Job reads the model's directory")
 
 
-def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -> Inspection:
-    """The finding of a Job; a Job that is not there has not begun."""
+def read(
+    job: Object | None, pods: Iterable[Object], events: Iterable[Object], service: Object | None = None
+) -> Inspection:
+    """The finding of a Job, which it or the Service keeps, else its pod; a Job that is not there has not begun."""
     if job is None:
         return WAITING
-    kept = dig(job, "metadata", "annotations", RESULT_ANNOTATION)
-    if kept:
-        return parse(str(kept), instant(str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION))))
+    for keeper in (job, *((service,) if service and keeps(service, job) else ())):
+        kept = dig(keeper, "metadata", "annotations", RESULT_ANNOTATION)
+        if kept:
+            return parse(str(kept), instant(str(dig(keeper, "metadata", "annotations", FINISHED_ANNOTATION))))
     mine = owned_by(pods, uid_of(job))
     for pod in living(mine):
         ended = terminated(pod)
@@ -64,6 +78,18 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
     events = tuple(events)
     stuck = diagnose(mine, events) or creation_refused(job, events, mine)
     return Inspection(State.STUCK, stuck.reason, stuck.message) if stuck and stuck.exit_code is None else WAITING
+
+
+def keeps(service: Object | None, job: Object) -> bool:
+    """Whether the Service keeps the finding of this Job; a Job that was made anew looks for itself."""
+    return service is not None and annotation_of(service, JOB_ANNOTATION) == uid_of(job)
+
+
+def lies_on_service(service: Object | None, job: Object | None, *, planned: bool) -> bool:
+    """Whether the Service is to keep the finding: with a plan it costs no write. It stays where it lies already."""
+    if job is None or annotation_of(job, RESULT_ANNOTATION):
+        return False
+    return planned or keeps(service, job)
 
 
 def _is_overdue(job: Object) -> bool:
