@@ -60,7 +60,7 @@ class Arm:
 
 
 def lookahead(most: int, config_dir: str, *, adaptive: bool = True) -> tuple[dict[str, Any], dict[str, str]]:
-    """Words and variables of the GPU's door, as `windlass run` gives them."""
+    """Arguments and variables of the GPU integration, as `windlass run` gives them."""
     speculation = {
         "method": "ngram_gpu",
         "num_speculative_tokens": most,
@@ -71,7 +71,7 @@ def lookahead(most: int, config_dir: str, *, adaptive: bool = True) -> tuple[dic
     words = {
         "speculative_config": speculation,
         "worker_cls": "bench_worker.BenchWorker",
-        "scheduler_cls": "windlass.lookahead.scheduler.PromisingScheduler",
+        "scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler",
     }
     return words, {"WINDLASS_LOOKAHEAD": json.dumps({"config_dir": config_dir, "counts_dir": f"{config_dir}/counts"})}
 
@@ -86,7 +86,7 @@ def _main(options: dict[str, Any], variables: dict[str, str], pipe: Connection) 
             if word == "end":
                 break
             pipe.send((True, getattr(engine, word)(*values)))
-    except Exception:  # the outermost loop: told to the process that asks
+    except Exception:  # the outermost loop: reported to the process that asks
         pipe.send((False, traceback.format_exc()[-3000:]))
     os._exit(0)
 

@@ -1,4 +1,7 @@
-"""The GPU's door with what a benchmark needs beside it: a cache that can be set back, figures, and a quiet start."""
+"""The GPU integration with what a benchmark needs beside it: a cache that can be set back, figures.
+
+And a quiet start.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from windlass.lookahead.on_device import DeviceWorker
+from windlass.lookahead.step_costs import judging_ms
+from windlass.lookahead.verification import Verification
+from windlass.lookahead.vllm_gpu import DeviceWorker
+from windlass_lookahead.policy import config
+from windlass_lookahead.round_trip import RoundTrip
 
 AFTER = "LOOKAHEAD_AFTER"
 """A file to wait for before kernels are timed: costs that were timed beside another engine's start mean nothing."""
@@ -47,6 +54,24 @@ class BenchWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no type
         """The counts of the cache and of the round trips so far."""
         drafter = self.model_runner.speculator._drafter
         return asdict(drafter.trip.counts()) | asdict(self._cache().metrics())
+
+    def without(self, rules: list[str]) -> None:
+        """Run with these rules of the speculation policy off; each set of rules keeps what its policy has learned.
+
+        To be called while no request runs.
+        """
+        drafter, numbers = self.model_runner.speculator._drafter, config(rules)
+        self._trips: dict[tuple[str, ...], RoundTrip] = getattr(self, "_trips", {(): drafter.trip})
+        drafter.rest()
+        if (key := tuple(rules)) not in self._trips:
+            rows, most = drafter._drafts.tokens.shape
+            places, cache = drafter._places, drafter._drafting.cache
+            self._trips[key] = RoundTrip(cache, places, rows, most, most + 1, policy=numbers)
+        drafter.trip = self._trips[key]
+        manager = self.model_runner.adaptive_verification
+        if isinstance(manager, Verification):
+            manager._trip = drafter.trip
+            manager._judging_ms = judging_ms(manager.req_states.vocab_size, manager._most_logits, numbers)
 
     def _cache(self) -> Any:  # noqa: ANN401
         return self.model_runner.speculator._drafter._drafting.cache

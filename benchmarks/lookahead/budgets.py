@@ -4,7 +4,7 @@
 
 An engine that schedules ahead fixes how many drafts a step verifies before it knows them. Our cache drafts for real, a
 step of so many tokens takes what it took an H200, and the host takes no time. `stock` chooses by the drafts of the step
-before, as vLLM 0.32 does, `mean` by those or by what a step had on average, whichever promises more, `oracle` by the
+before, as vLLM 0.32 does, `mean` by those or by what a step had on average, whichever is more, `oracle` by the
 drafts themselves; `all` verifies everything. Milliseconds a token of one request, accepted and verified drafts a step.
 """
 
@@ -53,7 +53,7 @@ def budget(saved: Floats, rows: int) -> int:
 
 
 class Mean:
-    """The drafts of the step before, or a step's average, whichever promises more."""
+    """The drafts of the step before, or a step's average, whichever is more."""
 
     def __init__(self) -> None:
         self._mean: Floats | None = None
@@ -150,16 +150,16 @@ def main() -> None:
     parser.add_argument("workloads", type=Path, help="made by prepare_device.py")
     parser.add_argument("--only", type=lambda text: text.split(","), default=[])
     parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=list(ROWS))
-    said = parser.parse_args()
-    found: dict[str, list[Exchange]] = json.loads(gzip.decompress(said.workloads.read_bytes()))
+    arguments = parser.parse_args()
+    found: dict[str, list[Exchange]] = json.loads(gzip.decompress(arguments.workloads.read_bytes()))
     chance = random.Random(1)  # noqa: S311 - no secret
     apart = [chance.sample(range(1000, 150000), 300) for _ in range(200)]
     found["no repeats"] = [(one[:200], one[200:]) for one in apart]
     print("| workload | batch |", " | ".join(POLICIES), "|")
     print("| --- " * (2 + len(POLICIES)) + "|")
-    for name in said.only or found:
+    for name in arguments.only or found:
         rows = [row for row in found[name] if row[1]]
-        for batch in said.batches:
+        for batch in arguments.batches:
             ran = [replay(rows[: ROWS.get(batch, 2 * batch)], batch, make()) for make in POLICIES.values()]
             cells = [f"{ms:.2f} ({hit:.2f} of {drafts:.2f})" for ms, hit, drafts in ran]
             print(f"| {name} | {batch} |", " | ".join(cells), "|", flush=True)

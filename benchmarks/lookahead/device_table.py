@@ -154,7 +154,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _read(path: Path) -> Table:
-    """What a file says; argparse tells why not."""
+    """What a file holds; argparse reports why it cannot be read."""
     try:
         return rows_of(json.loads(path.read_text()))
     except FileNotFoundError:
@@ -171,17 +171,17 @@ def main() -> None:
         "earlier", type=lambda text: _read(Path(text)), nargs="?", default={}, help="what it is compared with"
     )
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    said = parser.parse_args()
-    rows: Table = said.result
+    arguments = parser.parse_args()
+    rows: Table = arguments.result
     verdicts = [judged(aim, rows) for aim in AIMS]
-    if said.output == "json":
+    if arguments.output == "json":
         listed = [
-            asdict(row) | {"was_times_as_fast": was.times_as_fast if (was := said.earlier.get(place)) else None}
+            asdict(row) | {"was_times_as_fast": was.times_as_fast if (was := arguments.earlier.get(place)) else None}
             for place, row in rows.items()
         ]
         print(json.dumps({"rows": listed, "aims": [asdict(verdict) for verdict in verdicts]}, indent=1))
         return
-    print("\n".join([*table(rows, said.earlier), "", legend(rows.values()), "", *map(sentence, verdicts)]))
+    print("\n".join([*table(rows, arguments.earlier), "", legend(rows.values()), "", *map(sentence, verdicts)]))
 
 
 if __name__ == "__main__":

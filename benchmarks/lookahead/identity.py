@@ -89,35 +89,37 @@ def makers(model: str, *, ours: bool) -> str:
     return found.hexdigest()
 
 
-def run(said: argparse.Namespace, asked: list[Question]) -> Progress:
+def run(arguments: argparse.Namespace, asked: list[Question]) -> Progress:
     """Do what is not in the state file."""
-    versions = {ours: makers(said.model, ours=ours) for ours in (False, True)}
+    versions = {ours: makers(arguments.model, ours=ours) for ours in (False, True)}
     prints = {one.part: one.fingerprint(versions[one.part.mode is not None]) for one in asked}
-    state = crew.State(None if said.break_a_token else said.state)
+    state = crew.State(None if arguments.break_a_token else arguments.state)
     known = {part: answer for part, mark in prints.items() if (answer := state.get(mark))}
-    progress = Progress(asked, known, said.processes)
+    progress = Progress(asked, known, arguments.processes)
     if known:
         print(f"{len(known)} of {len(asked)} parts were done before", flush=True)
     left = [one for one in asked if one.part not in known]
     os.environ |= identity_engine.SETTINGS
     for question, answer in crew.side_by_side(
-        left, said.processes, identity_engine.main, said.model, broken=said.break_a_token
+        left, arguments.processes, identity_engine.main, arguments.model, broken=arguments.break_a_token
     ):
         state.keep(prints[question.part], question.part, answer)
         progress.take(question.part, answer)
     return progress
 
 
-def prompts_of(said: argparse.Namespace) -> dict[str, list[Prompt]]:
+def prompts_of(arguments: argparse.Namespace) -> dict[str, list[Prompt]]:
     """The workloads that have a file, in the model's tokens."""
-    encode = tokens.tokenizer(f"{said.model}/tokenizer.json")
+    encode = tokens.tokenizer(f"{arguments.model}/tokenizer.json")
     found: dict[str, list[Prompt]] = {}
-    for path in (path for directory in said.traces for path in sorted(directory.glob("*.jsonl.gz"))):
+    for path in (path for directory in arguments.traces for path in sorted(directory.glob("*.jsonl.gz"))):
         name = path.name.removesuffix(".jsonl.gz")
-        if name not in found and (not said.workloads or name in said.workloads):
-            found[name] = [encode(row.prompt)[-PROMPT_TOKENS:] or [1] for row in traces.read(path)[: said.rows]]
+        if name not in found and (not arguments.workloads or name in arguments.workloads):
+            found[name] = [encode(row.prompt)[-PROMPT_TOKENS:] or [1] for row in traces.read(path)[: arguments.rows]]
     if not found:
-        raise SystemExit(f"no trace file of {said.workloads or 'any workload'} in {', '.join(map(str, said.traces))}.")
+        raise SystemExit(
+            f"no trace file of {arguments.workloads or 'any workload'} in {', '.join(map(str, arguments.traces))}."
+        )
     return found
 
 
@@ -152,11 +154,13 @@ def reasons(progress: Progress) -> Iterator[str]:
 def main() -> int:
     """The exit code."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or the engines would finish their parts
-    said = words()
+    arguments = words()
     began_s = time.monotonic()
-    asked = questions(prompts_of(said), said.modes, said.batches, said.draws, whole=not said.break_a_token)
+    asked = questions(
+        prompts_of(arguments), arguments.modes, arguments.batches, arguments.draws, whole=not arguments.break_a_token
+    )
     try:
-        progress = run(said, asked)
+        progress = run(arguments, asked)
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 2
@@ -164,14 +168,15 @@ def main() -> int:
     cpu_s = sum(answer.cpu_s for answer in progress.known.values())
     print(f"chi-square: {progress.chances}")
     print(
-        f"{cpu_s / 60:.0f} min of processor time; here {(time.monotonic() - began_s) / 60:.0f} min on {said.processes}"
+        f"{cpu_s / 60:.0f} min of processor time; "
+        f"here {(time.monotonic() - began_s) / 60:.0f} min on {arguments.processes}"
     )
-    result = {"red": red, "chances": progress.chances, "cpu_s": cpu_s, "processes": said.processes}
+    result = {"red": red, "chances": progress.chances, "cpu_s": cpu_s, "processes": arguments.processes}
     names = list(dict.fromkeys(one.part.workload or one.part.kind for one in asked))
     table = sorted(progress.lines, key=lambda line: (names.index(line.workload), line.mode, line.batch))
     text = json.dumps(result | {"lines": [asdict(line) for line in table]})
-    if said.json:
-        said.json.write_text(text + "\n")
+    if arguments.json:
+        arguments.json.write_text(text + "\n")
     print("\n".join(red) or "nothing differs")
     print("RESULT " + text)
     return bool(red)

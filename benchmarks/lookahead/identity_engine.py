@@ -41,9 +41,9 @@ class Engine:
         words: dict[str, Any] = {}
         if mode is not None:
             self._configure()
-            drafts = {"method": "custom_class", "model": "windlass.lookahead.on_host.HostProposer"}
+            drafts = {"method": "custom_class", "model": "windlass.lookahead.vllm_cpu.HostProposer"}
             words = {"speculative_config": drafts | {"num_speculative_tokens": K}}
-            words["worker_cls"] = "windlass.lookahead.on_host.HostWorker"
+            words["worker_cls"] = "windlass.lookahead.vllm_cpu.HostWorker"
         if small:
             words |= {"block_size": BLOCK, "num_gpu_blocks_override": SMALL_BLOCKS, "max_model_len": 512}
         common = {"dtype": "float32", "max_model_len": 1536, "max_num_seqs": 64, "enforce_eager": True}
@@ -65,7 +65,7 @@ class Engine:
         """An empty lookahead cache with these options, as after a start; nothing without lookahead."""
         if self._mode is None:
             return
-        from windlass.lookahead.on_host import HostProposer
+        from windlass.lookahead.vllm_cpu import HostProposer
 
         self._configure(**options)
         runner = self._runner
@@ -168,7 +168,7 @@ def main(pipe: Connection, model: str, *, broken: bool) -> None:
             running = question.part
             found = answer(engine, question)
             pipe.send((found, time.process_time() - began_s))
-    except Exception:  # the outermost loop: whatever it was is told to the process that asks, which ends with 2
+    except Exception:  # the outermost loop: the process that asks gets the traceback, which ends with 2
         pipe.send((traceback.format_exc(), 0.0))
         return
     if engine:

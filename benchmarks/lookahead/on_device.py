@@ -66,7 +66,10 @@ def upper_of_median(values: Sequence[float]) -> tuple[float, float]:
 
 
 def ours_first(pair: int) -> bool:
-    """None begins, ours, ours, none: a strict turn would go with the requests where every second pair has the same."""
+    """None begins, ours, ours, none.
+
+    Strict alternation would go with the requests where every second pair has the same.
+    """
     return pair % 4 in (1, 2)
 
 
@@ -129,7 +132,7 @@ def measured(
 
 
 def common() -> dict[str, Any]:
-    """What both engines are told."""
+    """Options of both engines."""
     model = Path("/tmp/lookahead-shape")  # noqa: S108 - a benchmark's machine
     model.mkdir(exist_ok=True)
     (model / "config.json").write_text(json.dumps(SHAPE))
@@ -173,23 +176,23 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=6)
     parser.add_argument("--only", type=lambda text: text.split(","), default=[])
     parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=BATCHES)
-    said = parser.parse_args()
-    until = time.monotonic() + said.seconds
-    found = workloads(said.workloads)
-    if unknown := [name for name in said.only if name not in found]:
+    arguments = parser.parse_args()
+    until = time.monotonic() + arguments.seconds
+    found = workloads(arguments.workloads)
+    if unknown := [name for name in arguments.only if name not in found]:
         parser.error(f"--only names {', '.join(unknown)}; there are: {', '.join(found)}")
-    arms = arms_of(said.tokens)
+    arms = arms_of(arguments.tokens)
     print(f"engines ready, {until - time.monotonic():.0f} s left", flush=True)
     for arm in arms:  # what compiles at its first use
         if arm.name != "none":
             arm.ask("call", "base", "warm-up", [])
-        for batch in said.batches:
+        for batch in arguments.batches:
             arm.ask("run", found["gsm8k"][1][:batch], 24, True)
-    asked = {name: found[name] for name in said.only or found}
+    asked = {name: found[name] for name in arguments.only or found}
     results: list[dict[str, Any]] = []
-    for one in measured(arms, asked, said.batches, until):
+    for one in measured(arms, asked, arguments.batches, until):
         results.append(one)
-        said.out.write_text(json.dumps(results))
+        arguments.out.write_text(json.dumps(results))
         shown = {key: value for key, value in one.items() if key != "pairs"}
         print({key: round(value, 4) if isinstance(value, float) else value for key, value in shown.items()}, flush=True)
     for arm in arms:

@@ -122,11 +122,11 @@ def main() -> int:
     """Check, then time."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--batches", type=int, default=300)
-    said = parser.parse_args()
+    arguments = parser.parse_args()
     chance = random.Random(1)  # noqa: S311 - no secret
-    for number in range(said.batches):
+    for number in range(arguments.batches):
         check(chance, (16, 64, 256, 1024, 1200)[number % 5])
-    print(f"{said.batches} batches: as sorting has it")
+    print(f"{arguments.batches} batches: as sorting has it")
     for rows in (16, 64, 256):
         print(timed(rows), flush=True)
     return 0

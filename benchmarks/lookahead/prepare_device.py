@@ -35,17 +35,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument("--traces", type=Path, required=True)
-    said = parser.parse_args()
+    arguments = parser.parse_args()
     encode = tokens.tokenizer("tekken")
     found: dict[str, list[tuple[list[int], list[int]]]] = {}
     for name in WORKLOADS:
-        measured = rows(said.traces, name)
+        measured = rows(arguments.traces, name)
         found[name] = [(encode(row.prompt)[:PROMPT_TOKENS], encode(row.output)[:OUTPUT_TOKENS]) for row in measured]
         if name in WARM:
-            earlier = traces.unshared(traces.read(said.traces / f"{WARM[name]}.jsonl.gz"), measured)
+            earlier = traces.unshared(traces.read(arguments.traces / f"{WARM[name]}.jsonl.gz"), measured)
             found[f"{name} warm"] = [(encode(row.prompt), encode(row.output)) for row in earlier]
-    said.out.write_bytes(gzip.compress(json.dumps(found, separators=(",", ":")).encode()))
-    print({name: len(listed) for name, listed in found.items()}, said.out.stat().st_size)
+    arguments.out.write_bytes(gzip.compress(json.dumps(found, separators=(",", ":")).encode()))
+    print({name: len(listed) for name, listed in found.items()}, arguments.out.stat().st_size)
 
 
 def rows(directory: Path, name: str) -> list[Trace]:

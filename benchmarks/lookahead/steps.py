@@ -1,7 +1,7 @@
-"""On a GPU: where the time of a step goes, with lookahead and without, and what planning by promises is worth.
+"""On a GPU: where the time of a step goes, with lookahead and without, and what planning by draft budgets is worth.
 
     python steps.py WORKLOADS.json.gz OUT.json [--seconds 240] [--only "no repeats"] [--batches 1,10] [--rounds 3]
-                    [--policies stock,promises] [--traces FOLDER]
+                    [--policies stock,budgets] [--traces FOLDER]
 
 Two engines as in `on_device.py`, which picks the requests as this does. Each policy meets the same requests with the
 same cache; every step of every run is written. `--traces` records one more run of each, kernel by kernel; recording
@@ -20,7 +20,7 @@ from typing import Any
 from arms import Arm
 from on_device import LAST, OUTPUT_TOKENS, common, ours, rounds_of, workloads
 
-POLICIES = ("stock", "promises")
+POLICIES = ("stock", "budgets")
 NAMES = ("gsm8k warm", "humaneval", "agent", "chat", "no repeats", "code-edit-diff")
 BATCHES, ROUNDS = (1, 10, 64), 3
 
@@ -96,27 +96,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--policies", type=lambda text: text.split(","), default=POLICIES)
     parser.add_argument("--traces", type=Path)
-    said = parser.parse_args()
-    until = time.monotonic() + said.seconds
-    found, results = workloads(said.workloads), []
-    none, arm = arms_of(found["gsm8k"][1], said.batches)
+    arguments = parser.parse_args()
+    until = time.monotonic() + arguments.seconds
+    found, results = workloads(arguments.workloads), []
+    none, arm = arms_of(found["gsm8k"][1], arguments.batches)
     print(f"ready, {until - time.monotonic():.0f} s left", flush=True)
-    for name in said.only:
+    for name in arguments.only:
         arm.ask("run", LAST, 2, True)
         arm.ask("call", "base", name, found[name][0])
-        for batch in said.batches:
-            for policy in ("none", *said.policies):
+        for batch in arguments.batches:
+            for policy in ("none", *arguments.policies):
                 if time.monotonic() > until:
                     break
-                rows, words = found[name][1], (name, found[name][1], batch, said.rounds)
+                rows, words = found[name][1], (name, found[name][1], batch, arguments.rounds)
                 one = plain(none, *words) if policy == "none" else measure(arm, policy, *words)
                 results.append(one)
-                if said.traces:
-                    path = said.traces / f"{name}-{batch}-{policy}.json.gz".replace(" ", "-")
+                if arguments.traces:
+                    path = arguments.traces / f"{name}-{batch}-{policy}.json.gz".replace(" ", "-")
                     if policy != "none":
                         renew(arm, name)
                     trace(none if policy == "none" else arm, path, rows[:batch])
-                said.out.write_text(json.dumps(results))
+                arguments.out.write_text(json.dumps(results))
                 print(policy, name, batch, [round(each["ms"], 2) for each in one["runs"]], flush=True)
                 for kind in one["runs"][-1]["kinds"]:
                     print("    ", kind, flush=True)

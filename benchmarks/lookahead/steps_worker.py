@@ -1,4 +1,7 @@
-"""Workers with a clock at each of their steps, on the host and on the device: the GPU's door, and the engine's own."""
+"""Workers with a clock at each of their steps, on the host and on the device: the GPU integration.
+
+And the engine's own.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 import torch
 from bench_worker import BenchWorker
 from vllm.v1.worker.gpu_worker import Worker
-from windlass.lookahead.promises import MANY, Promises
+from windlass.lookahead.draft_budgets import UNKNOWN, DraftBudgets
 
 CLOCKED = (
     "adaptive_verification.compact_batch",
@@ -31,9 +34,8 @@ CLOCKED = (
 )
 """Methods by their path from the runner. Some are within others."""
 VERIFIED = "adaptive_verification.get_num_tokens"
-PROMISED = Promises.of
-POLICIES = {"stock": lambda *_: MANY, "promises": PROMISED}
-"""Whether a row is planned with drafts: always, as the engine does it, or where the drafter promises something."""
+POLICIES = {"stock": lambda *_: UNKNOWN, "budgets": DraftBudgets.of}
+"""Whether a row is planned with drafts: always, as the engine does it, or by its draft budget."""
 
 
 class Clocked:
@@ -100,7 +102,7 @@ class Clocked:
         """Means of each kind of step since the last call, in milliseconds on the device, microseconds on the host."""
         torch.cuda.synchronize()
         rows, self.rows = self.rows, []
-        self.last = [_told(before, row) for before, row in itertools.pairwise(rows)]
+        self.last = [_described(before, row) for before, row in itertools.pairwise(rows)]
         kinds: dict[Any, list[dict[str, float]]] = defaultdict(list)
         read: list[dict[str, float]] = []
         for before, row in itertools.pairwise(rows):
@@ -121,7 +123,7 @@ class Clocked:
         return self.last
 
 
-def _told(before: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+def _described(before: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """One step: what it read, and the device's time from the end of the one before, milliseconds."""
     found = {key: row[key] for key in ("reqs", "tokens", "planned")} | {"verified": row.get("verified", 0)}
     device_ms = before["end"].elapsed_time(row["end"])
@@ -146,7 +148,7 @@ class StepsWorker(Clocked, BenchWorker):  # type: ignore[misc]  # the engine has
 
     def policy_of(self, name: str) -> None:
         """Which rows are planned with drafts from here on; the engine's scheduler is in this process."""
-        Promises.of = POLICIES[name]
+        DraftBudgets.of = POLICIES[name]
 
 
 class PlainWorker(Clocked, Worker):  # type: ignore[misc]  # the engine has no types here

@@ -1,4 +1,4 @@
-"""On a GPU: the kernels that tell the host and take its drafts, with a host that is played here; and what they take.
+"""On a GPU: the kernels that write step records and take drafts, with a simulated host; and their time.
 
 It answers in time, late, and never.
 
@@ -16,13 +16,13 @@ import time
 
 import torch
 from placing import device_us, host_us
-from windlass.lookahead.kernels import PATIENCE_NS, Drafts, take, tell
-from windlass.lookahead.on_device import ANSWERED_AT, Pinned
+from windlass.lookahead.kernels import PATIENCE_NS, Drafts, take_drafts, write_record
 from windlass.lookahead.stream import wait
+from windlass.lookahead.vllm_gpu import COMPLETED_AT, Pinned
 
 MOST = 6
 LATE_S = (PATIENCE_NS / 1e9) / 4
-TRIES, TURN = 5, 3
+TRIES, RECORD = 5, 3
 
 
 class Host:
@@ -43,17 +43,19 @@ class Host:
     def take(self, step: int) -> None:
         """Queue it."""
         pinned = self.pinned
-        said = pinned.device_tokens, pinned.device_confidences
-        take(step, pinned.device_answered, said, self.places, self.drafts, self.by_place)
+        answer = pinned.device_tokens, pinned.device_confidences
+        take_drafts(step, pinned.device_completed, answer, self.places, self.drafts, self.by_place)
 
-    def tell(self, step: int) -> None:
+    def write(self, step: int) -> None:
         """Queue it: texts of 0 to 39 tokens."""
-        host = self.pinned.device_told[TURN], self.pinned.device_rung
-        tell(step, (self.texts, self.lengths), self.places, (self.emitted, self.rejected), self.drafts.missed, host)
+        host = self.pinned.device_records[RECORD], self.pinned.device_doorbell
+        write_record(
+            step, (self.texts, self.lengths), self.places, (self.emitted, self.rejected), self.drafts.missed, host
+        )
 
     def answer(self, step: int) -> None:
         """As the native thread does, when all else is written."""
-        self.flags[ANSWERED_AT] = step
+        self.flags[COMPLETED_AT] = step
 
     def taken_us(self, step: int) -> float:
         """Take, and wait for it."""
@@ -91,27 +93,31 @@ class Host:
 
 def check(rows: int) -> str:
     """Each kind of answer; a line of what the device waited."""
-    host, said = Host(rows), []
-    for what, answered, came in (("before it was asked", 3, True), ("never", 2, False), ("two steps behind", 1, False)):
+    host, lines = Host(rows), []
+    for what, completed, came in (
+        ("before it was asked", 3, True),
+        ("never", 2, False),
+        ("two steps behind", 1, False),
+    ):
         for _ in range(2):  # compiled then, and the device's clock is awake
-            host.answer(answered)
+            host.answer(completed)
             us = host.taken_us(3)
         host.check(what, came)
-        said.append(f"{what} {us:.0f}")
-    said.append(f"while it waits {host.late_us():.0f}")
+        lines.append(f"{what} {us:.0f}")
+    lines.append(f"while it waits {host.late_us():.0f}")
     for number in (2**31 - 1, -(2**31), -1, 0):  # numbers wrap
         for behind in (0, 1, 2):
             host.answer((number - behind + 2**31) % 2**32 - 2**31)
             host.taken_us(number)
             host.check(f"step {number}, {behind} behind", came=behind == 0)
-    return f"{rows} rows, µs until taken when the host answers {', '.join(said)}"
+    return f"{rows} rows, µs until taken when the host answers {', '.join(lines)}"
 
 
-def check_told(rows: int) -> None:
-    """Every word of every row, and the ring."""
+def check_record(rows: int) -> None:
+    """Every word of every row, and the doorbell."""
     host = Host(rows)
     host.drafts.missed.copy_(torch.arange(rows) % 2)
-    host.tell(-5)
+    host.write(-5)
     torch.cuda.synchronize()
     places, texts, lengths = host.places.tolist(), host.texts.tolist(), host.lengths.tolist()
     for row, (place, emitted, rejected) in enumerate(
@@ -119,24 +125,26 @@ def check_told(rows: int) -> None:
     ):
         newest = texts[place][: lengths[place]][: -MOST - 2 : -1]
         wanted = [-5, emitted, rejected, lengths[place], place % 2, *newest, *[0] * (MOST + 1 - len(newest))]
-        if (found := host.pinned.told[TURN, row].tolist()) != wanted:
-            raise AssertionError(f"row {row} of {rows} is told {found} where {wanted} is so")
+        if (found := host.pinned.records[RECORD, row].tolist()) != wanted:
+            raise AssertionError(f"the record of row {row} of {rows} is {found} where {wanted} is so")
     if int(host.flags[0]) != -5 or host.drafts.missed.any():
-        raise AssertionError(f"{rows} rows: rung with {int(host.flags[0])}, missed {host.drafts.missed.tolist()}")
+        raise AssertionError(
+            f"{rows} rows: the doorbell has {int(host.flags[0])}, missed {host.drafts.missed.tolist()}"
+        )
 
 
 def timed(rows: int) -> str:
-    """What telling and taking take where the answer is there already."""
+    """The time to write a record and to take drafts where the answer is there already."""
     host = Host(rows)
     flags = host.pinned.places
     host.answer(3)
     host.take(3)
 
     def by_the_stream() -> None:
-        wait(flags.answered, 3)
+        wait(flags.completed, 3)
         host.take(3)
 
-    works = {"tell": lambda: host.tell(3), "take": lambda: host.take(3), "wait by the stream and take": by_the_stream}
+    works = {"write": lambda: host.write(3), "take": lambda: host.take(3), "wait by the stream and take": by_the_stream}
     words = [f"{name} {host_us(work):.0f}, {device_us(work):.1f}" for name, work in works.items()]
     return f"{rows} rows, µs of host and device: {'; '.join(words)}"
 
@@ -145,7 +153,7 @@ def main() -> int:
     """Check, then time."""
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     for rows in (1, 10, 40, 64, 256):
-        check_told(rows)
+        check_record(rows)
         print(check(rows), flush=True)
     for rows in (1, 10, 64, 256):
         print(timed(rows), flush=True)

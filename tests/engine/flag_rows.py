@@ -53,13 +53,13 @@ TOO_OLD = (
     "DeepSpeed image, or on a newer card"
 )
 HOST_DRAFTS = {
-    "method": "custom_class", "model": "windlass.lookahead.on_host.HostProposer", "num_speculative_tokens": 6,
+    "method": "custom_class", "model": "windlass.lookahead.vllm_cpu.HostProposer", "num_speculative_tokens": 6,
 }  # fmt: skip
 DEVICE_DRAFTS = {
     "method": "ngram_gpu", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "prompt_lookup_max": 4,
     "enable_adaptive_verification": True,
 }  # fmt: skip
-HOST_WORKER, DEVICE_WORKER = "windlass.lookahead.on_host.HostWorker", "windlass.lookahead.on_device.DeviceWorker"
+HOST_WORKER, DEVICE_WORKER = "windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_gpu.DeviceWorker"
 RESUME = (
     "--dtype auto --quantization fp8 --use-lookahead --num-speculative-tokens 4 --max-model-len 32768 "
     "--enable-prefix-caching --disable-log-requests --api-keys mock_api_key --served-model-name model_123"
@@ -106,7 +106,7 @@ FLAG_ROWS: tuple[Row, ...] = (
       for line in ("--use-lookahead", "--use-lookahead true", "vllm serve /data/model --use-lookahead",
                    "python3 -m vllm.entrypoints.openai.api_server --model /data/model --use-lookahead")),
     Row("S2", reads={"args.speculative_config": DEVICE_DRAFTS, "args.worker_cls": DEVICE_WORKER,
-                     "args.scheduler_cls": "windlass.lookahead.scheduler.PromisingScheduler"},
+                     "args.scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler"},
         variables={"USE_LOOKAHEAD": "1"}, machine=L20),
     Row("S2", variables={"USE_LOOKAHEAD": "maybe"}, refused='variable USE_LOOKAHEAD is "maybe", which is no true or '
         "false; write true or false"),

@@ -1,4 +1,4 @@
-"""Runs inside the serving image: what our manager of verification tells the engine of drawn batches.
+"""Runs inside the serving image: what our manager of verification returns to the engine for drawn batches.
 
 Usage: place_exactly.py CASES     Prints the cases that differ as a line of JSON.
 """
@@ -13,7 +13,7 @@ from windlass.lookahead.verification import Verification
 
 
 class Core:
-    """Chooses what it is told to."""
+    """Chooses a fixed share."""
 
     def __init__(self, share):
         self.share, self.asked = share, None

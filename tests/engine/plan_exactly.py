@@ -1,4 +1,4 @@
-"""Runs inside the serving image: how many drafts our scheduler plans for the next step, and what it tells the drafter.
+"""Runs inside the serving image: how many drafts our scheduler plans for the next step, and whether the drafter drafts.
 
 Usage: plan_exactly.py     Prints the cases that differ as a line of JSON.
 """
@@ -7,28 +7,28 @@ import json
 from types import SimpleNamespace
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-from windlass.lookahead.promises import MANY
-from windlass.lookahead.scheduler import PromisingScheduler
+from windlass.lookahead.draft_budgets import UNKNOWN
+from windlass.lookahead.scheduler import LookaheadScheduler
 
 MOST, ROOM = 6, 100
-# Promised drafts of each row, tokens of the step, whether drafts may be of any length: planned drafts, and wanted ones.
+# Draft budget of each row, tokens of the step, whether drafts may be of any length: planned drafts, and wanted ones.
 CASES = [
     ([0, 0], 2, True, [0, 0], 0),
-    ([MANY, 0], 2, True, [MOST, 0], MOST),
+    ([UNKNOWN, 0], 2, True, [MOST, 0], MOST),
     ([1, 7], 2, True, [MOST, MOST], MOST),
-    ([1, 3, 7, 0, MANY], 90, True, [0, 2, 6, 0, MOST], MOST),
-    ([1, 3, 7, 0, MANY], 90, False, [MOST, MOST, MOST, 0, MOST], MOST),
+    ([1, 3, 7, 0, UNKNOWN], 90, True, [0, 2, 6, 0, MOST], MOST),
+    ([1, 3, 7, 0, UNKNOWN], 90, False, [MOST, MOST, MOST, 0, MOST], MOST),
     ([1, 0], 100, True, [0, 0], 0),
     ([0, 0], 100, True, [0, 0], 0),
 ]
 
 
-def planned(promised, tokens, takes_any_length):
-    """Of each row, and what the drafter is told."""
-    ours = PromisingScheduler.__new__(PromisingScheduler)
-    ours._promises = SimpleNamespace(of=lambda name: promised[int(name)])
+def planned(budgets, tokens, takes_any_length):
+    """Of each row, and the drafter's number."""
+    ours = LookaheadScheduler.__new__(LookaheadScheduler)
+    ours._budgets = SimpleNamespace(of=lambda name: budgets[int(name)])
     ours._takes_any_length, ours.num_spec_tokens, ours.max_num_scheduled_tokens = takes_any_length, MOST, ROOM
-    names = [str(row) for row in range(len(promised))]
+    names = [str(row) for row in range(len(budgets))]
     ours.requests = {name: SimpleNamespace(spec_token_ids=[-1] * MOST) for name in names}
     step = SimpleNamespace(
         num_scheduled_tokens=dict.fromkeys(names, 1),

@@ -1,4 +1,4 @@
-"""Runs inside the serving image: whose drafts a step verifies on a device that is played here, in drawn sequences.
+"""Runs inside the serving image: whose drafts a step verifies on a simulated device, in drawn sequences.
 
 Requests come, end, skip steps and take the places of others; some steps want no drafts, some verify none, some hand
 theirs to the host at once. Usage: take_exactly.py CASES     Prints the first verified draft of each case that was
@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from windlass.lookahead import on_device
-from windlass.lookahead.on_device import DeviceRunner, DeviceSpeculator, Drafter, GPUModelRunner
+from windlass.lookahead import vllm_gpu
 from windlass.lookahead.verification import Verification
+from windlass.lookahead.vllm_gpu import DeviceRunner, DeviceSpeculator, Drafter, GPUModelRunner
 
 PLACES, MOST, STEPS = 6, 2, 40
 NOTHING, UNWANTED = 0, -1
@@ -28,10 +28,10 @@ class Device:
         self.by_place = torch.zeros((PLACES, MOST), dtype=torch.int64)
         self.states = SimpleNamespace(draft_tokens=self.by_place, req_id_to_index={}, max_num_reqs=PLACES)
         self.drafter = drafter = Drafter.__new__(Drafter)
-        drafter._number, drafter._told, drafter._told_of, drafter._finished, drafter._begun = 0, None, [], [], []
-        drafter._answered, drafter._places = np.zeros(1, dtype=np.int64), SimpleNamespace(rung=0, answered=0)
+        drafter._number, drafter._pending, drafter._recorded, drafter._finished, drafter._begun = 0, None, [], [], []
+        drafter._completed, drafter._places = np.zeros(1, dtype=np.int64), SimpleNamespace(doorbell=0, completed=0)
         drafter.trip = SimpleNamespace(submit=self.submit, choose=lambda *_, **__: self.budget)
-        drafter._tell, drafter._take = lambda *_: None, self.take
+        drafter._write, drafter._take = lambda *_: None, self.take
         self.speculator = speculator = DeviceSpeculator.__new__(DeviceSpeculator)
         speculator._drafter, speculator._runner = drafter, SimpleNamespace(req_states=self.states)
         speculator._drafts = SimpleNamespace(tokens=torch.zeros((PLACES, MOST), dtype=torch.int64), sure=None)
@@ -51,7 +51,7 @@ class Device:
         self.answers = [1000 * self.drafter._number + self.alive.get(name, 0) for name in rows]
 
     def take(self, _states, places):
-        """As the kernel does; what the host has written since the last ring is what it gets."""
+        """As the kernel does; what the host has written since the last doorbell is what it gets."""
         for row, place in enumerate(places.tolist()):
             self.by_place[place] = self.speculator._drafts.tokens[row] = self.answers[row]
 
@@ -102,7 +102,7 @@ class Device:
         batch = SimpleNamespace(
             num_reqs=len(rows), req_ids=rows, idx_mapping=places, has_structured_output_reqs=self.chance.random() < 0.2
         )
-        self.drafter._answered[0] = self.drafter._number + 1
+        self.drafter._completed[0] = self.drafter._number + 1
         given = self.speculator.propose(
             batch, None, None, None, None, None, None, num_speculative_tokens=MOST if wanted else 0
         )
@@ -131,6 +131,6 @@ def case(seed):
 
 
 if __name__ == "__main__":
-    on_device.wait = lambda *_: None
+    vllm_gpu.wait = lambda *_: None
     GPUModelRunner.add_requests = added
     print("RESULT " + json.dumps({"wrong": [wrong for seed in range(int(sys.argv[1])) if (wrong := case(seed))][:3]}))

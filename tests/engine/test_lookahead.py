@@ -1,6 +1,6 @@
 """Lookahead in an engine: the same answers as without it, its counts, its file, and what it refuses.
 
-In the CPU image; and on a card, where the engine's door is another, with `make test-gpu-lookahead`. On CPUs
+In the CPU image; and on a card, where the integration is another, with `make test-gpu-lookahead`. On CPUs
 `make identity` is the whole of `test_output_is_unchanged`: every workload, row, mode and batch size.
 """
 

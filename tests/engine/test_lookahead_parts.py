@@ -1,4 +1,4 @@
-"""Parts of lookahead's doors against the engine's own, on drawn cases: no server, and what a GPU would do is played."""
+"""Parts of lookahead's integrations against the engine's own, on drawn cases: no server, and the GPU is simulated."""
 
 import pytest
 
@@ -10,15 +10,18 @@ def test_sampling_parameters_reach_each_draft(engine):
     assert engine.result("/repo/tests/engine/spread_exactly.py", "200")["wrong"] == []
 
 
-def test_the_engine_is_told_the_batch_that_the_device_lays_out(engine):
+def test_the_engine_gets_the_batch_that_the_device_lays_out(engine):
     """The host's side of placing; the kernel runs on a GPU alone (benchmarks/lookahead/placing.py)."""
     assert engine.result("/repo/tests/engine/place_exactly.py", "300")["wrong"] == []
 
 
 def test_drafts_follow_their_requests_to_the_next_step(engine):
-    """When the device is told and taken from; the kernels run on a GPU alone (benchmarks/lookahead/waiting.py)."""
+    """When records are written and drafts are taken.
+
+    The kernels run on a GPU alone (benchmarks/lookahead/waiting.py).
+    """
     assert engine.result("/repo/tests/engine/take_exactly.py", "300")["wrong"] == []
 
 
-def test_the_scheduler_plans_what_is_promised(engine):
+def test_the_scheduler_plans_by_draft_budgets(engine):
     assert engine.result("/repo/tests/engine/plan_exactly.py")["wrong"] == []

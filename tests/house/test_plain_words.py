@@ -16,7 +16,22 @@ PAGES = (
     ),
     *(f"docs/adr/{name}.md" for name in ("0021-lookahead-doors", "0030-kernels-are-launched-by-the-driver")),
     *(f"docs/adr/{name}.md" for name in ("0051-quantized-weights-are-streamed", "0053-the-operator-is-packages")),
+    *("docs/explanation/speculation.md", "docs/adr/0054-one-speculation-policy.md"),
 )
+# Folders whose names are the field's terms, and the words of ours that came before them.
+FOLDERS = ("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead")
+OLD_WORDS = frozenset(
+    "answered door doors foresight hope hopes hopeless pace played promise promised promises promising rang rung said"
+    " told truth truths turns".split()
+)
+SOURCES = tuple(
+    path
+    for folder in FOLDERS
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in {".py", ".pyi", ".h", ".cc", ".cu"} and "build" not in path.parts
+)
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+TEXT = re.compile(r"""(?s)\"\"\".*?\"\"\"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])*'|//[^\n]*|#[^\n]*""")
 ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
 
 
@@ -48,6 +63,28 @@ def test_a_sentence_has_at_most_25_words(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     every = [one for paragraph in paragraphs(text) for one in sentences(paragraph)]
     assert [one for one in every if length(one) > WORDS_MAX] == []
+
+
+def words_of(name: str) -> set[str]:
+    """The words of a name in snake case or camel case."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+def old_words(source: str) -> set[str]:
+    """Names with a word that was replaced; comments and strings hold prose, not names."""
+    return {name for name in NAME.findall(TEXT.sub(" ", source)) if words_of(name) & OLD_WORDS}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_are_the_fields_terms(path: Path) -> None:
+    """CONTRIBUTING and docs/explanation/speculation.md have the terms."""
+    assert old_words(path.read_text(encoding="utf-8")) | (words_of(path.stem) & OLD_WORDS) == set()
+
+
+def test_an_old_word_in_a_name_is_seen() -> None:
+    """In any case, and not in prose."""
+    source = 'int was_told = kPromises; // told\nclass Pace { "rung" } # said\nspaced = untold\n'
+    assert old_words(source) == {"was_told", "kPromises", "Pace"}
 
 
 def test_a_long_sentence_is_seen() -> None:

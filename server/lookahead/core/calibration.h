@@ -21,7 +21,7 @@ class Calibration {
     return std::clamp(p * ratio, 0.001F, 0.999F);
   }
 
-  // `together[i]`: what was promised for tokens 0..i; `accepted`: how many were.
+  // `together[i]`: the predicted probability of tokens 0..i; `accepted`: how many were.
   void learn(const std::vector<float>& together, std::size_t accepted) {
     float before = 1;
     for (std::size_t i = 0; i < together.size() && i <= accepted; ++i) {

@@ -131,6 +131,56 @@ int choose(windlass::RoundTrip& trip, const std::vector<std::string>& ids, const
   return trip.choose(ids, planned, ms, emitting, decoding);
 }
 
+windlass::PolicyConfig policy_config_of(const nb::dict& values) {
+  windlass::PolicyConfig config;
+  std::size_t known = 0;
+  windlass::visit_policy(config, [&](const char* name, auto& value) {
+    if (!values.contains(name)) return;
+    known += 1;
+    take(values, name, value);
+  });
+  if (known != values.size()) throw nb::value_error("a number of the speculation policy has another name.");
+  return config;
+}
+
+nb::dict policy_defaults() {
+  nb::dict values;
+  windlass::PolicyConfig config;
+  windlass::visit_policy(config, [&](const char* name, const auto& value) { values[name] = value; });
+  return values;
+}
+
+int drafts_to_verify(windlass::SpeculationPolicy& policy, const std::vector<std::string>& ids, const std::vector<int>& planned,
+                     const std::vector<double>& costs_ms, int emitting, bool is_decoding, int steps_behind) {
+  if (ids.size() != planned.size()) throw nb::value_error("one number of planned drafts for each request is needed.");
+  return policy.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
+}
+
+void bind_policy(nb::module_& module) {
+  using windlass::SpeculationPolicy;
+  module.def("policy_defaults", &policy_defaults);
+  nb::class_<SpeculationPolicy>(module, "SpeculationPolicy")
+      .def("__init__",
+           [](SpeculationPolicy* self, int max_drafts, const nb::dict& config) {
+             new (self) SpeculationPolicy(max_drafts, policy_config_of(config));
+           })
+      .def("doorbell", &SpeculationPolicy::doorbell)
+      .def("completed",
+           [](SpeculationPolicy& policy, std::size_t rows, bool is_decoding, bool is_awaited, std::size_t verified) {
+             policy.completed({rows, is_decoding, is_awaited, verified});
+           })
+      .def("update_planning", &SpeculationPolicy::update_planning)
+      .def("new_request_tokens", &SpeculationPolicy::new_request_tokens)
+      .def("expected_tokens", &SpeculationPolicy::expected_tokens)
+      .def("is_awaited", &SpeculationPolicy::is_awaited)
+      .def("draft_budget", &SpeculationPolicy::draft_budget)
+      .def("drafted", &SpeculationPolicy::drafted)
+      .def("abandon", &SpeculationPolicy::abandon)
+      .def("finish", &SpeculationPolicy::finish)
+      .def("drafts_to_verify", &drafts_to_verify)
+      .def_prop_ro("step_us", &SpeculationPolicy::step_us);
+}
+
 nb::tuple trip_counts(const windlass::RoundTrip& trip) {
   const windlass::TripCounts counts = trip.counts();
   return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.lost, counts.released, counts.wait_us, counts.step_us);
@@ -139,6 +189,7 @@ nb::tuple trip_counts(const windlass::RoundTrip& trip) {
 }  // namespace
 
 NB_MODULE(_core, module) {
+  bind_policy(module);
   nb::class_<Cache>(module, "Core")
       .def("__init__", [](Cache* self, const nb::dict& options) { new (self) Cache(options_of(options)); })
       .def("begin",
@@ -152,10 +203,10 @@ NB_MODULE(_core, module) {
       .def("finish", &Cache::finish, nb::call_guard<nb::gil_scoped_release>())
       .def("teach",
            [](Cache& cache, nb::handle prompt, nb::handle output) {
-             const std::vector<Token> asked = tokens_of(prompt);
-             const std::vector<Token> answered = tokens_of(output);
+             const std::vector<Token> prompt_ids = tokens_of(prompt);
+             const std::vector<Token> output_ids = tokens_of(output);
              const nb::gil_scoped_release free;
-             cache.teach(asked, answered);
+             cache.teach(prompt_ids, output_ids);
            })
       .def("knows", &Cache::knows)
       .def("counts", [](const Cache& cache, const std::string& id) { return counts_of(cache.counts(id)); })
@@ -170,12 +221,12 @@ NB_MODULE(_core, module) {
       .def(
           "__init__",
           [](windlass::RoundTrip* self, Cache& cache, const std::vector<std::uintptr_t>& places, int rows, int most, int span,
-             int patience_ms) {
+             int patience_ms, const nb::dict& policy) {
             if (places.size() != 6) throw nb::value_error("a round trip has six places in memory.");
             const windlass::Shared shared{at<const std::int32_t>(places[0]), at<std::int64_t>(places[1]), at<float>(places[2]),
                                           at<std::uint32_t>(places[3]),      at<std::uint32_t>(places[4]), at<std::uint8_t>(places[5]),
                                           rows, most, span};
-            new (self) windlass::RoundTrip(cache, shared, patience_ms);
+            new (self) windlass::RoundTrip(cache, shared, patience_ms, policy_config_of(policy));
           },
           nb::keep_alive<1, 2>())
       .def("submit", &submit)

@@ -1,4 +1,4 @@
-// What the cache may be told. Names, defaults and meaning are those of docs/reference/lookahead.md; Python validates.
+// Options of the cache. Names, defaults and meaning are those of docs/reference/lookahead.md; Python validates.
 #pragma once
 
 #include <cstdint>

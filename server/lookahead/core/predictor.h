@@ -167,9 +167,9 @@ class Predictor {
       }
     }
     propose(view, aligned);
-    const std::array<Token, kPointers> foretold = {own, shared, aligned};
+    const std::array<Token, kPointers> predicted = {own, shared, aligned};
     const std::array<std::uint32_t, kPointers> lengths = {track.own.length, track.shared.length, track.aligned.length};
-    for (int i = 0; i < view.size; ++i) weigh(view.candidates[static_cast<std::size_t>(i)], foretold, lengths);
+    for (int i = 0; i < view.size; ++i) weigh(view.candidates[static_cast<std::size_t>(i)], predicted, lengths);
     view.longest = std::max<int>({own_.ranks > 0 ? own_.order[0] : 0, shared_.ranks > 0 ? shared_.order[0] : 0});
     const std::uint32_t far = std::max(track.own.length, track.shared.length);
     view.set = (level(own_) * 6 + level(shared_)) * 4 + (far >= kSure ? 3 : far >= 8 ? 2 : far >= 4 ? 1 : 0);
@@ -181,16 +181,16 @@ class Predictor {
     return order <= 3 ? order : order <= 5 ? 4 : 5;
   }
 
-  void weigh(Candidate& candidate, const std::array<Token, kPointers>& foretold,
+  void weigh(Candidate& candidate, const std::array<Token, kPointers>& predicted,
              const std::array<std::uint32_t, kPointers>& lengths) const {
     weigh_cells(candidate, own_, 0);
     weigh_cells(candidate, shared_, 1);
     weigh_use(candidate);
     for (int i = 0; i < kPointers; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      if (foretold[at] == kNoToken) continue;
+      if (predicted[at] == kNoToken) continue;
       candidate.evidence.states[static_cast<std::size_t>(kSources * kRanks + i)] =
-          static_cast<std::int16_t>(pointer_state(i, lengths[at], foretold[at] == candidate.token));
+          static_cast<std::int16_t>(pointer_state(i, lengths[at], predicted[at] == candidate.token));
     }
   }
 

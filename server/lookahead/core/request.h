@@ -23,7 +23,7 @@ struct Counts {
   std::uint64_t lookahead_len = 0;
 };
 
-// What was foretold for a place, and what stood there.
+// What was predicted for a place, and what stood there.
 struct Lesson {
   View view;
   Token token = 0;

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <exception>
-#include <optional>
 
 #include "pause.h"
 
@@ -12,21 +10,9 @@ namespace windlass {
 
 namespace {
 using Clock = RoundTrip::Clock;
-// Microseconds that a drafted row costs the batch: 3 to 10 of ours. What verifying costs, Foresight weighs.
-constexpr double kRowUs = 10;
-constexpr double kWaitUs = 20;   // what waiting for drafts costs a step, whatever the rows
-// Drafts planned in a full step for each token that they are expected to save, and what does not count: each takes a place from
-// the prompts that wait, which is as long as a fifth of what a token takes a batch of 64.
-constexpr float kPlannedFor = 2;
-constexpr float kTooLittle = 0.4F;
-constexpr int kHopeless = 3;     // steps without hope until none are planned: the first with hope comes two too late then
-constexpr float kFade = 0.9F;    // of an expectation, each step without a better one: a match may come back
-constexpr double kSlow = 0.05;   // weight of the newest figure in a running mean
-constexpr double kLongUs = 50'000;   // no longer step is counted
-constexpr double kIdleUs = 200'000;  // between two rings there was no work, or prompts were read
-constexpr auto kSpin = std::chrono::milliseconds(20);
-constexpr auto kNap = std::chrono::microseconds(50);
-constexpr auto kWatchEvery = std::chrono::milliseconds(20);
+constexpr auto kSpin = std::chrono::milliseconds(20);        // spinning before a nap: some times a decode step; guess
+constexpr auto kNap = std::chrono::microseconds(50);         // between two looks at the doorbell of a long step; guess
+constexpr auto kWatchEvery = std::chrono::milliseconds(20);  // between two looks of the watchdog; guess
 
 std::uint32_t crc32(const std::string& text) {
   std::uint32_t sum = ~0U;
@@ -43,8 +29,8 @@ std::uint32_t load(const std::uint32_t* where) { return __atomic_load_n(where, _
 bool reached(std::uint32_t at, std::uint32_t number) { return static_cast<std::int32_t>(at - number) >= 0; }
 }  // namespace
 
-RoundTrip::RoundTrip(Cache& cache, const Shared& shared, int patience_ms)
-    : cache_(cache), shared_(shared), patience_ms_(patience_ms), foresight_(shared.most) {
+RoundTrip::RoundTrip(Cache& cache, const Shared& shared, int patience_ms, const PolicyConfig& policy)
+    : cache_(cache), shared_(shared), patience_ms_(patience_ms), policy_(shared.most, policy) {
   server_ = std::thread([this] { serve(); });
   watchdog_ = std::thread([this] { watch(); });
 }
@@ -73,10 +59,11 @@ TripCounts RoundTrip::counts() const {
   return counts_;
 }
 
-int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs,
-                      int emitting, bool decoding) {
-  if (!reached(load(shared_.answered), load(shared_.rung) - 1)) return 0;  // its drafts would come too late
-  return foresight_.choose(ids, planned, costs, emitting, decoding);
+int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs_ms,
+                      int emitting, bool is_decoding) {
+  const int steps_behind = static_cast<std::int32_t>(load(shared_.doorbell) - load(shared_.completed));
+  const std::lock_guard lock(policy_mutex_);
+  return policy_.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
 }
 
 void RoundTrip::serve() {
@@ -93,24 +80,23 @@ void RoundTrip::serve() {
     }
     change(step);
     if (step.rows.empty()) continue;
-    if (!await(step.number)) return;
+    if (!await(step)) return;
     answer(step);
   }
 }
 
-// Spins between two steps, too: a thread that sleeps is woken on whatever processor, and waits where another one runs.
+// Spins between two steps, too: a sleeping thread is woken on any processor, and waits where another thread runs.
 void RoundTrip::linger() const {
   const auto until = Clock::now() + kSpin;
   while (announced_ == 0 && !stopping_ && Clock::now() < until) pause();
 }
 
-// Spins, since the device rings within a step; a long one, as of a prompt, is napped through. False: told to stop.
-bool RoundTrip::await(std::uint32_t number) {
+// Spins, since the doorbell rings within a step; naps through a long one, as of a prompt. False: the thread is to end.
+bool RoundTrip::await(const Step& step) {
   const auto since = Clock::now();
-  was_late_ = is_late_;
-  is_late_ = reached(load(shared_.rung), number);
-  awaited_ = number;
-  while (!reached(load(shared_.rung), number)) {
+  const bool is_late = reached(load(shared_.doorbell), step.number);
+  awaited_ = step.number;
+  while (!reached(load(shared_.doorbell), step.number)) {
     if (stopping_) return false;
     if (Clock::now() - since > kSpin) {
       std::this_thread::sleep_for(kNap);
@@ -118,26 +104,27 @@ bool RoundTrip::await(std::uint32_t number) {
       pause();
     }
   }
-  // From ring to ring, not from the announcement: a host that is slower than the device announces just before the ring.
-  period_us_ = us_since(rang_);
-  rang_ = Clock::now();
-  if (period_us_ < kIdleUs) step_us_ += kSlow * (std::min(period_us_, kLongUs) - step_us_);
+  // From doorbell to doorbell, not from the announcement: a host that is slower than the device announces just before it.
+  const double period_us = us_since(doorbell_at_);
+  doorbell_at_ = Clock::now();
+  policy_.doorbell(period_us, is_late, step.rows.size());
   return true;
 }
 
-// Requests that came and went; done while the device still computes.
+// Requests that came and ended; done while the device still computes.
 void RoundTrip::change(Step& step) {
   for (const std::string& id : step.finished) {
     cache_.finish(id);
-    known_.erase(id);
-    foresight_.forget(id);
+    requests_.erase(id);
+    const std::lock_guard lock(policy_mutex_);
+    policy_.finish(id);
   }
   for (auto& [id, prompt] : step.begun) {
     try {
       cache_.begin(id, prompt);
-      const float expected = foresight_.of_new();
-      known_[id] = {static_cast<std::uint32_t>(prompt.size()), expected, place_of(id)};
-      promise(known_[id].promise, expected);
+      const float expected = policy_.new_request_tokens();
+      const Request& request = requests_[id] = {static_cast<std::uint32_t>(prompt.size()), expected, place_of(id)};
+      publish(request.budget, policy_.draft_budget(expected));
     } catch (const std::exception&) {
       lose(id);
     }
@@ -145,7 +132,7 @@ void RoundTrip::change(Step& step) {
 }
 
 void RoundTrip::answer(const Step& step) {
-  const auto rung = Clock::now();
+  const auto doorbell_at = Clock::now();
   Batch soon;
   Batch later;
   std::vector<Draft> drafts;
@@ -157,16 +144,19 @@ void RoundTrip::answer(const Step& step) {
   } catch (const std::exception&) {
     for (const std::string& id : soon.ids) lose(id);
   }
-  if (!reached(load(shared_.answered), step.number)) __atomic_store_n(shared_.answered, step.number, __ATOMIC_RELEASE);
-  const double waited_us = us_since(rung);
-  time(step);
+  if (!reached(load(shared_.completed), step.number)) __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
+  const double waited_us = us_since(doorbell_at);
+  {
+    const std::lock_guard lock(policy_mutex_);
+    policy_.completed({step.rows.size(), is_decoding_, step.wanted, verified_});
+  }
   try {
     cache_.settle();
     note(soon, drafts);
     note(later, follow(later));
     cache_.withhold(later.ids);
     cache_.settle();
-    hope(step);
+    plan(step);
   } catch (const std::exception&) {
     for (const std::string& id : later.ids) lose(id);
   }
@@ -176,47 +166,40 @@ void RoundTrip::answer(const Step& step) {
   counts_.later += later.ids.size();
   counts_.missed += missed_;
   counts_.wait_us += waited_us;
-  counts_.step_us = step_us_;
+  counts_.step_us = policy_.step_us();
 }
 
-// The step before counts, too: after a prompt the host is ahead, and its own time is hidden.
-void RoundTrip::time(const Step& step) {
-  const bool is_timed = !is_late_ && !was_late_ && period_us_ < kLongUs;
-  if (is_decoding_ && was_decoding_ && is_timed) foresight_.took(step.rows.size(), was_wanted_, verified_, period_us_);
-  was_decoding_ = is_decoding_;
-  was_wanted_ = step.wanted;
-}
-
-// The last look at what the device told of the step: once it is answered, its room may be taken.
+// Reads the step's record for the last time: once the step is completed, the device may reuse the record.
 void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
-  rows_ = static_cast<double>(step.rows.size());
   verified_ = 0;
   missed_ = 0;
   is_decoding_ = step.begun.empty();
   for (int row = 0; row < static_cast<int>(step.rows.size()); ++row) {
-    const auto found = known_.find(step.rows[row]);
-    const std::int32_t* told = this->told(step.number, row);
-    const int emitted = told[1];
-    const bool is_missed = told[4] != 0;  // what was verified in its place is not what we drafted
-    const int verified = std::max(0, emitted - 1 + told[2]);
+    const auto found = requests_.find(step.rows[row]);
+    const std::int32_t* record = this->record(step.number, row);
+    const int emitted = record[1];
+    const bool is_missed = record[4] != 0;  // the row verified something else in the place of our drafts
+    const int verified = std::max(0, emitted - 1 + record[2]);
     missed_ += is_missed && verified > 0;
     verified_ += static_cast<std::size_t>(verified);
     is_decoding_ = is_decoding_ && emitted > 0;
-    if (found == known_.end() || emitted <= 0) continue;
+    if (found == requests_.end() || emitted <= 0) continue;
     std::vector<Token> tokens(static_cast<std::size_t>(std::min(emitted, shared_.span)));
-    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[tokens.size() - 1 - i] = static_cast<Token>(told[kTold + i]);
-    const bool whole = static_cast<std::uint32_t>(told[0]) == step.number && emitted <= shared_.span &&
-                       static_cast<std::uint32_t>(told[3]) == found->second.length + static_cast<std::uint32_t>(emitted);
-    if (!whole) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      tokens[tokens.size() - 1 - i] = static_cast<Token>(record[kRecordHeader + i]);
+    }
+    const bool is_whole = static_cast<std::uint32_t>(record[0]) == step.number && emitted <= shared_.span &&
+                          static_cast<std::uint32_t>(record[3]) == found->second.length + static_cast<std::uint32_t>(emitted);
+    if (!is_whole) {
       lose(found->first);
       continue;
     }
-    Batch& batch = step.wanted && worth(found->second.expected) ? soon : later;
+    Batch& batch = step.wanted && policy_.is_awaited(found->second.expected) ? soon : later;
     batch.ids.push_back(found->first);
     batch.tokens.push_back(std::move(tokens));
     batch.verified.push_back(is_missed ? 0 : verified);
     batch.places.push_back(row);
-    found->second.length = static_cast<std::uint32_t>(told[3]);
+    found->second.length = static_cast<std::uint32_t>(record[3]);
   }
 }
 
@@ -225,44 +208,33 @@ std::vector<Draft> RoundTrip::follow(const Batch& batch) {
   cache_.append(batch.ids, batch.tokens, batch.verified);
   std::vector<Draft> drafts = cache_.propose(batch.ids, std::vector<int>(batch.ids.size(), shared_.most), -1.0F);
   for (std::size_t i = 0; i < drafts.size(); ++i) {
-    float expected = 0;
-    for (const float probability : drafts[i].probabilities) expected += probability;
-    Known& known = known_[batch.ids[i]];
-    known.expected = std::max(expected, kFade * known.expected);
-    promise(known.promise, known.expected);
+    Request& request = requests_[batch.ids[i]];
+    request.expected = policy_.expected_tokens(request.expected, drafts[i].probabilities);
+    publish(request.budget, policy_.draft_budget(request.expected));
   }
   return drafts;
 }
 
-bool RoundTrip::worth(float expected) const { return expected * step_us_ >= kWaitUs + kRowUs * rows_; }
-
 std::uint8_t* RoundTrip::place_of(const std::string& id) const {
-  return shared_.promises == nullptr ? nullptr : shared_.promises + crc32(id) % kPromises;
+  return shared_.budgets == nullptr ? nullptr : shared_.budgets + crc32(id) % kBudgets;
 }
 
-void RoundTrip::promise(std::uint8_t* place, float expected) const {
-  if (place == nullptr) return;
-  const int some = std::clamp(static_cast<int>(std::ceil(kPlannedFor * expected - kTooLittle)), 0, std::min(shared_.most, 254));
-  const int promised = hopes_ && worth(expected) ? 1 + some : 0;
-  __atomic_store_n(place, static_cast<std::uint8_t>(promised), __ATOMIC_RELAXED);
+void RoundTrip::publish(std::uint8_t* place, int budget) const {
+  if (place != nullptr) __atomic_store_n(place, static_cast<std::uint8_t>(budget), __ATOMIC_RELAXED);
 }
 
 void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
+  const std::lock_guard lock(policy_mutex_);
   for (std::size_t i = 0; i < drafts.size(); ++i) {
-    const bool in_time = worth(known_[batch.ids[i]].expected);
-    foresight_.note(batch.ids[i], drafts[i].probabilities, in_time);
+    policy_.drafted(batch.ids[i], drafts[i].probabilities, requests_[batch.ids[i]].expected);
   }
 }
 
-// For the step after the next: what it would verify is known, since all requests are followed whether drafts are planned or not.
-// Where prompts are read drafts cost little beside them.
-void RoundTrip::hope(const Step& step) {
-  const std::optional<bool> known = is_decoding_ ? foresight_.hopes(step.rows) : std::nullopt;
-  if (known) hopeless_ = *known ? 0 : hopeless_ + 1;
-  const bool hopes = !known || hopeless_ < kHopeless;
-  if (hopes == hopes_) return;
-  hopes_ = hopes;
-  for (const auto& [id, request] : known_) promise(request.promise, request.expected);
+// All requests are followed whether their drafts are planned or not, so the policy knows what the next step would verify.
+void RoundTrip::plan(const Step& step) {
+  const std::lock_guard lock(policy_mutex_);
+  if (!policy_.update_planning(step.rows, is_decoding_)) return;
+  for (const auto& [id, request] : requests_) publish(request.budget, policy_.draft_budget(request.expected));
 }
 
 void RoundTrip::write(const Batch& batch, const std::vector<Draft>& drafts) {
@@ -280,7 +252,8 @@ void RoundTrip::write(const Batch& batch, const std::vector<Draft>& drafts) {
 
 void RoundTrip::clear(const Step& step) {
   for (int row = 0; row < std::min(static_cast<int>(step.rows.size()), shared_.rows); ++row) {
-    std::fill_n(shared_.tokens + row * shared_.most, shared_.most, std::max<std::int32_t>(0, told(step.number, row)[kTold]));
+    const std::int32_t newest = std::max<std::int32_t>(0, record(step.number, row)[kRecordHeader]);
+    std::fill_n(shared_.tokens + row * shared_.most, shared_.most, newest);
     std::fill_n(shared_.confidences + row * shared_.most, shared_.most, 0.0F);
   }
 }
@@ -288,9 +261,12 @@ void RoundTrip::clear(const Step& step) {
 void RoundTrip::lose(const std::string& id) {
   const std::string lost = id;
   cache_.finish(lost);
-  known_.erase(lost);
-  foresight_.note(lost, {}, false);
-  promise(place_of(lost), 0);
+  requests_.erase(lost);
+  {
+    const std::lock_guard lock(policy_mutex_);
+    policy_.abandon(lost);
+  }
+  publish(place_of(lost), 0);
   const std::lock_guard lock(mutex_);
   counts_.lost += 1;
 }
@@ -298,19 +274,19 @@ void RoundTrip::lose(const std::string& id) {
 // A stream that nobody answers waits for ever, and the engine with it.
 void RoundTrip::watch() {
   int waited_ms = 0;
-  std::uint32_t last = load(shared_.answered);
+  std::uint32_t last = load(shared_.completed);
   while (!stopping_) {
     std::this_thread::sleep_for(kWatchEvery);
-    const std::uint32_t rung = load(shared_.rung);
-    std::uint32_t answered = load(shared_.answered);
-    const bool waits = !reached(answered, rung);
-    waited_ms = waits && answered == last ? waited_ms + static_cast<int>(kWatchEvery.count()) : 0;
-    last = answered;
+    const std::uint32_t doorbell = load(shared_.doorbell);
+    std::uint32_t completed = load(shared_.completed);
+    const bool waits = !reached(completed, doorbell);
+    waited_ms = waits && completed == last ? waited_ms + static_cast<int>(kWatchEvery.count()) : 0;
+    last = completed;
     if (waited_ms < patience_ms_) continue;
     waited_ms = 0;
     std::fill_n(shared_.confidences, shared_.rows * shared_.most, 0.0F);
     // Not where the answer has come at last: it may be a later one by now.
-    if (!__atomic_compare_exchange_n(shared_.answered, &answered, rung, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) continue;
+    if (!__atomic_compare_exchange_n(shared_.completed, &completed, doorbell, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) continue;
     const std::lock_guard lock(mutex_);
     counts_.released += 1;
   }

@@ -48,21 +48,22 @@ std::size_t batches() {
   return drafted;
 }
 
-// A device that tells and rings, and beside it an engine's thread that asks how many drafts to verify; the sum of its answers.
+// A device that writes step records and rings the doorbell, and an engine's thread beside it that asks how many drafts to verify;
+// the sum of the answers.
 std::size_t trips() {
   constexpr int kMost = 6;
   constexpr int kSpan = kMost + 1;
   constexpr int kTrips = 400;
   constexpr int kRun = 20;
-  std::vector<std::int32_t> told(windlass::kTurns * kRows * (windlass::kTold + kSpan));
+  std::vector<std::int32_t> records(windlass::kRecords * kRows * (windlass::kRecordHeader + kSpan));
   std::vector<std::int64_t> tokens(kRows * kMost);
   std::vector<float> confidences(kRows * kMost);
-  std::uint32_t rung = 0;
-  std::uint32_t answered = 0;
+  std::uint32_t doorbell = 0;
+  std::uint32_t completed = 0;
   windlass::Cache cache(small());
   std::vector<std::string> ids;
   for (int row = 0; row < kRows; ++row) ids.push_back(std::to_string(row));
-  const windlass::Shared shared{told.data(), tokens.data(), confidences.data(), &rung, &answered, nullptr, kRows, kMost, kSpan};
+  const windlass::Shared shared{records.data(), tokens.data(), confidences.data(), &doorbell, &completed, nullptr, kRows, kMost, kSpan};
   windlass::RoundTrip trip(cache, shared, 5000);
   std::atomic<bool> ended{false};
   std::atomic<std::size_t> chosen{0};
@@ -71,20 +72,20 @@ std::size_t trips() {
     while (!ended) chosen += static_cast<std::size_t>(trip.choose(ids, std::vector<int>(kRows, kMost), costs, kRows, true));
   });
   const auto await = [&](int number) {
-    while (static_cast<std::int32_t>(__atomic_load_n(&answered, __ATOMIC_ACQUIRE)) < number) std::this_thread::yield();
+    while (static_cast<std::int32_t>(__atomic_load_n(&completed, __ATOMIC_ACQUIRE)) < number) std::this_thread::yield();
   };
   for (int number = 1; number <= kTrips; ++number) {
-    const bool wanted = number / kRun % 2 == 1;  // some steps are waited for, then some are not, more than there are turns
+    const bool wanted = number / kRun % 2 == 1;  // some steps are waited for, then some are not, more than there are records
     windlass::Step step{static_cast<std::uint32_t>(number), {}, {}, ids, wanted};
     for (int row = 0; row < kRows && number == 1; ++row) step.begun.emplace_back(ids[static_cast<std::size_t>(row)], text(row, 0, 60));
     trip.submit(std::move(step));
-    await(number - static_cast<int>(windlass::kTurns));
+    await(number - static_cast<int>(windlass::kRecords));
     for (int row = 0; row < kRows; ++row) {
-      std::int32_t* line = told.data() + (number % static_cast<int>(windlass::kTurns) * kRows + row) * (windlass::kTold + kSpan);
-      line[0] = number, line[1] = 1, line[2] = 0, line[3] = 60 + number;
-      line[windlass::kTold] = static_cast<std::int32_t>(text(row, 59 + number, 1)[0]);
+      std::int32_t* record = records.data() + (number % static_cast<int>(windlass::kRecords) * kRows + row) * (windlass::kRecordHeader + kSpan);
+      record[0] = number, record[1] = 1, record[2] = 0, record[3] = 60 + number;
+      record[windlass::kRecordHeader] = static_cast<std::int32_t>(text(row, 59 + number, 1)[0]);
     }
-    __atomic_store_n(&rung, static_cast<std::uint32_t>(number), __ATOMIC_RELEASE);
+    __atomic_store_n(&doorbell, static_cast<std::uint32_t>(number), __ATOMIC_RELEASE);
     if (wanted && number % 3 != 0) await(number);  // it does not wait for ever
   }
   ended = true;

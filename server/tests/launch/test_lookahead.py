@@ -13,7 +13,7 @@ TWO = Machine("cuda", tuple(Gpu(f"GPU-{number}", "NVIDIA L20") for number in ran
 CPU = Machine("cpu")
 QWEN = ModelFiles("/m", "qwen2", 4096, attention_heads=28, architecture="Qwen2ForCausalLM")
 EMBEDDER = ModelFiles("/m", "bert", 512, attention_heads=12, architecture="BertModel")
-HOST = {"method": "custom_class", "model": "windlass.lookahead.on_host.HostProposer", "num_speculative_tokens": 6}
+HOST = {"method": "custom_class", "model": "windlass.lookahead.vllm_cpu.HostProposer", "num_speculative_tokens": 6}
 DEVICE = {"method": "ngram_gpu", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "prompt_lookup_max": 4}
 ADAPTIVE = {**DEVICE, "enable_adaptive_verification": True}
 
@@ -54,12 +54,12 @@ def test_when_it_runs(line: str, environment: dict[str, str], expected: object) 
     """By the switch, its variable, or a directory of its configuration; the switch wins."""
     plan = launch(line, **environment)
     assert speculation(plan) == expected
-    assert ("windlass.lookahead.on_device.DeviceWorker" in plan.engine_args) == (expected is not None)
+    assert ("windlass.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args) == (expected is not None)
     assert (settings(plan) is not None) == (expected is not None)
 
 
 def test_who_plans_otherwise_keeps_the_engines_scheduler() -> None:
-    ours = "windlass.lookahead.scheduler.PromisingScheduler"
+    ours = "windlass.lookahead.scheduler.LookaheadScheduler"
     assert ours in launch("--use-lookahead").engine_args
     assert ours not in launch("--use-lookahead --no-async-scheduling").engine_args
     assert ours not in launch("--use-lookahead --scheduler-cls my.Own").engine_args
@@ -68,7 +68,7 @@ def test_who_plans_otherwise_keeps_the_engines_scheduler() -> None:
 def test_on_a_cpu_by_its_own_door() -> None:
     plan = launch("--use-lookahead", CPU)
     assert speculation(plan) == HOST
-    assert "windlass.lookahead.on_host.HostWorker" in plan.engine_args
+    assert "windlass.lookahead.vllm_cpu.HostWorker" in plan.engine_args
 
 
 def test_what_is_refused_of_requests_is_told_at_start() -> None:

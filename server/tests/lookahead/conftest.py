@@ -1,4 +1,4 @@
-"""Text for the lookahead tests, and a device that is played."""
+"""Text for the lookahead tests, and a simulated device."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import time
 import numpy as np
 import pytest
 from windlass_lookahead import LookaheadCache, Options
-from windlass_lookahead.round_trip import TOLD, TURNS, Places, RoundTrip
+from windlass_lookahead.round_trip import RECORD_HEADER, RECORDS, Places, RoundTrip
 
 MOST, ROWS = 6, 4
 TEXT = list(range(100, 140))
 
 
 class Device:
-    """Tells, rings and waits as a stream does."""
+    """Writes records, rings and waits as a stream does."""
 
-    def __init__(self, patience_ms: int = 5000, promises: int = 0, rows: int = ROWS) -> None:
+    def __init__(self, patience_ms: int = 5000, budgets: int = 0, rows: int = ROWS) -> None:
         self.cache = LookaheadCache(Options(voc_size=1000, eos_token_id=999, min_gain=0.001))
-        self.told = np.zeros((TURNS, rows, TOLD + MOST + 1), dtype=np.int32)
+        self.records = np.zeros((RECORDS, rows, RECORD_HEADER + MOST + 1), dtype=np.int32)
         self.tokens = np.zeros((rows, MOST), dtype=np.int64)
         self.confidences = np.full((rows, MOST), 0.5, dtype=np.float32)
-        self.rung, self.answered = ctypes.c_uint32(0), ctypes.c_uint32(0)
-        places = Places(
-            *(part.ctypes.data for part in (self.told, self.tokens, self.confidences)),
-            ctypes.addressof(self.rung),
-            ctypes.addressof(self.answered),
-            promises,
+        self.doorbell, self.completed = ctypes.c_uint32(0), ctypes.c_uint32(0)
+        self.places = Places(
+            *(part.ctypes.data for part in (self.records, self.tokens, self.confidences)),
+            ctypes.addressof(self.doorbell),
+            ctypes.addressof(self.completed),
+            budgets,
         )
-        self.trip = RoundTrip(self.cache, places, rows, MOST, MOST + 1, patience_ms)
+        self.trip = RoundTrip(self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms)
         self.lengths: dict[str, int] = {}
         self.step_s = 0.0
 
@@ -42,24 +42,24 @@ class Device:
         """
         self.lengths |= {request: len(prompt) for request, prompt in begun}
         self.trip.submit(number, list(finished), list(begun), list(emitted), wanted=wanted)
-        told = self.told[number % TURNS]
+        record = self.records[number % RECORDS]
         for row, (request, tokens) in enumerate(emitted.items()):
             self.lengths[request] += len(tokens)
             step = np.uint32(number).astype(np.int32)
-            told[row, :TOLD] = (step, len(tokens), rejected, self.lengths[request], missed)
-            told[row, TOLD : TOLD + len(tokens)] = tokens[::-1]
+            record[row, :RECORD_HEADER] = (step, len(tokens), rejected, self.lengths[request], missed)
+            record[row, RECORD_HEADER : RECORD_HEADER + len(tokens)] = tokens[::-1]
         time.sleep(self.step_s)
         if not ahead:
             wait_until(lambda: self.trip.awaited == number)
-        self.rung.value = number
+        self.doorbell.value = number
         if wanted:
             self.wait(number)
         return [self.drafted(row) for row in range(len(emitted))]
 
     def wait(self, number, seconds=5.0):
         deadline = time.monotonic() + seconds
-        while self.answered.value != number:
-            assert time.monotonic() < deadline, "the stream was not answered"
+        while self.completed.value != number:
+            assert time.monotonic() < deadline, "the step was not completed"
 
     def drafted(self, row):
         return [int(token) for token, sure in zip(self.tokens[row], self.confidences[row], strict=True) if sure > 0]

@@ -122,7 +122,7 @@ def test_a_batch_keeps_within_target_parallelism(prose):
 
 
 def test_probabilities_fall_along_a_draft_and_are_those_of_the_whole_prefix(prose):
-    """probabilities[i] promises tokens 0…i together."""
+    """probabilities[i] is that of tokens 0…i together."""
     cache = LookaheadCache(SMALL)
     cache.begin("a", prose)
     cache.accept(["a"], [prose[100:110]])
@@ -132,20 +132,20 @@ def test_probabilities_fall_along_a_draft_and_are_those_of_the_whole_prefix(pros
 
 
 def test_probabilities_are_calibrated_on_text_that_lies_half_the_time():
-    """A pattern that holds in 60 % of the cases is promised at about 60 %."""
+    """A pattern that holds in 60 % of the cases is predicted at about 60 %."""
     chance = random.Random(5)  # noqa: S311  seeded, no secret
     cache = LookaheadCache(Options(**{**SMALL.as_mapping(), "global_cache_switch": False, "max_seq_len": 100_000}))
     cache.begin("a", [1, 2, 3])
-    promised, kept = 0.0, 0
-    for turn in range(1500):
+    predicted, kept = 0.0, 0
+    for number in range(1500):
         cache.accept(["a"], [[50, 51, 52]])
         draft = cache.propose(["a"], [1])[0]
         token = 60 if chance.random() < 0.6 else 61 + chance.randrange(2000)
-        if turn > 300 and draft.tokens:
-            promised += draft.probabilities[0]
+        if number > 300 and draft.tokens:
+            predicted += draft.probabilities[0]
             kept += draft.tokens[0] == token
         cache.accept(["a"], [[token]])
-    assert promised == pytest.approx(kept, rel=0.1)
+    assert predicted == pytest.approx(kept, rel=0.1)
     assert kept > 500
 
 
@@ -212,14 +212,14 @@ def test_drafts_depend_on_the_calls_alone(threads, prose):
 
     def run(count: int) -> list[tuple[list[int], list[float]]]:
         cache = LookaheadCache(Options(**{**SMALL.as_mapping(), "num_threads": count}))
-        rows, said = [str(row) for row in range(32)], []
+        rows, found = [str(row) for row in range(32)], []
         for row in rows:
             cache.begin(row, prose[int(row) * 5 :] + prose[: int(row)])
         for step in range(12):
             drafts = cache.propose(rows, [step % 9] * 32)
-            said += [(draft.tokens, draft.probabilities) for draft in drafts]
+            found += [(draft.tokens, draft.probabilities) for draft in drafts]
             cache.accept(rows, [[*draft.tokens[:2], 40 + step] for draft in drafts])
-        return said
+        return found
 
     assert run(threads) == run(1)
 
@@ -231,8 +231,8 @@ def test_threads_may_call_at_once(prose):
 
     def work(name: int) -> None:
         try:
-            for turn in range(30):
-                row = f"{name}-{turn}"
+            for number in range(30):
+                row = f"{name}-{number}"
                 decode(cache, row, prose[name * 20 : name * 20 + 100], prose[300:340])
         except BaseException as error:  # a thread's failure must reach the test
             failures.append(error)

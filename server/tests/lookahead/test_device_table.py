@@ -60,10 +60,10 @@ def test_each_engine_begins_as_often_however_often_the_requests_come_again(on_de
         assert set(began) == {False, True}
 
 
-def test_a_pair_is_told_without_and_with_whoever_began(on_device):
+def test_a_pair_is_without_and_with_lookahead_whichever_began(on_device):
     asked = []
 
-    class Played:
+    class Simulated:
         def __init__(self, name, ms):
             self.name, self.ms = name, ms
 
@@ -71,7 +71,7 @@ def test_a_pair_is_told_without_and_with_whoever_began(on_device):
             asked.append(self.name)
             return {"ms": self.ms}
 
-    arms = Played("none", 3.0), Played("lookahead", 2.0)
+    arms = Simulated("none", 3.0), Simulated("lookahead", 2.0)
     assert [on_device.timed(arms, [], pair) for pair in (0, 1)] == [(3.0, 2.0)] * 2
     assert asked == ["none", "lookahead", "lookahead", "none"]
 
@@ -107,8 +107,8 @@ def test_the_oldest_files_keep_rows_with_an_unfair_cache_to_themselves(device_ta
 )  # fmt: skip
 def test_the_aims_say_what_is_met(device_table, rows, lines):
     table = device_table.rows_of(rows)
-    said = [device_table.sentence(device_table.judged(aim, table)) for aim in device_table.AIMS]
-    assert [line in one for line, one in zip(lines, said, strict=True)] == [True] * 3, said
+    sentences = [device_table.sentence(device_table.judged(aim, table)) for aim in device_table.AIMS]
+    assert [line in one for line, one in zip(lines, sentences, strict=True)] == [True] * 3, sentences
 
 
 def test_the_kept_results_can_be_read():

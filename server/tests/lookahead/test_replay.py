@@ -30,7 +30,7 @@ KEYS = {
 
 
 class Scripted(drafters.Nothing):
-    """Proposes what it was told, one draft a step."""
+    """Proposes what it is given, one draft a step."""
 
     def __init__(self, drafts):
         self.drafts = list(drafts)
@@ -83,7 +83,7 @@ def test_ours_gains_on_repeats(trace_file):
     assert rows["fable repeats"].acceptance > 0.9
 
 
-def test_json_has_the_promised_keys(trace_file):
+def test_json_has_the_documented_keys(trace_file):
     """One object a drafter and workload."""
     result = run("--traces", trace_file, "--drafter", "both", "--tokenizer", "pieces", "-o", "json")
     rows = json.loads(result.stdout)

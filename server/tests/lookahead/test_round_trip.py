@@ -1,4 +1,4 @@
-"""The host's side of a round trip, with a device that is played: memory that both see, a ring, an answer."""
+"""The host's side of a round trip, with a simulated device: memory that both see, a doorbell, an answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import pytest
 from windlass_lookahead import InputError
-from windlass_lookahead.round_trip import TURNS
+from windlass_lookahead.round_trip import RECORDS
 
 from .conftest import MOST, ROWS, TEXT, Device, wait_until
 
@@ -66,7 +66,7 @@ def test_part_of_a_prompt_drafts_nothing(device):
 def test_a_hole_in_the_text_ends_the_drafts_of_that_request_alone(device):
     other = [token + 300 for token in TEXT]
     device.step(1, {"a": [TEXT[0]], "b": [other[0]]}, begun=[("a", TEXT), ("b", other)])
-    device.lengths["a"] += 1  # a token that nobody told of
+    device.lengths["a"] += 1  # a token that no record has
     first, second = device.step(2, {"a": [TEXT[1]], "b": other[1:3]})
     assert first == []
     assert second == other[3 : 3 + MOST]
@@ -79,26 +79,26 @@ def test_a_token_outside_the_vocabulary_is_served_without_drafts(device):
     assert device.trip.counts().lost == 1
 
 
-def test_no_token_at_all_is_told_to_the_caller(device):
+def test_what_is_no_token_raises(device):
     with pytest.raises(InputError):
         device.trip.submit(1, [], [("a", ["x"])], ["a"])
 
 
-def test_steps_that_nobody_waits_for_are_heard_all_the_same(device):
+def test_steps_that_are_not_awaited_are_followed_all_the_same(device):
     """The device may be several steps ahead; what it is not asked for it does not get."""
     device.step(1, {"a": TEXT[:1]}, begun=[("a", TEXT)])
     before = device.tokens.copy()
-    for number in range(2, TURNS):
+    for number in range(2, RECORDS):
         device.step(number, {"a": [TEXT[number - 1]]}, wanted=False, ahead=True)
-    wait_until(lambda: device.trip.counts().steps == TURNS - 1)
+    wait_until(lambda: device.trip.counts().steps == RECORDS - 1)
     assert (device.tokens == before).all()
-    [draft] = device.step(TURNS, {"a": [TEXT[TURNS - 1]]})
-    assert draft == TEXT[TURNS : TURNS + MOST]
+    [draft] = device.step(RECORDS, {"a": [TEXT[RECORDS - 1]]})
+    assert draft == TEXT[RECORDS : RECORDS + MOST]
     assert device.trip.counts().lost == 0
 
 
 def test_numbers_wrap(device):
-    device.rung.value = device.answered.value = 2**32 - 1
+    device.doorbell.value = device.completed.value = 2**32 - 1
     [draft] = device.step(0, {"a": TEXT[:3]}, begun=[("a", TEXT)])
     assert draft == TEXT[3 : 3 + MOST]
 
@@ -121,11 +121,11 @@ def test_drafts_that_came_too_late_are_not_judged(device):
     wait_until(lambda: device.trip.counts().missed == 1)
 
 
-def test_the_watchdog_answers_when_nobody_does():
+def test_the_watchdog_answers_when_the_thread_does_not():
     """A ring that no step was announced for must not hold the stream."""
     device = Device(patience_ms=60)
     try:
-        device.rung.value = 5
+        device.doorbell.value = 5
         device.wait(5)
         wait_until(lambda: device.trip.counts().released == 1)
         assert not device.confidences.any()

@@ -82,7 +82,7 @@ def test_the_limit_of_a_row_is_kept(rows):
 
 
 def test_a_request_that_the_cache_cannot_take_is_served_without(rows, caplog):
-    """A token outside the vocabulary, as an image's: told once, and nobody else is touched."""
+    """A token outside the vocabulary, as an image's: logged once, and no other request changes."""
     caplog.set_level("WARNING", logger="windlass.lookahead")
     odd = [*TEXT, 5000]
     for length in (1, 2, 3):

@@ -6,14 +6,14 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from windlass.lookahead import counts, drafting
 from windlass.lookahead.counts import Counts
-from windlass.lookahead.drafting import ModelTruth
+from windlass.lookahead.drafting import EngineFacts
 from windlass.lookahead.plugin import Collector
 from windlass.lookahead.settings import VARIABLE, LookaheadSettings, read
 from windlass.lookahead.store import BUSY_SAVE_S, IDLE_SAVE_S, Store, tokenizer_of
 from windlass.lookahead.upkeep import IDLE_ROUNDS, Upkeep
 from windlass_lookahead import LookaheadCache, OptionError, Options
 
-TRUTH = ModelTruth("/nowhere", vocab_size=5000, max_model_len=777, eos_token_id=3)
+FACTS = EngineFacts("/nowhere", vocab_size=5000, max_model_len=777, eos_token_id=3)
 GIB = 1024**3
 SMALL = Options(voc_size=100, cache_size=1000)
 
@@ -27,32 +27,32 @@ class Clock:
 
 
 def test_settings_travel_as_a_variable():
-    said = LookaheadSettings(config_dir="/c", memory_share=0.5, workers=2, ignore_prompt=True, cache_dir="/k")
-    assert read({VARIABLE: said.to_json()}) == said
+    chosen = LookaheadSettings(config_dir="/c", memory_share=0.5, workers=2, ignore_prompt=True, cache_dir="/k")
+    assert read({VARIABLE: chosen.to_json()}) == chosen
     assert read({}) is None
 
 
 def test_the_model_wins_over_the_file_and_the_flag_over_both(tmp_path):
     (tmp_path / "lookahead_cache_config.json").write_text('{"voc_size": 7, "cache_mode": 1, "num_threads": 8}')
-    said = LookaheadSettings(config_dir=str(tmp_path), ignore_prompt=True)
-    found = drafting.options(said, TRUTH, 64 * GIB, cores=2)
+    chosen = LookaheadSettings(config_dir=str(tmp_path), ignore_prompt=True)
+    found = drafting.options(chosen, FACTS, 64 * GIB, cores=2)
     assert (found.voc_size, found.max_seq_len, found.eos_token_id) == (5000, 777, 3)
     assert (found.cache_mode, found.ignore_prompt, found.num_threads) == (1, True, 2)
 
 
 def test_the_smaller_of_cache_size_and_memory_share_wins():
     """Workers of one container share the memory."""
-    one = drafting.options(LookaheadSettings(memory_share=0.1), TRUTH, GIB // 16, cores=2)
-    two = drafting.options(LookaheadSettings(memory_share=0.1, workers=2), TRUTH, GIB // 16, cores=2)
+    one = drafting.options(LookaheadSettings(memory_share=0.1), FACTS, GIB // 16, cores=2)
+    two = drafting.options(LookaheadSettings(memory_share=0.1, workers=2), FACTS, GIB // 16, cores=2)
     assert one.cache_size == int(GIB / 16 * 0.1 / 20)
     assert two.cache_size == pytest.approx(one.cache_size / 2, abs=1)
-    assert drafting.options(LookaheadSettings(), TRUTH, 64 * GIB, cores=2).cache_size == 5_000_000
+    assert drafting.options(LookaheadSettings(), FACTS, 64 * GIB, cores=2).cache_size == 5_000_000
 
 
 def test_a_broken_configuration_is_one_sentence(tmp_path):
     (tmp_path / "lookahead_cache_config.json").write_text('{"cache_sise": 7}')
     with pytest.raises(OptionError, match="has no option 'cache_sise'"):
-        drafting.options(LookaheadSettings(config_dir=str(tmp_path)), TRUTH, GIB, cores=2)
+        drafting.options(LookaheadSettings(config_dir=str(tmp_path)), FACTS, GIB, cores=2)
 
 
 def test_counts_become_metrics(tmp_path):
@@ -90,7 +90,7 @@ def test_the_cache_survives_a_restart(tmp_path):
     assert second.entries == first.entries > 0
 
 
-def test_a_file_of_another_tokenizer_is_told_and_serving_goes_on(tmp_path, caplog):
+def test_a_file_of_another_tokenizer_is_logged_and_serving_goes_on(tmp_path, caplog):
     first = LookaheadCache(SMALL)
     first.begin("a", [1, 2, 3])
     store = Store(first, tmp_path, "abc", "0", Clock())

@@ -1,8 +1,8 @@
 """Drafts for a device whose stream waits for them, through memory that both see; the work is done in native threads.
 
-The device tells of each row: the step's number, tokens emitted, drafts rejected, length of the text, whether the drafts
-before came too late, and the newest tokens, newest first. It then rings with the step's number and waits until the same
-number is answered, unless nobody wants the drafts of that step, or the answer takes too long.
+The device writes a step record for each row: the step's number, tokens emitted, drafts rejected, length of the text,
+whether the drafts before came too late, and the newest tokens, newest first. It then rings the doorbell with the step's
+number. It waits until the same number is completed, unless no drafts are planned, or the answer takes too long.
 """
 
 from __future__ import annotations
@@ -12,34 +12,39 @@ from dataclasses import astuple, dataclass
 
 from windlass_lookahead._core import RoundTrip as NativeRoundTrip
 from windlass_lookahead.cache import LookaheadCache, TokenIds, sentences
+from windlass_lookahead.policy import DEFAULTS, Config
 
-TOLD = 5
-"""Numbers of a told row before its tokens."""
-TURNS = 32
-"""Steps that have room of their own: by its number, one that is not waited for is told in the next of them."""
-PROMISES = 4096
+RECORD_HEADER = 5
+"""Words of a step record before its tokens."""
+RECORDS = 32
+"""Steps that have a record of their own: a step that is not waited for is written to the next of them."""
+BUDGETS = 4096
+"""Bytes of draft budgets."""
 PATIENCE_MS = 250
-"""A host that has answered nothing for so long is thought lost: its turns are taken, texts with holes go undrafted."""
+"""A host that has answered nothing for so long is thought lost: its records are reused.
+
+Texts with holes go undrafted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
     """Addresses of pinned memory, which its owner keeps as long as the round trip lives."""
 
-    told: int
-    """int32 [TURNS, rows, TOLD + span], by the number of the step."""
+    records: int
+    """int32 [RECORDS, rows, RECORD_HEADER + span], by the number of the step."""
     tokens: int
     """int64 [rows, most]; a slot without a draft repeats the newest token."""
     confidences: int
     """float32 [rows, most]: that a token is accepted if those before it are; 0 without a draft."""
-    rung: int
+    doorbell: int
     """uint32, written by the device."""
-    answered: int
+    completed: int
     """uint32, read by the device."""
-    promises: int = 0
-    """uint8 [PROMISES], by the CRC-32 of a request's id; 0 for nowhere.
+    budgets: int = 0
+    """uint8 [BUDGETS], draft budgets by the CRC-32 of a request's id; 0 for nowhere.
 
-    0 where its drafts are not worth their cost, else 1 + those that are worth a place in a full step.
+    A budget of 0 plans no drafts; n + 1 plans n drafts in a step that prompts fill, and all in other steps.
     """
 
 
@@ -59,20 +64,28 @@ class TripCounts:
     released: int
     """Answers that the watchdog gave."""
     wait_us: float
-    """Between ring and answer, all steps together."""
+    """Between doorbell and answer, all steps together."""
     step_us: float
-    """Of a step, a running mean from ring to ring."""
+    """Of a step, a running mean from doorbell to doorbell."""
 
 
 class RoundTrip:
     """Answers until it is closed."""
 
-    def __init__(
-        self, cache: LookaheadCache, places: Places, rows: int, most: int, span: int, patience_ms: int = PATIENCE_MS
+    def __init__(  # noqa: PLR0913 - sizes of memory that the caller made
+        self,
+        cache: LookaheadCache,
+        places: Places,
+        rows: int,
+        most: int,
+        span: int,
+        *,
+        patience_ms: int = PATIENCE_MS,
+        policy: Config = DEFAULTS,
     ) -> None:
         """At most `rows` rows of at most `most` drafted and `span` emitted tokens."""
-        addresses = astuple(places)
-        self._native: NativeRoundTrip | None = NativeRoundTrip(cache.native, addresses, rows, most, span, patience_ms)
+        sizes = (rows, most, span, patience_ms)
+        self._native: NativeRoundTrip | None = NativeRoundTrip(cache.native, astuple(places), *sizes, dict(policy))
 
     def submit(
         self,
@@ -83,10 +96,10 @@ class RoundTrip:
         *,
         wanted: bool = True,
     ) -> None:
-        """Announce a step before the device rings for it; numbers follow one another and wrap at 2**32.
+        """Announce a step before its doorbell rings; numbers follow one another and wrap at 2**32.
 
-        Without rows it only tells of requests: nobody rings for it. Unless its drafts are `wanted` the device rings,
-        but does not wait for an answer, and reads none.
+        A step without rows only names requests, and no doorbell rings for it. Unless its drafts are `wanted` the device
+        rings, but does not wait for an answer, and reads none.
 
         Raises:
             InputError: a prompt holds what is no token id; nothing was announced.
@@ -98,18 +111,17 @@ class RoundTrip:
     def choose(
         self, rows: Sequence[str], planned: Sequence[int], costs: object, emitting: int, *, decoding: bool = True
     ) -> int:
-        """How many drafts of a step to verify before they are known: those with the most tokens for the time.
+        """How many drafts a step verifies before they are known: those with the most tokens for the time.
 
-        `costs` is a float64 array: the time of the step with 0, 1, … drafts; its end is the most that may be verified.
-        `emitting` rows get a token without any; the others read prompts. In a `decoding` step every row has one token
-        beside its drafts: the costs are set right by what such steps were seen to take. Rows are expected to be
-        drafted for as they were last. None while the answers are two steps late.
+        `costs` is a float64 array: the milliseconds of the step with 0, 1, … drafts; its end is the most that may be
+        verified. `emitting` rows get a token without any draft; the others read prompts. In a `decoding` step every row
+        has one token beside its drafts, and the policy adds to the costs what such steps were seen to take.
         """
         return self._native.choose(rows, planned, costs, emitting, decoding) if self._native is not None else 0
 
     @property
     def awaited(self) -> int:
-        """The step whose ring is looked for now: one that comes from here on is on time."""
+        """The step whose doorbell the drafting thread looks for: one that rings from here on is on time."""
         return self._native.awaited() if self._native else 0
 
     def counts(self) -> TripCounts:

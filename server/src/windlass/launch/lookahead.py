@@ -23,9 +23,9 @@ TOKENS_DEFAULT, TOKENS_MAX = 6, 128
 """128 is the most that the engine verifies of a request in one step."""
 WORKER_FLAG, SPECULATION = "--worker-cls", "--speculative-config"
 DRAFTING = frozenset({*door.SPECULATION, "-sc"})
-HOST = ("windlass.lookahead.on_host.HostWorker", "windlass.lookahead.on_host.HostProposer")
-DEVICE_WORKER = "windlass.lookahead.on_device.DeviceWorker"
-SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.PromisingScheduler"
+HOST = ("windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_cpu.HostProposer")
+DEVICE_WORKER = "windlass.lookahead.vllm_gpu.DeviceWorker"
+SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.LookaheadScheduler"
 PLANS_OTHERWISE = frozenset({"--no-async-scheduling", SCHEDULER_FLAG})
 LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
 """The engine checks these of the method that we stand in for; nothing reads them."""

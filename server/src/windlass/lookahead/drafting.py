@@ -1,4 +1,4 @@
-"""Makes the cache of one engine from its settings and from what the engine knows of the model. Called by both doors."""
+"""Makes the cache of one engine from its settings and the engine's facts of the model. Called by both integrations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.lookahead.upkeep import Upkeep, speak
 
 
 @dataclass(frozen=True, slots=True)
-class ModelTruth:
+class EngineFacts:
     """What the engine knows better than a configuration file."""
 
     directory: str
@@ -26,15 +26,15 @@ class ModelTruth:
     """Its number among the workers of this container."""
 
 
-def options(settings: LookaheadSettings, truth: ModelTruth, memory_bytes: int, cores: int) -> Options:
+def options(settings: LookaheadSettings, facts: EngineFacts, memory_bytes: int, cores: int) -> Options:
     """The options of one engine's cache.
 
     Raises:
         OptionError: the configuration cannot be used.
     """
-    known = {"voc_size": truth.vocab_size, "max_seq_len": truth.max_model_len}
-    if truth.eos_token_id is not None:
-        known["eos_token_id"] = truth.eos_token_id
+    known = {"voc_size": facts.vocab_size, "max_seq_len": facts.max_model_len}
+    if facts.eos_token_id is not None:
+        known["eos_token_id"] = facts.eos_token_id
     if settings.config_dir:
         found = options_from_directory(Path(settings.config_dir), **known)
     else:
@@ -51,15 +51,15 @@ def options(settings: LookaheadSettings, truth: ModelTruth, memory_bytes: int, c
 class Drafting:
     """The cache of one engine, with its file and its upkeep."""
 
-    def __init__(self, settings: LookaheadSettings, truth: ModelTruth) -> None:
+    def __init__(self, settings: LookaheadSettings, facts: EngineFacts) -> None:
         speak()
-        found = options(settings, truth, host_memory_bytes(), len(os.sched_getaffinity(0)))
+        found = options(settings, facts, host_memory_bytes(), len(os.sched_getaffinity(0)))
         self.cache = LookaheadCache(found)
         self._upkeep = Upkeep(
             self.cache,
-            _store(self.cache, settings, truth),
+            _store(self.cache, settings, facts),
             Path(settings.counts_dir) if settings.counts_dir else None,
-            truth.engine,
+            facts.engine,
         )
         self._upkeep.start()
 
@@ -68,11 +68,11 @@ class Drafting:
         self._upkeep.stop()
 
 
-def _store(cache: LookaheadCache, settings: LookaheadSettings, truth: ModelTruth) -> Store | None:
-    tokenizer = tokenizer_of(Path(truth.directory))
+def _store(cache: LookaheadCache, settings: LookaheadSettings, facts: EngineFacts) -> Store | None:
+    tokenizer = tokenizer_of(Path(facts.directory))
     if not (settings.cache_dir and tokenizer and cache.options.global_cache_switch):
         return None
-    store = Store(cache, Path(settings.cache_dir), tokenizer, truth.engine, now)
+    store = Store(cache, Path(settings.cache_dir), tokenizer, facts.engine, now)
     store.load()
     return store
 
@@ -81,8 +81,8 @@ def host_memory_bytes() -> int:
     """Memory of this machine, or of this container where that is less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-    said = [int(text) for path in limits if path.exists() and (text := path.read_text().strip()).isdigit()]
-    return min(total, *said) if said else total
+    limited = [int(text) for path in limits if path.exists() and (text := path.read_text().strip()).isdigit()]
+    return min(total, *limited) if limited else total
 
 
-__all__ = ["Drafting", "ModelTruth", "OptionError", "host_memory_bytes", "options"]
+__all__ = ["Drafting", "EngineFacts", "OptionError", "host_memory_bytes", "options"]

@@ -1,7 +1,7 @@
-// The kernels of the GPU's door: tell the host what a step emitted, take its drafts, and place those to be verified.
+// The kernels of the GPU integration: write a step record, take the host's drafts, and place the drafts that a step verifies.
 //
 // Compiled with these macros:
-//   MOST  drafts of a row at most      SPAN  newest tokens that are told, behind TOLD words of what a step did
+//   MOST  drafts of a row at most      SPAN  newest tokens of a step record, behind its RECORD_HEADER words
 //   PATIENCE_NS, ROW_NS  that a step waits for its drafts, and more for each of its rows
 //   THREADS  of the block that places drafts, a multiple of 32      ROWS  of each of them
 // A row of a step is a request; its place is where the engine's arrays by request have it.
@@ -10,22 +10,23 @@ typedef unsigned long long u64;
 typedef long long i64;
 
 // One block, to the host's memory: of each row step, emitted, rejected, length, missed, then the newest tokens, newest
-// first; and when all of it can be seen, the step's number to where the host looks.
-extern "C" __global__ void tell(const int* tokens, const i64* places, const int* lengths, const int* emitted,
-                                const int* rejected, int* missed, int* told, int* rung, int stride, int rows, int step) {
-    for (int i = threadIdx.x; i < rows * (TOLD + SPAN); i += blockDim.x) {
-        const int row = i / (TOLD + SPAN), word = i % (TOLD + SPAN), at = word - TOLD;
+// first. It then rings the doorbell: the step's number, once all words are visible to the host.
+extern "C" __global__ void write_record(const int* tokens, const i64* places, const int* lengths, const int* emitted,
+                                        const int* rejected, int* missed, int* record, int* doorbell, int stride,
+                                        int rows, int step) {
+    for (int i = threadIdx.x; i < rows * (RECORD_HEADER + SPAN); i += blockDim.x) {
+        const int row = i / (RECORD_HEADER + SPAN), word = i % (RECORD_HEADER + SPAN), at = word - RECORD_HEADER;
         const i64 place = places[row];
         const int length = lengths[place];
         if (at >= 0)
-            told[i] = at < length ? tokens[place * stride + length - 1 - at] : 0;
+            record[i] = at < length ? tokens[place * stride + length - 1 - at] : 0;
         else if (word == 4)
-            told[i] = missed[place], missed[place] = 0;
+            record[i] = missed[place], missed[place] = 0;
         else
-            told[i] = word == 0 ? step : word == 1 ? emitted[row] : word == 2 ? rejected[row] : length;
+            record[i] = word == 0 ? step : word == 1 ? emitted[row] : word == 2 ? rejected[row] : length;
     }
     __syncthreads();
-    if (threadIdx.x == 0) asm volatile("st.release.sys.global.b32 [%0], %1;" ::"l"(rung), "r"(step) : "memory");
+    if (threadIdx.x == 0) asm volatile("st.release.sys.global.b32 [%0], %1;" ::"l"(doorbell), "r"(step) : "memory");
 }
 
 __device__ __forceinline__ int acquired(const int* word) {
@@ -40,16 +41,16 @@ __device__ __forceinline__ u64 now_ns() {
     return time;
 }
 
-// One block: all drafts and confidences, as soon as the host has answered this step; without an answer in time, none.
-// One thread looks: several would one after the other, 1 us each, and might see different words. A host that has not
-// answered the step before either is not waited for. Numbers wrap, so their difference counts.
-extern "C" __global__ void take(const int* answered, const i64* tokens, const float* confidences, const i64* places,
+// One block: all drafts and confidences, as soon as the host has completed this step; without an answer in time, none.
+// One thread reads the word: several would read one after the other, 1 us each, and might see different words. A host that has not
+// completed the step before either is not waited for. Numbers wrap, so their difference counts.
+extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, const float* confidences, const i64* places,
                                 i64* drafts, float* sure, i64* drafts_by_place, float* sure_by_place, int* missed,
                                 int stride, int rows, int step) {
     __shared__ bool came;
     if (threadIdx.x == 0) {
         const u64 begun = now_ns(), patience = PATIENCE_NS + (u64)ROW_NS * rows;
-        auto behind = [&] { return (int)((unsigned)step - (unsigned)acquired(answered)); };
+        auto behind = [&] { return (int)((unsigned)step - (unsigned)acquired(completed)); };
         int left = behind();
         for (bool waits = left == 1; waits; waits = left > 0 && now_ns() - begun < patience) left = behind();
         came = left <= 0;
@@ -90,9 +91,9 @@ __device__ __forceinline__ Sums sums_of(int mine) {
 // One block: the drafts that most probably survive, as many as the budget, and the batch that they make. Survival falls
 // along a row, so the best drafts of all rows are the first ones of each. `planned` and `plain` are a row's drafts and other
 // tokens; logits_from and tokens_from [rows + 1] get where each row's begin.
-extern "C" __global__ void __launch_bounds__(THREADS) allot(const float* sure_by_place, const i64* places, const int* planned, const int* plain,
+extern "C" __global__ void __launch_bounds__(THREADS) place_drafts(const float* sure_by_place, const i64* places, const int* planned, const int* plain,
                                  int* logits_from, int* tokens_from, int rows, int budget, int bonus) {
-    int score[ROWS][MOST], first = threadIdx.x * ROWS;  // 16 bits are fine enough: found in 16 looks; 0 is no draft at all
+    int score[ROWS][MOST], first = threadIdx.x * ROWS;  // 16 bits are fine enough: found in 16 steps; 0 is no draft at all
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const bool here = first + r < rows;

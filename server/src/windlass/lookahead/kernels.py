@@ -1,7 +1,9 @@
-"""The kernels of the GPU's door (`kernels.cu`), queued on torch's current stream.
+"""The kernels of the GPU integration (`kernels.cu`), queued on torch's current stream.
 
-A host is put off its processor now and then for tens of milliseconds, most of all where others share it. Whoever takes
-drafts waits for it so long as a step's drafts are worth, and goes on without them: the next step tells the host.
+A host thread is put off its processor now and then for tens of milliseconds. The kernel that takes drafts waits for the
+host as long as the policy's `device_wait_us` and `device_wait_row_us` say, and goes on without drafts after that. The
+next
+step record reports it.
 
 They are launched through the driver: with Triton each took the engine's one thread 25 to 40 microseconds of a step.
 """
@@ -13,15 +15,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from windlass_lookahead.round_trip import TOLD
+from windlass_lookahead.policy import DEFAULTS
+from windlass_lookahead.round_trip import RECORD_HEADER
 
 from windlass.nvrtc import Launch, kernel
 
 FILES = ("lookahead/kernels.cu",)
-PATIENCE_NS, ROW_NS = 500_000, 10_000
-"""Of a step that waits for its drafts, and for each of its rows: some times what an answer takes, and less than the
-drafts of most steps save."""
-_WARP, _TELLING, _TAKING, _PLACING = 32, 1024, 256, 1024  # threads; the last at most: as many as rows
+PATIENCE_NS, ROW_NS = (int(1000 * DEFAULTS[name]) for name in ("device_wait_us", "device_wait_row_us"))
+_WARP, _WRITING, _TAKING, _PLACING = 32, 1024, 256, 1024  # threads; the last at most: as many as rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Drafts:
     """int32 [rows], by a request's place: 1 where its last drafts came too late."""
 
 
-def tell(
+def write_record(
     step: int,
     settled: tuple[Tensor, Tensor],
     places: Tensor,
@@ -44,9 +45,9 @@ def tell(
     missed: Tensor,
     host: tuple[Tensor, Tensor],
 ) -> None:
-    """What a step emitted, to the host's int32 [rows, TOLD + span], newest tokens first; `missed` is set back.
+    """Write a step record to the host's int32 [rows, RECORD_HEADER + span], newest tokens first; `missed` is cleared.
 
-    Then the step's number goes to the host's other array, int32 [1].
+    Then the kernel rings the doorbell: the step's number goes to the host's other array, int32 [1].
 
     Settled are all tokens, int32 [requests, any], and how many, int32 [requests]; `places` int64 [rows] are the rows'
     among the requests; the outcome is how many tokens a row emitted, and how many were rejected, int32 [rows].
@@ -54,26 +55,26 @@ def tell(
     _only(torch.int64, places)
     _only(torch.int32, *settled, *outcome)
     tokens, lengths = settled
-    launch = _tell(places.get_device(), host[0].shape[1] - TOLD)
+    launch = _write(places.get_device(), host[0].shape[1] - RECORD_HEADER)
     launch.numbered(tokens.stride(0), len(places), step)(tokens, places, lengths, *outcome, missed, *host)
 
 
-def take(
-    step: int, answered: Tensor, said: tuple[Tensor, Tensor], places: Tensor, drafts: Drafts, tokens_by_place: Tensor
+def take_drafts(
+    step: int, completed: Tensor, answer: tuple[Tensor, Tensor], places: Tensor, drafts: Drafts, tokens_by_place: Tensor
 ) -> None:
     """A step's drafts as soon as they are there, or none: 0, sure by 0, and missed.
 
-    `answered` int32 [1] is the last step that the host answered; what it says are tokens int64 and confidences float32,
+    `completed` int32 [1] is the last step that the host completed; its answer are tokens int64 and confidences float32,
     [rows, most]. Tokens go to `tokens_by_place` int64 [requests, most or more], too.
     """
     _only(torch.int64, places, tokens_by_place)
-    launch = _take(places.get_device(), said[0].shape[1])
+    launch = _take(places.get_device(), answer[0].shape[1])
     launch.numbered(tokens_by_place.stride(0), len(places), step)(
-        answered, *said, places, drafts.tokens, drafts.sure, tokens_by_place, drafts.sure_by_place, drafts.missed
+        completed, *answer, places, drafts.tokens, drafts.sure, tokens_by_place, drafts.sure_by_place, drafts.missed
     )
 
 
-def allot(
+def place_drafts(
     sure_by_place: Tensor,
     places: Tensor,
     plan: tuple[Tensor, Tensor],
@@ -89,7 +90,7 @@ def allot(
     """
     _only(torch.int64, places)
     _only(torch.int32, *plan, *starts)
-    launch = _allot(places.get_device(), *sure_by_place.shape)
+    launch = _place(places.get_device(), *sure_by_place.shape)
     launch.numbered(len(places), budget, bonus)(sure_by_place, places, *plan, *starts)
 
 
@@ -100,21 +101,21 @@ def _only(dtype: torch.dtype, *tensors: Tensor) -> None:
 
 
 @functools.cache
-def _tell(device: int, span: int) -> Launch:
-    run = kernel(device, FILES, "tell", 0, _macros(SPAN=span))
-    return Launch(run, (1, 1, 1), _TELLING, 8, 0, 0, 0)
+def _write(device: int, span: int) -> Launch:
+    run = kernel(device, FILES, "write_record", 0, _macros(SPAN=span))
+    return Launch(run, (1, 1, 1), _WRITING, 8, 0, 0, 0)
 
 
 @functools.cache
 def _take(device: int, most: int) -> Launch:
-    run = kernel(device, FILES, "take", 0, _macros(MOST=most))
+    run = kernel(device, FILES, "take_drafts", 0, _macros(MOST=most))
     return Launch(run, (1, 1, 1), _TAKING, 9, 0, 0, 0)
 
 
 @functools.cache
-def _allot(device: int, requests: int, most: int) -> Launch:
+def _place(device: int, requests: int, most: int) -> Launch:
     threads = min(_PLACING, -(-requests // _WARP) * _WARP)
-    run = kernel(device, FILES, "allot", 0, _macros(MOST=most, THREADS=threads, ROWS=-(-requests // threads)))
+    run = kernel(device, FILES, "place_drafts", 0, _macros(MOST=most, THREADS=threads, ROWS=-(-requests // threads)))
     return Launch(run, (1, 1, 1), threads, 6, 0, 0, 0)
 
 
@@ -122,7 +123,7 @@ def _macros(**values: int) -> tuple[str, ...]:
     sizes = {
         "MOST": 1,
         "SPAN": 1,
-        "TOLD": TOLD,
+        "RECORD_HEADER": RECORD_HEADER,
         "THREADS": _WARP,
         "ROWS": 1,
         "PATIENCE_NS": PATIENCE_NS,

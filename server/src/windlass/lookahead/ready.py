@@ -26,9 +26,9 @@ def check(variables: Mapping[str, str], vocabulary: int | None = None) -> None:
         )
     from windlass_lookahead import LookaheadCache, OptionError, options_from_directory
 
-    truth = {"voc_size": vocabulary} if vocabulary else {}
+    known_size = {"voc_size": vocabulary} if vocabulary else {}
     try:
-        if known.config_dir and (found := options_from_directory(Path(known.config_dir), **truth)).warmup_file:
+        if known.config_dir and (found := options_from_directory(Path(known.config_dir), **known_size)).warmup_file:
             LookaheadCache(replace(found, cache_size=SMALL))
     except OptionError as error:
         raise UsageError(

@@ -1,7 +1,7 @@
 """Follows the engine's batch row by row: which text each request has, what is new of it, and what may come next.
 
 A row is known by its request id, never by its place, so a draft cannot reach another request's row. Imports no engine:
-`on_host` brings the rows.
+`vllm_cpu` brings the rows.
 """
 
 from __future__ import annotations

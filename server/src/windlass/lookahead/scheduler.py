@@ -1,7 +1,7 @@
-"""vLLM's scheduler that plans ahead, without drafts for requests whose drafts are not worth their cost.
+"""vLLM's scheduler that plans ahead, with as many drafts for each request as its draft budget allows.
 
-A row without planned drafts is decoded as if there were no speculation at all, on the host too. Planned drafts count as
-tokens of the step, verified or not: where prompts want the room, no more are planned than are worth it.
+vLLM decodes a row without planned drafts as if there were no speculation at all, on the host too. Planned drafts count
+as tokens of the step, verified or not.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import os
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from windlass_lookahead.policy import drafts_to_plan
 
 from windlass.lookahead import settings
-from windlass.lookahead.promises import Promises
+from windlass.lookahead.draft_budgets import DraftBudgets
 
 
-class PromisingScheduler(AsyncScheduler):  # type: ignore[misc]  # the engine has no types here
+class LookaheadScheduler(AsyncScheduler):  # type: ignore[misc]  # the engine has no types here
     """Named by `--scheduler-cls`."""
 
     def __init__(self, *words: Any, **options: Any) -> None:  # noqa: ANN401 - the engine's own signature
@@ -23,26 +24,26 @@ class PromisingScheduler(AsyncScheduler):  # type: ignore[misc]  # the engine ha
         super().__init__(*words, **options)
         known = settings.read(os.environ)
         engine = str(self.parallel_config.data_parallel_rank)
-        self._promises = Promises(known.counts_dir, engine) if known and known.counts_dir else None
+        self._budgets = DraftBudgets(known.counts_dir, engine) if known and known.counts_dir else None
         speculation = self.vllm_config.speculative_config
         self._takes_any_length = bool(speculation and speculation.enable_adaptive_verification)
 
     def _update_after_schedule(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
         super()._update_after_schedule(scheduler_output)
-        if self._promises is None:
+        if self._budgets is None:
             return
         rows = scheduler_output.num_scheduled_tokens
         wanted = scheduler_output.total_num_scheduled_tokens + len(rows) * self.num_spec_tokens
         is_full = self._takes_any_length and wanted >= self.max_num_scheduled_tokens
         are_planned = False
-        requests, promised_to = self.requests, self._promises.of
+        requests, budget_of = self.requests, self._budgets.of
         for request_id in rows:
             request = requests[request_id]
-            if not request.spec_token_ids:
+            if not (drafts := request.spec_token_ids):
                 continue
-            promised = promised_to(request_id)
-            if is_full or not promised:
-                request.spec_token_ids = request.spec_token_ids[: max(0, promised - 1)]
-            are_planned = are_planned or bool(request.spec_token_ids)
+            planned = drafts_to_plan(budget_of(request_id), len(drafts), is_full=is_full)
+            if planned < len(drafts):
+                request.spec_token_ids = drafts[:planned]
+            are_planned = are_planned or planned > 0
         if not are_planned:  # the drafter need not draft, nor the device wait for it
             scheduler_output.num_spec_tokens_to_schedule = 0

@@ -1,6 +1,6 @@
 """The shared cache across restarts: which file, read at start, written when the engine is idle and now and then.
 
-An engine that is told to stop often has no time left to write, so nothing relies on that. A file belongs to one
+An engine that must stop often has no time left to write, so nothing relies on that. A file belongs to one
 tokenizer and one size of cache, and says so in its name; what is in it is checked by the core.
 """
 

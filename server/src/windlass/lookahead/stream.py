@@ -20,10 +20,10 @@ def _driver() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
 
 
-def wait(answered: int, number: int) -> None:
-    """Queue on the current stream: wait until the address `answered` has reached `number`."""
+def wait(completed: int, number: int) -> None:
+    """Queue on the current stream: wait until the address `completed` has reached `number`."""
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-    address, least = ctypes.c_uint64(answered), ctypes.c_uint32(number)
+    address, least = ctypes.c_uint64(completed), ctypes.c_uint32(number)
     code = _driver().cuStreamWaitValue32_v2(stream, address, least, ctypes.c_uint(AT_LEAST))
     if code:
         raise RuntimeError(f"the CUDA driver refuses stream memory operations (code {code}); leave --use-lookahead out")

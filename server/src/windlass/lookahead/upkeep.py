@@ -1,6 +1,6 @@
-"""What is done for the cache beside the engine's steps, once a second in a thread: counts, log lines, the file.
+"""A thread that writes the cache's counts, its log lines and its file once a second, beside the engine's steps.
 
-Nothing of it is waited for by a step.
+No step waits for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from windlass.lookahead.store import Store
 logger = logging.getLogger("windlass.lookahead")
 EVERY_S = 1.0
 IDLE_ROUNDS = 5
-"""Rounds without an iteration after which nobody is thought to wait."""
+"""Rounds without an iteration after which the engine counts as idle: five seconds."""
 STOP_S_MAX = 30.0
 
 
@@ -29,7 +29,7 @@ class Upkeep:
     def __init__(self, cache: LookaheadCache, store: Store | None, directory: Path | None, engine: str) -> None:
         self._cache, self._store, self._directory, self._engine = cache, store, directory, engine
         self._stop = threading.Event()
-        self._told: Counts | None = None
+        self._written: Counts | None = None
         self._iterations, self._quiet = 0, 0
         self._thread = threading.Thread(target=self._run, name="lookahead-upkeep", daemon=True)
 
@@ -53,13 +53,13 @@ class Upkeep:
         found = _counts(self._cache)
         self._quiet = self._quiet + 1 if found.num_iters == self._iterations else 0
         self._iterations = found.num_iters
-        if self._directory and found != self._told:
+        if self._directory and found != self._written:
             try:
                 counts.write(found, self._directory, self._engine)
             except OSError as error:
                 logger.warning("the counts of the lookahead cache cannot be written: %s", error)
                 self._directory = None
-            self._told = found
+            self._written = found
         if self._store and not self._stop.is_set():
             self._store.save_if_due(idle=self._quiet >= IDLE_ROUNDS)
 

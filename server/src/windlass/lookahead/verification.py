@@ -1,9 +1,8 @@
-"""How many drafts a step verifies, and which: chosen by the core, placed by one kernel.
+"""How many drafts a step verifies, and which: the speculation policy chooses the number, one kernel places the drafts.
 
-The engine chooses by its copy of the last confidences and places with a dozen small operations, half a millisecond of
-its one thread in each step. Here the core chooses, which knows each request's drafts and what they are usually worth,
-and what the host knows beforehand is not asked of the device. Several tensor-parallel ranks have to choose the same
-without asking one another, so they keep the engine's way.
+The engine's own manager chooses by its copy of the last confidences and places with a dozen small operations: half a
+millisecond of the engine's one thread in each step. The policy knows each request's drafts before the device does.
+Several tensor-parallel ranks must choose the same without communication, so they keep the engine's manager.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from torch import Tensor
 from vllm.utils.torch_utils import get_accelerator_view_from_cpu_tensor as device_view
 from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerificationManager
 
-from windlass.lookahead.kernels import allot
+from windlass.lookahead.kernels import place_drafts
+from windlass.lookahead.step_costs import judging_ms, step_costs_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +28,6 @@ COPIES_COUNTS = "_copy_admitted_drafts_to_host"
 """The manager's attribute, from vLLM 0.33 on: whether the sampler needs each row's count on the host."""
 UNDER_WAY = 8
 """Steps whose plans are kept: more than the engine ever has on the device."""
-FIRST_US, WORD_US = 25, 8e-6
-"""What judging drafts takes beside the model, which the engine's tables leave out: once, and for each word of each row
-of logits. Of an H200; steps are longer elsewhere, and this with them."""
 
 
 class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the engine has no types here
@@ -48,39 +45,40 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         super().__init__(stock.req_states, stock.query_start_loc, stock.num_bonus_tokens, most_logits)
         self._most_logits, self._sure_by_place = most_logits, sure_by_place
         self._trip, self._take = trip, take
-        self._tells_counts = hasattr(stock, COPIES_COUNTS)
+        self._returns_counts = hasattr(stock, COPIES_COUNTS)
         rows, most, device = self.req_states.max_num_reqs, self.num_speculative_steps, self.req_states.device
         self._plans = torch.zeros((UNDER_WAY, 2, rows), dtype=torch.int32).pin_memory()
         self._device_plans, self._host_plans = device_view(self._plans), self._plans.numpy()
-        self._turn = 0
+        self._plan = 0
         self._logits_from = torch.zeros(rows + 1, dtype=torch.int32, device=device)
         bonus = self.num_bonus_tokens
         self._no_drafts = torch.arange(rows + 1, dtype=torch.int32, device=device) * bonus
-        # Each row 16 bytes from the next: kernels are compiled for the alignment of what they are given.
+        # Each row 16 bytes from the next: kernels are compiled for the alignment of their arguments.
         one_row = [[0, bonus + number, 0, 0] for number in range(most + 1)]
         self._one_row = torch.tensor(one_row, dtype=torch.int32, device=device)
-        words = self.req_states.vocab_size * np.arange(most_logits + 1)
-        self._judging_ms = (FIRST_US + WORD_US * words) / 1000
+        self._judging_ms = judging_ms(self.req_states.vocab_size, most_logits)
         self._budget = 0
         self._planned = self._plain = np.zeros(0, dtype=np.int32)
 
     def add_request(self, req_idx: int) -> None:
-        """No draft of the request that had this place before counts for it; what to expect of it, the core knows."""
+        """Clear the confidences of the request that had this place before.
+
+        The policy knows what to expect of the new one.
+        """
         self._sure_by_place[req_idx].zero_()
 
     def record_confidences(self, confidence_probs: Tensor, input_batch: Any) -> None:  # noqa: ANN401 - the engine has no types here
         """The drafter has put them in their places."""
 
     def get_num_tokens(self, num_tokens_per_req: dict[str, int], draft_tokens: dict[str, list[int]]) -> int:
-        """Tokens of the step, with as many drafts as are worth their time."""
+        """Tokens of the step, with the drafts that the policy verifies."""
         planned = [len(draft_tokens.get(request, ())) for request in num_tokens_per_req]
         rows, drafts = len(planned), sum(planned)
         plain = sum(num_tokens_per_req.values()) - drafts
         limit = min(drafts, max(0, self._most_logits - rows * self.num_bonus_tokens))
         drafting_ms, verifying_ms = self.cost_tables
-        costs = verifying_ms[plain : plain + limit + 1] + drafting_ms[rows]
         first = rows * self.num_bonus_tokens + 1
-        costs[1:] += self._judging_ms[first : first + limit]
+        costs = step_costs_ms(verifying_ms, drafting_ms[rows], self._judging_ms, plain, limit, first)
         decoding = plain == rows
         emitting = rows if decoding else self._emitting(num_tokens_per_req, planned)
         self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs, emitting, decoding=decoding)
@@ -122,7 +120,7 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         From vLLM 0.33 on the engine also takes the counts of each row, None where it does not need them.
         """
         placed = self._placed(len(req_ids), idx_mapping)
-        return (*placed, None) if self._tells_counts else placed
+        return (*placed, None) if self._returns_counts else placed
 
     def _placed(self, rows: int, idx_mapping: Tensor) -> tuple[Tensor, Tensor, int]:
         budget = self._budget
@@ -130,18 +128,18 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
             return self._no_drafts[: rows + 1], self.query_start_loc, 0
         if rows == 1:
             return self._one_row[budget, :2], self.query_start_loc, budget
-        self._turn = (self._turn + 1) % UNDER_WAY
-        host, plans = self._host_plans[self._turn], self._device_plans[self._turn]
+        self._plan = (self._plan + 1) % UNDER_WAY
+        host, plans = self._host_plans[self._plan], self._device_plans[self._plan]
         host[0, :rows], host[1, :rows] = self._planned, self._plain
-        self._allot(idx_mapping, plans, budget)
+        self._place(idx_mapping, plans, budget)
         return self._logits_from[: rows + 1], self.query_start_loc, budget
 
-    def _allot(self, places: Tensor, plans: Tensor, budget: int) -> None:
+    def _place(self, places: Tensor, plans: Tensor, budget: int) -> None:
         starts = self._logits_from, self.query_start_loc
-        allot(self._sure_by_place, places, (plans[0], plans[1]), starts, budget, self.num_bonus_tokens)
+        place_drafts(self._sure_by_place, places, (plans[0], plans[1]), starts, budget, self.num_bonus_tokens)
 
     def warm(self) -> None:
-        """Compile what a request would wait for."""
+        """Compile the kernel before the first request."""
         places = torch.zeros(2, dtype=torch.int64, device=self.req_states.device)
-        self._allot(places, self._device_plans[0], 0)
+        self._place(places, self._device_plans[0], 0)
         self.query_start_loc.zero_()

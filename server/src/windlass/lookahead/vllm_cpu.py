@@ -1,4 +1,5 @@
-"""vLLM's door for CPUs: a proposer class of the runner with token ids on the host, and the worker that lets it in.
+"""The integration with vLLM on CPUs: a proposer class of the runner with token ids on the host, and the worker that
+lets it in.
 
 The engine hands a proposer rows without request ids, so the worker shows it the runner's batch. Read of the runner:
 `drafter`, `requests`, `input_batch.req_ids`, `.num_prompt_tokens`; of the step: `total_num_scheduled_tokens`.
@@ -14,26 +15,29 @@ from vllm.v1.worker.cpu_worker import CPUWorker
 
 from windlass.lookahead import settings, spread
 from windlass.lookahead.drafting import Drafting
+from windlass.lookahead.engine_facts import engine_facts
 from windlass.lookahead.rows import Row, Rows, guarded
-from windlass.lookahead.truth import truth_of
 
 if TYPE_CHECKING:
     import numpy as np
     from vllm.config import VllmConfig
 
-PROPOSER = "windlass.lookahead.on_host.HostProposer"
-WORKER = "windlass.lookahead.on_host.HostWorker"
+PROPOSER = "windlass.lookahead.vllm_cpu.HostProposer"
+WORKER = "windlass.lookahead.vllm_cpu.HostWorker"
 
 
 class HostProposer:
-    """Named by `--speculative-config`; made by the runner. Of several ranks only the first drafts: its word counts."""
+    """Named by `--speculative-config`; made by the runner. Of several ranks only the first drafts.
+
+    And its drafts count.
+    """
 
     def __init__(self, vllm_config: VllmConfig) -> None:
         """The engine's own signature."""
         known = settings.read(os.environ) or settings.LookaheadSettings()
         self._most = vllm_config.speculative_config.num_speculative_tokens
         self._longest = vllm_config.model_config.max_model_len
-        self._drafting = Drafting(known, truth_of(vllm_config)) if get_tp_group().is_first_rank else None
+        self._drafting = Drafting(known, engine_facts(vllm_config)) if get_tp_group().is_first_rank else None
         self._rows = Rows(self._drafting.cache) if self._drafting else None
         self._runner: Any = None
 
@@ -61,7 +65,10 @@ class HostProposer:
         return guarded(lambda: followed.step(rows, self._runner.requests.keys()), len(rows))
 
     def rest(self) -> None:
-        """Let go of what has ended, though no row comes with it: the last texts before a pause serve the next."""
+        """Finish requests that ended in a step without rows.
+
+        So that the last texts before a pause serve the next request.
+        """
         if followed := self._rows:
             guarded(lambda: followed.step([], self._runner.requests.keys()), 0)
 

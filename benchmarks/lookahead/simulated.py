@@ -1,9 +1,12 @@
-"""Lookahead's whole loop on recorded text without a GPU: the native threads, in real time, beside a device played here.
+"""Lookahead's whole loop on recorded text without a GPU: the native threads, in real time, beside a simulated device.
 
-    python played.py WORKLOADS.json.gz "chat" 64 [--runs 6] [--threads 2] [--always] [--host 1.3]
+    python simulated.py WORKLOADS.json.gz "chat" 64 [--runs 6] [--threads 2] [--always] [--host 1.3]
+                        [--without planning-price,batch-mean]
 
-A step takes what one of so many tokens took an H200 (`budgets.py`) and is told, answered and taken through the memory
-that a device would share; how many drafts it verifies is chosen a step before. It waits for drafts as the kernel does:
+A step takes what one of so many tokens took an H200 (`budgets.py`). Its record, its answer and its drafts go through
+the
+memory that a device would share; how many drafts it verifies is chosen a step before. It waits for drafts as the
+kernel does:
 for a while, and only where the next step verifies any; `--always` for all that are planned. Two processors are needed,
 and nothing beside. With `--host` a step is no shorter than so many times what the engine's own thread took for it on a
 quiet machine: what a slow one makes of it. Milliseconds a token with lookahead against the steps without, and what the
@@ -23,9 +26,10 @@ from pathlib import Path
 import numpy as np
 from budgets import COSTS, MOST, OUTPUT_TOKENS, Exchange
 from on_device import workloads
-from windlass.lookahead.promises import Promises
+from windlass.lookahead.draft_budgets import DraftBudgets
 from windlass_lookahead import LookaheadCache, Options
-from windlass_lookahead.round_trip import TOLD, TURNS, Places, RoundTrip
+from windlass_lookahead.policy import config
+from windlass_lookahead.round_trip import RECORD_HEADER, RECORDS, Places, RoundTrip
 
 SPAN = MOST + 1
 PATIENCE_S, ROW_S = 500e-6, 10e-6
@@ -36,7 +40,7 @@ HOST_MS = {"plain": (2.0, 0.015), "planned": (2.4, 0.0167), "verifying": (2.5, 0
 """Of the engine's thread in a step, and for each row, by what the step does with drafts: an H200's by `steps.py`
 with 10 and 64 rows, the scheduler's part by reckoning."""
 JUDGING_MS = (25 + 8e-6 * 152064 * np.arange(len(COSTS))) / 1000
-"""Beside the model, by rows of logits: as the GPU's door reckons."""
+"""Beside the model, by rows of logits: as the GPU integration charges them."""
 
 
 @dataclass(slots=True)
@@ -86,23 +90,23 @@ class Found:
 class Device:
     """Memory that both see, and the clock of the steps."""
 
-    def __init__(self, rows: int, threads: int, host: float, *, always: bool) -> None:
+    def __init__(self, rows: int, threads: int, host: float, without: list[str], *, always: bool) -> None:
         self.always, self.host = always, host
         options = Options(voc_size=152064, max_seq_len=2048, cache_size=500_000, copy_length=MOST, num_threads=threads)
         self.cache = LookaheadCache(options)
-        self.told = np.zeros((TURNS, rows, TOLD + SPAN), dtype=np.int32)
+        self.records = np.zeros((RECORDS, rows, RECORD_HEADER + SPAN), dtype=np.int32)
         self.tokens = np.zeros((rows, MOST), dtype=np.int64)
         self.sure = np.zeros((rows, MOST), dtype=np.float32)
-        self.rung, self.answered = ctypes.c_uint32(0), ctypes.c_uint32(0)
+        self.doorbell, self.completed = ctypes.c_uint32(0), ctypes.c_uint32(0)
         self.folder = tempfile.TemporaryDirectory()
-        self.promises = Promises(self.folder.name, "0")
+        self.budgets = DraftBudgets(self.folder.name, "0")
         places = Places(
-            *(part.ctypes.data for part in (self.told, self.tokens, self.sure)),
-            ctypes.addressof(self.rung),
-            ctypes.addressof(self.answered),
-            ctypes.addressof(ctypes.c_char.from_buffer(self.promises.memory)),
+            *(part.ctypes.data for part in (self.records, self.tokens, self.sure)),
+            ctypes.addressof(self.doorbell),
+            ctypes.addressof(self.completed),
+            ctypes.addressof(ctypes.c_char.from_buffer(self.budgets.memory)),
         )
-        self.trip = RoundTrip(self.cache, places, rows, MOST, SPAN)
+        self.trip = RoundTrip(self.cache, places, rows, MOST, SPAN, policy=config(without))
         self.number = 0
         self.ended: list[str] = []
 
@@ -112,7 +116,7 @@ class Device:
         everyone, begun = list(alive), [(row.name, row.prompt) for row in alive]
         found, budget, missed, end_s = Found(), 0, False, time.perf_counter() + FIRST_S
         while alive:
-            plans = [MOST if self.promises.of(row.name) else 0 for row in alive]
+            plans = [MOST if self.budgets.of(row.name) else 0 for row in alive]
             self._submit(begun, alive, wanted=any(plans))
             is_first, begun = bool(begun), []
             are_planned = any(row.planned for row in alive)
@@ -124,7 +128,7 @@ class Device:
                 row.planned = min(plan, max(0, len(row.output) - row.at - 1))
             budget = self._choose(left)
             _spin(end_s)
-            self.rung.value = self.number
+            self.doorbell.value = self.number
             missed = self._take(alive, None if is_first else found) if any(plans) and (budget or self.always) else False
             end_s = time.perf_counter()
             for row in alive:
@@ -152,8 +156,8 @@ class Device:
         self.trip.submit(self.number, self.ended, [], [])
         self.ended = []
         time.sleep(0.05)
-        self.cache.save(path.with_name("left"), "played")
-        self.cache.load(path, "played")
+        self.cache.save(path.with_name("left"), "simulated")
+        self.cache.load(path, "simulated")
 
     def _submit(self, begun: list[tuple[str, list[int]]], rows: list[Row], *, wanted: bool) -> None:
         self.number += 1
@@ -161,8 +165,8 @@ class Device:
         self.ended = []
 
     def _emit(self, rows: list[Row], budget: int, missed: bool, found: Found | None) -> int:
-        """Verify the likeliest drafts and tell what came of it; how many were verified."""
-        while self.answered.value < self.number - TURNS:
+        """Verify the likeliest drafts and write the step record; how many were verified."""
+        while self.completed.value < self.number - RECORDS:
             pass
         allotted = _allot(rows, budget)
         for place, (row, count) in enumerate(zip(rows, allotted, strict=True)):
@@ -171,10 +175,10 @@ class Device:
                 hits += 1
             emitted = row.output[row.at : row.at + hits + 1]
             row.at += len(emitted)
-            told = self.told[self.number % TURNS, place]
+            record = self.records[self.number % RECORDS, place]
             length = len(row.prompt) + row.at
-            told[:TOLD] = (self.number, len(emitted), max(0, count + 1 - len(emitted)), length, missed)
-            told[TOLD : TOLD + len(emitted)] = emitted[::-1]
+            record[:RECORD_HEADER] = (self.number, len(emitted), max(0, count + 1 - len(emitted)), length, missed)
+            record[RECORD_HEADER : RECORD_HEADER + len(emitted)] = emitted[::-1]
             if found:
                 found.accepted += hits
         if found:
@@ -194,9 +198,9 @@ class Device:
         """Whether the host was too late; one that is two steps late is not waited for."""
         begun_s = time.perf_counter()
         until_s = begun_s + PATIENCE_S + ROW_S * len(rows)
-        while self.answered.value == self.number - 1 and time.perf_counter() < until_s:
+        while self.completed.value == self.number - 1 and time.perf_counter() < until_s:
             pass
-        came = self.answered.value == self.number
+        came = self.completed.value == self.number
         if found:
             found.waited_s += time.perf_counter() - begun_s
             found.missed += not came
@@ -233,20 +237,21 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--always", action="store_true", help="wait for all drafts that are planned")
     parser.add_argument("--host", type=float, default=0.0, help="times as slow as a quiet machine; 0: takes no time")
-    said = parser.parse_args()
-    seen, rows = workloads(said.workloads)[said.workload]
-    device = Device(said.batch, said.threads, said.host, always=said.always)
+    parser.add_argument("--without", type=lambda text: text.split(","), default=[], help="rules of the policy, off")
+    arguments = parser.parse_args()
+    seen, rows = workloads(arguments.workloads)[arguments.workload]
+    device = Device(arguments.batch, arguments.threads, arguments.host, arguments.without, always=arguments.always)
     for prompt, output in seen:
         device.cache.teach(prompt, output)
     with tempfile.TemporaryDirectory() as folder:
         empty, at, ratios = Path(folder) / "empty", 0, []
-        device.cache.save(empty, "played")
-        for run in range(said.runs):
-            if at + said.batch > len(rows):
+        device.cache.save(empty, "simulated")
+        for run in range(arguments.runs):
+            if at + arguments.batch > len(rows):
                 device.back(empty)
                 at = 0
-            picked = [rows[(at + number) % len(rows)] for number in range(said.batch)]
-            at += said.batch
+            picked = [rows[(at + number) % len(rows)] for number in range(arguments.batch)]
+            at += arguments.batch
             found = device.run(str(run), picked)
             ratios.append(found.ms / found.plain_ms)
             print(found, flush=True)

@@ -1,20 +1,20 @@
-"""What the engine's configuration says of the model, for the cache's options. Both doors ask."""
+"""What the engine's configuration knows of the model, for the cache's options. Called by both integrations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windlass.lookahead.drafting import ModelTruth
+from windlass.lookahead.drafting import EngineFacts
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
 
 
-def truth_of(config: VllmConfig) -> ModelTruth:
+def engine_facts(config: VllmConfig) -> EngineFacts:
     """What the engine knows of the model."""
     model = config.model_config
     eos = getattr(model.hf_text_config, "eos_token_id", None)
-    return ModelTruth(
+    return EngineFacts(
         str(model.model),
         model.get_vocab_size(),
         model.max_model_len,

@@ -1,7 +1,8 @@
-"""vLLM's door for GPUs: a worker whose runner, the one with all sequences on the device, drafts with our cache.
+"""The integration with vLLM on GPUs: a worker whose runner drafts with our cache.
 
-The engine is told of its own n-gram method, so that it keeps scheduling ahead; the drafter behind it is ours. Of
-several tensor-parallel ranks the first drafts and sends its drafts to the others, on the stream.
+The runner is the one with all sequences on the device. The start command names the engine's own n-gram method, so that
+the engine keeps scheduling ahead; the drafter behind it is ours. Of several tensor-parallel ranks the first drafts and
+sends its drafts to the others, on the stream.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerificationManager
 from vllm.v1.worker.gpu.spec_decode.speculator import BaseSpeculator
 from vllm.v1.worker.gpu_worker import Worker
-from windlass_lookahead.round_trip import TOLD, TURNS, Places, RoundTrip
+from windlass_lookahead.round_trip import RECORD_HEADER, RECORDS, Places, RoundTrip
 
 from windlass.lookahead import settings
+from windlass.lookahead.draft_budgets import DraftBudgets
 from windlass.lookahead.drafting import Drafting
-from windlass.lookahead.kernels import Drafts, take, tell
-from windlass.lookahead.promises import Promises
+from windlass.lookahead.engine_facts import engine_facts
+from windlass.lookahead.kernels import Drafts, take_drafts, write_record
 from windlass.lookahead.stream import wait
-from windlass.lookahead.truth import truth_of
 from windlass.lookahead.verification import COPIES_COUNTS, Verification
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("windlass.lookahead")
 WORDS = 2**32
-ANSWERED_AT = 32
+COMPLETED_AT = 32
 """Words between the two flags, so that each has a cache line of its own."""
 
 
@@ -47,29 +48,29 @@ class Pinned:
     """Host memory that the device sees as its own."""
 
     def __init__(self, rows: int, most: int, span: int) -> None:
-        self.told = torch.zeros((TURNS, rows, TOLD + span), dtype=torch.int32).pin_memory()
+        self.records = torch.zeros((RECORDS, rows, RECORD_HEADER + span), dtype=torch.int32).pin_memory()
         self.tokens = torch.zeros((rows, most), dtype=torch.int64).pin_memory()
         self.confidences = torch.zeros((rows, most), dtype=torch.float32).pin_memory()
-        self.flags = torch.zeros(2 * ANSWERED_AT, dtype=torch.int32).pin_memory()
-        self.device_told = device_view(self.told).unbind()
+        self.flags = torch.zeros(2 * COMPLETED_AT, dtype=torch.int32).pin_memory()
+        self.device_records = device_view(self.records).unbind()
         self.device_tokens, self.device_confidences = device_view(self.tokens), device_view(self.confidences)
-        self.device_rung, self.device_answered = device_view(self.flags).split(ANSWERED_AT)
+        self.device_doorbell, self.device_completed = device_view(self.flags).split(COMPLETED_AT)
 
     @property
     def places(self) -> Places:
         """The addresses."""
         flags = self.flags.data_ptr()
         return Places(
-            told=self.told.data_ptr(),
+            records=self.records.data_ptr(),
             tokens=self.tokens.data_ptr(),
             confidences=self.confidences.data_ptr(),
-            rung=flags,
-            answered=flags + ANSWERED_AT * 4,
+            doorbell=flags,
+            completed=flags + COMPLETED_AT * 4,
         )
 
 
-def _address(promises: Promises) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(promises.memory))
+def _address(budgets: DraftBudgets) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(budgets.memory))
 
 
 class Drafter:
@@ -77,18 +78,18 @@ class Drafter:
 
     def __init__(self, config: VllmConfig, rows: int, most: int, drafts: Drafts) -> None:
         known = settings.read(os.environ) or settings.LookaheadSettings()
-        truth = truth_of(config)
-        self._drafting = Drafting(known, truth)
+        facts = engine_facts(config)
+        self._drafting = Drafting(known, facts)
         self._drafts = drafts
         span = most + 1
         self._pinned = Pinned(rows, most, span)
-        self._promises = Promises(known.counts_dir, truth.engine) if known.counts_dir else None
-        self._places = places = replace(self._pinned.places, promises=_address(self._promises) if self._promises else 0)
+        self._budgets = DraftBudgets(known.counts_dir, facts.engine) if known.counts_dir else None
+        self._places = places = replace(self._pinned.places, budgets=_address(self._budgets) if self._budgets else 0)
         self.trip = RoundTrip(self._drafting.cache, places, rows, most, span)
-        self._answered = self._pinned.flags.numpy()[ANSWERED_AT:]
+        self._completed = self._pinned.flags.numpy()[COMPLETED_AT:]
         self._number = 0
-        self._told: tuple[Any, Tensor] | None = None  # what is needed to take the last step's drafts
-        self._told_of: list[str] = []
+        self._pending: tuple[Any, Tensor] | None = None  # what is needed to take the last step's drafts
+        self._recorded: list[str] = []
         self._finished: list[str] = []
         self._begun: list[tuple[str, list[int]]] = []
 
@@ -111,51 +112,52 @@ class Drafter:
         Those of the step before are taken first, if they were not yet, where a request of it skips this one: it comes
         back with the drafts that it has.
         """
-        if self._told and not {*self._told_of} <= {*batch.req_ids, *self._finished}:
+        if self._pending and not {*self._recorded} <= {*batch.req_ids, *self._finished}:
             self.take()
         self._number = (self._number + 1) % WORDS
         self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=wanted)
         self._finished, self._begun = [], []
-        if (behind := self._turn_taken()) is not None:
-            wait(self._places.answered, behind)
-        self._tell(states, batch.idx_mapping, emitted, rejected)
-        self._told, self._told_of = (states, batch.idx_mapping) if wanted else None, batch.req_ids
+        if (behind := self._record_in_use()) is not None:
+            wait(self._places.completed, behind)
+        self._write(states, batch.idx_mapping, emitted, rejected)
+        self._pending, self._recorded = (states, batch.idx_mapping) if wanted else None, batch.req_ids
 
     def take(self) -> None:
         """Queue on the current stream: wait for the drafts of the last step, and take them."""
-        if self._told:
-            self._take(*self._told)
-            self._told = None
+        if self._pending:
+            self._take(*self._pending)
+            self._pending = None
 
-    def _turn_taken(self) -> int | None:
-        """The step whose turn this one takes, where the host has not read it yet."""
-        earlier, answered = self._number - TURNS, int(self._answered[0])
-        return None if 0 <= (answered - earlier) % WORDS < WORDS // 2 else earlier % WORDS
+    def _record_in_use(self) -> int | None:
+        """The step whose record this one reuses, where the host has not read it yet."""
+        earlier, completed = self._number - RECORDS, int(self._completed[0])
+        return None if 0 <= (completed - earlier) % WORDS < WORDS // 2 else earlier % WORDS
 
     @property
     def _signed(self) -> int:
         """The step's number as 32 bits with a sign have it."""
         return self._number - WORDS if self._number >= WORDS // 2 else self._number
 
-    def _tell(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
-        host = self._pinned.device_told[self._number % TURNS], self._pinned.device_rung
+    def _write(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
+        host = self._pinned.device_records[self._number % RECORDS], self._pinned.device_doorbell
         settled = states.all_token_ids.gpu, states.total_len.gpu
-        tell(self._signed, settled, places, (emitted, rejected), self._drafts.missed, host)
+        write_record(self._signed, settled, places, (emitted, rejected), self._drafts.missed, host)
 
     def _take(self, states: Any, places: Tensor) -> None:  # noqa: ANN401
         pinned = self._pinned
-        said = pinned.device_tokens, pinned.device_confidences
-        take(self._signed, pinned.device_answered, said, places, self._drafts, states.draft_tokens)
+        answer = pinned.device_tokens, pinned.device_confidences
+        take_drafts(self._signed, pinned.device_completed, answer, places, self._drafts, states.draft_tokens)
 
     def warm(self, states: Any) -> None:  # noqa: ANN401
-        """Compile what the first request would wait for: nothing is told and taken, as step 0, before all others.
+        """Compile what the first request would wait for: an empty record is written and taken, as step 0, before all
+        others.
 
-        Whether the driver knows stream memory operations is asked here, too: the first that is needed comes under load.
+        It also fails here where the driver has no stream memory operations: the first that is needed comes under load.
         """
-        wait(self._places.answered, 0)
+        wait(self._places.completed, 0)
         none = torch.zeros(1, dtype=torch.int32, device=self._drafts.sure.device)
         place = torch.zeros(1, dtype=torch.int64, device=self._drafts.sure.device)
-        self._tell(states, place, none, none)
+        self._write(states, place, none, none)
         self._take(states, place)
 
     def rest(self) -> None:
@@ -172,7 +174,7 @@ class Drafter:
 
 
 class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has no types here
-    """What the runner asks for drafts after each step."""
+    """Called by the runner after each step for drafts."""
 
     supports_mm_inputs = False
     draft_logits = None
@@ -191,7 +193,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         )
         self._drafter = Drafter(config, rows, most, self._drafts) if self._group.is_first_rank else None
         self._takes_later = False  # when the next step knows that it verifies any
-        self.is_serving = False  # before it is, what comes is the engine's own warm-up, whose text is nobody's
+        self.is_serving = False  # before it is, all requests are the engine's own warm-up, whose text is not kept
 
     @property
     def draft_token_confidence_probs(self) -> Tensor:
@@ -199,7 +201,10 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         return self._drafts.sure
 
     def verification(self, stock: AdaptiveVerificationManager) -> AdaptiveVerificationManager:
-        """Who chooses the drafts to verify: ours where one rank chooses for itself and the sampler needs no counts."""
+        """The manager that chooses the drafts to verify: ours for one rank whose sampler needs no counts.
+
+        Else the engine's.
+        """
         if self._drafter is None or self._group.world_size > 1 or getattr(stock, COPIES_COUNTS, False):
             return stock
         self._takes_later = True
@@ -216,7 +221,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         if refuses:
             logger.warning("all drafts are verified in each step: the attention of %s takes one length only", refuses)
             self._wants_lengths = False
-            # It was told otherwise when it was made, and would not verify a large batch in parts.
+            # It was made with the flag set, and would not verify a large batch in parts.
             self._runner.rejection_sampler.enable_adaptive_verification = False
         return self._wants_lengths
 
@@ -289,7 +294,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
 
 
 class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no types here
-    """The engine's runner with our speculator, which hears who comes and goes."""
+    """The engine's runner with our speculator, which it informs of requests that come and end."""
 
     adaptive_verification: AdaptiveVerificationManager | None
 
@@ -299,7 +304,7 @@ class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no t
         self.speculator = DeviceSpeculator(vllm_config, device, self)
 
     def initialize_kv_cache(self, *words: Any, **more: Any) -> None:  # noqa: ANN401 - the engine's own signature
-        """It makes who chooses the drafts to verify."""
+        """The engine's own; it makes the manager of verification, which ours replaces."""
         super().initialize_kv_cache(*words, **more)
         if self.adaptive_verification is not None:
             self.adaptive_verification = self.speculator.verification(self.adaptive_verification)

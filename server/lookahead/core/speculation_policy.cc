@@ -1,0 +1,140 @@
+#include "speculation_policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace windlass {
+
+SpeculationPolicy::SpeculationPolicy(int max_drafts, const PolicyConfig& config)
+    : config_(config),
+      max_drafts_(static_cast<std::size_t>(max_drafts)),
+      step_us_(config.first_step_us),
+      new_request_(max_drafts_),
+      costs_(config) {
+  for (std::size_t at = 0; at < max_drafts_; ++at) {
+    new_request_[at] = std::ldexp(config_.new_request_survival, -static_cast<int>(at));
+  }
+}
+
+void SpeculationPolicy::doorbell(double period_us, bool is_late, std::size_t rows) {
+  was_late_ = is_late_;
+  is_late_ = is_late;
+  period_us_ = period_us;
+  rows_ = static_cast<double>(rows);
+  if (period_us < config_.idle_us) step_us_ += config_.step_weight * (std::min(period_us, config_.step_us_max) - step_us_);
+}
+
+// The step before counts, too: after a prompt the host is ahead of the device, and its own time is hidden.
+void SpeculationPolicy::completed(const CompletedStep& step) {
+  const bool is_timed = !is_late_ && !was_late_ && period_us_ < config_.step_us_max;
+  if (step.is_decoding && was_decoding_ && is_timed) costs_.completed(step.rows, was_awaited_, step.verified, period_us_);
+  was_decoding_ = step.is_decoding;
+  was_awaited_ = step.is_awaited;
+}
+
+// Where prompts are read, drafts cost little beside them, so a step that is not decoding always plans.
+bool SpeculationPolicy::update_planning(const std::vector<std::string>& ids, bool is_decoding) {
+  const std::optional<bool> worthy = is_decoding ? would_verify(ids) : std::nullopt;
+  if (worthy) unworthy_ = *worthy ? 0 : unworthy_ + 1;
+  const bool is_planning = !worthy || unworthy_ < config_.unworthy_steps;
+  return std::exchange(is_planning_, is_planning) != is_planning;
+}
+
+float SpeculationPolicy::new_request_tokens() const {
+  return std::accumulate(new_request_.begin(), new_request_.end(), 0.0F);
+}
+
+float SpeculationPolicy::expected_tokens(float before, const std::vector<float>& survivals) const {
+  float tokens = 0;
+  for (const float survival : survivals) tokens += survival;
+  return std::max(tokens, config_.expectation_kept * before);
+}
+
+int SpeculationPolicy::draft_budget(float tokens) const {
+  const int limit = std::min(static_cast<int>(max_drafts_), kBudgetMax);
+  const float drafts = std::ceil(config_.drafts_per_token * tokens - config_.tokens_ignored);
+  return is_planning_ && is_awaited(tokens) ? 1 + std::clamp(static_cast<int>(drafts), 0, limit) : 0;
+}
+
+void SpeculationPolicy::drafted(const std::string& id, const std::vector<float>& survivals, float tokens) {
+  keep(id, survivals, is_awaited(tokens));
+}
+
+void SpeculationPolicy::keep(const std::string& id, const std::vector<float>& survivals, bool is_awaited) {
+  std::vector<float>& latest = latest_[id];
+  for (std::size_t at = 0; at < max_drafts_ && latest.empty(); ++at) {
+    const float seen = at < survivals.size() ? survivals[at] : 0.0F;
+    new_request_[at] += config_.new_request_weight * (seen - new_request_[at]);
+  }
+  latest.assign(max_drafts_, 0.0F);
+  if (is_awaited) std::copy_n(survivals.begin(), std::min(survivals.size(), max_drafts_), latest.begin());
+}
+
+int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
+  if (step.steps_behind > config_.steps_behind_max) return 0;
+  collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; });
+  const std::size_t rows = step.ids.size();
+  if (step.is_decoding && !step.costs_ms.empty()) costs_.set_table(rows, step.costs_ms);
+  const double extra_ms = step.is_decoding ? costs_.extra_ms(rows) : 0;
+  const bool has_mean = static_cast<int>(rows) <= config_.mean_rows_max;
+  std::vector<double>* mean = has_mean ? &means_[{rows, scores_.size()}] : nullptr;
+  if (mean != nullptr) mean->resize(scores_.size(), 0.0);
+  const Best best = best_of(step.costs_ms, step.emitting, extra_ms, mean, static_cast<double>(rows));
+  const bool is_small = best.drafts > 0 && best.times < config_.sure_gain;
+  return step.is_decoding && is_small && costs_.take_plain_step(rows) ? 0 : best.drafts;
+}
+
+std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::string>& ids) {
+  const std::size_t rows = ids.size();
+  if (static_cast<int>(rows) <= config_.always_planned_rows) return true;
+  const std::vector<double>* costs_ms = costs_.group_table(rows);
+  if (costs_ms == nullptr) return std::nullopt;
+  collect_scores(ids, [this](std::size_t) { return static_cast<int>(max_drafts_); });
+  const auto likely = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
+  if (static_cast<std::size_t>(likely) >= costs_ms->size()) return std::nullopt;
+  const double extra_ms = costs_.extra_ms(rows) + costs_.planning_ms(rows);
+  const Best best = best_of(*costs_ms, static_cast<int>(rows), extra_ms, nullptr, static_cast<double>(rows));
+  return best.drafts > 0 && (best.times >= config_.sure_gain || !costs_.needs_plain_step(rows));
+}
+
+// Of scores_, the number with the most tokens for the time; `mean` holds what batches of the size had on average, or is null.
+SpeculationPolicy::Best SpeculationPolicy::best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms,
+                                                   std::vector<double>* mean, double rows) const {
+  const double weight = rows / config_.mean_rows_max;
+  Best best;
+  const double plain_rate = costs_ms.empty() ? 0 : emitting / costs_ms[0];
+  double best_rate = plain_rate;
+  double saved = 0;
+  for (std::size_t n = 0; n < scores_.size(); ++n) {
+    saved += scores_[n];
+    double gain = saved;
+    if (mean != nullptr) {
+      double& average = (*mean)[n];
+      average += weight * (saved / rows - average);
+      gain = std::max(gain, average * rows);
+    }
+    if (n + 1 >= costs_ms.size()) continue;
+    const double rate = (emitting + gain) / (costs_ms[n + 1] + extra_ms);
+    if (rate > best_rate) {
+      best_rate = rate;
+      best = {static_cast<int>(n) + 1, plain_rate > 0 ? rate / plain_rate : config_.sure_gain};
+    }
+  }
+  return best;
+}
+
+template <class Planned>
+void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Planned planned) {
+  scores_.clear();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto found = latest_.find(ids[i]);
+    const std::vector<float>& survivals = found == latest_.end() ? new_request_ : found->second;
+    const std::size_t count = std::min(max_drafts_, static_cast<std::size_t>(std::max(0, planned(i))));
+    scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  std::sort(scores_.begin(), scores_.end(), std::greater<>());
+}
+
+}  // namespace windlass

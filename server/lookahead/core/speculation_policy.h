@@ -1,0 +1,115 @@
+// How many drafts the scheduler plans for a request, a step verifies, and the device waits for. docs/explanation/speculation.md
+// tells the rules in words.
+//
+// The policy has no clock, no thread and no lock: callers pass times. RoundTrip calls drafts_to_verify from the engine's thread and
+// the rest from its drafting thread. It holds a lock around each call that writes what drafts_to_verify reads.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "policy_config.h"
+#include "step_cost_model.h"
+
+namespace windlass {
+
+// The next step of a batch as the engine schedules it.
+struct NextStep {
+  const std::vector<std::string>& ids;
+  const std::vector<int>& planned;       // drafts of each request
+  const std::vector<double>& costs_ms;   // of the step with 0, 1, … drafts; its end is the most that may be verified
+  int emitting;                          // requests that get a token without any draft; the others read prompts
+  bool is_decoding;                      // each request has one token beside its drafts
+  int steps_behind;                      // steps whose doorbell has rung and whose drafts are not there
+};
+
+// A step after its drafts were made.
+struct CompletedStep {
+  std::size_t rows;
+  bool is_decoding;      // every row got a token
+  bool is_awaited;       // drafts of the next step are planned
+  std::size_t verified;  // drafts
+};
+
+class SpeculationPolicy {
+ public:
+  // A draft budget is one byte: 0 plans none, else 1 + the drafts that a full step plans.
+  static constexpr int kBudgetMax = 254;
+
+  SpeculationPolicy(int max_drafts, const PolicyConfig& config);
+
+  // -- Steps, in this order: doorbell, the drafts of each request, completed, update_planning. --
+
+  // A doorbell rang for a step of `rows` rows, `period_us` after the one before. `is_late`: it rang before the host looked for it,
+  // so the period says nothing of the step.
+  void doorbell(double period_us, bool is_late, std::size_t rows);
+  void completed(const CompletedStep& step);
+  // Decides whether drafts are planned for the step after the next; returns whether that changed, so that budgets change, too.
+  bool update_planning(const std::vector<std::string>& ids, bool is_decoding);
+
+  // -- Requests. --
+
+  // Tokens that the first draft of a new request is expected to save.
+  float new_request_tokens() const;
+  // Tokens that the next draft is expected to save, by the one before and the latest draft: for each of its tokens the
+  // probability that it and all before it are accepted.
+  float expected_tokens(float before, const std::vector<float>& survivals) const;
+  // Whether a step waits for drafts that are expected to save so many tokens, rather than drafting after the answer.
+  bool is_awaited(float tokens) const { return tokens * step_us_ >= config_.wait_us + config_.wait_row_us * rows_; }
+  // The request's draft budget.
+  int draft_budget(float tokens) const;
+  // Keeps a request's latest draft; one that no step waits for counts as none.
+  void drafted(const std::string& id, const std::vector<float>& survivals, float tokens);
+  // The request is served without drafts from here on.
+  void abandon(const std::string& id) { keep(id, {}, false); }
+  void finish(const std::string& id) { latest_.erase(id); }
+
+  // -- Verification. --
+
+  // Drafts to verify in a step whose drafts are not known yet: those with the most tokens for the time.
+  int drafts_to_verify(const NextStep& step);
+  // Whether a decoding step of these requests would verify any of their latest drafts; unknown where no table says what so many
+  // drafts cost.
+  std::optional<bool> would_verify(const std::vector<std::string>& ids);
+
+  double step_us() const { return step_us_; }
+
+ private:
+  struct Best {
+    int drafts = 0;
+    double times = 1;  // rate of tokens, as a multiple of the rate without drafts
+  };
+
+  void keep(const std::string& id, const std::vector<float>& survivals, bool is_awaited);
+  template <class Planned>
+  void collect_scores(const std::vector<std::string>& ids, Planned planned);
+  Best best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms, std::vector<double>* mean, double rows) const;
+
+  const PolicyConfig config_;
+  const std::size_t max_drafts_;
+
+  // Of the drafting thread alone.
+  double step_us_;           // a running mean
+  double period_us_ = 0;     // between the last two doorbells
+  double rows_ = 1;
+  bool is_late_ = false;
+  bool was_late_ = false;
+  bool was_decoding_ = false;
+  bool was_awaited_ = true;  // the step before was, so this one had drafts planned
+  int unworthy_ = 0;         // steps in a row that would verify none
+  bool is_planning_ = true;
+
+  // Of both threads, under the caller's lock.
+  std::vector<float> new_request_;  // survivals of a new request's first draft
+  std::unordered_map<std::string, std::vector<float>> latest_;
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> means_;  // by rows and planned drafts: tokens saved a row
+  std::vector<float> scores_;  // survivals that a step may verify, the likeliest first
+  StepCostModel costs_;
+};
+
+}  // namespace windlass
