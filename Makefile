@@ -40,8 +40,9 @@ check: sync crds charts ## format, lint, types, layers, spelling; generated file
 	@git diff --exit-code --stat -- crds charts
 crds: sync ## write crds/ from the pydantic models
 	@$(BIN)/python -m windlass_operator.api.schema
-charts: crds ## copy the CRD into its chart
+charts: crds ## copy the CRD, and the service of its notes, into their chart
 	@cp crds/llmservices.serving.windlass.dev.yaml charts/windlass/files/llmservices.yaml
+	@cp examples/first-service.yaml charts/windlass/files/first-service.yaml
 golden: sync ## rewrite the golden manifests and the pages that code prints; read the diff
 	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py tests/house/test_features_page.py
 docs: sync ## build the docs as a site into .cache/site; a link to nothing ends it

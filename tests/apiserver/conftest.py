@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -49,3 +52,34 @@ def namespace(apiserver) -> str:
     name = f"test-{next(_numbers)}"
     apiserver.kubectl("create", "namespace", name)
     return name
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Where the operator writes."""
+    return tmp_path / "operator.log"
+
+
+@pytest.fixture
+def operator(log) -> Iterator[Callable[[Path, int], subprocess.Popen[bytes]]]:
+    """Starts the operator; it is stopped at the end."""
+    with ExitStack() as stack:
+
+        def start(kubeconfig: Path, port: int) -> subprocess.Popen[bytes]:
+            env = {
+                **os.environ,
+                "KUBECONFIG": str(kubeconfig),
+                "WINDLASS_SERVER_IMAGE": "windlass/server",
+                "WINDLASS_SERVER_VERSION": "1.2",
+                "WINDLASS_OPERATOR_IMAGE": "windlass/operator:1.2",
+                "WINDLASS_METRICS_PORT": str(port),
+                "WINDLASS_HEALTH_PORT": "0",
+            }
+            out = stack.enter_context(log.open("wb"))
+            command = [sys.executable, "-m", "windlass_operator", "run"]
+            running = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=env)
+            stack.callback(running.wait, 20)
+            stack.callback(running.terminate)
+            return running
+
+        yield start

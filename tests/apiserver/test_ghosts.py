@@ -6,13 +6,10 @@ A real etcd is compacted while the operator's API server is away; another API se
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,36 +64,6 @@ def until(look: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -
 @pytest.fixture
 def plane(apiserver):
     return sys.modules[type(apiserver).__module__]
-
-
-@pytest.fixture
-def log(tmp_path) -> Path:
-    return tmp_path / "operator.log"
-
-
-@pytest.fixture
-def operator(log) -> Iterator[Callable[[Path, int], subprocess.Popen[bytes]]]:
-    """Starts the operator; it is stopped at the end."""
-    with ExitStack() as stack:
-
-        def start(kubeconfig: Path, port: int) -> subprocess.Popen[bytes]:
-            env = {
-                **os.environ,
-                "KUBECONFIG": str(kubeconfig),
-                "WINDLASS_SERVER_IMAGE": "windlass/server",
-                "WINDLASS_SERVER_VERSION": "1.2",
-                "WINDLASS_OPERATOR_IMAGE": "windlass/operator:1.2",
-                "WINDLASS_METRICS_PORT": str(port),
-                "WINDLASS_HEALTH_PORT": "0",
-            }
-            out = stack.enter_context(log.open("wb"))
-            command = [sys.executable, "-m", "windlass_operator", "run"]
-            running = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=env)
-            stack.callback(running.wait, 20)
-            stack.callback(running.terminate)
-            return running
-
-        yield start
 
 
 def test_a_service_deleted_in_the_gap_is_forgotten(tmp_path, plane, operator, log):

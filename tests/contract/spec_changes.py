@@ -93,6 +93,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "model.download.include": ({"model": {"download": DOWNLOAD}}, ["*.json"]),
     "model.download.exclude": ({"model": {"download": DOWNLOAD}}, ["*.bin"]),
     "model.download.connections": ({"model": {"download": DOWNLOAD}}, 2),
+    "model.download.fsGroup": ({"model": {"download": DOWNLOAD}}, 10001),
     "model.adapters.[].name": ({"model": {"adapters": [ADAPTER]}}, "poet"),
     "model.adapters.[].path": ({"model": {"adapters": [ADAPTER]}}, "lora/other"),
     "model.adapters.[].merge": ({"model": {"adapters": [ADAPTER]}}, True),

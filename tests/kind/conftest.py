@@ -5,9 +5,11 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,6 +97,20 @@ class Bed:
 
     def wait(self, what: str, probe: Callable[[], Any], timeout_s: float = 60) -> Any:
         return wait_for(what, probe, timeout_s)
+
+    def gpus_settled(self) -> None:
+        """Wait until no pod that is being deleted holds a GPU: a license names those of pods that live."""
+
+        def going() -> list[str]:
+            pods = json.loads(self.kubectl("get", "pods", "-A", "-o", "json"))["items"]
+            held = [pod for pod in pods if "nvidia.com/gpu" in json.dumps(pod["spec"])]
+            return [pod["metadata"]["name"] for pod in held if "deletionTimestamp" in pod["metadata"]]
+
+        wait_for("pods with GPUs that others delete", lambda: not going(), 120)
+
+    def programs(self) -> str:
+        """The PATH of a user: this environment's programs, the cluster's, the machine's."""
+        return f"{Path(sys.executable).parent}:{self.paths.bin}:{os.environ['PATH']}"
 
     def license(self, gpus: str, **terms: Any) -> str:
         """Put a license for `nvidia-smi -L` lines into the scenarios' license server."""

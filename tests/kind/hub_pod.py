@@ -22,8 +22,8 @@ def endpoint(namespace: str) -> str:
     return f"http://{NAME}.{namespace}.svc:{PORT}"
 
 
-def start(paths: Paths, namespace: str, image: str) -> None:
-    """Serve the demo's model, which lies on the namespace's claim `models`; `image` has a Python."""
+def start(paths: Paths, namespace: str, image: str, model: str = MODEL) -> None:
+    """Serve the demo's model as `model`; it lies on the namespace's claim `models`. `image` has a Python."""
     labels = {"app": NAME}
     container = {
         "name": NAME,
@@ -33,7 +33,7 @@ def start(paths: Paths, namespace: str, image: str) -> None:
         "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
         "volumeMounts": [
             {"name": "program", "mountPath": "/program"},
-            {"name": "models", "mountPath": f"/hub/{MODEL}", "subPath": "demo", "readOnly": True},
+            {"name": "models", "mountPath": f"/hub/{model}", "subPath": "demo", "readOnly": True},
         ],
     }
     volumes = [

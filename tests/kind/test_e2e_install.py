@@ -111,9 +111,9 @@ def test_the_notes_print_the_next_commands(bed):
     """The three that follow."""
     said = bed.helm("get", "notes", "windlass", "--namespace", SYSTEM)
     assert [line[:2] for line in said.splitlines() if line[:2] in ("1.", "2.", "3.")] == ["1.", "2.", "3."]
-    first = said.split("<<'EOF'\n")[1].split("EOF")[0]
+    service = said.split("<<'EOF'\n")[1].split("\nEOF\n")[0]
     done = subprocess.run(
         [bed.paths.bin / "kubectl", "--kubeconfig", bed.paths.kubeconfig, "apply", "--dry-run=server", "-f", "-"],
-        input="\n".join(line[2:] for line in first.splitlines()), text=True, capture_output=True, check=False,
+        input=service, text=True, capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -5,8 +5,6 @@ import os
 import re
 import stat
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from windlass_testbed import charts, cluster, licensing
@@ -40,8 +38,7 @@ def server(bed, namespace, tmp_path_factory):
 def license_(bed, namespace, tmp_path_factory):
     """Runs `kubectl windlass license …` as a user does, with a home of its own."""
     home = tmp_path_factory.mktemp("home")
-    programs = f"{Path(sys.executable).parent}:{bed.paths.bin}:{os.environ['PATH']}"
-    env = {**os.environ, "HOME": str(home), "KUBECONFIG": str(bed.paths.kubeconfig), "PATH": programs}
+    env = {**os.environ, "HOME": str(home), "KUBECONFIG": str(bed.paths.kubeconfig), "PATH": bed.programs()}
     env.pop("XDG_CONFIG_HOME", None)
 
     def ask(*words):
@@ -66,12 +63,7 @@ def test_without_a_key_the_service_waits_with_the_next_command(bed, namespace, s
 
 def test_one_command_licenses_every_gpu_and_the_service_runs(bed, namespace, server, license_, gpus):
     """Free GPUs and those that waiting and serving pods hold; nobody touches the service, the key stays here."""
-
-    def going():
-        pods = json.loads(bed.kubectl("get", "pods", "-A", "-o", "json"))["items"]
-        return [pod for pod in pods if "deletionTimestamp" in pod["metadata"] and "nvidia.com/gpu" in json.dumps(pod)]
-
-    bed.wait("pods with GPUs that others delete", lambda: not going(), 120)
+    bed.gpus_settled()
     before = bed.get(namespace, "llm", SERVICE)["metadata"]["generation"]
     done = license_("init", "--customer", "Example Ltd")
     assert f"customer Example Ltd, appid 1, {len(gpus)} GPUs, no limit" in done.stdout

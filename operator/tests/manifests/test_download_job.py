@@ -32,6 +32,7 @@ ALL = {
     "include": ["*.safetensors", "*.json"],
     "exclude": ["-odd"],
     "connections": 16,
+    "fsGroup": 10001,
 }
 PULLS = {"image": {"pullSecrets": [{"name": "registry"}]}, "resources": {"resourceGroup": "team-a"}}
 CASES = {
@@ -149,3 +150,21 @@ def test_jobs_log_as_json_and_name_whom_they_work_for():
     plain = inspect_job(a_service(), IMAGE, "Always", {})
     assert "env" not in plain["spec"]["template"]["spec"]["containers"][0]
     assert plain["metadata"]["name"] != jobs[0]["metadata"]["name"]
+
+
+def test_the_volume_is_given_to_a_group_only_when_a_service_asks():
+    """A shared volume's owners stay; the kubelet leaves a volume alone whose root has the group."""
+    asked = download_job([a_service("a", "u1"), a_service("b", "u2", fsGroup=10001)], IMAGE, "Always")
+    pods = [job["spec"]["template"]["spec"] for job in (asked, CASES["pvc"]())]
+    given = [(pod["securityContext"].get("fsGroup"), pod["securityContext"].get("fsGroupChangePolicy")) for pod in pods]
+    assert given == [(10001, "OnRootMismatch"), (None, None)]
+    assert download_digest(a_service(fsGroup=10001)) == download_digest(a_service())
+
+
+def test_a_volume_made_for_the_download_lies_near_gpus():
+    """Preferred, not required; a service on CPUs goes anywhere, and so does what is no claim."""
+    pod = CASES["pvc"]()["spec"]["template"]["spec"]
+    (row,) = pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert row["preference"]["matchExpressions"] == [{"key": "nvidia.com/gpu.product", "operator": "Exists"}]
+    cpu = download_job([a_service(spec={"resources": {"gpus": 0}})], IMAGE, "Always")
+    assert [job for job in (cpu, CASES["nfs"]()) if "affinity" in job["spec"]["template"]["spec"]] == []

@@ -66,7 +66,6 @@ TOOLS: tuple[GoTool, ...] = (
     GoTool("local-path-provisioner", "github.com/rancher/local-path-provisioner@v0.0.30"),
     GoTool("helm", "helm.sh/helm/v3/cmd/helm@v3.22.0", texts=HELM_TEXTS),
     GoTool("kwok", "sigs.k8s.io/kwok/cmd/kwok@v0.8.0"),
-    GoTool("prometheus", "github.com/prometheus/prometheus/cmd/prometheus@v0.305.0"),
     GoTool("cosign", "github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3"),
     GoTool("crane", "github.com/google/go-containerregistry/cmd/crane@v0.22.1"),
     GoTool("registry", "github.com/distribution/distribution/v3/cmd/registry@v3.1.2"),
@@ -75,7 +74,7 @@ TOOLS: tuple[GoTool, ...] = (
 TOOL = {tool.name: tool for tool in TOOLS}
 
 # Built only when a check or a release asks for them.
-ASKED_FOR = {"kwok", "prometheus", "cosign", "crane", "registry"}
+ASKED_FOR = {"kwok", "cosign", "crane", "registry"}
 # What the node image and the cluster need.
 CLUSTER_TOOLS = tuple(tool.name for tool in TOOLS if tool.name not in ASKED_FOR)
 # … and with kind's published node image (WINDLASS_NODE_IMAGE), which brings Kubernetes itself.

@@ -16,6 +16,8 @@ from windlass_operator.api.rules import (
     SOURCE_RULES,
 )
 
+GROUP_MAX = 2**31 - 1
+
 
 class PvcSource(ApiModel):
     """A directory inside a PersistentVolumeClaim of the service's namespace."""
@@ -77,6 +79,11 @@ class ModelSource(ApiModel):
 Glob = Annotated[str, Field(min_length=1, max_length=256)]
 
 
+def _missing(value: object) -> bool:
+    """Fields that older resources lack are left out of what a plan's digest is made of: an update moves no service."""
+    return not value
+
+
 class DownloadSpec(ApiModel):
     """From which hub the source is filled before the model is read."""
 
@@ -115,11 +122,14 @@ class DownloadSpec(ApiModel):
         description="exclude are patterns of files to leave out; it wins over include.",
     )
     connections: int = Field(8, ge=1, le=64, description="connections is how many parts are fetched at a time.")
-
-
-def _missing(value: object) -> bool:
-    """Fields that older resources lack are left out of what a plan's digest is made of: an update moves no service."""
-    return not value
+    fs_group: int | None = Field(
+        None,
+        ge=1,
+        le=GROUP_MAX,
+        exclude_if=_missing,
+        description="fsGroup is the group that a claim's volume is given to before the download writes; left out: "
+        "owners stay. A new volume of block storage needs it, since only root may write there.",
+    )
 
 
 class AdapterSpec(ApiModel):

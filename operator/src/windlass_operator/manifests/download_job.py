@@ -28,6 +28,7 @@ DOWNLOAD_LABEL = "serving.windlass.dev/download"
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 TOKEN_VARIABLE = "WINDLASS_HUB_TOKEN"  # noqa: S105 - a variable's name
 LOG_FORMAT = "WINDLASS_LOG_FORMAT"
+GPU_LABEL = "nvidia.com/gpu.product"
 FACTS_PORT = 8502
 BACKOFF_LIMIT = 6
 
@@ -65,9 +66,9 @@ def download_job(
 ) -> Manifest:
     """The Job of services that want the same (`download_digest`); ValueError when there is none.
 
-    What they may differ in (token, pull secrets, resource group, connections) comes from the first by name that says
-    it. `environment` are the cluster's ways out: HTTPS_PROXY, NO_PROXY, WINDLASS_HUB_CA. A Job's pod never changes, so
-    an existing Job takes only new owners.
+    What they may differ in (token, pull secrets, resource group, fsGroup, connections) comes from the first by name
+    that says it. `environment` are the cluster's ways out: HTTPS_PROXY, NO_PROXY, WINDLASS_HUB_CA. A Job's pod never
+    changes, so an existing Job takes only new owners.
     """
     if not services:
         raise ValueError("a download without a service")
@@ -103,7 +104,8 @@ def _pod(services: Sequence[LLMService], image: str, pull_policy: str, environme
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": pod_security(),
+        "securityContext": {**pod_security(), **_fs_group(services)},
+        **_near_gpus(services),
         **({"nodeSelector": {RESOURCE_GROUP_LABEL: group}} if group else {}),
         # A node's own disk lies on GPU nodes, which are often tainted.
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
@@ -129,6 +131,21 @@ def _pod(services: Sequence[LLMService], image: str, pull_policy: str, environme
         ],
         "volumes": [{"name": VOLUME_NAME, **_writable(volume.looked_at)}, {"name": "tmp", "emptyDir": {}}],
     }
+
+
+def _fs_group(services: Sequence[LLMService]) -> Manifest:
+    """The volume's group, where a service asks for one; the kubelet leaves a volume alone whose root has it."""
+    group = next((one for service in services if (one := _download(service).fs_group)), None)
+    return {"fsGroup": group, "fsGroupChangePolicy": "OnRootMismatch"} if group else {}
+
+
+def _near_gpus(services: Sequence[LLMService]) -> Manifest:
+    """A claim's volume that is made for its first pod lies where that pod runs: on a GPU node, if one has room."""
+    if services[0].spec.model.source.pvc is None or all(one.spec.resources.gpus == 0 for one in services):
+        return {}
+    term = {"matchExpressions": [{"key": GPU_LABEL, "operator": "Exists"}]}
+    preferred = [{"weight": 1, "preference": term}]
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
 
 
 def _arguments(services: Sequence[LLMService], volume: ModelVolume) -> list[str]:

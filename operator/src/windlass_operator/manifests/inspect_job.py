@@ -58,7 +58,7 @@ def _environment(service: LLMService, environment: Mapping[str, str]) -> list[Ma
 def _filled_with(service: LLMService) -> Manifest | None:
     """What a download puts there: when another one is asked for, the directory is looked at again."""
     download = service.spec.model.download
-    return download.model_dump(mode="json", exclude={"connections", "token_secret"}) if download else None
+    return download.model_dump(mode="json", exclude={"connections", "token_secret", "fs_group"}) if download else None
 
 
 def _pod(service: LLMService, image: str, pull_policy: str) -> Manifest:

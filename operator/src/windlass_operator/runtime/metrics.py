@@ -21,7 +21,11 @@ EVENT_TO_APPLY_SECONDS = Histogram(
     "Time from an event of the API server to the end of the reconcile that answered it.",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600, 3600),
 )
-LLMSERVICES = Gauge("windlass_llmservices", "LLMServices by the reason of their condition Ready.", ["reason"])
+LLMSERVICES = Gauge(
+    "windlass_llmservices",
+    "LLMServices by the reason of their condition Ready; each replica counts all, so take the maximum.",
+    ["reason"],
+)
 WATCH_ALIVE = Gauge("windlass_watch_alive", "1 while the watch of a kind has its list and hears from it.", ["kind"])
 WATCH_HEARD = Gauge(
     "windlass_watch_last_event_timestamp_seconds", "When the API server last said anything of a kind.", ["kind"]

@@ -122,7 +122,7 @@ ROWS = (
     Reason(
         "DownloadNotWritable",
         "user 10001 may not write on the volume",
-        "give user 10001 the right to write into the model's directory and the one above it",
+        "set spec.model.download.fsGroup: 10001, or let user 10001 write into the model's directory and the one above",
     ),
     Reason(
         "DownloadConflict",
