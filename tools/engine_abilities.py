@@ -1,9 +1,9 @@
-"""Writes what an engine can run as data: `sizing/src/windlass_sizing/engine.json`.
+"""Writes what an engine can run as data: `sizing/src/windlass_sizing/quantization/engine.json`.
 
     python tools/engine_abilities.py RELEASE
 
-Run where the engine is installed: it asks the engine's own classes and imports all of them. `windlass_sizing.engine`
-reads the record; the difference between two records is what a new engine changed. The record's `cards` are left to
+Run where the engine is installed: it asks the engine's own classes and imports all of them. The difference between two
+records is what a new engine changed. `windlass_sizing.quantization.engine` reads the record. Its `cards` are written by
 `tools/engine_cards.py`, which reads them from the wheels.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-RECORD = Path(__file__).parents[1] / "sizing/src/windlass_sizing/engine.json"
+RECORD = Path(__file__).parents[1] / "sizing/src/windlass_sizing/quantization/engine.json"
 TABLES = (
     "MODEL_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
     "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES", "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES",

@@ -3,8 +3,8 @@
     python tools/engine_cards.py vllm torch-2.13.0-….whl vllm-0.32.0-….whl
     python tools/engine_cards.py deepspeed torch-2.7.1-….whl
 
-Writes the family's part of `cards` in `sizing/src/windlass_sizing/engine.json` and prints what changed. With `--print`
-nothing is written: for the wheels of a release that is not pinned. Standard library only.
+Writes the family's part of `cards` in `windlass_sizing/quantization/engine.json` and prints what changed. With
+`--print` nothing is written: for the wheels of a release that is not pinned. Standard library only.
 
 nvcc puts the code of a library into its ELF section `.nv_fatbin`: containers one after the other, each with entries of
 machine code (a "cubin", for one compute capability and the later ones of its generation) or of PTX, which the driver
@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-RECORD = Path(__file__).parents[1] / "sizing/src/windlass_sizing/engine.json"
-# Those without which `windlass_sizing.engine` cannot judge a card.
+RECORD = Path(__file__).parents[1] / "sizing/src/windlass_sizing/quantization/engine.json"
+# Those without which `windlass_sizing.quantization.engine` cannot judge a card.
 NEEDED = {
     "vllm": ("torch/lib/libtorch_cuda.so", "vllm/_C_stable_libtorch.abi3.so"),
     "deepspeed": ("torch/lib/libtorch_cuda.so",),

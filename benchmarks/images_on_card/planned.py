@@ -1,6 +1,6 @@
 """What the operator plans for this card from a model's files: the container's command, and the plan's figures.
 
-Pure apart from reading the model directory: `windlass_sizing.checkpoint.inspect` sees what the inspect Job sees,
+Pure apart from reading the model directory: `windlass_sizing.files.checkpoint.inspect` sees what the inspect Job sees,
 `decide` is the operator's decision, `container_command` the pod's argv.
 """
 
@@ -13,7 +13,7 @@ from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.args import container_command
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan
-from windlass_sizing.checkpoint import inspect
+from windlass_sizing.files.checkpoint import inspect
 
 GIB = 1024**3
 

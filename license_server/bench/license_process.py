@@ -14,9 +14,9 @@ from pathlib import Path
 from socket import socket
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from windlass_license.codec import sign
-from windlass_license.keys import public_pem
-from windlass_license.model import License, LicensedGpu
+from windlass_license.license_file.codec import sign
+from windlass_license.license_file.keys import public_pem
+from windlass_license.rules.model import License, LicensedGpu
 
 STARTED_WITHIN_S = 120
 _EDGE = "windlass-bench"

@@ -2,7 +2,8 @@
 
 import sys
 
-from windlass_license import cli, store
+from windlass_license import cli
+from windlass_license.storage import store
 
 store.SYNCHRONOUS = sys.argv.pop(1)
 sys.exit(cli.main())

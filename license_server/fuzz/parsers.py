@@ -14,12 +14,12 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["windlass_license"]):
-    from windlass_license import codec, keys
     from windlass_license.errors import KeyFileError, LicenseFileError, ListingError
-    from windlass_license.issue import parse_expiry
-    from windlass_license.listing import merge_listings, parse_listing
-    from windlass_license.model import License, LicensedGpu
-    from windlass_license.wire import BadRequestError, parse_lease
+    from windlass_license.http.wire import BadRequestError, parse_lease
+    from windlass_license.license_file import codec, keys
+    from windlass_license.license_file.issue import parse_expiry
+    from windlass_license.license_file.listing import merge_listings, parse_listing
+    from windlass_license.rules.model import License, LicensedGpu
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

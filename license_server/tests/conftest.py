@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fastapi.testclient import TestClient
-from windlass_license import codec
-from windlass_license.app import create_app
-from windlass_license.keys import by_id
-from windlass_license.model import License, LicensedGpu
+from windlass_license.http.app import create_app
+from windlass_license.license_file import codec
+from windlass_license.license_file.keys import by_id
+from windlass_license.rules.model import License, LicensedGpu
 from windlass_license.settings import Settings
 
 NOW = datetime(2026, 9, 6, 10, 0, tzinfo=UTC)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from windlass_license import codec
-from windlass_license.keys import by_id
+from windlass_license.license_file import codec
+from windlass_license.license_file.keys import by_id
 
 
 def test_a_server_without_a_key_refuses_with_one_sentence(a_server: Callable[..., Any], signing_key: Any) -> None:

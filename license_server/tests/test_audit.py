@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from windlass_license.store import AuditBounds
+from windlass_license.storage.store import AuditBounds
 
 
 @pytest.fixture

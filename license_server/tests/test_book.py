@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from windlass_license.book import LeaseBook
-from windlass_license.model import Holder, Lease, License, LicensedGpu
+from windlass_license.rules.book import LeaseBook
+from windlass_license.rules.model import Holder, Lease, License, LicensedGpu
 
 NOW = datetime(2026, 9, 6, 10, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_license import callers as module
-from windlass_license.callers import FAILURES, FRESH_S, USABLE_S, Callers
+from windlass_license.cluster import callers as module
+from windlass_license.cluster.api_server import KubeApi
+from windlass_license.cluster.callers import FAILURES, FRESH_S, USABLE_S, Callers
+from windlass_license.cluster.identity import AUDIENCE, Caller, gpus_requested
 from windlass_license.errors import ReviewError, UnknownCallerError
-from windlass_license.identity import AUDIENCE, Caller, gpus_requested
-from windlass_license.kube_api import KubeApi
 
 NOW_S = 1_800_000_000.0
 

@@ -8,10 +8,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from windlass_license import codec
 from windlass_license.errors import FileRefusal, LicenseFileError
-from windlass_license.keys import by_id, key_id
-from windlass_license.model import License, LicensedGpu
+from windlass_license.license_file import codec
+from windlass_license.license_file.keys import by_id, key_id
+from windlass_license.rules.model import License, LicensedGpu
 
 MakeLicense = Callable[..., License]
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

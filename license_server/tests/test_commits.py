@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from windlass_license.commits import GroupCommit
 from windlass_license.errors import StandByError, StoreError
+from windlass_license.storage.commits import GroupCommit
 
 
 async def test_requests_that_wait_share_the_next_commit() -> None:

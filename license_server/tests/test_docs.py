@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from windlass_license.audit import FILTERS
 from windlass_license.cli import command_line
 from windlass_license.errors import ReviewError, StandByError, StoreError, UnknownCallerError
-from windlass_license.model import Refusal
+from windlass_license.rules.audit import FILTERS
+from windlass_license.rules.model import Refusal
 from windlass_license.settings import (
     ADMIN_TOKEN_VARIABLE,
     KUBE_LEASE_VARIABLE,

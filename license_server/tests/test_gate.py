@@ -8,9 +8,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from windlass_license.book import LeaseBook, physical
-from windlass_license.gate import gate, name_gpus
-from windlass_license.model import Holder, Lease, LeaseRequest, License, LicensedGpu, Refusal, State, Verdict
+from windlass_license.rules.book import LeaseBook, physical
+from windlass_license.rules.gate import gate, name_gpus
+from windlass_license.rules.model import Holder, Lease, LeaseRequest, License, LicensedGpu, Refusal, State, Verdict
 
 NOW = datetime(2026, 9, 6, 10, 0, tzinfo=UTC)
 TTL = timedelta(seconds=60)

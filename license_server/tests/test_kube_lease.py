@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from windlass_license.cluster.api_server import KubeApi, from_pod
+from windlass_license.election.kube_lease import KubeLease, LeaseName, Pace
 from windlass_license.errors import SettingsError
-from windlass_license.kube_api import KubeApi, from_pod
-from windlass_license.kube_lease import KubeLease, LeaseName, Pace
 from windlass_license.settings import parse_kube_lease
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 from windlass_license.errors import ListingError
-from windlass_license.listing import ListedGpu, merge_listings, parse_listing
+from windlass_license.license_file.listing import ListedGpu, merge_listings, parse_listing
 
 T4 = "GPU 0: Tesla T4 (UUID: GPU-4c34f7a2-cd33-469b-019f-9af0bb76a073)"
 L20 = "GPU 1: NVIDIA L20 (UUID: GPU-47326f70-8b22-8137-0b48-1d3746ff7581)"

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import load_all_checks
-from windlass_license.app import create_app
-from windlass_license.codec import sign
-from windlass_license.keys import by_id
-from windlass_license.model import License, LicensedGpu
+from windlass_license.http.app import create_app
+from windlass_license.license_file.codec import sign
+from windlass_license.license_file.keys import by_id
+from windlass_license.rules.model import License, LicensedGpu
 from windlass_license.settings import Settings
 
 

@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from windlass_license import store as store_module
 from windlass_license.clock import GuardedClock
-from windlass_license.codec import sign
 from windlass_license.errors import StandByError, StoreError
-from windlass_license.keys import by_id
-from windlass_license.model import Holder, LeaseRequest, License, LicensedGpu, Refusal, State
+from windlass_license.license_file.codec import sign
+from windlass_license.license_file.keys import by_id
+from windlass_license.rules.model import Holder, LeaseRequest, License, LicensedGpu, Refusal, State
 from windlass_license.service import Answer, LicenseService, Round, Rules
-from windlass_license.store import Store
+from windlass_license.storage import store as store_module
+from windlass_license.storage.store import Store
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 START = datetime(2026, 9, 6, 10, 0, tzinfo=UTC)

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from windlass_license.audit_rings import Ring
-from windlass_license.book import Changes, LeaseBook
 from windlass_license.errors import SettingsError, StandByError
-from windlass_license.model import Holder, Lease
-from windlass_license.rotation import Rotation
-from windlass_license.store import _UPGRADES, FILE_NAME, AuditBounds, AuditQuery, Store
+from windlass_license.rules.audit_rings import Ring
+from windlass_license.rules.book import Changes, LeaseBook
+from windlass_license.rules.model import Holder, Lease
+from windlass_license.storage.rotation import Rotation
+from windlass_license.storage.store import _UPGRADES, FILE_NAME, AuditBounds, AuditQuery, Store
 
 NOW = datetime(2026, 9, 6, 10, 0, 0, 123456, tzinfo=UTC)
 LEASE = Lease("id", ("GPU-0", "GPU-1"), Holder("ns", "pod", "uid", "svc"), NOW, NOW + timedelta(seconds=60))

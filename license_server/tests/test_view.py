@@ -5,8 +5,8 @@ from datetime import datetime
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from windlass_license.model import License, LicensedGpu
-from windlass_license.view import scalar, view
+from windlass_license.http.view import scalar, view
+from windlass_license.rules.model import License, LicensedGpu
 
 ISSUED = datetime.fromisoformat("2024-09-06T10:43:54.427014+08:00")
 EXPIRES = datetime.fromisoformat("2025-09-06T10:43:54.427014+08:00")

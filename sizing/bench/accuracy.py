@@ -13,10 +13,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_sizing.dtypes import dtype_bytes
 from windlass_sizing.errors import SizingError
-from windlass_sizing.facts import ModelFacts
-from windlass_sizing.source import read_facts
+from windlass_sizing.files.source import read_facts
+from windlass_sizing.model.dtypes import dtype_bytes
+from windlass_sizing.model.facts import ModelFacts
 
 CLOSE = 0.03
 SIZES = ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim")

@@ -7,10 +7,10 @@ import os
 from pathlib import Path, PurePosixPath
 
 import pytest
-from windlass_sizing import lora
-from windlass_sizing.adapters import Beside, Named, places
-from windlass_sizing.checkpoint import CheckpointReport, inspect
-from windlass_sizing.directory import Directory
+from windlass_sizing.files.adapters import Beside, Named, places
+from windlass_sizing.files.checkpoint import CheckpointReport, inspect
+from windlass_sizing.files.directory import Directory
+from windlass_sizing.model import lora
 
 from .test_checkpoint import CONFIG, safetensors
 

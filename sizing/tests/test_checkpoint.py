@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from windlass_sizing.checkpoint import REASONS, CheckpointReport, inspect
+from windlass_sizing.files.checkpoint import REASONS, CheckpointReport, inspect
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
@@ -191,7 +191,7 @@ def test_what_may_not_be_read_is_told(volume, monkeypatch):
     def refuse(path, *_):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("windlass_sizing.documents.os.open", refuse)
+    monkeypatch.setattr("windlass_sizing.files.documents.os.open", refuse)
     report = refused(volume)
     assert report.reason == "PathUnreadable"
     assert "config.json: Permission denied; the server runs as user 10001" in report.message

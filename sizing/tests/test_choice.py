@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from windlass_sizing.choice import Offer, alternatives, choose, default_length, placements
-from windlass_sizing.decision import decide, default_dtype, of_facts
-from windlass_sizing.facts import from_config
-from windlass_sizing.formula import Serving, demand, requests_at_once
-from windlass_sizing.parallel import divides
-from windlass_sizing.question import Card
+from windlass_sizing.model.facts import from_config
+from windlass_sizing.placement.choice import Offer, alternatives, choose, default_length, placements
+from windlass_sizing.placement.formula import Serving, demand, requests_at_once
+from windlass_sizing.placement.parallel import divides
+from windlass_sizing.quantization.decision import decide, default_dtype, of_facts
+from windlass_sizing.quantization.question import Card
 
 MODELS = {
     model["name"]: from_config(model["config"])

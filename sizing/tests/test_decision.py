@@ -1,9 +1,9 @@
 """What `--quantization` gives on each card and model, and the sentence when it cannot be."""
 
 import pytest
-from windlass_sizing.decision import decide, default_dtype
-from windlass_sizing.methods import ACCEPTED, METHODS
-from windlass_sizing.question import CPU, About, Architecture, Card, Checkpoint
+from windlass_sizing.quantization.decision import decide, default_dtype
+from windlass_sizing.quantization.methods import ACCEPTED, METHODS
+from windlass_sizing.quantization.question import CPU, About, Architecture, Card, Checkpoint
 
 QWEN = Architecture("qwen2")
 PLAIN = (QWEN, Checkpoint())

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from windlass_sizing import methods
-from windlass_sizing.decision import decide
-from windlass_sizing.engine import ENGINE
-from windlass_sizing.question import Architecture, Card, Checkpoint
+from windlass_sizing.quantization import methods
+from windlass_sizing.quantization.decision import decide
+from windlass_sizing.quantization.engine import ENGINE
+from windlass_sizing.quantization.question import Architecture, Card, Checkpoint
 
 FILE = Path(__file__).with_name("engine_verdicts.json")
 RECORDED: dict[str, dict[str, list[str]]] = json.loads(FILE.read_text())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from windlass_sizing.errors import FactsError
-from windlass_sizing.facts import ModelFacts, from_config
+from windlass_sizing.model.facts import ModelFacts, from_config
 
 DATA = Path(__file__).parent / "data"
 MODELS = sorted(path.stem for path in DATA.glob("*.json") if path.stem != "models")

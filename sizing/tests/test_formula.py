@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from windlass_sizing import formula
-from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import Serving
-from windlass_sizing.parallel import divides, splits
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement import formula
+from windlass_sizing.placement.formula import Serving
+from windlass_sizing.placement.parallel import divides, splits
 
 
 def a_model(**sizes) -> ModelFacts:

@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from windlass_sizing.checkpoint import inspect
-from windlass_sizing.decision import decide, of_facts
-from windlass_sizing.question import Card
-from windlass_sizing.source import read_facts
-from windlass_sizing.weights import quantization_of
+from windlass_sizing.files.checkpoint import inspect
+from windlass_sizing.files.source import read_facts
+from windlass_sizing.files.weights import quantization_of
+from windlass_sizing.quantization.decision import decide, of_facts
+from windlass_sizing.quantization.question import Card
 
 DATA = Path(__file__).parent / "data" / "smoothquant"
 L20 = Card("NVIDIA L20", (8, 9))

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from windlass_sizing import gpus
-from windlass_sizing.advice import advise, quick_table
-from windlass_sizing.facts import from_config
-from windlass_sizing.formula import Serving
+from windlass_sizing.model.facts import from_config
+from windlass_sizing.placement import gpus
+from windlass_sizing.placement.advice import advise, quick_table
+from windlass_sizing.placement.formula import Serving
 
 FACTS = from_config(json.loads((Path(__file__).parent / "data" / "Qwen2.5-7B.json").read_text())["config"])
 LABELS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from windlass_sizing import lora
-from windlass_sizing.facts import from_config
-from windlass_sizing.formula import GIB, Serving, adapters_gib, demand, draft_gib, kv_gib, requests_at_once
+from windlass_sizing.model import lora
+from windlass_sizing.model.facts import from_config
+from windlass_sizing.placement.formula import GIB, Serving, adapters_gib, demand, draft_gib, kv_gib, requests_at_once
 
 QWEN = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944,

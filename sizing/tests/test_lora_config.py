@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from windlass_sizing import lora_config as config
+from windlass_sizing.model import lora_config as config
 
 GOOD = {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["q_proj"], "bias": "none"}
 

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from windlass_sizing.engine import ENGINE
-from windlass_sizing.methods import METHODS, Kind, Method
+from windlass_sizing.quantization.engine import ENGINE
+from windlass_sizing.quantization.methods import METHODS, Kind, Method
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "quantization.md"
 START, END = "pytest sizing/tests/test_methods_page.py -->\n", "<!-- end of methods -->"

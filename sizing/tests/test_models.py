@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from windlass_sizing.dtypes import dtype_bytes
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.dtypes import dtype_bytes
+from windlass_sizing.model.facts import from_config
 
 MODELS = json.loads((Path(__file__).parent / "data" / "models.json").read_text())
 NAMES = [model["name"] for model in MODELS]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from windlass_sizing.facts import ModelFacts, from_config
-from windlass_sizing.parallel import Split, divides, group_splits, splits
+from windlass_sizing.model.facts import ModelFacts, from_config
+from windlass_sizing.placement.parallel import Split, divides, group_splits, splits
 
 
 def a_model(heads: int = 64, kv_heads: int = 8, layers: int = 80) -> ModelFacts:

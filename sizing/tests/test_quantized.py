@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from windlass_sizing.facts import from_config
-from windlass_sizing.formula import GIB, Serving, weights_gib
-from windlass_sizing.methods import METHODS, reader_of
-from windlass_sizing.quantized import packing_of
-from windlass_sizing.skipped import plain_shares
+from windlass_sizing.model.facts import from_config
+from windlass_sizing.model.quantized import packing_of
+from windlass_sizing.model.skipped import plain_shares
+from windlass_sizing.placement.formula import GIB, Serving, weights_gib
+from windlass_sizing.quantization.methods import METHODS, reader_of
 
 SIZES = {
     "hidden_size": 1024,

@@ -10,10 +10,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from windlass_sizing.checkpoint import inspect
-from windlass_sizing.formula import GIB, Serving, weights_gib
-from windlass_sizing.source import read_facts
-from windlass_sizing.weights import SMOOTHQUANT_FILE, read_weights
+from windlass_sizing.files.checkpoint import inspect
+from windlass_sizing.files.source import read_facts
+from windlass_sizing.files.weights import SMOOTHQUANT_FILE, read_weights
+from windlass_sizing.placement.formula import GIB, Serving, weights_gib
 
 DATA = Path(__file__).parent / "data" / "smoothquant"
 PLAIN = "model.safetensors"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 CONTEXT = {"max_position_embeddings": 32768, "tie_word_embeddings": False}
 INTERNLM = {

@@ -28,7 +28,7 @@ from windlass_operator.client import (
 from windlass_operator.client import client as client_module
 from windlass_operator.client.errors import ExpiredError
 from windlass_operator.status.inspection import JOB_ANNOTATION, RESULT_ANNOTATION
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 pytestmark = pytest.mark.apiserver
 

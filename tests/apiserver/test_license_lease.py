@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from windlass_license.kube_api import KubeApi, KubeError
-from windlass_license.kube_lease import KubeLease, LeaseName, Pace
+from windlass_license.cluster.api_server import KubeApi, KubeError
+from windlass_license.election.kube_lease import KubeLease, LeaseName, Pace
 
 pytestmark = pytest.mark.apiserver
 

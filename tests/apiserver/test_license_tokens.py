@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from windlass_license.callers import Callers
+from windlass_license.cluster.api_server import KubeApi
+from windlass_license.cluster.callers import Callers
+from windlass_license.cluster.identity import AUDIENCE
 from windlass_license.errors import ReviewError, UnknownCallerError
-from windlass_license.identity import AUDIENCE
-from windlass_license.kube_api import KubeApi
 
 pytestmark = pytest.mark.apiserver
 

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from windlass_operator.runtime import metrics
 from windlass_operator.settings import Settings
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 sys.path.insert(0, str(Path(__file__).parent))
 

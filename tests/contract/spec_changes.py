@@ -16,8 +16,8 @@ from windlass_operator.plan.record import PlanRecord
 from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.reconcile.desired_state import must_be_allowed, parse_service, workload
 from windlass_operator.settings import Settings
-from windlass_sizing.facts import ModelFacts, from_config
-from windlass_sizing.lora import width_of
+from windlass_sizing.model.facts import ModelFacts, from_config
+from windlass_sizing.model.lora import width_of
 
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944,

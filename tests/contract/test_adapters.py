@@ -27,7 +27,7 @@ from windlass_operator.manifests.pod import pod_template
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Plan
 from windlass_operator.reconcile.desired_state import parse_service, pod_shape
-from windlass_sizing.checkpoint import inspect
+from windlass_sizing.files.checkpoint import inspect
 from windlass_testbed.deploy import MODEL_FILES
 
 DEMO = Path(__file__).parents[2] / "models" / "demo"

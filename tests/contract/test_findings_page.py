@@ -20,8 +20,8 @@ from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Refusal
 from windlass_operator.status import reasons
-from windlass_sizing import gpus
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
+from windlass_sizing.placement import gpus
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from windlass.license.settings import DEFAULT_ADDRESSES
-from windlass_license.app import create_app
 from windlass_license.cli import command_line
-from windlass_license.keys import by_id, parse_public
+from windlass_license.http.app import create_app
+from windlass_license.license_file.keys import by_id, parse_public
 from windlass_license.settings import Settings
 
 from .conftest import Helm, documents

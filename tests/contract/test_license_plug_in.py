@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from windlass_license import codec
-from windlass_license.keys import by_id, parse_public
+from windlass_license.license_file import codec
+from windlass_license.license_file.keys import by_id, parse_public
 from windlass_operator.kubectl.licensing.errors import LicensingError
 from windlass_operator.kubectl.licensing.gpus import uuids
 from windlass_operator.kubectl.licensing.issuer import Issuer, Key, find_program

@@ -26,11 +26,11 @@ from windlass_operator.plan.args import server_args
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan, Refusal
 from windlass_operator.plan.quantize import number_format
-from windlass_sizing import gpus
-from windlass_sizing.engine import ENGINE
-from windlass_sizing.facts import ModelFacts, from_config
-from windlass_sizing.formula import cpu_demand, demand
-from windlass_sizing.methods import ACCEPTED, METHODS, NAMES, READERS, Kind
+from windlass_sizing.model.facts import ModelFacts, from_config
+from windlass_sizing.placement import gpus
+from windlass_sizing.placement.formula import cpu_demand, demand
+from windlass_sizing.quantization.engine import ENGINE
+from windlass_sizing.quantization.methods import ACCEPTED, METHODS, NAMES, READERS, Kind
 
 DATA = Path(__file__).parents[2] / "sizing" / "tests" / "data" / "models.json"
 CONFIGS: dict[str, dict[str, Any]] = {row["name"]: row["config"] for row in json.loads(DATA.read_text())}

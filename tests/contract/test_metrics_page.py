@@ -23,7 +23,7 @@ from windlass.supervisor import metrics as start
 from windlass.usage.account import Accounts, Record
 from windlass.usage.read import Tokens
 from windlass_deepspeed.metrics import Metrics as DeepSpeedMetrics
-from windlass_license.metrics import Metrics as LicenseMetrics
+from windlass_license.http.metrics import Metrics as LicenseMetrics
 from windlass_license.service import Standing
 from windlass_operator.runtime import metrics as operator
 

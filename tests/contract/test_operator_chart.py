@@ -20,7 +20,7 @@ from windlass_operator.status import reasons
 from .conftest import Helm, documents
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass"
-LICENSE_METRICS = CHART.parents[1] / "license_server/src/windlass_license/metrics.py"
+LICENSE_METRICS = CHART.parents[1] / "license_server/src/windlass_license/http/metrics.py"
 Objects = dict[tuple[str, str], dict[str, Any]]
 BAD_VALUES = {
     "an unknown value": ({"replica": 2}, "replica"),

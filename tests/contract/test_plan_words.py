@@ -10,7 +10,7 @@ from windlass.cli.main import app
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 LLAMA_8B = {
     "architectures": ["LlamaForCausalLM"],

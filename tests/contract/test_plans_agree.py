@@ -18,8 +18,8 @@ from windlass.errors import WindlassError
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.decide import decide as operators
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan
-from windlass_sizing import gpus
-from windlass_sizing.facts import ModelFacts, from_config
+from windlass_sizing.model.facts import ModelFacts, from_config
+from windlass_sizing.placement import gpus
 
 DATA = Path(__file__).parents[2] / "sizing" / "tests" / "data" / "models.json"
 CONFIGS: dict[str, dict[str, Any]] = {row["name"]: row["config"] for row in json.loads(DATA.read_text())}

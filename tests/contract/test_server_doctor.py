@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from windlass.doctor import reach
-from windlass_license.model import License, LicensedGpu
-from windlass_license.view import view
+from windlass_license.http.view import view
+from windlass_license.rules.model import License, LicensedGpu
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -13,10 +13,10 @@ from windlass.errors import LicenseError
 from windlass.license.client import LeaseClient
 from windlass.license.keeper import LicenseFacts, LicenseKeeper
 from windlass.license.model import Granted, Holder, Refused, naming
-from windlass_license.app import create_app
-from windlass_license.codec import sign
-from windlass_license.keys import by_id
-from windlass_license.model import License, LicensedGpu
+from windlass_license.http.app import create_app
+from windlass_license.license_file.codec import sign
+from windlass_license.license_file.keys import by_id
+from windlass_license.rules.model import License, LicensedGpu
 from windlass_license.settings import Settings
 
 ADDRESS = "http://license"

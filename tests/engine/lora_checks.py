@@ -33,7 +33,7 @@ def opinions() -> dict[str, object]:
     """For each kind of adapter: whether the engine and whether we refuse it; and the ranks that each knows."""
     from vllm.config.lora import LoRAConfig, MaxLoRARanks
     from vllm.lora.peft_helper import PEFTHelper
-    from windlass_sizing import lora_config as config
+    from windlass_sizing.model import lora_config as config
 
     def is_refused(said: dict[str, object]) -> bool:
         try:
@@ -112,7 +112,7 @@ def room(base: str, slots: str, rank: str) -> dict[str, int]:
     """Bytes that the engine allocates for adapters of a model, and those that we count."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     from vllm import LLM
-    from windlass_sizing.lora import width_of
+    from windlass_sizing.model.lora import width_of
 
     lora = {"enable_lora": True, "max_loras": int(slots), "max_lora_rank": int(rank)}
     engine = LLM(base, dtype="float32", max_model_len=256, enforce_eager=True, **lora)

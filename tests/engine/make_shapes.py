@@ -14,7 +14,7 @@ from make_smoothquant import data
 from windlass.errors import ModelError
 from windlass.quantization import decoders
 from windlass.quantization.smoothquant import make
-from windlass_sizing.methods import SMOOTHQUANT_FILE
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 SAMPLES, LENGTH = 8, 64
 CANNOT = ("moe", "vision", "mla")

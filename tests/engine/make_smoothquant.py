@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from windlass_sizing.methods import SMOOTHQUANT_FILE
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
          "chat_template.jinja")  # fmt: skip

@@ -29,7 +29,7 @@ from windlass.errors import UsageError  # noqa: E402
 from windlass.launch import planned, probe, templates  # noqa: E402
 from windlass.launch.model import Gpu, LaunchPlan, Machine  # noqa: E402
 from windlass.launch.resolve import NATIVE, RUN, looked_for, resolve  # noqa: E402
-from windlass_sizing.methods import SMOOTHQUANT_FILE  # noqa: E402
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE  # noqa: E402
 
 DEMO = HERE.parents[1] / "models/demo"
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja")

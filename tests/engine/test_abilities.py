@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from windlass_sizing.engine import RECORD
+from windlass_sizing.quantization.engine import RECORD
 
 VERDICTS = Path(__file__).parents[2] / "sizing" / "tests" / "engine_verdicts.json"
 

@@ -19,9 +19,9 @@ from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan
 from windlass_operator.plan.quantize import number_format
-from windlass_sizing import gpus
-from windlass_sizing.engine import ENGINE
-from windlass_sizing.facts import ModelFacts, from_config
+from windlass_sizing.model.facts import ModelFacts, from_config
+from windlass_sizing.placement import gpus
+from windlass_sizing.quantization.engine import ENGINE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 

@@ -4,7 +4,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from windlass_sizing import methods
+from windlass_sizing.quantization import methods
 
 SCRIPT = "/repo/tests/engine/load_quantized.py"
 METHODS = ("none", "fp8", "ifq", "ifq_nf4", "smoothquant", "auto")

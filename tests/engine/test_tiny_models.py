@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from windlass_sizing import checkpoint
+from windlass_sizing.files import checkpoint
 
 HERE = Path(__file__).parent
 KINDS = "gqa mha untied head-dim moe mla vision fp32 sharded gemma gemma2 gemma3 phi3 glm4 bin lora".split()

@@ -8,7 +8,7 @@ from typing import Any
 
 from hostile_specs import JUNK, WORDS
 from hypothesis import strategies as st
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,

@@ -31,7 +31,7 @@ def served(bed: Bed, name: str, **spec: Any) -> dict[str, Any]:
 
 
 def _inspected(bed: Bed, job: Mapping[str, Any]) -> None:
-    from windlass_sizing.facts import from_config
+    from windlass_sizing.model.facts import from_config
 
     found = json.dumps({"ok": True, "facts": from_config(CONFIG, weights_bytes=988_097_824).to_dict()})
     owner = {

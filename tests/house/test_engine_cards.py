@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from windlass_sizing.engine import DEEPSPEED, ENGINE, NEEDED, RECORD
+from windlass_sizing.quantization.engine import DEEPSPEED, ENGINE, NEEDED, RECORD
 
 TOOL = Path(__file__).parents[2] / "tools" / "engine_cards.py"
 

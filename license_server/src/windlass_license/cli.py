@@ -16,12 +16,14 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from windlass_license import __version__, answer_key, codec, json_lines, keys, shells, tls
+from windlass_license import __version__, json_lines, shells
 from windlass_license.errors import FileRefusal, KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
-from windlass_license.issue import file_name, issue, listed_in, parse_expiry, terms_of
-from windlass_license.listing import ListedGpu, merge_listings, parse_listing
-from windlass_license.model import DEFAULT_GRACE_S, LeaseBounds, License
-from windlass_license.peers import FrontLimits
+from windlass_license.http import tls
+from windlass_license.license_file import answer_key, codec, keys
+from windlass_license.license_file.issue import file_name, issue, listed_in, parse_expiry, terms_of
+from windlass_license.license_file.listing import ListedGpu, merge_listings, parse_listing
+from windlass_license.rules.model import DEFAULT_GRACE_S, LeaseBounds, License
+from windlass_license.rules.peers import FrontLimits
 from windlass_license.settings import (
     DEFAULT_PORT,
     DEFAULT_TTL,
@@ -34,7 +36,7 @@ from windlass_license.settings import (
     read_admin_token,
     read_public_keys,
 )
-from windlass_license.store import AuditBounds
+from windlass_license.storage.store import AuditBounds
 from windlass_license.usage import Parser, not_negative, port, positive, unusable, whole
 
 DONE, NOT_VALID, WRONG = 0, 1, 2

@@ -14,18 +14,19 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from windlass_license import audit, codec
-from windlass_license.answer_key import Signer, certificate_header, encode
-from windlass_license.audit_rings import RINGS, Ring
-from windlass_license.book import LeaseBook
 from windlass_license.clock import GuardedClock
 from windlass_license.errors import FileRefusal, LicenseFileError, SettingsError, StoreError
-from windlass_license.gate import gate
-from windlass_license.keys import PublicKeys
-from windlass_license.model import DEFAULT_GRACE_S, Lease, LeaseBounds, LeaseRequest, License, State, Verdict
-from windlass_license.refusals import Refusals
-from windlass_license.rotation import Rotation
-from windlass_license.store import UNREADABLE, AuditBounds, AuditQuery, Store, Transaction
+from windlass_license.license_file import codec
+from windlass_license.license_file.answer_key import Signer, certificate_header, encode
+from windlass_license.license_file.keys import PublicKeys
+from windlass_license.rules import audit
+from windlass_license.rules.audit_rings import RINGS, Ring
+from windlass_license.rules.book import LeaseBook
+from windlass_license.rules.gate import gate
+from windlass_license.rules.model import DEFAULT_GRACE_S, Lease, LeaseBounds, LeaseRequest, License, State, Verdict
+from windlass_license.rules.refusals import Refusals
+from windlass_license.storage.rotation import Rotation
+from windlass_license.storage.store import UNREADABLE, AuditBounds, AuditQuery, Store, Transaction
 
 log = logging.getLogger("windlass_license")
 audit_log = logging.getLogger("windlass_license.audit")

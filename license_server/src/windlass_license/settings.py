@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from windlass_license.election.kube_lease import LeaseName
 from windlass_license.errors import SettingsError
 from windlass_license.json_lines import LogSettings
-from windlass_license.keys import PublicKeys, by_id, parse_public
-from windlass_license.kube_lease import LeaseName
-from windlass_license.model import LeaseBounds
-from windlass_license.peers import FrontLimits
-from windlass_license.store import AuditBounds
+from windlass_license.license_file.keys import PublicKeys, by_id, parse_public
+from windlass_license.rules.model import LeaseBounds
+from windlass_license.rules.peers import FrontLimits
+from windlass_license.storage.store import AuditBounds
 from windlass_license.usage import unusable
 
 PUBLIC_KEYS_VARIABLE = "WINDLASS_LICENSE_PUBLIC_KEYS"

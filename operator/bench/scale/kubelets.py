@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import yaml
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 FACTS_PORT = 8502
 # Where this program answers for every serving pod; another loopback address lets two runs go side by side.

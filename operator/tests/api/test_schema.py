@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from windlass_operator.api import schema
 from windlass_operator.api.size import RESERVED, SPEC_CHARACTERS_MAX, depth_of, size_rule
-from windlass_sizing.methods import ACCEPTED, ENGINES, NAMES
+from windlass_sizing.quantization.methods import ACCEPTED, ENGINES, NAMES
 
 COMMITTED = Path(__file__).parents[3] / schema.CRD_FILE
 KUBERNETES_OWN = (".apiVersion", ".kind")  # the API server knows their one value

@@ -14,7 +14,7 @@ from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan
 from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
 from windlass_operator.status.children import annotation_of
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 from .mock_api import MockApi, a_list
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from windlass_sizing.facts import from_config
-from windlass_sizing.formula import Serving, adapters_gib
+from windlass_sizing.model.facts import from_config
+from windlass_sizing.placement.formula import Serving, adapters_gib
 
 from .test_decide import QWEN_7B, planned, refused
 

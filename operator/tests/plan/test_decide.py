@@ -9,7 +9,7 @@ from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.args import engine_variables
 from windlass_operator.plan.decide import decide
 from windlass_operator.plan.model import REFUSAL_REASONS, Inventory, NodeGpus, Placement, Plan, Refusal
-from windlass_sizing.facts import ModelFacts
+from windlass_sizing.model.facts import ModelFacts
 
 QWEN_7B = ModelFacts(
     architecture="Qwen2ForCausalLM", model_type="qwen2", params=7_615_616_512, params_how="counted from config.json",

@@ -14,7 +14,7 @@ from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status.inspection import RESULT_ANNOTATION
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 from .fake_cluster import FakeCluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from windlass_operator.plan.model import REFUSAL_REASONS
 from windlass_operator.status import admission, crashes, kubelet, reasons, requeue, scheduling, signatures
-from windlass_sizing import checkpoint
+from windlass_sizing.files import checkpoint
 
 
 def test_every_word_stands_once():

@@ -3,7 +3,7 @@
 import pytest
 from windlass.adapters.names import Change, match
 from windlass.errors import ModelError
-from windlass_sizing.lora_config import LoraConfig
+from windlass_sizing.model.lora_config import LoraConfig
 
 PLAIN = LoraConfig(2, 4.0)
 BASE = {

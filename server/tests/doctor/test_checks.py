@@ -8,8 +8,8 @@ from windlass.doctor import checks, fits, reach
 from windlass.doctor.findings import GIB, Card, Driver, Engine, Findings, Group, LicenseServer, LicenseView, Port
 from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import resolve
-from windlass_sizing.checkpoint import CheckpointReport
-from windlass_sizing.facts import from_config
+from windlass_sizing.files.checkpoint import CheckpointReport
+from windlass_sizing.model.facts import from_config
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CONFIG = {

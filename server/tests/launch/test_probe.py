@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from windlass.errors import ModelError
 from windlass.launch import probe
-from windlass_sizing.methods import SMOOTHQUANT_FILE
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"],

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from windlass.launch import parsers, templates
 from windlass.launch.templates import ROWS, IdRule, Row
-from windlass_sizing.engine import ENGINE
-from windlass_sizing.limits import instead_of
+from windlass_sizing.quantization.engine import ENGINE
+from windlass_sizing.quantization.limits import instead_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "chat-templates.md"
 

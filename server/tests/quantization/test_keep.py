@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from windlass.quantization import keep
-from windlass_sizing.methods import SMOOTHQUANT_FILE
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 MADE = keep.Made("ifq", "float16", "rows", True, "0/1 0/1", "0.32.0")
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fastapi.testclient import TestClient
-from windlass_license.app import create_app
-from windlass_license.codec import sign
 from windlass_license.errors import SettingsError
-from windlass_license.keys import by_id
-from windlass_license.model import License, LicensedGpu
+from windlass_license.http.app import create_app
+from windlass_license.license_file.codec import sign
+from windlass_license.license_file.keys import by_id
+from windlass_license.rules.model import License, LicensedGpu
 from windlass_license.settings import Settings
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

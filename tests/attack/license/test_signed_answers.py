@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fastapi import FastAPI
 from windlass.license.client import LeaseClient
 from windlass.license.model import Answer, Granted, Holder, Refused, Unreachable
-from windlass_license.answer_key import encode, load_or_make
-from windlass_license.app import create_app
-from windlass_license.codec import sign
-from windlass_license.keys import by_id, public_pem
-from windlass_license.model import License, LicensedGpu
+from windlass_license.http.app import create_app
+from windlass_license.license_file.answer_key import encode, load_or_make
+from windlass_license.license_file.codec import sign
+from windlass_license.license_file.keys import by_id, public_pem
+from windlass_license.rules.model import License, LicensedGpu
 from windlass_license.settings import Settings
 
 ISSUER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

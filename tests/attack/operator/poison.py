@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 DEEP_LEVELS = 985  # the recursion limit of Python less what the operator's own calls take
 DEEP = "{nested}"  # stands for the nested object, which Python itself cannot write

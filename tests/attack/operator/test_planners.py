@@ -11,7 +11,7 @@ from windlass_operator.errors import UserError
 from windlass_operator.plan.model import Inventory, NodeGpus, Plan, Refusal
 from windlass_operator.planner.pool import Planners
 from windlass_operator.planner.process import Question
-from windlass_sizing.facts import from_config
+from windlass_sizing.model.facts import from_config
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,

@@ -50,9 +50,9 @@ def outcome(directory: Path, inventory: Any, spec: Any) -> str:
     """Facts with a plan, or the reason; what is wrong with the answer raises."""
     from windlass_operator.plan.decide import decide
     from windlass_operator.plan.model import Refusal
-    from windlass_sizing import checkpoint
     from windlass_sizing.errors import FactsError
-    from windlass_sizing.facts import ModelFacts
+    from windlass_sizing.files import checkpoint
+    from windlass_sizing.model.facts import ModelFacts
 
     line = checkpoint.inspect(directory.parent, directory.name, "pvc/models").to_json()
     assert len(line.encode()) <= ANSWER_BYTES_MAX, "the answer does not fit a termination message"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_sizing.methods import ACCEPTED, ENGINES, NAMES, OURS
+from windlass_sizing.quantization.methods import ACCEPTED, ENGINES, NAMES, OURS
 
 from windlass_operator.api.quantization import FLOAT16_ONLY
 

@@ -25,7 +25,7 @@ from windlass_operator.client.values import (
 )
 
 if TYPE_CHECKING:
-    from windlass_sizing.facts import ModelFacts
+    from windlass_sizing.model.facts import ModelFacts
 
     from windlass_operator.client.preview import PlanPreview
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from windlass_sizing.facts import ModelFacts
+from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMService, LLMServiceSpec
 from windlass_operator.client import paths, watching

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windlass_sizing.checkpoint import CheckpointReport, inspect
 from windlass_sizing.errors import FactsError
-from windlass_sizing.facts import ModelFacts, from_config
+from windlass_sizing.files.checkpoint import CheckpointReport, inspect
+from windlass_sizing.model.facts import ModelFacts, from_config
 
 from windlass_operator.api.status import PlanStatus
 from windlass_operator.api.v1alpha1 import LLMServiceSpec

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from windlass_sizing import checkpoint
-from windlass_sizing.adapters import Beside, Named
-from windlass_sizing.checkpoint import ALONE, CheckpointReport
-from windlass_sizing.directory import Directory, spoken
+from windlass_sizing.files import checkpoint
+from windlass_sizing.files.adapters import Beside, Named
+from windlass_sizing.files.checkpoint import ALONE, CheckpointReport
+from windlass_sizing.files.directory import Directory, spoken
 
 from windlass_operator.inspection.bounds import OverdueError, limited
 from windlass_operator.manifests.sources import ADAPTER, BASE, DRAFT

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from windlass_sizing.formula import STEP_TOKENS_MAX
+from windlass_sizing.placement.formula import STEP_TOKENS_MAX
 
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec, SpeculationSpec
 from windlass_operator.plan.cpu import KV_SPACE, kv_space_gib

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass_sizing.facts import ModelFacts
+from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.model import Refusal

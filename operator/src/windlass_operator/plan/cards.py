@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass_sizing import gpus, question
+from windlass_sizing.placement import gpus
+from windlass_sizing.quantization import question
 
 from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus
 

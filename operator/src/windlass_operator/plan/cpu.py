@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from windlass_sizing import formula, words
-from windlass_sizing.facts import ModelFacts
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement import formula, words
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.cards import group_selector

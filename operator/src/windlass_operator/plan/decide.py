@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_sizing import advice, words
-from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import Serving, requests_at_once
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement import advice, words
+from windlass_sizing.placement.formula import Serving, requests_at_once
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.beside import in_force

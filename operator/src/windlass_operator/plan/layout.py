@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_sizing.facts import ModelFacts
-from windlass_sizing.parallel import divides
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement.parallel import divides
 
 from windlass_operator.api.pods import NODES_MAX
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec

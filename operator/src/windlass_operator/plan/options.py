@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from windlass_sizing import advice, formula
-from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import Demand, Serving
-from windlass_sizing.parallel import splits
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement import advice, formula
+from windlass_sizing.placement.formula import Demand, Serving
+from windlass_sizing.placement.parallel import splits
 
 from windlass_operator.plan.cards import Card
 from windlass_operator.plan.model import Refusal

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from windlass_sizing import decision
-from windlass_sizing.decision import default_dtype, of_facts
-from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import Serving
-from windlass_sizing.methods import NONE
-from windlass_sizing.question import FIELDS, About, Card
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement.formula import Serving
+from windlass_sizing.quantization import decision
+from windlass_sizing.quantization.decision import default_dtype, of_facts
+from windlass_sizing.quantization.methods import NONE
+from windlass_sizing.quantization.question import FIELDS, About, Card
 
 from windlass_operator.api.v1alpha1 import EngineSpec
 from windlass_operator.plan.model import Refusal

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from windlass_sizing.facts import ModelFacts
+from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.plan.model import Plan

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from windlass_sizing import advice, gpus, words
-from windlass_sizing.engine import ENGINE
-from windlass_sizing.facts import ModelFacts
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement import advice, gpus, words
+from windlass_sizing.quantization.engine import ENGINE
 
 from windlass_operator.api.v1alpha1 import ResourcesSpec
 from windlass_operator.plan.cards import Card, cards, wanted_nodes

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
-from windlass_sizing.question import CPU, Card
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
+from windlass_sizing.quantization.question import CPU, Card
 
 from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_operator.plan.layout import Layout, read_layout

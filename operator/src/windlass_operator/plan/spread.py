@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from windlass_sizing.facts import ModelFacts
-from windlass_sizing.parallel import Split, divides, group_splits
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement.parallel import Split, divides, group_splits
 
 from windlass_operator.plan.cards import Card
 from windlass_operator.plan.layout import Layout

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import msgspec
-from windlass_sizing.facts import ModelFacts
+from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.api.v1alpha1 import LLMServiceSpec
 from windlass_operator.plan.decide import decide

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from windlass_sizing.errors import FactsError
-from windlass_sizing.facts import ModelFacts
+from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.api.model import ModelSource
 from windlass_operator.api.v1alpha1 import ImageSpec, LLMService

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from windlass_sizing import lora_config as config
+from windlass_sizing.model import lora_config as config
 
 from windlass.adapters import names, tensor_file
 from windlass.adapters.model import Adapter

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from windlass_sizing import lora_config as config
+from windlass_sizing.model import lora_config as config
 
 from windlass.adapters import read, source, tensor_file
 from windlass.adapters.arithmetic import DTYPES, Bytes, Floats, Product, added, converted, to_float32

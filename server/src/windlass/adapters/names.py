@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from windlass_sizing.lora_config import LoraConfig
+from windlass_sizing.model.lora_config import LoraConfig
 
 from windlass.errors import ModelError
 

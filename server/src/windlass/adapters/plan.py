@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from windlass_sizing.lora_config import engine_rank
+from windlass_sizing.model.lora_config import engine_rank
 
 from windlass.adapters.model import FOUND, ONLY, Adapter, AdapterPlan, Adapters, Merge, Want
 from windlass.errors import ModelError, UsageError

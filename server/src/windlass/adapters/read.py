@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from windlass_sizing import documents
-from windlass_sizing import lora_config as config
+from windlass_sizing.files import documents
+from windlass_sizing.model import lora_config as config
 
 from windlass.adapters import base, fit, tensor_file
 from windlass.adapters.model import FOUND, ONLY, Adapter, Adapters, Asked, Given, Shard

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_sizing import documents
+from windlass_sizing.files import documents
 
 LENGTH_BYTES = 8
 HEADER_BYTES_MAX = 100 * 1024**2

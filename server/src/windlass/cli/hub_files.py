@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from windlass_sizing.checkpoint import SIDE_QUANTIZATION
-from windlass_sizing.documents import INDEX_BYTES_MAX
+from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION
+from windlass_sizing.files.documents import INDEX_BYTES_MAX
 
 from windlass.errors import ModelError, UsageError
 

@@ -20,9 +20,9 @@ from windlass.cli.plan_answer import Output
 from windlass.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from windlass_sizing.choice import Offer
-    from windlass_sizing.facts import ModelFacts
-    from windlass_sizing.gpus import Gpu
+    from windlass_sizing.model.facts import ModelFacts
+    from windlass_sizing.placement.choice import Offer
+    from windlass_sizing.placement.gpus import Gpu
 
 DEFAULT_GPU = "L20"
 NODE_GPUS = 8  # as servers come
@@ -61,8 +61,8 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     output: Annotated[Output, typer.Option("--output", "-o", help="table, json or yaml.")] = Output.TABLE,
 ) -> None:
     """Print what a model needs, on which cards, and how it is split over them."""
-    from windlass_sizing.choice import choose
-    from windlass_sizing.formula import Serving
+    from windlass_sizing.placement.choice import choose
+    from windlass_sizing.placement.formula import Serving
 
     facts = _facts_on_hub(hub, model, revision, endpoint)
     length = _length(facts, max_model_len)
@@ -98,7 +98,7 @@ def _facts_on_hub(hub: HubName | None, model: str, revision: str, endpoint: str)
 
 def _facts(model: Path) -> ModelFacts:
     from windlass_sizing.errors import SizingError
-    from windlass_sizing.source import read_facts
+    from windlass_sizing.files.source import read_facts
 
     try:
         return read_facts(model)
@@ -107,7 +107,7 @@ def _facts(model: Path) -> ModelFacts:
 
 
 def _length(facts: ModelFacts, asked: int | None) -> int:
-    from windlass_sizing.choice import default_length
+    from windlass_sizing.placement.choice import default_length
 
     if asked and asked > facts.max_model_len:
         own = facts.max_model_len
@@ -116,7 +116,7 @@ def _length(facts: ModelFacts, asked: int | None) -> int:
 
 
 def _dtype(facts: ModelFacts, asked: str | None, method: str) -> str:
-    from windlass_sizing.decision import default_dtype, of_facts
+    from windlass_sizing.quantization.decision import default_dtype, of_facts
 
     if asked and asked not in DTYPES:
         raise UsageError(f'--dtype "{asked}" is not known; choose one of {", ".join(DTYPES)}')
@@ -127,7 +127,7 @@ def _offers(
     gpu: str | None, memory_gib: float | None, counts: tuple[int | None, int | None, int | None]
 ) -> list[Offer]:
     """The kinds of card that may be taken, as named, as measured, or as this machine has."""
-    from windlass_sizing.choice import Offer
+    from windlass_sizing.placement.choice import Offer
 
     if gpu and memory_gib:
         raise UsageError("--gpu and --gpu-memory-gib say the same thing twice; give one of them")
@@ -149,7 +149,7 @@ def _offers(
 
 def _cards(name: str) -> tuple[Gpu, ...]:
     """What one name of --gpu means; a usage error with the reason when it is nothing that can be planned on."""
-    from windlass_sizing import gpus
+    from windlass_sizing.placement import gpus
 
     if problem := gpus.refusal(name):
         raise UsageError(f"--gpu: {problem}; name one of {gpus.known_names()}")
@@ -160,7 +160,7 @@ def _cards(name: str) -> tuple[Gpu, ...]:
 
 
 def _of_this_machine() -> list[str]:
-    from windlass_sizing import gpus
+    from windlass_sizing.placement import gpus
 
     from windlass.license import nvml
 
@@ -169,8 +169,8 @@ def _of_this_machine() -> list[str]:
 
 def _able(facts: ModelFacts, offers: list[Offer], served: tuple[str, str], beyond_limits: bool) -> list[Offer]:
     """The cards that can run the method in the number format; UsageError with the first one's problem when none can."""
-    from windlass_sizing.decision import decide, of_facts
-    from windlass_sizing.question import Card
+    from windlass_sizing.quantization.decision import decide, of_facts
+    from windlass_sizing.quantization.question import Card
 
     model = of_facts(facts)
     found = [
@@ -187,7 +187,7 @@ def _able(facts: ModelFacts, offers: list[Offer], served: tuple[str, str], beyon
 
 
 def _must_divide(facts: ModelFacts, tp: int | None) -> None:
-    from windlass_sizing.parallel import divides
+    from windlass_sizing.placement.parallel import divides
 
     if tp is None or divides(facts, tp):
         return

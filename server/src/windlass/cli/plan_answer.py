@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli import table
 
 if TYPE_CHECKING:
-    from windlass_sizing.choice import Answer, Offer
-    from windlass_sizing.facts import ModelFacts
+    from windlass_sizing.model.facts import ModelFacts
+    from windlass_sizing.placement.choice import Answer, Offer
 
 COMMON_CARDS = ("L20", "A10", "A100-40G", "A100-80G", "V100-32G", "H20", "H100")
 ALTERNATIVES_MAX = 7
@@ -63,8 +63,8 @@ def document(facts: ModelFacts, offers: Sequence[Offer], answer: Answer) -> dict
 
 def _alternatives(facts: ModelFacts, offers: Sequence[Offer], answer: Answer) -> list[str]:
     """What other cards would do: those that were offered, then the common ones, in as many nodes."""
-    from windlass_sizing import gpus
-    from windlass_sizing.choice import Offer, alternatives
+    from windlass_sizing.placement import gpus
+    from windlass_sizing.placement.choice import Offer, alternatives
 
     first = offers[0]
     common = [
@@ -97,7 +97,7 @@ def _yaml(found: dict[str, Any]) -> list[str]:
 
 
 def _table(found: dict[str, Any]) -> None:
-    from windlass_sizing import words
+    from windlass_sizing.placement import words
 
     verdict = "fits" if found["fits"] else "does not fit"
     rows = [

@@ -37,7 +37,7 @@ def smoothquant(
     out: Annotated[Path | None, typer.Option(help="File; by default where --quantization smoothquant looks.")] = None,
 ) -> None:
     """INT8 weights and activations, smoothed as a search finds best for each layer. Run it again when it was ended."""
-    from windlass_sizing.methods import SMOOTHQUANT_FILE
+    from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
     _check(model, data)
     from windlass.quantization.smoothquant.make import Recipe, make

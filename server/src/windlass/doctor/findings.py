@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from windlass_sizing.checkpoint import CheckpointReport
+from windlass_sizing.files.checkpoint import CheckpointReport
 
 from windlass.launch.model import LaunchPlan, Machine
 

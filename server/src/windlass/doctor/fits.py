@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from windlass_sizing import advice, gpus, methods
-from windlass_sizing.facts import ModelFacts
-from windlass_sizing.formula import Serving, cpu_demand, demand
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement import advice, gpus
+from windlass_sizing.placement.formula import Serving, cpu_demand, demand
+from windlass_sizing.quantization import methods
 
 from windlass.doctor.findings import GIB, Card, Findings, Row, fail, ok, skip, warn
 from windlass.launch.model import LaunchPlan

@@ -12,10 +12,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from windlass_sizing import checkpoint
-from windlass_sizing.adapters import Beside, is_adapter
-from windlass_sizing.checkpoint import ALONE
-from windlass_sizing.directory import Directory
+from windlass_sizing.files import checkpoint
+from windlass_sizing.files.adapters import Beside, is_adapter
+from windlass_sizing.files.checkpoint import ALONE
+from windlass_sizing.files.directory import Directory
 
 from windlass.adapters import read
 from windlass.doctor import reach

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from windlass_sizing.decision import default_dtype
+from windlass_sizing.quantization.decision import default_dtype
 
 from windlass.errors import UsageError
 from windlass.group import arguments

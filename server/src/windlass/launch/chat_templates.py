@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from windlass_sizing import documents
+from windlass_sizing.files import documents
 
 from windlass.doctor import engine
 from windlass.errors import UsageError

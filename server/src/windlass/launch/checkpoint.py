@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from windlass_sizing import documents
+from windlass_sizing.files import documents
 
 from windlass.errors import ModelError
 from windlass.launch.marks import Marks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from windlass_sizing.lora import IN_A_BATCH
+from windlass_sizing.model.lora import IN_A_BATCH
 
 from windlass.adapters import cache, given, plan
 from windlass.adapters.model import ONLY, Adapter, AdapterPlan, Asked, Given, Want

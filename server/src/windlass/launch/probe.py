@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from windlass_sizing.checkpoint import SIDE_QUANTIZATION
 from windlass_sizing.errors import CheckpointError, FactsError
-from windlass_sizing.facts import from_config
-from windlass_sizing.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
-from windlass_sizing.weights import GGUF, quantization_of, wanted_files
+from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION
+from windlass_sizing.files.weights import GGUF, quantization_of, wanted_files
+from windlass_sizing.model.facts import from_config
+from windlass_sizing.quantization.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
 
 from windlass.adapters import read
 from windlass.adapters.model import Asked

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from windlass_sizing import gpus
-from windlass_sizing.decision import Decision, decide
-from windlass_sizing.methods import NONE, SMOOTHQUANT_FILE
-from windlass_sizing.question import CPU, Architecture, Card, Checkpoint
+from windlass_sizing.placement import gpus
+from windlass_sizing.quantization.decision import Decision, decide
+from windlass_sizing.quantization.methods import NONE, SMOOTHQUANT_FILE
+from windlass_sizing.quantization.question import CPU, Architecture, Card, Checkpoint
 
 from windlass.errors import UsageError
 from windlass.launch.model import CHECKPOINT, DEFAULT, Machine, ModelFiles, Setting

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_sizing.limits import VISION_INSTEAD
+from windlass_sizing.quantization.limits import VISION_INSTEAD
 
 from windlass.launch.values import Value
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from windlass_sizing.methods import SMOOTHQUANT_FILE
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 from windlass.adapters.cache import root
 from windlass.startup import files

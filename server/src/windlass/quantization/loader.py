@@ -21,7 +21,7 @@ from vllm.distributed import get_pp_group, get_tp_group
 from vllm.logger import init_logger
 from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 from vllm.model_executor.model_loader.reload import finalize_layerwise_processing
-from windlass_sizing.methods import SMOOTHQUANT_FILE
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 from windlass.adapters import tensor_file
 from windlass.quantization import keep

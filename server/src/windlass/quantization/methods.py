@@ -1,13 +1,13 @@
 """What vLLM's plug-in adds to the table of methods: the name that vLLM gets, the bits, and who reads the weights.
 
-What a method needs and costs stands in `windlass_sizing.methods`, what becomes of it in `windlass_sizing.decision`.
+What a method needs and costs stands in `windlass_sizing.quantization.methods`, what becomes of it in `decision` beside.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_sizing import methods
+from windlass_sizing.quantization import methods
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_sizing import documents
+from windlass_sizing.files import documents
 
 SUFFIXES = (".safetensors", ".bin", ".gguf")
 """The engine takes the first kind that is there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from windlass_sizing import documents
+from windlass_sizing.files import documents
 
 from windlass.errors import ModelError
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from windlass_sizing import documents
+from windlass_sizing.files import documents
 
 from windlass.startup import memory
 from windlass.startup.files import WeightFile

@@ -11,7 +11,7 @@ from vllm.model_executor.layers.linear import LinearBase, LinearMethodBase
 from vllm.model_executor.layers.quantization.base_config import QuantizationConfig, QuantizeMethodBase
 from vllm.model_executor.layers.quantization.compressed_tensors.schemes import CompressedTensorsW8A8Int8
 from vllm.platforms import current_platform
-from windlass_sizing.methods import SMOOTHQUANT_FILE
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 from windlass.quantization.methods import METHODS
 

@@ -1,0 +1,1 @@
+"""The Kubernetes API server: the requests to it, and which pod a token stands for."""

@@ -1,0 +1,96 @@
+"""Whether this replica answers: opens the service when it becomes the active one, closes it when it is no more.
+
+A stand-by touches no data. The election is asked again and again on a thread of its own, so that neither a slow disk
+nor a slow API server stops it. Called by `app`.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from windlass_license.election.data_lock import Election
+from windlass_license.errors import StandByError, WindlassLicenseError
+from windlass_license.service import LicenseService, Standing
+from windlass_license.storage.commits import GroupCommit, Observe
+from windlass_license.storage.store import UNREADABLE
+
+log = logging.getLogger("windlass_license")
+OpenService = Callable[[Callable[[], None]], LicenseService]
+"""Makes the service; the argument is its fence."""
+
+
+class Active:
+    """The service of the active replica, and how its jobs are committed."""
+
+    def __init__(self, service: LicenseService, observe: Observe) -> None:
+        self.service = service
+        self._commits = GroupCommit(service.commit, observe)
+        self.run = self._commits.run
+
+    def close(self) -> None:
+        """Finish what was accepted, then close the store."""
+        self._commits.close()
+        self.service.close()
+
+
+class Activation:
+    """Active or stand-by, as the election has it."""
+
+    def __init__(self, election: Election, open_service: OpenService) -> None:
+        self._election, self._open = election, open_service
+        self.observe: Observe = lambda size, seconds: None
+        self._active: Active | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def active(self) -> Active:
+        """The service; StandByError on a replica that may not answer."""
+        active = self._active
+        if active is None or not self._election.valid():
+            raise StandByError(f"this replica of the license server is a stand-by; active is {self._election.holder()}")
+        return active
+
+    def standing(self) -> Standing | None:
+        """The active service's figures; None on a stand-by."""
+        try:
+            return self.active().service.standing()
+        except StandByError:
+            return None
+
+    def step(self) -> None:
+        """Ask the election once and become what it says."""
+        if not self._election.attempt():
+            self._step_down()
+        elif self._active is None:
+            self._active = Active(self._open(self._fence), self.observe)
+            log.info("this replica is active")
+
+    def start(self) -> None:
+        """Go on asking until `stop`."""
+        self._thread = threading.Thread(target=self._ask_on, name="activation", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the service, then leave the seat to another."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._step_down()
+        self._election.release()
+
+    def _ask_on(self) -> None:
+        while not self._stop.wait(self._election.period_s):
+            try:
+                self.step()
+            except (WindlassLicenseError, *UNREADABLE, OSError):
+                log.exception("this replica cannot become active")
+
+    def _step_down(self) -> None:
+        active, self._active = self._active, None
+        if active is not None:
+            active.close()
+            log.info("this replica is active no more")
+
+    def _fence(self) -> None:
+        if not self._election.valid():
+            raise StandByError("this replica of the license server lost its seat; ask again")

@@ -1,0 +1,1 @@
+"""The HTTP side: connections, paths, statuses, pages and metrics over the service."""

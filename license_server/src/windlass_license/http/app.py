@@ -1,0 +1,249 @@
+"""HTTP in front of the service: paths, statuses and texts, nothing else.
+
+`POST /ls`, `GET /ls/view` and the greeting are the original manual's; `/v1/leases` is for serving pods, `/healthz`,
+`/readyz` and `/metrics` for the cluster. Whatever takes longer than a moment runs in a thread, never in the event loop.
+"""
+
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.concurrency import run_in_threadpool
+from starlette.routing import Route
+from starlette.types import Lifespan, Receive, Scope, Send
+
+from windlass_license import __version__
+from windlass_license.clock import GuardedClock, Seconds
+from windlass_license.cluster.callers import Callers
+from windlass_license.election.activation import Activation
+from windlass_license.election.data_lock import Election, FileLock
+from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError, StandByError, UnknownCallerError
+from windlass_license.http import lease_path
+from windlass_license.http.admin import admin_only
+from windlass_license.http.audit_page import add_audit_path
+from windlass_license.http.description import (
+    ADMIN,
+    FILE,
+    NO_TOKEN,
+    NOT_NOW,
+    UPLOAD_OPERATION,
+    YAML,
+    describe_leases,
+)
+from windlass_license.http.lease_path import RETRY_AFTER_S, LeasePath, caller_of, problem
+from windlass_license.http.metrics import Metrics
+from windlass_license.http.upload import read_upload
+from windlass_license.http.view import view, view_of_numbers
+from windlass_license.http.wire import explain
+from windlass_license.license_file.answer_key import load_or_make
+from windlass_license.license_file.keys import public_pem
+from windlass_license.rules.gate import NO_LICENSE
+from windlass_license.rules.model import License
+from windlass_license.service import LicenseService, Rules
+from windlass_license.settings import Settings
+from windlass_license.storage.store import Store, damaged
+
+GREETING = "windlass license server\n"
+AllowOlder = Annotated[bool, Query(alias="allowOlder", description="let a license with a lower serial in")]
+_STATUS = {FileRefusal.TOO_LARGE: 413}
+
+
+class LicenseApp(FastAPI):
+    """The framework's application with a short way to the path that pods ask."""
+
+    def __init__(self, leases: LeasePath, lifespan: Lifespan[FastAPI]) -> None:
+        # No page of the framework: it would load scripts from outside the cluster.
+        super().__init__(
+            title="Windlass license server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None
+        )
+        self._leases = leases
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lease requests pass the framework by."""
+        if scope["type"] == "http" and scope["path"] == lease_path.PATH and scope["method"] == "POST":
+            await self._leases(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """The description, with what the framework does not see."""
+        if self.openapi_schema is None:
+            describe_leases(super().openapi())
+        return super().openapi()
+
+
+def create_app(
+    settings: Settings,
+    wall: Seconds = time.time,
+    monotonic: Seconds = time.monotonic,
+    election: Election | None = None,
+    turned_away: Mapping[str, int] | None = None,
+    callers: Callers | None = None,
+) -> FastAPI:
+    """The whole server for these settings; clocks and election are parameters so that tests can set them.
+
+    Without `callers` no token is asked for: whoever reaches the server leases under any name.
+    """
+    activation = Activation(election or FileLock(settings.data_dir), _opener(settings, wall, monotonic))
+    metrics = Metrics(activation.standing, turned_away or {})
+    activation.observe = metrics.observe_commit
+    activation.step()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        activation.start()
+        yield
+        await run_in_threadpool(activation.stop)
+        if callers is not None:
+            callers.close()
+
+    leases = LeasePath(activation, metrics, int(settings.ttl.total_seconds()), callers)
+    app = LicenseApp(leases, lifespan)
+    _add_probes(app, activation, metrics)
+    _add_license_paths(app, activation, metrics, settings)
+    add_audit_path(app, activation, admin_only(settings.admin_token))
+    _add_lease_paths(app, activation, leases, callers)
+    app.add_exception_handler(RequestValidationError, _explain_bad_request)
+    app.add_exception_handler(NotNowError, _not_now)
+    app.add_exception_handler(UnknownCallerError, _unknown_caller)
+    return app
+
+
+def _opener(settings: Settings, wall: Seconds, monotonic: Seconds) -> Callable[[Callable[[], None]], LicenseService]:
+    def open_service(fence: Callable[[], None]) -> LicenseService:
+        store = Store(settings.data_dir)
+        try:
+            with store.transaction() as tx:
+                floor = None if settings.trust_clock else tx.last_seen()
+            key = load_or_make(settings.data_dir, settings.answer_key)
+            rules = Rules(settings.public_keys, settings.ttl, settings.audit, settings.leases, key)
+            return LicenseService(store, GuardedClock(floor, wall, monotonic), rules, fence)
+        except (sqlite3.DatabaseError, ValueError, TypeError, OverflowError) as error:
+            store.close()
+            raise damaged(settings.data_dir, error) from error
+        except BaseException:
+            store.close()
+            raise
+
+    return open_service
+
+
+def _add_probes(app: FastAPI, activation: Activation, metrics: Metrics) -> None:
+    @app.get("/", response_class=PlainTextResponse)
+    async def greeting() -> str:
+        """Say who answers; the manual's way to see that clients reach the server."""
+        return GREETING
+
+    @app.get("/healthz", response_class=PlainTextResponse, responses=NOT_NOW)
+    def healthz() -> str:
+        """Answer while the process works: a stand-by does, and so does a server without a license."""
+        try:
+            activation.active().service.check()
+        except StandByError as error:
+            return f"{error}\n"
+        return "ok\n"
+
+    @app.get("/readyz", response_class=PlainTextResponse, responses=NOT_NOW)
+    def readyz() -> str:
+        """Answer on the active replica only; requests belong there."""
+        activation.active()
+        return "ok\n"
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    def read_metrics() -> Response:
+        """Prometheus metrics."""
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_license_paths(app: FastAPI, activation: Activation, metrics: Metrics, settings: Settings) -> None:
+    may_see_all = admin_only(settings.admin_token)
+    admin = Depends(may_see_all)
+
+    @app.post("/ls", response_class=PlainTextResponse, dependencies=[admin], **UPLOAD_OPERATION)
+    async def upload(request: Request, allow_older: AllowOlder = False) -> Response:
+        """Replace every license in force by the form's `file`, or refuse it and change nothing."""
+        active = activation.active()
+        try:
+            blob = await read_upload(request, settings.upload_max_bytes)
+            license_, install = await run_in_threadpool(active.service.upload, blob, allow_older)
+            if (refused := await active.run(install)) is not None:
+                raise refused
+        except LicenseFileError as error:
+            await active.run(active.service.refuse_upload(error))
+            metrics.count_upload(error.reason)
+            text = f"license file refused, nothing changed: {error}\n"
+            return PlainTextResponse(text, _STATUS.get(error.reason, 400))
+        metrics.count_upload("accepted")
+        return PlainTextResponse(f"license file successfully uploaded: {summary(license_)}\n")
+
+    @app.get("/ls/answer-key", response_class=PlainTextResponse, responses=NOT_NOW)
+    def read_answer_key() -> str:
+        """The public key of this server's answers, for `windlass-license issue --answer-key`."""
+        return public_pem(activation.active().service.answer_key())
+
+    @app.get("/ls/file", response_class=Response, dependencies=[admin], responses=FILE | ADMIN | NOT_NOW)
+    def read_file() -> Response:
+        """The file of the license in force, as it was uploaded, for `windlass-license issue --from`."""
+        blob = activation.active().service.license_file()
+        if blob is None:
+            return PlainTextResponse(f"{NO_LICENSE}\n", 404)
+        return Response(blob, media_type="application/octet-stream")
+
+    @app.get("/ls/view", response_class=Response, responses=YAML | ADMIN | NOT_NOW)
+    async def read_view(request: Request) -> Response:
+        """The license in force as YAML: with its GPUs for the admin, as numbers of GPUs for anybody else."""
+        license_ = activation.active().service.license_in_force()
+        whole = settings.admin_token is None or "authorization" in request.headers
+        if whole:
+            await may_see_all(request)
+        if license_ is None:
+            return PlainTextResponse(f"{NO_LICENSE}\n", 404)
+        render = view if whole else view_of_numbers
+        return Response(await run_in_threadpool(render, license_), media_type="application/yaml")
+
+
+def _add_lease_paths(app: FastAPI, activation: Activation, leases: LeasePath, callers: Callers | None) -> None:
+    app.router.routes.append(Route(lease_path.PATH, leases, methods=["POST"]))
+
+    @app.delete("/v1/leases/{lease_id}", status_code=204, response_class=Response, responses=NOT_NOW | NO_TOKEN)
+    async def release(lease_id: str, request: Request) -> Response:
+        """Give the GPUs of a lease of this pod back; done also when there is no such lease."""
+        caller = await caller_of(callers, request.headers, request.scope)
+        active = activation.active()
+        await active.run(active.service.release(lease_id, caller.uid if caller else None))
+        return Response(status_code=204)
+
+
+def summary(license_: License) -> str:
+    """What is in force, in one line."""
+    limit = f"{license_.limit} at a time" if license_.limit else "no limit"
+    expires = license_.expires_last.isoformat()
+    gpus = "1 GPU" if len(license_.gpus) == 1 else f"{len(license_.gpus)} GPUs"
+    return f"customer {license_.customer}, appid {license_.appid}, {gpus}, {limit}, expires {expires}"
+
+
+async def _explain_bad_request(_: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    message = explain((row["loc"][1:], row["msg"]) for row in error.errors())
+    return Response(problem("BadRequest", message), 422, media_type="application/json")
+
+
+async def _unknown_caller(_: Request, error: Exception) -> Response:
+    if not isinstance(error, UnknownCallerError):
+        raise error
+    asks = {"WWW-Authenticate": "Bearer"}
+    return Response(problem(error.reason, str(error)), 401, asks, "application/json")
+
+
+async def _not_now(_: Request, error: Exception) -> Response:
+    if not isinstance(error, NotNowError):
+        raise error
+    again = {"Retry-After": str(RETRY_AFTER_S)}
+    return Response(problem(error.reason, str(error)), 503, again, "application/json")

@@ -1,0 +1,119 @@
+"""Active and stand-by: who answers, what a stand-by says, and that a deposed server grants nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from windlass_license.election.data_lock import FileLock
+from windlass_license.errors import SettingsError
+from windlass_license.http.app import create_app
+from windlass_license.license_file.codec import sign
+from windlass_license.settings import Settings
+
+ASK = {"gpus": ["GPU-0"], "holder": {"uid": "u", "namespace": "demo", "pod": "p"}}
+
+
+class Seat:
+    """An election in the hands of the test."""
+
+    period_s = 0.02
+    mine = True
+
+    def attempt(self) -> bool:
+        return self.mine
+
+    def valid(self) -> bool:
+        return self.mine
+
+    def release(self) -> None:
+        self.mine = False
+
+    def holder(self) -> str:
+        return "another"
+
+
+@pytest.fixture
+def seat() -> Seat:
+    return Seat()
+
+
+@pytest.fixture
+def client(server: Any, seat: Seat, tmp_path: Path) -> TestClient:
+    """A server that is active as long as the seat says so, on a directory of its own."""
+    settings = Settings(tmp_path / "seat", server.settings.public_keys)
+    return TestClient(create_app(settings, election=seat))
+
+
+def test_a_stand_by_answers_nothing_but_that_it_is_one(client: TestClient, seat: Seat) -> None:
+    """Not ready, but alive; every question is told to ask again, and whom it is waiting for."""
+    assert client.get("/readyz").text == "ok\n"
+    seat.mine = False
+    expected = {
+        "reason": "StandBy",
+        "message": "this replica of the license server is a stand-by; active is another",
+    }
+    for method, path in (
+        ("GET", "/readyz"),
+        ("GET", "/ls/view"),
+        ("GET", "/ls/audit"),
+        ("POST", "/ls"),
+        ("POST", "/v1/leases"),
+        ("DELETE", "/v1/leases/x"),
+    ):
+        reply = client.request(method, path, **({"json": ASK} if path == "/v1/leases" else {}))
+        assert (reply.status_code, reply.json(), reply.headers["Retry-After"]) == (503, expected, "2"), path
+    assert (client.get("/healthz").status_code, client.get("/").status_code) == (200, 200)
+    metrics = client.get("/metrics").text
+    assert "windlass_license_active 0.0" in metrics
+    assert "gpus_licensed" not in metrics
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_seat_lost_around_the_commit(
+    when: str, client: TestClient, seat: Seat, a_license: Callable[..., Any], signing_key: Any
+) -> None:
+    """No grant leaves the server when the seat was lost before the commit, nor while it was made."""
+    client.post("/ls", files={"file": sign(a_license(days=36500), signing_key)})
+    looks = iter([True] + [False] * 9 if when == "before" else [True, True] + [False] * 9)
+    seat.valid = lambda: next(looks)  # type: ignore[method-assign]
+    reply = client.post("/v1/leases", json=ASK)
+    assert (reply.status_code, reply.json()["reason"]) == (503, "StandBy")
+
+
+def test_active_stand_by_and_active_again(
+    server: Any, seat: Seat, tmp_path: Path, a_license: Callable[..., Any], signing_key: Any
+) -> None:
+    """A server that gets its seat back goes on with what is stored."""
+    settings = Settings(tmp_path / "seat", server.settings.public_keys)
+    with TestClient(create_app(settings, election=seat)) as client:
+        client.post("/ls", files={"file": sign(a_license(days=36500), signing_key)})
+        first = client.post("/v1/leases", json=ASK).json()
+        for mine, status in ((False, 503), (True, 200)):
+            seat.mine = mine
+            for _ in range(500):
+                if client.get("/readyz").status_code == status:
+                    break
+            else:
+                pytest.fail(f"never {status}")
+        again = client.post("/v1/leases", json=ASK).json()
+        assert (again["state"], again["lease"]) == ("renewed", first["lease"])
+
+
+def test_file_lock(tmp_path: Path) -> None:
+    """One at a time; the lock is free again when its holder lets go."""
+    one, two = FileLock(tmp_path / "data"), FileLock(tmp_path / "data")
+    assert (one.attempt(), one.attempt(), two.attempt()) == (True, True, False)
+    assert two.holder().startswith("process ")
+    assert (one.valid(), two.valid()) == (True, False)
+    one.release()
+    assert (one.valid(), two.attempt()) == (False, True)
+    two.release()
+
+
+def test_lock_in_an_unusable_directory(tmp_path: Path) -> None:
+    """The message names the directory and what to do."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match=r"cannot keep licenses in .*file/data.*writable directory"):
+        FileLock(tmp_path / "file" / "data").attempt()

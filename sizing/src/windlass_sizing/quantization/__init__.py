@@ -1,0 +1,1 @@
+"""Quantization methods, what the pinned engine can run, and the decision between them. Pure."""
