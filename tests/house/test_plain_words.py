@@ -17,6 +17,18 @@ PAGES = (
     *(f"docs/adr/{name}.md" for name in ("0021-lookahead-doors", "0030-kernels-are-launched-by-the-driver")),
     *(f"docs/adr/{name}.md" for name in ("0051-quantized-weights-are-streamed", "0053-the-operator-is-packages")),
     *("docs/explanation/speculation.md", "docs/adr/0054-one-speculation-policy.md"),
+    *(
+        f"docs/adr/{name}.md"
+        for name in (
+            "0006-license-file",
+            "0012-workers-in-one-container",
+            "0022-quantized-weights-on-disk",
+            "0032-signed-answers",
+            "0038-parsers-by-the-checkpoints-marks",
+            "0043-host-memory-in-parts",
+            "0049-what-a-release-is",
+        )
+    ),
 )
 # Folders whose names are the field's terms, and the words of ours that came before them.
 FOLDERS = ("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead")
