@@ -10,8 +10,8 @@ RECORDS = sorted(FOLDER.glob("[0-9]*.md"))
 SUPERSEDED = [path for path in RECORDS if "\nStatus: superseded by " in path.read_text()]
 # Written in the form context, options, decision, consequences.
 CONDENSED = (
-    *("0006", "0012", "0021", "0022", "0030", "0032", "0038", "0043", "0049", "0051", "0053", "0054"),
-    *("0057", "0062"),
+    *("0006", "0012", "0021", "0022", "0023", "0030", "0031", "0032", "0033", "0038", "0041", "0043"),
+    *("0047", "0049", "0050", "0051", "0053", "0054", "0057", "0062"),
 )
 WORDS_MAX = 400
 

@@ -27,6 +27,12 @@ PAGES = (
             "0038-parsers-by-the-checkpoints-marks",
             "0043-host-memory-in-parts",
             "0049-what-a-release-is",
+            "0023-groups-of-pods",
+            "0031-leases-belong-to-pods",
+            "0033-each-object-is-its-own-failure-domain",
+            "0041-one-decision-on-quantization",
+            "0047-kopf-runs-the-operator",
+            "0050-license-in-one-step",
         )
     ),
 )
