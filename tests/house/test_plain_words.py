@@ -33,6 +33,11 @@ PAGES = (
             "0041-one-decision-on-quantization",
             "0047-kopf-runs-the-operator",
             "0050-license-in-one-step",
+            "0013-license-durability",
+            "0014-lookahead-core",
+            "0015-quantization-plug-in",
+            "0018-download",
+            "0055-one-replica-decides-limits",
         )
     ),
 )
