@@ -1,6 +1,6 @@
 """The table of results/README.md from what `on_device.py` wrote, and which aims it meets.
 
-    python device_table.py results/h200-2026-11-22-seventh.json [results/h200-2026-11-22-fifth.json] [-o json]
+    python device_table.py results/h200-2026-11-23-fourteenth.json [results/h200-2026-11-22-seventh.json] [-o json]
 
 Everything is computed from the pairs, so that files with another bound read alike. Needs no engine.
 """
