@@ -32,7 +32,6 @@ KUBERNETES = {
     "podLabels": "labels of the chart's pods",
     "priorityClassName": "priority class of the chart's pods",
     "pullPolicy": "pull policy of the image",
-    "pullSecrets": "pull secrets of the chart's pods",
     "repository": "the image, without its tag",
     "resources": "requests and limits of the chart's container",
     "size": "size of the claim",

@@ -165,7 +165,7 @@ def test_the_election_needs_one_lease_and_no_more(render: Callable[..., Objects]
 @pytest.mark.parametrize(("replicas", "strategy", "evictable"), [(1, "Recreate", 1), (3, "RollingUpdate", 3)])
 def test_a_drain_is_never_blocked(replicas: int, strategy: str, evictable: int, render: Callable[..., Objects]) -> None:
     """Stand-bys are never ready: neither a budget nor a rollout may wait for them; and drain refuses emptyDirs."""
-    objects = render(replicas=replicas)
+    objects = render(replicaCount=replicas)
     assert "emptyDir" not in json.dumps(objects["Deployment", NAME])
     spec = objects["Deployment", NAME]["spec"]
     assert (spec["replicas"], spec["strategy"]["type"]) == (replicas, strategy)
@@ -283,7 +283,7 @@ def test_where_pods_run_and_what_they_may_take(render: Callable[..., Objects]) -
     more = {"podLabels": {"l": "1"}, "podAnnotations": {"note": "2"}, "resources": {"limits": {"memory": "1Gi"}}}
     account = {"serviceAccount": {"annotations": {"s": "3"}}, "service": {"annotations": {"t": "4"}}}
     objects = render(
-        image={"tag": "9", "pullPolicy": "Always", "pullSecrets": [{"name": "p"}]}, **said, **more, **account
+        image={"tag": "9", "pullPolicy": "Always"}, imagePullSecrets=[{"name": "p"}], **said, **more, **account
     )
     template = objects["Deployment", NAME]["spec"]["template"]
     assert {name: template["spec"][name] for name in said} == said
@@ -296,13 +296,46 @@ def test_where_pods_run_and_what_they_may_take(render: Callable[..., Objects]) -
     assert objects["Service", NAME]["metadata"]["annotations"] == {"t": "4"}
 
 
+def test_what_other_charts_call_so_has_its_effect(render: Callable[..., Objects]) -> None:
+    """Variables, volumes, probe times, contexts and the spread reach their places beside the chart's own."""
+    spread = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+    volume, mount = {"name": "more", "configMap": {"name": "m"}}, {"name": "more", "mountPath": "/more"}
+    objects = render(
+        imagePullSecrets=[{"name": "pull"}],
+        extraEnv=[{"name": "TZ", "value": "UTC"}],
+        extraVolumes=[volume],
+        extraVolumeMounts=[mount],
+        startupProbe={"failureThreshold": 90},
+        readinessProbe={"periodSeconds": 3},
+        livenessProbe={"periodSeconds": 7},
+        podSecurityContext={"runAsUser": 7},
+        securityContext={"runAsNonRoot": True},
+        topologySpreadConstraints=[spread],
+    )
+    pods = (objects["Deployment", NAME]["spec"]["template"]["spec"], objects["Pod", f"{NAME}-test"]["spec"])
+    for pod in pods:
+        assert pod["imagePullSecrets"] == [{"name": "pull"}]
+        assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (7, 10001)
+        inner = pod["containers"][0]["securityContext"]
+        assert (inner["runAsNonRoot"], inner["readOnlyRootFilesystem"]) == (True, True)
+    container = server(objects)
+    assert pods[0]["topologySpreadConstraints"] == [spread]
+    assert [row["name"] for row in container["env"]][-2:] == ["WINDLASS_LICENSE_ADMIN_TOKEN", "TZ"]
+    assert (pods[0]["volumes"][-1], container["volumeMounts"][-1]) == (volume, mount)
+    assert [row["name"] for row in pods[0]["volumes"]] == ["data", "keys", "more"]
+    assert (container["startupProbe"]["failureThreshold"], container["startupProbe"]["periodSeconds"]) == (90, 1)
+    assert (container["readinessProbe"]["periodSeconds"], container["livenessProbe"]["periodSeconds"]) == (3, 7)
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+
+
 def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
-    """So that a misspelt value is refused wherever it stands."""
+    """So that a misspelt value is refused wherever it stands; an old name has a description alone."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     def check(part: dict[str, Any], value: dict[str, Any], where: str) -> None:
-        assert set(part.get("properties", {})) == set(value), where
+        named = {name for name, inner in part.get("properties", {}).items() if set(inner) != {"description"}}
+        assert named == set(value), where
         assert part.get("additionalProperties") is False, where
         for name, inner in value.items():
             if isinstance(inner, dict) and "$ref" not in part["properties"][name]:
@@ -312,11 +345,24 @@ def test_every_value_has_a_schema_and_every_schema_a_value() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "replicas, as it was called": ({"replicas": 2}, "the value replicas is called replicaCount"),
+    "pullSecrets, as they were called": (
+        {"image": {"pullSecrets": [{"name": "a"}]}},
+        "the value image.pullSecrets is called imagePullSecrets",
+    ),
+    "a name that is none": ({"fullnameOverride": "1st"}, "fullnameOverride"),
+    "a probe's typo": ({"livenessProbe": {"periodSecond": 1}}, "periodSecond"),
+    "a security context's typo": ({"securityContext": {"runAsRoot": False}}, "runAsRoot"),
+    "a variable without a name": ({"extraEnv": [{"value": "x"}]}, "extraEnv/0"),
+    "a volume without a kind": ({"extraVolumes": [{"name": "more"}]}, "extraVolumes/0"),
+    "a mount without a path": ({"extraVolumeMounts": [{"name": "more"}]}, "extraVolumeMounts/0"),
+    "a spread without its key": ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "topologySpreadConstraints/0"),
+    "a smaller budget": ({"podDisruptionBudget": {"maxUnavailable": 1}}, "'maxUnavailable' not allowed"),
     "a namespace that is none": ({"namespace": "Kube_System"}, "namespace"),
     "a file name instead of PEM": ({"publicKeys": ["public.pem"]}, "publicKeys/0"),
     "a typo inside": ({"tls": {"certManager": {"issuer": "x"}}}, "'issuer' not allowed"),
     "an issuer without TLS": ({"tls": {"certManager": {"issuerName": "x"}}}, "set tls.enabled=true"),
-    "replicas without a volume": ({"replicas": 2, "persistence": {"enabled": False}}, "replicas above 1 need a volume"),
+    "replicas without a volume": ({"replicaCount": 2, "persistence": {"enabled": False}}, "or replicaCount=1"),
     "a wrong interval": ({"metrics": {"serviceMonitor": {"interval": "often"}}}, "metrics/serviceMonitor/interval"),
     "a wrong service": ({"service": {"type": "External"}}, "service/type"),
     "too short a lease": ({"leases": {"ttlSeconds": 4}}, "leases/ttlSeconds"),

@@ -1,4 +1,4 @@
-"""The license server's chart as a first installation meets it: where it goes, whose keys it has, what it says next."""
+"""The license server's chart as a first installation meets it: where it goes, how it is called, whose keys it has."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from windlass_operator.kubectl.licensing.server import SELECTOR, TRUSTED, server_of
+from windlass_license.cli import command_line
+from windlass_operator.kubectl.licensing.server import SELECTOR, server_of
 
 from .conftest import Helm, documents
 
@@ -44,16 +45,48 @@ def test_keys_come_from_the_values_and_from_the_plug_in(render: Callable[..., Ob
     """Both ConfigMaps may be missing: the server then starts without a key."""
     volumes = {row["name"]: row for row in render()["Deployment", NAME]["spec"]["template"]["spec"]["volumes"]}
     sources = [source["configMap"] for source in volumes["keys"]["projected"]["sources"]]
-    assert sources == [{"name": f"{NAME}-keys", "optional": True}, {"name": TRUSTED, "optional": True}]
+    assert sources == [{"name": f"{NAME}-keys", "optional": True}, {"name": f"{NAME}-trusted", "optional": True}]
     bare = render(publicKeys=[])
     assert ("ConfigMap", f"{NAME}-keys") not in bare
     assert ("Deployment", NAME) in bare
 
 
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [({"nameOverride": "spare"}, "release-spare"), ({"nameOverride": "lease"}, "release"),
+     ({"nameOverride": "spare", "fullnameOverride": "licenses"}, "licenses")],
+    ids=["behind the release's", "in the release's", "the whole"],
+)  # fmt: skip
+def test_another_name_is_everywhere(values: dict[str, Any], name: str, render: Callable[..., Objects]) -> None:
+    """Of every object, of the Lease, in the test's address; the default's name is left in labels alone."""
+    usual, objects = render(), render(**values)
+    assert set(objects) == {(kind, given.replace(NAME, name)) for kind, given in usual}
+    (container,) = objects["Deployment", name]["spec"]["template"]["spec"]["containers"]
+    options = command_line().parse_args(container["args"])
+    assert options.kube_lease == f"kube-system/{name}"
+    assert objects["Role", name]["rules"][1]["resourceNames"] == [name]
+    assert f"http://{name}:10080/" in objects["Pod", f"{name}-test"]["spec"]["containers"][0]["args"][0]
+    selector = objects["Deployment", name]["spec"]["selector"]["matchLabels"]
+    assert selector == usual["Deployment", NAME]["spec"]["selector"]["matchLabels"]
+
+
+def test_the_plug_in_finds_a_server_of_another_name(render: Callable[..., Objects]) -> None:
+    """By its label, which stays; its keys go into the ConfigMap that its pods mount, its requests to its Service."""
+    objects = render(fullnameOverride="licenses")
+    deployment = objects["Deployment", "licenses"]
+    labels = [f"app.kubernetes.io/name={deployment['metadata']['labels']['app.kubernetes.io/name']}"]
+    assert labels == [SELECTOR["labelSelector"]]
+    found = server_of(deployment)
+    (keys,) = (row for row in deployment["spec"]["template"]["spec"]["volumes"] if row["name"] == "keys")
+    assert found.trusted in [source["configMap"]["name"] for source in keys["projected"]["sources"]]
+    selected = objects["Service", found.name]["spec"]["selector"]
+    assert selected == deployment["spec"]["selector"]["matchLabels"]
+
+
 def test_the_plug_in_reads_the_chart_s_deployment(render: Callable[..., Objects]) -> None:
     """Its image, whose Jobs it starts, the Secret with the admin token, and whether it speaks HTTPS."""
-    image = {"pullPolicy": "Always", "pullSecrets": [{"name": "p"}]}
-    objects = render(image=image, tls={"enabled": True})
+    pulled: dict[str, Any] = {"image": {"pullPolicy": "Always"}, "imagePullSecrets": [{"name": "p"}]}
+    objects = render(**pulled, tls={"enabled": True})
     labels = objects["Deployment", NAME]["metadata"]["labels"]
     assert "=".join(("app.kubernetes.io/name", labels["app.kubernetes.io/name"])) == SELECTOR["labelSelector"]
     found = server_of(objects["Deployment", NAME])

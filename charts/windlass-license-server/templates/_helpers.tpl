@@ -1,5 +1,17 @@
-{{- /* One name for everything: clients look for the service under it. */ -}}
-{{- define "license-server.name" -}}windlass-license-server{{- end -}}
+{{- /* One name for everything. Clients look for the Service windlass-license-server, so the default has no release in it. */ -}}
+{{- define "license-server.name" -}}
+{{- $name := "windlass-license-server" -}}
+{{- with .Values.nameOverride -}}
+{{- $name = ternary $.Release.Name (printf "%s-%s" $.Release.Name .) (contains . $.Release.Name) -}}
+{{- end -}}
+{{- .Values.fullnameOverride | default $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* Values of earlier charts, refused with the name that they have now. */ -}}
+{{- define "license-server.renamed" -}}
+{{- if hasKey .Values "replicas" }}{{ fail "the value replicas is called replicaCount" }}{{ end -}}
+{{- if hasKey .Values.image "pullSecrets" }}{{ fail "the value image.pullSecrets is called imagePullSecrets" }}{{ end -}}
+{{- end -}}
 
 {{- /* Serving pods look in kube-system first. A release of an earlier chart in `default` stays where its license is. */ -}}
 {{- define "license-server.namespace" -}}
@@ -15,7 +27,7 @@
 {{- end -}}
 
 {{- define "license-server.selector" -}}
-app.kubernetes.io/name: {{ include "license-server.name" . }}
+app.kubernetes.io/name: windlass-license-server
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -51,21 +63,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{- define "license-server.probe" -}}
 httpGet: {path: {{ .path }}, port: http, scheme: {{ include "license-server.scheme" .root | upper }}}
-{{- end -}}
-
-{{- define "license-server.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 10001
-runAsGroup: 10001
-fsGroup: 10001
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile: {type: RuntimeDefault}
-{{- end -}}
-
-{{- define "license-server.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
 {{- end -}}
 
 {{/* true where the server asks the API server, for the election or for the pods' tokens; empty where it does not. */}}

@@ -111,6 +111,13 @@ def test_the_status_has_no_defaults():
     assert not [path for path, node in ALL.items() if path.startswith(".status") and "default" in node]
 
 
+def test_a_condition_has_what_kubernetes_requires_of_one():
+    """metav1.Condition requires these five; observedGeneration may be left out."""
+    condition = ALL[".status.conditions[]"]
+    assert set(condition["required"]) == {"type", "status", "reason", "message", "lastTransitionTime"}
+    assert set(condition["properties"]) - set(condition["required"]) == {"observedGeneration"}
+
+
 def test_the_committed_file_is_what_the_models_say():
     """`make crds` was run."""
     said: list[str] = []

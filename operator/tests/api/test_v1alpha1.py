@@ -19,6 +19,13 @@ def test_a_resource_is_read_with_its_defaults():
     assert service.status.conditions == []
 
 
+def test_a_stored_condition_without_words_is_read():
+    """The schema refuses to write one, and what an earlier schema let in must not end a reconcile or a list."""
+    row = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    (found,) = LLMService.model_validate({**MINIMAL, "status": {"conditions": [row]}}).status.conditions
+    assert (found.type, found.reason, found.message) == ("Ready", "", "")
+
+
 def test_a_status_goes_out_as_kubernetes_spells_it():
     """CamelCase, GiB with its capital letters, nothing that was never set."""
     status = {"plan": {"weightsGiB": "14.18", "kvGiB": "0.44"}, "readyReplicas": 1, "observedGeneration": 3}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from windlass_operator.api import schema
 from windlass_operator.status import conditions as c
+from windlass_operator.status import reasons
 from windlass_operator.status.children import Children
 from windlass_operator.status.facts import PodFacts, parse
 from windlass_operator.status.hold import Hold
@@ -12,6 +14,7 @@ from windlass_operator.status.observe import Seen, Subject, observe, rejected
 from windlass_operator.status.requeue import again_in_s
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
+STATUS = schema.crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
 FOUND = Inspection(State.FOUND, "ModelFound", "Qwen2ForCausalLM, in pvc/models", {})
 FAILED = Inspection(State.FAILED, "PathNotFound", "nope is not in PVC models", text="{}")
 PLANNED = c.yes("Planned", "1 × L20, TP 1")
@@ -135,6 +138,32 @@ def test_a_rollout_is_progress():
     children = Children(deployment=a_deployment(1, replicas=2, updated=1), service={})
     status = observe(a_subject(), Seen(children=children, inspection=FOUND, planned=PLANNED), NOW)
     assert words(status)["Progressing"] == ("True", "RollingOut")
+
+
+BARE = [{"type": type_, "status": status, "lastTransitionTime": THEN, "observedGeneration": 1}
+        for type_, status in [*((type_, "True") for type_ in c.TYPES), ("example.com/Audited", "False")]]  # fmt: skip
+STORED = {"without words": BARE, "with words of another program": [{**row, "reason": "Splendid"} for row in BARE]}
+
+
+@pytest.mark.parametrize("stored", STORED.values(), ids=STORED)
+@pytest.mark.parametrize(
+    "status_of",
+    [
+        lambda subject: observe(subject, serving(1), NOW),
+        lambda subject: observe(subject, Seen(), NOW),
+        lambda subject: rejected(subject, "Rejected", "spec.model.id is wrong", NOW),
+    ],
+    ids=["serving", "nothing seen", "rejected"],
+)
+def test_every_write_has_whole_conditions_whatever_is_stored(status_of, stored):
+    """Stored ones without reason or message are replaced, so that the API server takes the write."""
+    status = status_of(a_subject(previous={"conditions": stored, "readyReplicas": 1}, license_required=True))
+    required = STATUS["conditions"]["items"]["required"]
+    assert {"Ready", "Progressing"} <= {row["type"] for row in status["conditions"]} <= set(c.TYPES)
+    for row in status["conditions"]:
+        assert all(isinstance(row[name], str) for name in required)
+        assert row["reason"] in reasons.TABLE
+        assert row["message"]
 
 
 def test_a_rejected_resource_keeps_the_rest_of_its_status():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from windlass_operator.api.base import GPUS_MAX, INT64, WHOLE_LIST, ApiModel, list_map
 
@@ -19,6 +19,11 @@ Sentence = Annotated[str, Field(max_length=1024)]
 
 class Condition(ApiModel):
     """One standard Kubernetes condition."""
+
+    # The schema asks a writer for both; a reader takes a stored condition that lacks them.
+    model_config = ConfigDict(
+        json_schema_extra={"required": ["type", "status", "reason", "message", "lastTransitionTime"]}
+    )
 
     type: str = Field(min_length=1, max_length=64, description="type is the condition's name.")
     status: Literal["True", "False", "Unknown"] = Field(description="status is True, False or Unknown.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass_operator.status import conditions as c
+from windlass_operator.status import reasons
 from windlass_operator.status.children import Children
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.facts import PodFacts
@@ -29,8 +30,9 @@ class Subject:
 
     @property
     def previous_conditions(self) -> list[Mapping[str, Any]]:
-        """The conditions that are written now."""
-        return list(self.previous.get("conditions") or ())
+        """The operator's conditions that are written now; one without a reason of the table is none of them."""
+        rows = self.previous.get("conditions") or ()
+        return [row for row in rows if row.get("type") in c.TYPES and row.get("reason") in reasons.TABLE]
 
     @property
     def wanted(self) -> int:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from windlass_operator.kubectl.licensing import server
+from windlass_operator.kubectl.licensing.errors import LicensingError
 from windlass_operator.kubectl.licensing.server import rolled_out, server_of
 
 TOKEN = {"name": "WINDLASS_LICENSE_ADMIN_TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
@@ -26,8 +30,18 @@ def test_what_the_deployment_says_of_its_server():
         "kube-system", "windlass/license-server:1", "Never", ("pull",)
     )  # fmt: skip
     assert (found.token, found.https, found.ready, found.replicas) == (("s", "k"), True, 1, 2)
+    assert (str(found), found.trusted) == ("kube-system/windlass-license-server", "windlass-license-server-trusted")
     open_ = server_of(a_deployment())
     assert (open_.token, open_.https, open_.ready) == (None, False, 0)
+
+
+def test_several_servers_are_named_to_choose_from(monkeypatch):
+    """By namespace and name: a value of the chart may give another name."""
+    other = a_deployment()
+    other["metadata"] |= {"name": "spare", "namespace": "team"}
+    monkeypatch.setattr(server, "find_all", lambda _: asyncio.sleep(0, [server_of(other), server_of(a_deployment())]))
+    with pytest.raises(LicensingError, match=r"kube-system/windlass-license-server, team/spare; choose .* -n"):
+        asyncio.run(server.find(None))
 
 
 @pytest.mark.parametrize(

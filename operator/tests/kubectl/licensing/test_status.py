@@ -9,7 +9,7 @@ from windlass_operator.kubectl.licensing.status import License, Report, Seen, br
 from windlass_operator.kubectl.paint import Paint
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
-SERVER = LicenseServer("kube-system", "i", "Never", (), False, None, 1, 1)
+SERVER = LicenseServer("kube-system", "windlass-license-server", "i", "Never", (), False, None, 1, 1)
 LICENSE = License("Example Ltd", "1234", 2, NOW + timedelta(days=90), frozenset({"GPU-a", "GPU-b"}))
 VIEW = """\
 appid: "1234"

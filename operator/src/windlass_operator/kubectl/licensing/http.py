@@ -16,7 +16,7 @@ from windlass_operator.client import paths
 from windlass_operator.client.errors import ClientError, UnreachableError
 from windlass_operator.kubectl.forward import port_forward
 from windlass_operator.kubectl.licensing.errors import LicensingError
-from windlass_operator.kubectl.licensing.server import NAME, LicenseServer
+from windlass_operator.kubectl.licensing.server import LicenseServer
 from windlass_operator.kubectl.session import Session
 from windlass_operator.kubectl.talk import http_address
 
@@ -99,7 +99,7 @@ async def reach(session: Session, server: LicenseServer) -> AsyncIterator[Server
         async with _client(http_address(address).rstrip("/"), headers, verify=True) as http:
             yield ServerHttp(http)
         return
-    async with port_forward(NAME, session.kubectl_flags(server.namespace), port=PORT) as forward:
+    async with port_forward(server.name, session.kubectl_flags(server.namespace), port=PORT) as forward:
         url = forward.url.replace("http:", "https:", 1) if server.https else forward.url
         # The API server has led to the pod; its certificate is for its own name, not for 127.0.0.1.
         async with _client(url, headers, verify=False) as http:

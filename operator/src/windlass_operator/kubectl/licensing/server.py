@@ -19,7 +19,6 @@ from windlass_operator.status.children import dig, name_of
 
 NAME = "windlass-license-server"
 HOME = "kube-system"
-TRUSTED = f"{NAME}-trusted"
 KEYS_ANNOTATION = "windlass.dev/trusted-keys"
 TOKEN_VARIABLE = "WINDLASS_LICENSE_ADMIN_TOKEN"  # noqa: S105 - the name of the variable
 DEPLOYMENTS = "/apis/apps/v1/deployments"
@@ -33,6 +32,8 @@ class LicenseServer:
     """One license server, as its Deployment has it."""
 
     namespace: str
+    name: str
+    """Of the Deployment and the Service; the chart's name, unless a value of the chart gives another."""
     image: str
     pull_policy: str
     pull_secrets: tuple[str, ...]
@@ -43,7 +44,12 @@ class LicenseServer:
     replicas: int
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{NAME}"
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def trusted(self) -> str:
+        """The ConfigMap, made here and mounted by the chart, with the issuers' keys."""
+        return f"{self.name}-trusted"
 
     def to_dict(self) -> dict[str, Any]:
         """For programs."""
@@ -58,6 +64,7 @@ def server_of(deployment: Mapping[str, Any]) -> LicenseServer:
     secret = mapped(dig(variable or {}, "valueFrom", "secretKeyRef"))
     return LicenseServer(
         namespace=str(dig(deployment, "metadata", "namespace")),
+        name=name_of(deployment),
         image=str(container.get("image")),
         pull_policy=str(container.get("imagePullPolicy") or "IfNotPresent"),
         pull_secrets=tuple(str(row.get("name")) for row in listed(pod.get("imagePullSecrets"))),
@@ -81,15 +88,15 @@ async def find_all(session: Session) -> list[LicenseServer]:
 
 async def _listed(session: Session, path: str) -> list[LicenseServer]:
     found = await watching.listing(session.client.api, watching.Collection(path, "deployments", SELECTOR))
-    return [server_of(row) for row in found.rows if name_of(row) == NAME]
+    return [server_of(row) for row in found.rows]
 
 
 async def find(session: Session) -> LicenseServer | None:
     """The one server; LicensingError when there are several to choose from."""
     found = await find_all(session)
     if len(found) > 1:
-        places = ", ".join(sorted(one.namespace for one in found))
-        raise LicensingError(f"there are license servers in the namespaces {places}; choose one with -n")
+        servers = ", ".join(sorted(map(str, found)))
+        raise LicensingError(f"there are several license servers, {servers}; choose a namespace with -n")
     return found[0] if found else None
 
 
@@ -121,7 +128,7 @@ async def trust(session: Session, server: LicenseServer, key: Key) -> bool:
     if known.get(entry) != key.public_pem:
         await _put(session, server, {entry: key.public_pem}, exists=bool(known))
     wanted = ",".join(sorted({*known, entry}))
-    path, what = f"{paths.deployments(server.namespace)}/{NAME}", f"deployment {server}"
+    path, what = f"{paths.deployments(server.namespace)}/{server.name}", f"deployment {server}"
     deployment = await session.client.api.call("GET", path, what)
     template = mapped(dig(deployment, "spec", "template", "metadata", "annotations"))
     if template.get(KEYS_ANNOTATION) == wanted:
@@ -133,9 +140,9 @@ async def trust(session: Session, server: LicenseServer, key: Key) -> bool:
 
 
 async def _trusted(session: Session, server: LicenseServer) -> dict[str, str]:
-    path = paths.core(server.namespace, "configmaps", TRUSTED)
+    path = paths.core(server.namespace, "configmaps", server.trusted)
     try:
-        found = await session.client.api.call("GET", path, f"configmap {server.namespace}/{TRUSTED}")
+        found = await session.client.api.call("GET", path, f"configmap {server.namespace}/{server.trusted}")
     except NotFoundError:
         return {}
     return {str(name): str(text) for name, text in mapped(found.get("data")).items()}
@@ -143,14 +150,14 @@ async def _trusted(session: Session, server: LicenseServer) -> dict[str, str]:
 
 async def _put(session: Session, server: LicenseServer, data: Mapping[str, str], *, exists: bool) -> None:
     """The ConfigMap is no part of the release, so that an upgrade of the chart leaves it alone."""
-    what, call = f"configmap {server.namespace}/{TRUSTED}", session.client.api.call
+    what, call = f"configmap {server.namespace}/{server.trusted}", session.client.api.call
     params = _writer(session)
     if exists:
-        path = paths.core(server.namespace, "configmaps", TRUSTED)
+        path = paths.core(server.namespace, "configmaps", server.trusted)
         await call("PATCH", path, what, params=params, body={"data": dict(data)}, content_type=MERGE)
         return
     labels = {"app.kubernetes.io/part-of": "windlass", "app.kubernetes.io/managed-by": "kubectl-windlass"}
-    meta = {"name": TRUSTED, "namespace": server.namespace, "labels": labels}
+    meta = {"name": server.trusted, "namespace": server.namespace, "labels": labels}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(data)}
     await call("POST", paths.core(server.namespace, "configmaps"), what, params=params, body=body)
 
