@@ -9,7 +9,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs/adr"
 RECORDS = sorted(FOLDER.glob("[0-9]*.md"))
 SUPERSEDED = [path for path in RECORDS if "\nStatus: superseded by " in path.read_text()]
 # Written in the form context, options, decision, consequences.
-CONDENSED = ("0021", "0030", "0051", "0053", "0054", "0057", "0062")
+CONDENSED = ("0021", "0030", "0051", "0053", "0054", "0057", "0061", "0062")
 WORDS_MAX = 400
 
 

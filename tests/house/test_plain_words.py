@@ -17,6 +17,7 @@ PAGES = (
     *(f"docs/adr/{name}.md" for name in ("0021-lookahead-doors", "0030-kernels-are-launched-by-the-driver")),
     *(f"docs/adr/{name}.md" for name in ("0051-quantized-weights-are-streamed", "0053-the-operator-is-packages")),
     *("docs/explanation/speculation.md", "docs/adr/0054-one-speculation-policy.md"),
+    *("docs/how-to/benchmark.md", "docs/adr/0061-vllms-client-drives-benchmarks.md"),
 )
 # Folders whose names are the field's terms, and the words of ours that came before them.
 FOLDERS = ("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead")

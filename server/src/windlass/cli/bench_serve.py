@@ -81,7 +81,7 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     )
     load.check(asked)
     files.check(asked)
-    run.must_have_client()
+    run.must_have_client(dataset)
     folder = output_dir or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     counters = http_address(metrics_url, "--metrics-url") if metrics_url else f"{asked.server}/metrics"
     target = run.Target(folder, counters, token)

@@ -17,7 +17,7 @@ import httpx
 
 from windlass.bench.serving import command, files
 from windlass.bench.serving.counters import Snapshot, difference, snapshot
-from windlass.bench.serving.load import Load, Point, points
+from windlass.bench.serving.load import DataSet, Load, Point, points
 from windlass.bench.serving.record import Record, warnings
 from windlass.errors import ServerError, UsageError
 
@@ -35,12 +35,17 @@ class Target:
     token: str | None = None
 
 
-def must_have_client() -> None:
-    """UsageError where vLLM is not installed."""
+def must_have_client(dataset: DataSet) -> None:
+    """UsageError where vLLM is not installed, or what its client reads this data set with."""
     if importlib.util.find_spec("vllm") is None:
         raise UsageError(
             "windlass bench serve needs vLLM's load generator, and vLLM is not installed here; run it in the serving "
             "image, or install windlass-server[engine]"
+        )
+    if dataset is DataSet.JSONL and importlib.util.find_spec("pandas") is None:
+        raise UsageError(
+            "--dataset jsonl needs pandas, with which vLLM's client reads JSON lines; install pandas beside vLLM, or "
+            "give --dataset sharegpt"
         )
 
 
