@@ -11,7 +11,7 @@ from windlass.bench.serving.record import Record, warnings
 from windlass.bench.serving.tables import COLUMNS, Value, shown
 
 WIDTH, HEIGHT = 460, 260
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 40
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 28, 40
 COLOURS = ("#1f6feb", "#d1242f", "#1a7f37")
 STEPS = 4
 """Lines across a chart, above zero."""
@@ -75,7 +75,7 @@ def _figure(chart: Chart, records: Sequence[Record]) -> str:
     for place, ((name, _), values) in enumerate(zip(chart.lines, series, strict=True)):
         parts.append(_line(values, top, COLOURS[place]))
         at = LEFT + 8 + 70 * place
-        parts.append(f'<text x="{at}" y="{TOP + 2}" style="fill:{COLOURS[place]}">■ {escape(name)}</text>')
+        parts.append(f'<text x="{at}" y="{TOP - 14}" style="fill:{COLOURS[place]}">■ {escape(name)}</text>')
     label = f'<text x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{HEIGHT - 6}" text-anchor="middle">requests at once</text>'
     drawing = "\n".join([*parts, label])
     return (
