@@ -40,6 +40,7 @@ PAGES = (
             "0055-one-replica-decides-limits",
         )
     ),
+    *("docs/how-to/benchmark.md", "docs/adr/0061-vllms-client-drives-benchmarks.md"),
 )
 # Folders whose names are the field's terms, and the words of ours that came before them.
 FOLDERS = ("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead")

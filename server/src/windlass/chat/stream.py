@@ -143,15 +143,15 @@ class ChatServer:
         return ServerError(f"{self._address} does not answer: {why}; start it, or name another server with --server")
 
 
-def http_address(text: str) -> str:
-    """The address of a server, `http://` where no scheme stands; UsageError for what is none."""
+def http_address(text: str, option: str = "--server") -> str:
+    """The address of a server, `http://` where no scheme stands; UsageError names the option."""
     address = text if "://" in text else f"http://{text}"
     try:
         url = httpx.URL(address)
     except httpx.InvalidURL as error:
-        raise UsageError(f'--server "{text}" is no address: {error}; write it as http://HOST:PORT') from error
+        raise UsageError(f'{option} "{text}" is no address: {error}; write it as http://HOST:PORT') from error
     if url.scheme not in {"http", "https"} or not url.host or not 0 < (url.port or 80) <= PORT_MAX:
-        raise UsageError(f'--server "{text}" is no address of a server; write it as http://HOST:PORT')
+        raise UsageError(f'{option} "{text}" is no address of a server; write it as http://HOST:PORT')
     return address
 
 

