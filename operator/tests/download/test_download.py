@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
+from windlass_operator.__main__ import main
 from windlass_operator.status import download as status
 
 from .conftest import NAME, a_model, content
@@ -203,3 +206,19 @@ def test_wrong_words_end_with_2(bench, words, said, capsys):
 
     assert main(bench.words(*words)) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_volume_that_fails_at_the_first_look_is_a_sentence(tmp_path, monkeypatch):
+    """As a share of NFS whose server has just come back does: the Job tries again."""
+    look = Path.is_dir
+
+    def broken(path):
+        if path == tmp_path:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return look(path)
+
+    monkeypatch.setattr(Path, "is_dir", broken)
+    words = [f"--root={tmp_path}", "--hub=huggingface", "--name=a/b", f"--termination-log={tmp_path / 'log'}"]
+    assert main(["download", *words]) == 1
+    report = json.loads((tmp_path / "log").read_text())
+    assert report["message"] == "the volume failed: Input/output error; the Job tries again"

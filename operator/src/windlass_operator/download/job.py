@@ -57,7 +57,8 @@ class Download:
     def __init__(self, order: Order, progress: Progress, stop: threading.Event) -> None:
         self._order, self._progress, self._stop = order, progress, stop
         self._hub = HUBS[order.wanted.hub]
-        self._place = place_of(order.root, order.path)
+        with _spoken(order.path):  # a share of NFS may fail at the first look, too
+            self._place = place_of(order.root, order.path)
         self._owner = secrets.token_hex(6)
         credentials = self._hub.credentials(order.token) if order.token else {}
         connections = order.pace.connections
