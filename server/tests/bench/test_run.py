@@ -142,7 +142,8 @@ def test_a_run_that_fails_ends_the_sweep(
 
 def test_interrupted(command: list[str], tmp_path: Path) -> None:
     """Ctrl-C ends the child too, and keeps the runs that have ended."""
-    with subprocess.Popen([*command, "1,8,4"], env=variables(tmp_path), stdout=subprocess.PIPE, text=True) as process:
+    words = ["env", "--default-signal=INT", *command, "1,8,4"]  # a job in the background ignores it from its birth
+    with subprocess.Popen(words, env=variables(tmp_path), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         word, _, child = process.stdout.readline().partition(" ")
         process.send_signal(signal.SIGINT)
