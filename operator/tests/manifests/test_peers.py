@@ -15,7 +15,7 @@ def test_without_keys_there_are_none() -> None:
     assert peer_objects(owner, [], heads_only=False, closed=True) == []
 
 
-def test_pods_are_told_the_name_of_the_service() -> None:
+def test_pods_get_the_name_of_the_service() -> None:
     """Its addresses are the replicas."""
     owner = a_service().with_spec(expose=KEYED).build()
     headless, _ = peer_objects(owner, [], heads_only=False, closed=True)
