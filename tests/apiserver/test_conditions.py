@@ -12,16 +12,18 @@ from .test_crd import a_service
 
 CRD = Path(__file__).parents[2] / "crds/llmservices.serving.windlass.dev.yaml"
 GROUP = "earlier.windlass.dev"  # a copy, so that the CRD of the other tests stays as it is
-RESOURCE = f"llmservices.{GROUP}"
+# with names of its own, too: kubectl takes a bare `llmservices` of two groups for either of them
+NAMES = {"kind": "EarlierLLMService", "plural": "earlierllmservices", "singular": "earlierllmservice"}
+RESOURCE = f"{NAMES['plural']}.{GROUP}"
 BARE = {"status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 PATIENCE_S = 60
 
 
 def the_crd(*required: str) -> str:
-    """The committed CRD in a group of its own; with `required`, of a condition these alone."""
+    """The committed CRD in a group and with names of its own; with `required`, of a condition these alone."""
     crd = yaml.load(CRD.read_text(), yaml.CSafeLoader)
     crd["metadata"]["name"], crd["spec"]["group"] = RESOURCE, GROUP
-    crd["spec"]["names"] = {key: crd["spec"]["names"][key] for key in ("kind", "plural", "singular")}
+    crd["spec"]["names"] = NAMES
     status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     if required:
         status["properties"]["conditions"]["items"]["required"] = list(required)
@@ -41,7 +43,7 @@ def test_stored_conditions_without_words_block_nothing(apiserver, namespace):
         status = {"status": {"conditions": [{"type": type_, **BARE} for type_ in types]}}
         return ("patch", RESOURCE, "old", "--subresource=status", "--type=merge", "-p", json.dumps(status))
 
-    service = {**a_service(name="old"), "apiVersion": f"{GROUP}/v1alpha1"}
+    service = {**a_service(name="old"), "apiVersion": f"{GROUP}/v1alpha1", "kind": NAMES["kind"]}
     try:
         apiserver.kubectl("apply", "--server-side", "-f", "-", stdin=the_crd("type", "status", "lastTransitionTime"))
         until(0, "get", RESOURCE)
