@@ -35,8 +35,8 @@ fmt: sync ## format the code
 check: sync crds charts ## format, lint, types, layers, spelling; generated files are current
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 	@$(BIN)/mypy && $(BIN)/lint-imports --no-cache
-	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs sizing operator server license_server deepspeed_server testbed charts examples models
-	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml testbed/node
+	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs sizing operator server license_server deepspeed_server tests/testbed charts examples models
+	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml tests/testbed/node
 	@git diff --exit-code --stat -- crds charts
 crds: sync ## write crds/ from the pydantic models
 	@$(BIN)/python -m windlass_operator.api.schema
@@ -95,7 +95,7 @@ test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against floa
 	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/waiting.py
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; CHOICE=two_ranks where there are two cards
-	@PYTHONPATH=server/src:sizing/src:testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/test_lookahead.py
+	@PYTHONPATH=server/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/test_lookahead.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster

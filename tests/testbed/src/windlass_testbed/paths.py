@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-TESTBED = REPOSITORY / "testbed"
+REPOSITORY = Path(__file__).resolve().parents[4]
+TESTBED = REPOSITORY / "tests/testbed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ def test_every_place_says_the_same_version():
 
 def test_every_distribution_and_every_chart_is_a_place():
     """One that is added is not forgotten."""
-    projects = {str(path.relative_to(REPOSITORY)) for path in REPOSITORY.glob("*/pyproject.toml")}
+    found = (path for folder in ("", "tests/") for path in REPOSITORY.glob(f"{folder}*/pyproject.toml"))
+    projects = {str(path.relative_to(REPOSITORY)) for path in found}
     charts = {str(path.relative_to(REPOSITORY)) for path in REPOSITORY.glob("charts/*/Chart.yaml")}
     assert projects | charts <= {place.file for place in version.PLACES}
 

@@ -24,7 +24,15 @@ class Place:
 
 
 SOURCE = Place("pyproject.toml", PYPROJECT)
-DISTRIBUTIONS = ("sizing", "operator", "server", "server/lookahead", "license_server", "deepspeed_server", "testbed")
+DISTRIBUTIONS = (
+    "sizing",
+    "operator",
+    "server",
+    "server/lookahead",
+    "license_server",
+    "deepspeed_server",
+    "tests/testbed",
+)
 CHARTS = ("windlass", "windlass-license-server")
 PLACES: tuple[Place, ...] = (
     SOURCE,
