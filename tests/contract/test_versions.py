@@ -8,9 +8,9 @@ from contextlib import redirect_stdout
 
 import pytest
 import windlass_deepspeed.cli
+import windlass_kubectl.__main__
 import windlass_license.cli
 import windlass_operator.__main__
-import windlass_operator.kubectl.__main__
 from windlass.cli import main
 
 PROGRAMS = {
@@ -18,7 +18,7 @@ PROGRAMS = {
     "windlass-deepspeed": windlass_deepspeed.cli.main,
     "windlass-license": windlass_license.cli.main,
     "windlass-operator": windlass_operator.__main__.main,
-    "kubectl-windlass": windlass_operator.kubectl.__main__.main,
+    "kubectl-windlass": windlass_kubectl.__main__.main,
 }
 
 

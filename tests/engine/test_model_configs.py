@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Inventory, NodeGpus, Plan
-from windlass_operator.plan.quantize import number_format
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, NodeGpus, Plan
+from windlass_api.plan.quantize import number_format
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement import gpus
 from windlass_sizing.quantization.engine import ENGINE

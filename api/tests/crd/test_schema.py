@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from windlass_operator.api import schema
-from windlass_operator.api.size import RESERVED, SPEC_CHARACTERS_MAX, depth_of, size_rule
+from windlass_api.crd import schema
+from windlass_api.crd.size import RESERVED, SPEC_CHARACTERS_MAX, depth_of, size_rule
 from windlass_sizing.quantization.methods import ACCEPTED, ENGINES, NAMES
 
 COMMITTED = Path(__file__).parents[3] / schema.CRD_FILE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
 
 MINIMAL = {
     "metadata": {"name": "a", "namespace": "n", "uid": "u", "generation": 3, "managedFields": []},

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.cluster.claims import Claims, claim_of
-from windlass_operator.manifests.metadata import SERVICE_LABEL
+from windlass_api.names import SERVICE_LABEL
+from windlass_api.objects.claims import Claims, claim_of
 
 
 def a_pod(name="p", node="n1", gpus="2", phase="Running", service=None):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.cluster.claims import Claims
-from windlass_operator.cluster.inventory import gpu_signature, inventory, usable
+from windlass_api.objects.claims import Claims
+from windlass_api.objects.inventory import gpu_signature, inventory, usable
 
 
 def a_node(name="n1", gpus="4", ready="True", **labels):

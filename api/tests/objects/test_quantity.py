@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.cluster.claims import claim_of
-from windlass_operator.cluster.inventory import CARDS_MAX, gpu_signature
-from windlass_operator.cluster.quantity import COUNT_MAX, whole
+from windlass_api.objects.claims import claim_of
+from windlass_api.objects.inventory import CARDS_MAX, gpu_signature
+from windlass_api.objects.quantity import COUNT_MAX, whole
 
 
 @pytest.mark.parametrize(

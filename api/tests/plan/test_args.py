@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.args import container_command, engine_variables, server_args
-from windlass_operator.plan.model import Plan
-from windlass_operator.plan.overrides import engine_in_force
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.args import container_command, engine_variables, server_args
+from windlass_api.plan.model import Plan
+from windlass_api.plan.overrides import engine_in_force
 
 PLAN = Plan(
     gpus=2, tp=2, pp=1, nodes=1, gpu_type="L20", max_model_len=8192, dtype="float16", quantization=None,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.args import engine_variables
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import REFUSAL_REASONS, Inventory, NodeGpus, Placement, Plan, Refusal
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.args import engine_variables
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import REFUSAL_REASONS, Inventory, NodeGpus, Placement, Plan, Refusal
 from windlass_sizing.model.facts import ModelFacts
 
 QWEN_7B = ModelFacts(

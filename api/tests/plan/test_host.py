@@ -7,12 +7,12 @@ import json
 import math
 
 import pytest
-from windlass_operator.api.status import PlanStatus
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.status import PlanStatus
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.plan.host import Host, Load, Part, host_for, total_gib
+from windlass_api.plan.offload import ASKED_MAX_GIB, Running, kv_offload_gib
+from windlass_api.plan.quantity import gib
 from windlass_operator.manifests.pod import pod_template
-from windlass_operator.plan.host import Host, Load, Part, host_for, total_gib
-from windlass_operator.plan.offload import ASKED_MAX_GIB, Running, kv_offload_gib
-from windlass_operator.plan.quantity import gib
 from windlass_operator.reconcile.desired_state import pod_shape
 from windlass_operator.settings import Settings
 

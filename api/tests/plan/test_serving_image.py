@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_operator.reconcile.desired_state import pod_shape
 from windlass_operator.settings import Settings
 

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Inventory, NodeGpus, Placement, Plan
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, NodeGpus, Placement, Plan
 from windlass_sizing.placement.parallel import divides
 
 from .test_decide import L20, QWEN_7B, QWEN_72B, a_spec, planned, refused

@@ -1,14 +1,14 @@
 """The typed client for console back ends and scripts: everything about an LLMService through the API server.
 
 `AsyncClient` for asyncio, `Client` for everybody else; both have the same methods, and both answer with the pydantic
-models of `windlass_operator.api`. `client.schema` has the JSON Schema, `client.preview` what a plan preview answers.
-Nothing here starts the operator.
+models of `windlass_api.crd`. `schema` has the JSON Schema, `preview` what a plan preview answers. The plug-in
+`kubectl windlass` stands on it (`windlass_kubectl`). Nothing of the operator is needed.
 """
 
-from windlass_operator.client.access import Access, find_access, token_access
-from windlass_operator.client.blocking import Client
-from windlass_operator.client.client import AsyncClient
-from windlass_operator.client.errors import (
+from windlass_client.access import Access, find_access, token_access
+from windlass_client.blocking import Client
+from windlass_client.client import AsyncClient
+from windlass_client.errors import (
     AccessError,
     AlreadyExistsError,
     ClientError,
@@ -24,7 +24,7 @@ from windlass_operator.client.errors import (
     UnreachableError,
     UnreadableError,
 )
-from windlass_operator.client.values import LLMService, LogLine, Metadata, Pod, ServiceEvent, WatchEvent
+from windlass_client.values import LLMService, LogLine, Metadata, Pod, ServiceEvent, WatchEvent
 
 __all__ = [
     "Access",

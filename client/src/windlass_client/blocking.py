@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx2
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.client import watching
-from windlass_operator.client.access import Access
-from windlass_operator.client.client import FIELD_MANAGER, AsyncClient
-from windlass_operator.client.values import (
+from windlass_client import watching
+from windlass_client.access import Access
+from windlass_client.client import FIELD_MANAGER, AsyncClient
+from windlass_client.values import (
     AnyService,
     LLMService,
     LogLine,
@@ -27,7 +27,7 @@ from windlass_operator.client.values import (
 if TYPE_CHECKING:
     from windlass_sizing.model.facts import ModelFacts
 
-    from windlass_operator.client.preview import PlanPreview
+    from windlass_client.preview import PlanPreview
 
 T = TypeVar("T")
 

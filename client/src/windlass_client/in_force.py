@@ -9,16 +9,16 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from windlass_api.crd.v1alpha1 import LLMService, LLMServiceSpec
+from windlass_api.objects.reading import annotation_of, condition_of, living
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, Placement, Plan, Refusal
+from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
 from windlass_sizing.model.facts import ModelFacts
 
-from windlass_operator.api.v1alpha1 import LLMService, LLMServiceSpec
-from windlass_operator.client import paths, watching
-from windlass_operator.client.errors import ForbiddenError, NotFoundError
-from windlass_operator.client.rest import Api
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
-from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
-from windlass_operator.status.children import annotation_of, condition_of, living
+from windlass_client import paths, watching
+from windlass_client.errors import ForbiddenError, NotFoundError
+from windlass_client.rest import Api
 
 
 @dataclass(frozen=True, slots=True)

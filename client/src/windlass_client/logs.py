@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
-from windlass_operator.client import paths
-from windlass_operator.client.errors import InvalidError, NoLogsError, NotFoundError, UnreachableError
-from windlass_operator.client.rest import Api, AsText
-from windlass_operator.client.values import LogLine, Pod
+from windlass_client import paths
+from windlass_client.errors import InvalidError, NoLogsError, NotFoundError, UnreachableError
+from windlass_client.rest import Api, AsText
+from windlass_client.values import LogLine, Pod
 
 SERVER_CONTAINER = "server"
 LOOK_AGAIN_S = 2.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from windlass_operator.api.v1alpha1 import GROUP, PLURAL, VERSION
-from windlass_operator.manifests.metadata import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
+from windlass_api.crd.v1alpha1 import GROUP, PLURAL, VERSION
+from windlass_api.names import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
 
 ALL_NAMESPACES = "*"
 NODES = "/api/v1/nodes"

@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from windlass_api.crd.status import PlanStatus
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.names import JOB_ANNOTATION, RESULT_ANNOTATION
+from windlass_api.objects.claims import FIELDS, Claims
+from windlass_api.objects.inventory import inventory, usable
+from windlass_api.objects.reading import annotation_of, newest_first, uid_of
+from windlass_api.plan.model import Inventory, Refusal
 from windlass_sizing.errors import FactsError
 from windlass_sizing.files.checkpoint import CheckpointReport, inspect
 from windlass_sizing.model.facts import ModelFacts, from_config
 
-from windlass_operator.api.status import PlanStatus
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.client import in_force, paths, watching
-from windlass_operator.client.errors import ForbiddenError, NoFactsError, NotFoundError
-from windlass_operator.client.in_force import InForce
-from windlass_operator.client.rest import Api
-from windlass_operator.client.values import AnyService, meta_of, service_of, spec_of
-from windlass_operator.cluster.claims import FIELDS, Claims
-from windlass_operator.cluster.inventory import inventory, usable
-from windlass_operator.plan.model import Inventory, Refusal
-from windlass_operator.status.children import annotation_of, newest_first, uid_of
-from windlass_operator.status.inspection import JOB_ANNOTATION, RESULT_ANNOTATION
+from windlass_client import in_force, paths, watching
+from windlass_client.errors import ForbiddenError, NoFactsError, NotFoundError
+from windlass_client.in_force import InForce
+from windlass_client.rest import Api
+from windlass_client.values import AnyService, meta_of, service_of, spec_of
 
 CONFIG = "config.json"
 NOTHING = InForce()

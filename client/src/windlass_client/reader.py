@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx2
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.client import logs, paths, watching
-from windlass_operator.client.access import Access, find_access
-from windlass_operator.client.rest import Api
-from windlass_operator.client.values import (
+from windlass_client import logs, paths, watching
+from windlass_client.access import Access, find_access
+from windlass_client.rest import Api
+from windlass_client.values import (
     AnyService,
     LLMService,
     LogLine,
@@ -31,7 +31,7 @@ from windlass_operator.client.values import (
 if TYPE_CHECKING:
     from windlass_sizing.model.facts import ModelFacts
 
-    from windlass_operator.client.preview import PlanPreview
+    from windlass_client.preview import PlanPreview
 
 FIELD_MANAGER = "windlass-console"
 ALL_NAMESPACES = paths.ALL_NAMESPACES
@@ -134,7 +134,7 @@ class Reader:
         `model` is a model directory, a config.json, its content, or facts. Without it, the facts are those that the
         operator found for the existing service `name` (default: the service's own name). NoFactsError otherwise.
         """
-        from windlass_operator.client.preview import Known, preview  # planning and sizing: most callers need neither
+        from windlass_client.preview import Known, preview  # planning and sizing: most callers need neither
 
         return await preview(self.api, service, Known(self._place(service, namespace), name, model))
 

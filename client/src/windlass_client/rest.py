@@ -14,10 +14,10 @@ import httpx2
 from lightkube.config import client_adapter
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.core.exceptions import ConfigError
+from windlass_api.untrusted_json import UnusableJsonError, json_of
 
-from windlass_operator.client.access import Access
-from windlass_operator.client.errors import AccessError, UnreachableError, UnreadableError, refusal
-from windlass_operator.untrusted_json import UnusableJsonError, json_of
+from windlass_client.access import Access
+from windlass_client.errors import AccessError, UnreachableError, UnreadableError, refusal
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"

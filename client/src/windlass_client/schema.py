@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from windlass_operator.api import schema as crd_schema
-from windlass_operator.api.v1alpha1 import API_VERSION, KIND
+from windlass_api.crd import schema as crd_schema
+from windlass_api.crd.v1alpha1 import API_VERSION, KIND
 
 FILE = Path(__file__).with_name("llmservice.schema.json")
 Schema = dict[str, Any]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError
+from windlass_api.crd import v1alpha1
+from windlass_api.crd.base import ApiModel
+from windlass_api.crd.status import Condition
+from windlass_api.objects.reading import Object, dig, is_ready, name_of
 
-from windlass_operator.api import v1alpha1
-from windlass_operator.api.base import ApiModel
-from windlass_operator.api.status import Condition
-from windlass_operator.client.errors import FieldProblem, InvalidError, UnreadableError
-from windlass_operator.status.children import Object, dig, is_ready, name_of
+from windlass_client.errors import FieldProblem, InvalidError, UnreadableError
 
 
 class Metadata(v1alpha1.Metadata):

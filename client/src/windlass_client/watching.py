@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from windlass_operator.client.errors import ExpiredError, UnreachableError, UnreadableError, refusal
-from windlass_operator.client.rest import Api
-from windlass_operator.client.values import LLMService, WatchEvent, service_of
-from windlass_operator.status.children import dig
-from windlass_operator.untrusted_json import UnusableJsonError, json_of
+from windlass_api.objects.reading import dig
+from windlass_api.untrusted_json import UnusableJsonError, json_of
+
+from windlass_client.errors import ExpiredError, UnreachableError, UnreadableError, refusal
+from windlass_client.rest import Api
+from windlass_client.values import LLMService, WatchEvent, service_of
 
 PAGE = 500
 PAGES_MAX = 200  # 100,000 objects

@@ -6,10 +6,10 @@ import base64
 import sys
 
 import pytest
-from windlass_operator.client import InvalidError, UnreachableError
-from windlass_operator.kubectl.chat import first_key
-from windlass_operator.kubectl.forward import port_forward
-from windlass_operator.kubectl.talk import Answer, Talk, connection
+from windlass_client import InvalidError, UnreachableError
+from windlass_kubectl.chat import first_key
+from windlass_kubectl.forward import port_forward
+from windlass_kubectl.talk import Answer, Talk, connection
 
 
 def b64(text: str) -> str:

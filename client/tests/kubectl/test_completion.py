@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from windlass_operator.kubectl import completion
-from windlass_operator.kubectl.completion import FILES, NO_FILES, Cluster, complete, script
-from windlass_operator.kubectl.parser import SHELLS
+from windlass_kubectl import completion
+from windlass_kubectl.completion import FILES, NO_FILES, Cluster, complete, script
+from windlass_kubectl.parser import SHELLS
 
 
 class Known(Cluster):
@@ -82,7 +82,7 @@ def test_a_shell_can_read_its_script(shell, tmp_path):
 def test_bash_completes_with_it(tmp_path):
     """The function that bash calls fills COMPREPLY."""
     program = tmp_path / "kubectl-windlass"
-    program.write_text(f"#!{sys.executable}\nfrom windlass_operator.kubectl.__main__ import main\nmain()\n")
+    program.write_text(f"#!{sys.executable}\nfrom windlass_kubectl.__main__ import main\nmain()\n")
     program.chmod(0o755)
     lines = f"PATH={tmp_path}:$PATH\n{script('bash')}\nCOMP_WORDS=(kubectl-windlass completion b)\nCOMP_CWORD=2\n"
     done = subprocess.run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from windlass_operator.kubectl.harmless import Painted, harmless, one_line, quoted
+from windlass_kubectl.harmless import Painted, harmless, one_line, quoted
 
 SHOWN = {
     "\x1b[2J": "\\x1b[2J",

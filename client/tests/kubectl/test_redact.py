@@ -8,7 +8,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from windlass_operator.kubectl.redact import GONE, clean_object, cleaner, is_secret_name, secrets_in
+from windlass_kubectl.redact import GONE, clean_object, cleaner, is_secret_name, secrets_in
 
 PLAIN = cleaner(())
 TEXTS = {

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from windlass_operator.kubectl.parser import parser
-from windlass_operator.kubectl.reference import page
+from windlass_kubectl.parser import parser
+from windlass_kubectl.reference import page
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "kubectl-windlass.md"
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import httpx2
 import pytest
-from windlass_operator.client import AsyncClient, InvalidError, NotFoundError, token_access
-from windlass_operator.kubectl.report import collect, write
+from windlass_client import AsyncClient, InvalidError, NotFoundError, token_access
+from windlass_kubectl.report import collect, write
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PLANTED = "Zq-planted-4f1c9a"

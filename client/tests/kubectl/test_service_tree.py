@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from windlass_operator.api.status import CardBudget, PlanStatus
-from windlass_operator.client.values import Pod, service_of
-from windlass_operator.kubectl.paint import Branch, Paint
-from windlass_operator.kubectl.plan_tree import budget, headline, plan_branch
-from windlass_operator.kubectl.service_tree import HEADINGS, age, row, span, tree
+from windlass_api.crd.status import CardBudget, PlanStatus
+from windlass_client.values import Pod, service_of
+from windlass_kubectl.paint import Branch, Paint
+from windlass_kubectl.plan_tree import budget, headline, plan_branch
+from windlass_kubectl.service_tree import HEADINGS, age, row, span, tree
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PLAIN = Paint()

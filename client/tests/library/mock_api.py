@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import httpx2
-from windlass_operator.client import AsyncClient, token_access
+from windlass_client import AsyncClient, token_access
 
 Answer = httpx2.Response
 Handler = Callable[[httpx2.Request], Answer]

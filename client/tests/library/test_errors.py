@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.client import errors
-from windlass_operator.client.errors import FieldProblem, InvalidError, refusal
+from windlass_client import errors
+from windlass_client.errors import FieldProblem, InvalidError, refusal
 
 
 def a_status(reason: str, message: str, *causes: dict[str, str]) -> dict[str, object]:

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import httpx2
 import pytest
-from windlass_operator.api.v1alpha1 import LLMService, LLMServiceSpec
-from windlass_operator.client import in_force
-from windlass_operator.client.in_force import InForce
-from windlass_operator.client.preview import decided
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Inventory, NodeGpus, Plan
-from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
-from windlass_operator.status.children import annotation_of
+from windlass_api.crd.v1alpha1 import LLMService, LLMServiceSpec
+from windlass_api.objects.reading import annotation_of
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, NodeGpus, Plan
+from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
+from windlass_client import in_force
+from windlass_client.in_force import InForce
+from windlass_client.preview import decided
 from windlass_sizing.model.facts import from_config
 
 from .mock_api import MockApi, a_list

@@ -6,7 +6,7 @@ import asyncio
 
 import httpx2
 import pytest
-from windlass_operator.client import NoLogsError, logs
+from windlass_client import NoLogsError, logs
 
 from .mock_api import Chunks, MockApi
 

@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from windlass_operator.api.v1alpha1 import KIND
-from windlass_operator.client import schema
+from windlass_api.crd.v1alpha1 import KIND
+from windlass_client import schema
 
 REPOSITORY = Path(__file__).parents[3]
 PUBLISHED = (schema.FILE, REPOSITORY / "docs" / "reference" / schema.FILE.name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.api.v1alpha1 import EngineSpec
-from windlass_operator.client import InvalidError, UnreadableError
-from windlass_operator.client.values import event_of, manifest_of, plain, pod_of, service_of
+from windlass_api.crd.v1alpha1 import EngineSpec
+from windlass_client import InvalidError, UnreadableError
+from windlass_client.values import event_of, manifest_of, plain, pod_of, service_of
 
 from .mock_api import a_service
 

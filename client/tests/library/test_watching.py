@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx2
 import pytest
-from windlass_operator.client import UnreachableError, watching
+from windlass_client import UnreachableError, watching
 
 from .mock_api import Chunks, MockApi, a_list, a_service, rows
 

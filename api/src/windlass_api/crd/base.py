@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from windlass_operator.api.rules import KEY_RULES, PATH_RULES, Rule
+from windlass_api.crd.rules import KEY_RULES, PATH_RULES, Rule
 
 GPUS_MAX = 1024
 

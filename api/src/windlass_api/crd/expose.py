@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from windlass_operator.api.base import WHOLE_LIST, ApiModel, schema_extra, string_map
-from windlass_operator.api.rules import GATEWAY_RULES, HOST_RULES, INGRESS_ANNOTATION_RULES
+from windlass_api.crd.base import WHOLE_LIST, ApiModel, schema_extra, string_map
+from windlass_api.crd.rules import GATEWAY_RULES, HOST_RULES, INGRESS_ANNOTATION_RULES
 
 Host = Annotated[str, Field(min_length=1, max_length=253, json_schema_extra=schema_extra(*HOST_RULES))]
 

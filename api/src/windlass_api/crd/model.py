@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from windlass_operator.api.base import WHOLE_LIST, AbsolutePath, ApiModel, SecretKey, VolumePath, schema_extra
-from windlass_operator.api.rules import (
+from windlass_api.crd.base import WHOLE_LIST, AbsolutePath, ApiModel, SecretKey, VolumePath, schema_extra
+from windlass_api.crd.rules import (
     ADAPTER_NAME_RULES,
     ADAPTER_PLACE_RULES,
     ADAPTER_RULES,

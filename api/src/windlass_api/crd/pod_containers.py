@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from windlass_operator.api.pod_volumes import FieldRef, ResourceFieldRef
-from windlass_operator.api.pod_words import (
+from windlass_api.crd.pod_volumes import FieldRef, ResourceFieldRef
+from windlass_api.crd.pod_words import (
     DnsLabel,
     ObjectName,
     Path,

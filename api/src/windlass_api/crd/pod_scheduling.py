@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from windlass_operator.api.base import WHOLE_LIST
-from windlass_operator.api.pod_words import LabelKey, Labels, LabelValue, ObjectName, Piece, Seconds, rows
+from windlass_api.crd.base import WHOLE_LIST
+from windlass_api.crd.pod_words import LabelKey, Labels, LabelValue, ObjectName, Piece, Seconds, rows
 
 TERMS_MAX, EXPRESSIONS_MAX, VALUES_MAX = 16, 16, 64
 Weight = Annotated[int, Field(ge=1, le=100)]

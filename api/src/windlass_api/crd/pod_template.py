@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from windlass_operator.api.base import ApiModel, StringMap, schema_extra
-from windlass_operator.api.pod_containers import Container
-from windlass_operator.api.pod_scheduling import (
+from windlass_api.crd.base import ApiModel, StringMap, schema_extra
+from windlass_api.crd.pod_containers import Container
+from windlass_api.crd.pod_scheduling import (
     Affinity,
     PodToleration,
     ReadinessGate,
@@ -21,9 +21,9 @@ from windlass_operator.api.pod_scheduling import (
     SchedulingGate,
     TopologySpread,
 )
-from windlass_operator.api.pod_volumes import Volume
-from windlass_operator.api.pod_words import DnsLabel, Labels, ObjectName, Piece, QuantityMap, Seconds, rows
-from windlass_operator.api.rules import PRIORITY_RULES
+from windlass_api.crd.pod_volumes import Volume
+from windlass_api.crd.pod_words import DnsLabel, Labels, ObjectName, Piece, QuantityMap, Seconds, rows
+from windlass_api.crd.rules import PRIORITY_RULES
 
 CONTAINERS_MAX, VOLUMES_MAX, ROWS_MAX = 8, 32, 16
 Host = Annotated[str, Field(min_length=1, max_length=253)]

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from windlass_operator.api.base import WHOLE_LIST, Quantity, schema_extra
-from windlass_operator.api.pod_words import (
+from windlass_api.crd.base import WHOLE_LIST, Quantity, schema_extra
+from windlass_api.crd.pod_words import (
     DnsLabel,
     FileMode,
     Labels,
@@ -21,7 +21,7 @@ from windlass_operator.api.pod_words import (
     QuantityMap,
     rows,
 )
-from windlass_operator.api.rules import VOLUME_RULES
+from windlass_api.crd.rules import VOLUME_RULES
 
 ITEMS_MAX, SOURCES_MAX = 32, 16
 

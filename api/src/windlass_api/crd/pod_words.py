@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from windlass_operator.api.base import (
+from windlass_api.crd.base import (
     QUANTITY_SCHEMA,
     WHOLE_LIST,
     ApiModel,
@@ -18,7 +18,7 @@ from windlass_operator.api.base import (
     list_map,
     schema_extra,
 )
-from windlass_operator.api.rules import KEY_MAX, KEY_RULES
+from windlass_api.crd.rules import KEY_MAX, KEY_RULES
 
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 PORT_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9]{0,13}[A-Za-z0-9])?$"

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from windlass_operator.api.base import WHOLE_LIST, ApiModel, Quantity, SecretKey, StringMap, schema_extra
-from windlass_operator.api.rules import ENV_RULES, PRIORITY_RULES
+from windlass_api.crd.base import WHOLE_LIST, ApiModel, Quantity, SecretKey, StringMap, schema_extra
+from windlass_api.crd.rules import ENV_RULES, PRIORITY_RULES
 
 NODES_MAX = 64
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from windlass_sizing.quantization.methods import ACCEPTED, ENGINES, NAMES, OURS
 
-from windlass_operator.api.quantization import FLOAT16_ONLY
+from windlass_api.crd.quantization import FLOAT16_ONLY
 
 
 @dataclass(frozen=True, slots=True)

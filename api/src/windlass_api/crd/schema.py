@@ -1,6 +1,6 @@
 """Writes the CRD: pydantic's JSON schema rewritten into the structural schema that Kubernetes accepts.
 
-`python -m windlass_operator.api.schema` writes crds/, `--check` says whether what lies there is still what the models
+`python -m windlass_api.crd.schema` writes crds/, `--check` says whether what lies there is still what the models
 say. All but `main` is a function of values.
 """
 
@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from windlass_operator.api.size import size_rule
-from windlass_operator.api.v1alpha1 import (
+from windlass_api.crd.size import size_rule
+from windlass_api.crd.v1alpha1 import (
     CATEGORIES,
     GROUP,
     KIND,
@@ -31,7 +31,7 @@ Schema: TypeAlias = dict[str, Any]
 
 CRD_NAME = f"{PLURAL}.{GROUP}"
 CRD_FILE = Path("crds") / f"{CRD_NAME}.yaml"
-HEADER = "# Generated from windlass_operator.api.v1alpha1 by `make crds`; change the models, not this file.\n"
+HEADER = "# Generated from windlass_api.crd.v1alpha1 by `make crds`; change the models, not this file.\n"
 UNSTRUCTURAL = ("title", "additionalProperties", "$defs")
 INT32_MAX = 2**31 - 1
 VALIDATIONS = "x-kubernetes-validations"
@@ -198,7 +198,7 @@ class _Plain(yaml.SafeDumper):
 
 def main(arguments: list[str] | None = None, say: Callable[[str], object] = print) -> int:
     """Write the CRD file, or with --check compare it and exit 1 when it differs."""
-    parser = argparse.ArgumentParser(prog="python -m windlass_operator.api.schema", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m windlass_api.crd.schema", description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--out", type=Path, default=CRD_FILE, help=f"the file (default: {CRD_FILE})")
     options = parser.parse_args(arguments)

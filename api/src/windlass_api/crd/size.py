@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from windlass_operator.api.rules import Rule
+from windlass_api.crd.rules import Rule
 
 SPEC_CHARACTERS_MAX = 131_072  # of all texts, keys of maps and SHELL for each row; etcd takes 1.5 MiB a request
 SHELL = 16  # characters that a row or an entry counts beside its texts

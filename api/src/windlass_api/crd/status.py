@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from windlass_operator.api.base import GPUS_MAX, INT64, WHOLE_LIST, ApiModel, list_map
+from windlass_api.crd.base import GPUS_MAX, INT64, WHOLE_LIST, ApiModel, list_map
 
 COUNT_MAX = 2**31 - 1
 GENERATION_MAX = 2**62

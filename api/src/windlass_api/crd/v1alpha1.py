@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from windlass_operator.api.base import (
+from windlass_api.crd.base import (
     GPUS_MAX,
     WHOLE_LIST,
     ApiModel,
@@ -21,18 +21,18 @@ from windlass_operator.api.base import (
     list_map,
     schema_extra,
 )
-from windlass_operator.api.expose import ExposeSpec
-from windlass_operator.api.model import ModelSource, ModelSpec
-from windlass_operator.api.pod_template import PodTemplateSpec
-from windlass_operator.api.pods import CacheSpec, DeploymentSpec, EnvVar, SchedulingSpec
-from windlass_operator.api.rules import (
+from windlass_api.crd.expose import ExposeSpec
+from windlass_api.crd.model import ModelSource, ModelSpec
+from windlass_api.crd.pod_template import PodTemplateSpec
+from windlass_api.crd.pods import CacheSpec, DeploymentSpec, EnvVar, SchedulingSpec
+from windlass_api.crd.rules import (
     ENGINE_RULES,
     NAME_RULES,
     QUANTIZATION_RULES,
     SPEC_RULES,
     SPECULATION_METHOD_RULES,
 )
-from windlass_operator.api.status import LLMServiceStatus
+from windlass_api.crd.status import LLMServiceStatus
 
 GROUP = "serving.windlass.dev"
 VERSION = "v1alpha1"

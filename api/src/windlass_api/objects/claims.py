@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass_operator.cluster.quantity import whole
-from windlass_operator.cluster.store import EVERYWHERE
-from windlass_operator.manifests.metadata import SERVICE_LABEL
-from windlass_operator.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, place_of
-from windlass_operator.status.children import Object, dig
+from windlass_api.names import SERVICE_LABEL
+from windlass_api.objects.quantity import whole
+from windlass_api.objects.reading import Object, dig
+from windlass_api.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, place_of
 
+EVERYWHERE = ""  # the scope of a stream that follows all namespaces
 ENDED = ("Succeeded", "Failed")
 # A one-off read of the claims: the API server leaves out pods that have ended or have no node yet.
 FIELDS = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"

@@ -1,4 +1,4 @@
-"""The cluster's GPUs: which nodes have how many of which kind, and how many are free."""
+"""The cluster's GPUs: which nodes have how many of which kind, and how many are free. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from windlass_operator.cluster.protocol import Cluster
-from windlass_operator.cluster.quantity import whole
-from windlass_operator.manifests.metadata import Manifest
-from windlass_operator.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, Inventory, NodeGpus, product_label
-from windlass_operator.plan.quantity import gib
-from windlass_operator.status.children import condition_of, dig, name_of
+from windlass_api.objects.quantity import whole
+from windlass_api.objects.reading import Object, condition_of, dig, name_of
+from windlass_api.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, Inventory, NodeGpus, product_label
+from windlass_api.plan.quantity import gib
 
 # Behind the name of a resource, in a node's labels:
 MEMORY = "memory"  # MiB of one card or slice
@@ -20,18 +18,8 @@ MIB_A_GIB = 1024
 CARDS_MAX = 256  # of a node; more is a lie, and every count of cards is tried
 
 
-async def read_inventory(
-    cluster: Cluster, watched: tuple[str, ...], namespace: str, name: str, *, own_is_free: bool = True
-) -> Inventory:
-    """GPUs as the service `namespace/name` sees them: what its own pods hold counts as free for it, or not."""
-    nodes = await cluster.gpu_nodes()
-    if not nodes:
-        return Inventory()
-    return inventory(nodes, await cluster.gpus_taken(watched, (namespace, name) if own_is_free else None))
-
-
-def usable(nodes: Iterable[Manifest]) -> tuple[NodeGpus, ...]:
-    """Pure: nodes with GPUs that take new pods, by name, as if no pod was there."""
+def usable(nodes: Iterable[Object]) -> tuple[NodeGpus, ...]:
+    """Nodes with GPUs that take new pods, by name, as if no pod was there."""
     return tuple(
         _node(node, resource)
         for node in sorted(nodes, key=name_of)
@@ -42,11 +30,11 @@ def usable(nodes: Iterable[Manifest]) -> tuple[NodeGpus, ...]:
 
 
 def inventory(nodes: Iterable[NodeGpus], taken: Mapping[str, int]) -> Inventory:
-    """Pure: the nodes, less the GPUs that pods hold, by node."""
+    """The nodes, less the GPUs that pods hold, by node."""
     return Inventory(tuple(_left(node, taken.get(node.place, 0)) for node in nodes))
 
 
-def gpu_signature(node: Manifest) -> tuple[object, ...]:
+def gpu_signature(node: Object) -> tuple[object, ...]:
     """What of a node can change a plan; heartbeats leave it as it is."""
     labels = dig(node, "metadata", "labels") or {}
     handed_out = tuple((resource, _gpus(node, resource)) for resource in _resources(node))
@@ -59,13 +47,13 @@ def _left(node: NodeGpus, taken: int) -> NodeGpus:
     return replace(node, free=max(0, node.free - taken))
 
 
-def _resources(node: Manifest) -> list[str]:
+def _resources(node: Object) -> list[str]:
     """The resources by which this node hands out GPUs: whole cards, and slices where it has several kinds."""
     slices = (name for name in dig(node, "status", "allocatable") or {} if name.startswith(MIG_RESOURCE_PREFIX))
     return [GPU_RESOURCE, *sorted(slices)]
 
 
-def _node(node: Manifest, resource: str) -> NodeGpus:
+def _node(node: Object, resource: str) -> NodeGpus:
     labels = {str(key): str(value) for key, value in (dig(node, "metadata", "labels") or {}).items()}
     memory, count = labels.get(f"{resource}.{MEMORY}", ""), labels.get(f"{resource}.{COUNT}", "")
     handed_out = _gpus(node, resource)
@@ -82,17 +70,17 @@ def _node(node: Manifest, resource: str) -> NodeGpus:
     )
 
 
-def _gpus(node: Manifest, resource: str) -> int:
+def _gpus(node: Object, resource: str) -> int:
     return min(whole(dig(node, "status", "allocatable", resource)), CARDS_MAX)
 
 
-def _host_gib(node: Manifest) -> float:
+def _host_gib(node: Object) -> float:
     """The host memory that pods may ask for; 0 where the node says nothing that can be read."""
     with suppress(ValueError):
         return gib(str(dig(node, "status", "allocatable", "memory") or 0))
     return 0.0
 
 
-def _takes_pods(node: Manifest) -> bool:
+def _takes_pods(node: Object) -> bool:
     ready = condition_of(node, "Ready")
     return not dig(node, "spec", "unschedulable") and ready is not None and ready.get("status") == "True"

@@ -9,10 +9,10 @@ import json
 
 from windlass_sizing.placement.formula import STEP_TOKENS_MAX
 
-from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec, SpeculationSpec
-from windlass_operator.plan.cpu import KV_SPACE, kv_space_gib
-from windlass_operator.plan.model import Plan
-from windlass_operator.plan.overrides import RUN, runs_windlass, whole_prompts
+from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec, SpeculationSpec
+from windlass_api.plan.cpu import KV_SPACE, kv_space_gib
+from windlass_api.plan.model import Plan
+from windlass_api.plan.overrides import RUN, runs_windlass, whole_prompts
 
 MODEL_DIRECTORY = "/data/model"
 DRAFT_DIRECTORY = "/data/draft"

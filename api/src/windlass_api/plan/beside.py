@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from windlass_sizing.model.facts import ModelFacts
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.model import Refusal
-from windlass_operator.plan.overrides import last_given
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.model import Refusal
+from windlass_api.plan.overrides import last_given
 
 VLLM = "vllm"
 OFF = ("false", "0", "no")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from windlass_sizing.placement import gpus
 from windlass_sizing.quantization import question
 
-from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus
+from windlass_api.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus
 
 HOST_TO_SPARE = 2  # times the card's own memory: pods on all cards then ask for about half of the node's
 

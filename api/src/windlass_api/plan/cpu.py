@@ -11,13 +11,13 @@ import math
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import formula, words
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.cards import group_selector
-from windlass_operator.plan.host import Load, host_for
-from windlass_operator.plan.model import Plan
-from windlass_operator.plan.offload import Running
-from windlass_operator.plan.quantize import planned_method
-from windlass_operator.plan.requested import Requested
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.cards import group_selector
+from windlass_api.plan.host import Load, host_for
+from windlass_api.plan.model import Plan
+from windlass_api.plan.offload import Running
+from windlass_api.plan.quantize import planned_method
+from windlass_api.plan.requested import Requested
 
 KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # whole GiB, of each engine
 KV_CONTEXTS = 4  # full contexts that an engine holds at a time

@@ -12,13 +12,13 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, words
 from windlass_sizing.placement.formula import Serving, requests_at_once
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.beside import in_force
-from windlass_operator.plan.cards import Card, group_selector
-from windlass_operator.plan.cpu import cpu_plan
-from windlass_operator.plan.host import Load, host_for
-from windlass_operator.plan.layout import Layout, parallelism
-from windlass_operator.plan.model import (
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.beside import in_force
+from windlass_api.plan.cards import Card, group_selector
+from windlass_api.plan.cpu import cpu_plan
+from windlass_api.plan.host import Load, host_for
+from windlass_api.plan.layout import Layout, parallelism
+from windlass_api.plan.model import (
     RAY,
     Inventory,
     Placement,
@@ -26,12 +26,12 @@ from windlass_operator.plan.model import (
     Refusal,
     product_label,
 )
-from windlass_operator.plan.offload import Running
-from windlass_operator.plan.options import Option, alternatives, on_one_node, preferred
-from windlass_operator.plan.quantize import planned_method
-from windlass_operator.plan.refuse import does_not_fit, not_enough, usable_cards
-from windlass_operator.plan.requested import Requested, read_requested
-from windlass_operator.plan.spread import over_nodes
+from windlass_api.plan.offload import Running
+from windlass_api.plan.options import Option, alternatives, on_one_node, preferred
+from windlass_api.plan.quantize import planned_method
+from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
+from windlass_api.plan.requested import Requested, read_requested
+from windlass_api.plan.spread import over_nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.offload import (
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.offload import (
     Running,
     kv_offload_gib,
     lookahead_gib,
     processor_cache_gib,
     weights_offload_gib,
 )
-from windlass_operator.plan.quantity import gib
+from windlass_api.plan.quantity import gib
 
 HEADROOM = 0.1  # of weights, and of what they and the engine take beside them
 PROCESS_GIB = 1  # of one process: 0.4 to 0.6 GiB after its imports (vLLM 0.32.0, ADR 0012), its context and buffers

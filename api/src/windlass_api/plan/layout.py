@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.parallel import divides
 
-from windlass_operator.api.pods import NODES_MAX
-from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
-from windlass_operator.plan.model import Refusal
-from windlass_operator.plan.overrides import runs_windlass
+from windlass_api.crd.pods import NODES_MAX
+from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
+from windlass_api.plan.model import Refusal
+from windlass_api.plan.overrides import runs_windlass
 
 COUNTS_SHOWN = 64
 DISTRIBUTED, STANDARD = "Distributed", "Standard"

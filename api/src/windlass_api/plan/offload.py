@@ -9,10 +9,10 @@ import json
 import math
 from dataclasses import dataclass
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.model import Refusal
-from windlass_operator.plan.overrides import is_true, last_given
-from windlass_operator.plan.quantity import GIB, gib
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.model import Refusal
+from windlass_api.plan.overrides import is_true, last_given
+from windlass_api.plan.quantity import GIB, gib
 
 KV_SIZE, KV_BACKEND, KV_TRANSFER = "--kv-offloading-size", "--kv-offloading-backend", "--kv-transfer-config"
 KV_BYTES = "cpu_bytes_to_use"  # of a connector in --kv-transfer-config

@@ -10,10 +10,10 @@ from windlass_sizing.placement import advice, formula
 from windlass_sizing.placement.formula import Demand, Serving
 from windlass_sizing.placement.parallel import splits
 
-from windlass_operator.plan.cards import Card
-from windlass_operator.plan.model import Refusal
-from windlass_operator.plan.quantize import settle
-from windlass_operator.plan.requested import Requested
+from windlass_api.plan.cards import Card
+from windlass_api.plan.model import Refusal
+from windlass_api.plan.quantize import settle
+from windlass_api.plan.requested import Requested
 
 ALTERNATIVES_MAX = 7
 

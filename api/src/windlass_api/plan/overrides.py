@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
+from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 
 RUN = "run"
 

@@ -11,8 +11,8 @@ from windlass_sizing.quantization.decision import default_dtype, of_facts
 from windlass_sizing.quantization.methods import NONE
 from windlass_sizing.quantization.question import FIELDS, About, Card
 
-from windlass_operator.api.v1alpha1 import EngineSpec
-from windlass_operator.plan.model import Refusal
+from windlass_api.crd.v1alpha1 import EngineSpec
+from windlass_api.plan.model import Refusal
 
 VLLM = "vllm"
 GPU_DTYPE, CPU_DTYPE = "float16", "bfloat16"  # where neither the user, the model nor the method asks for another

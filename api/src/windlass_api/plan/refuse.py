@@ -6,12 +6,12 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, gpus, words
 from windlass_sizing.quantization.engine import ENGINE
 
-from windlass_operator.api.v1alpha1 import ResourcesSpec
-from windlass_operator.plan.cards import Card, cards, wanted_nodes
-from windlass_operator.plan.model import Inventory, Refusal
-from windlass_operator.plan.options import Option
-from windlass_operator.plan.quantize import settle
-from windlass_operator.plan.requested import Requested
+from windlass_api.crd.v1alpha1 import ResourcesSpec
+from windlass_api.plan.cards import Card, cards, wanted_nodes
+from windlass_api.plan.model import Inventory, Refusal
+from windlass_api.plan.options import Option
+from windlass_api.plan.quantize import settle
+from windlass_api.plan.requested import Requested
 
 
 def usable_cards(

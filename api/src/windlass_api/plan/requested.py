@@ -11,12 +11,12 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
 from windlass_sizing.quantization.question import CPU, Card
 
-from windlass_operator.api.v1alpha1 import EngineSpec, LLMServiceSpec
-from windlass_operator.plan.layout import Layout, read_layout
-from windlass_operator.plan.model import Refusal
-from windlass_operator.plan.offload import too_small_shm
-from windlass_operator.plan.overrides import engine_in_force, whole_prompts
-from windlass_operator.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
+from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
+from windlass_api.plan.layout import Layout, read_layout
+from windlass_api.plan.model import Refusal
+from windlass_api.plan.offload import too_small_shm
+from windlass_api.plan.overrides import engine_in_force, whole_prompts
+from windlass_api.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ change: a choice that followed the free GPUs would rewrite the Deployment whenev
 
 from __future__ import annotations
 
-from windlass_operator.plan.model import Inventory, Plan, product_label
+from windlass_api.plan.model import Inventory, Plan, product_label
 
 SURGE, REPLACE, AUTO = "Surge", "Replace", "Auto"
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.parallel import Split, divides, group_splits
 
-from windlass_operator.plan.cards import Card
-from windlass_operator.plan.layout import Layout
-from windlass_operator.plan.options import Option, option
-from windlass_operator.plan.requested import Requested
+from windlass_api.plan.cards import Card
+from windlass_api.plan.layout import Layout
+from windlass_api.plan.options import Option, option
+from windlass_api.plan.requested import Requested
 
 LARGER_LOOKED_AT = 2  # times the cards of the first that fits: an even split may need more cards than an odd one
 

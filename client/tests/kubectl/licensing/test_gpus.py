@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.kubectl.licensing.gpus import (
+from windlass_kubectl.licensing.gpus import (
     GpuNode,
     Holder,
     JobShape,

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from windlass_operator.kubectl.licensing import collect, server
-from windlass_operator.kubectl.licensing.errors import LicensingError
-from windlass_operator.kubectl.licensing.gpus import GpuNode, Holder, JobShape
-from windlass_operator.kubectl.licensing.programs import run_program
+from windlass_kubectl.licensing import collect, server
+from windlass_kubectl.licensing.errors import LicensingError
+from windlass_kubectl.licensing.gpus import GpuNode, Holder, JobShape
+from windlass_kubectl.licensing.programs import run_program
 
 SHAPE = JobShape("kube-system", "i")
 

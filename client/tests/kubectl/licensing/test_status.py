@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from windlass_operator.kubectl.licensing.server import LicenseServer
-from windlass_operator.kubectl.licensing.status import License, Report, Seen, branches, license_in, to_dict
-from windlass_operator.kubectl.paint import Paint
+from windlass_kubectl.licensing.server import LicenseServer
+from windlass_kubectl.licensing.status import License, Report, Seen, branches, license_in, to_dict
+from windlass_kubectl.paint import Paint
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 SERVER = LicenseServer("kube-system", "windlass-license-server", "i", "Never", (), False, None, 1, 1)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from windlass_operator.kubectl.licensing.terms import Asked, Facts, span, words
+from windlass_kubectl.licensing.terms import Asked, Facts, span, words
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 IN_FORCE = Facts(Path("x"), "Example Ltd", "1234", 2, NOW + timedelta(days=10), frozenset({"GPU-a"}), "key")

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windlass_api.names import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
+from windlass_api.objects.reading import Object, condition_of, controller_uid, dig, is_ready, name_of, owned_by, uid_of
+
 from windlass_operator.cluster.kinds import (
     Budgets,
     Deployments,
@@ -21,18 +24,8 @@ from windlass_operator.cluster.kinds import (
     StatefulSets,
 )
 from windlass_operator.cluster.protocol import Cluster
-from windlass_operator.manifests.metadata import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL, Manifest
-from windlass_operator.status.children import (
-    Children,
-    Object,
-    condition_of,
-    controller_uid,
-    dig,
-    is_ready,
-    name_of,
-    owned_by,
-    uid_of,
-)
+from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.status.children import Children
 from windlass_operator.status.kubelet import containers, start_is_over
 from windlass_operator.status.scheduling import claims
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass_operator.status.children import Object, dig, is_ready, name_of, owned_by, uid_of
+from windlass_api.objects.reading import Object, dig, is_ready, name_of, owned_by, uid_of
 
 REVISION_LABEL = "controller-revision-hash"  # Kubernetes' own, of a StatefulSet's pods
 

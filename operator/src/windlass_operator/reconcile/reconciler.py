@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
+from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
+from windlass_api.objects.reading import Object, dig, name_of
 
-from windlass_operator.api.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.events import record
 from windlass_operator.cluster.facts import pod_facts
@@ -44,7 +45,7 @@ from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status import hold as holds
 from windlass_operator.status import inspection as inspections
-from windlass_operator.status.children import Children, Object, dig, name_of
+from windlass_operator.status.children import Children
 from windlass_operator.status.hold import Hold
 from windlass_operator.status.inspection import Inspection, State
 from windlass_operator.status.notes import notes

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 import httpx2
 import kopf
+from windlass_api.crd.v1alpha1 import GROUP, PLURAL
 
 from windlass_operator import __version__
-from windlass_operator.api.v1alpha1 import GROUP, PLURAL
 from windlass_operator.cluster.client import ApiServer
 from windlass_operator.cluster.kinds import LLMServices
 from windlass_operator.cluster.rest import UNREACHABLE, Login, Rest, StatusError
