@@ -80,9 +80,9 @@ test-long: sync ## what the gate leaves out of the tests in the serving image
 	@$(ENGINE_TESTS) -m long tests/engine
 test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
-	@$(ENGINE_TESTS) tests/engine/run_chat_page.py
+	@$(ENGINE_TESTS) tests/engine/api/run_chat_page.py
 test-tiny: sync ## every tiny model in vLLM
-	@$(ENGINE_TESTS) tests/engine/test_tiny_models.py --all-tiny
+	@$(ENGINE_TESTS) tests/engine/models/test_tiny_models.py --all-tiny
 test-nfs: sync ## inspection, download and serving on an NFS share that goes away, in guests with Debian's kernel: 15 min emulated
 	@dpkg --status qemu-system-x86 nfs-ganesha nfs-ganesha-vfs busybox-static kmod cpio curl >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-system-x86 nfs-ganesha nfs-ganesha-vfs busybox-static kmod cpio curl >/dev/null; }
 	@$(BIN)/pytest -q -s --timeout 4000 -p no:randomly tests/storage
@@ -95,7 +95,7 @@ test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against floa
 	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/waiting.py
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; CHOICE=two_ranks where there are two cards
-	@PYTHONPATH=server/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/test_lookahead.py
+	@PYTHONPATH=server/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
@@ -115,7 +115,7 @@ fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and
 	@$(BIN)/uv run --quiet --no-project --with atheris==3.0.0 python license_server/fuzz/parsers.py -max_total_time=600
 	@WINDLASS_FUZZ_EXAMPLES=1000 $(BIN)/pytest -q --timeout 2400 license_server/tests/test_openapi.py
 fuzz-api: sync ## ten minutes of drawn requests at every route of the server
-	@WINDLASS_FUZZ_S=600 $(ENGINE_TESTS) tests/engine/test_openapi_fuzz.py
+	@WINDLASS_FUZZ_S=600 $(ENGINE_TESTS) tests/engine/api/test_openapi_fuzz.py
 sanitize-lookahead: sync ## the lookahead core under address, undefined-behaviour and thread sanitizers
 	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz 150 1 && TSAN_OPTIONS=halt_on_error=1 .cache/lookahead-fuzz/lookahead_threads
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
@@ -169,6 +169,6 @@ bench-sizing: sync ## parameters and bytes of real models against the formula: C
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with
 	@nice $(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES) $(if $(STATE),--state $(STATE)) $(if $(JSON),--json $(JSON))
 hang-load: sync ## heavy load without a false alarm of an engine that hangs: MINUTES=30
-	@MINUTES=$(or $(MINUTES),30) $(BIN)/pytest -q -s --timeout 7200 -p no:randomly tests/engine/run_hang_load.py
+	@MINUTES=$(or $(MINUTES),30) $(BIN)/pytest -q -s --timeout 7200 -p no:randomly tests/engine/processes/run_hang_load.py
 load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
-	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/run_load.py
+	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/api/run_load.py

@@ -25,7 +25,7 @@ for run in "${methods[@]}"; do  # on a card all at once: they are small
     *.tp) more=(compiled=1 tp=2) ;;
   esac
   [ $engine = cpu ] || more+=(share=0.05 "VLLM_CACHE_ROOT=$work/cache-$run")
-  timeout "${LIMIT_S:-360}" python3 tests/engine/load_quantized.py "$work/demo" "${run%.*}" float16 "WINDLASS_ENGINE=$engine" \
+  timeout "${LIMIT_S:-360}" python3 tests/engine/quantization/load_quantized.py "$work/demo" "${run%.*}" float16 "WINDLASS_ENGINE=$engine" \
     "${more[@]}" > "$out/demo-$run.log" 2>&1 & [ $engine = cuda ] || wait
 done
 wait

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from windlass_testbed.paths import REPOSITORY
 
-from .conftest import Engine
-from .serving_engine import START_TIMEOUT_S
+from ..conftest import Engine
+from ..serving_engine import START_TIMEOUT_S
 
 DEMO = REPOSITORY / "models/demo"
 FLAGS = ("--dtype", "float32", "--max-model-len", "1024", "--served-model-name", "demo")

@@ -6,8 +6,8 @@ import pytest
 from windlass.api import routes
 from windlass.api.routes import Access
 
-from ..attack.guard import attacks
-from ..attack.guard.attacks import CHAT, Target
+from ...attack.guard import attacks
+from ...attack.guard.attacks import CHAT, Target
 
 KEYS = ("key-of-alice", "key-of-bob")
 MOUNTS = {"/metrics": "/metrics", "/static": "/static/{file}"}
@@ -17,7 +17,7 @@ OF_OTHER_TASKS = ("/v1/embeddings", "/score", "/classify")
 
 @pytest.fixture(scope="module")
 def found(engine):
-    return dict(engine.result("/repo/tests/engine/list_routes.py"))
+    return dict(engine.result("/repo/tests/engine/api/list_routes.py"))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ QUESTION = [{"role": "user", "content": "What does os.path.join do?"}]
 
 @pytest.fixture(scope="module")
 def found(engine):
-    return engine.result("/repo/tests/engine/no_repeat.py", "/repo/models/demo")
+    return engine.result("/repo/tests/engine/api/no_repeat.py", "/repo/models/demo")
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def http(engine, tmp_path_factory):
     engine.python("/repo/models/tiny/make.py", "/out", "vision", mounts={folder: "/out"})
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755)  # the server is no root
-    mounts = {folder: "/models:ro", REPOSITORY / "tests/engine": "/tests:ro"}
+    mounts = {folder: "/models:ro", REPOSITORY / "tests/engine/api": "/tests:ro"}
     with engine.serving("sh", "-c", START, mounts=mounts) as url, httpx.Client(base_url=url, timeout=120) as found:
         yield found
 

@@ -14,7 +14,7 @@ SERVE = ("windlass", "bench", "serve", "--tokenizer", "/data/model", "--num-prom
 
 def test_vllm_reads_every_word(engine):
     """An option that a release renames fails here by its name."""
-    found = engine.result("/repo/tests/engine/parse_bench.py")
+    found = engine.result("/repo/tests/engine/bench/parse_bench.py")
     assert found == {
         "commands": 36,
         "datasets": ["custom", "prefix_repetition", "random", "sharegpt"],

@@ -31,7 +31,7 @@ from windlass.launch.model import Gpu, LaunchPlan, Machine  # noqa: E402
 from windlass.launch.resolve import NATIVE, RUN, looked_for, resolve  # noqa: E402
 from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE  # noqa: E402
 
-DEMO = HERE.parents[1] / "models/demo"
+DEMO = HERE.parents[2] / "models/demo"
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja")
 LONG = {"max_position_embeddings": 32768, "vocab_size": 152064}
 QUANTIZED = {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False}}

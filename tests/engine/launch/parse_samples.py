@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-CHECKPOINTS = HERE.parents[1] / "server/tests/launch/checkpoints"
+CHECKPOINTS = HERE.parents[2] / "server/tests/launch/checkpoints"
 sys.path.insert(0, str(HERE))
 os.environ |= {"VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1"}
 

@@ -17,7 +17,7 @@ UNSAID = ("S25", "S26", "S28")
 
 @pytest.fixture(scope="module")
 def found(engine):
-    return engine.result("/repo/tests/engine/parse_rows.py")
+    return engine.result("/repo/tests/engine/launch/parse_rows.py")
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row.name for row in ROWS])

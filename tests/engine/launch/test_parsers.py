@@ -11,7 +11,7 @@ NO_SAMPLE = {"openai", "openai_gptoss"}
 
 @pytest.fixture(scope="module")
 def found(engine):
-    return engine.result("/repo/tests/engine/parse_samples.py")
+    return engine.result("/repo/tests/engine/launch/parse_samples.py")
 
 
 def test_every_name_is_registered(found):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .serving_engine import ServingEngine
+from ..serving_engine import ServingEngine
 
 
 @dataclass(frozen=True)

@@ -329,7 +329,7 @@ def test_the_next_server_goes_on_with_the_file(engine, plain, drafting, config, 
 
 def test_what_cannot_be_used_ends_the_start(engine):
     """One sentence and exit code 2, before the engine starts: configurations, warm-up files, numbers of tokens."""
-    wrong = engine.result("/repo/tests/engine/refuse_lookahead.py", MODEL)
+    wrong = engine.result("/repo/tests/engine/lookahead/refuse_lookahead.py", MODEL)
     assert wrong == {}
 
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from print_abilities import CAPABILITIES, has
 
-DATA = Path(__file__).parents[2] / "sizing/tests/data/models.json"
+DATA = Path(__file__).parents[3] / "sizing/tests/data/models.json"
 KINDS = ("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT", "SPEECH_SEQ_2_SEQ")
 NOT_HERE = "does not recognize this architecture"
 """Of a checkpoint that brings the class of its configuration: that file is not in the record."""

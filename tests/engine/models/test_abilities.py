@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from windlass_sizing.quantization.engine import RECORD
 
-VERDICTS = Path(__file__).parents[2] / "sizing" / "tests" / "engine_verdicts.json"
+VERDICTS = Path(__file__).parents[3] / "sizing" / "tests" / "engine_verdicts.json"
 
 
 @pytest.fixture(scope="module")
 def said(engine):
     """What the engine printed."""
-    return engine.result("/repo/tests/engine/print_abilities.py")
+    return engine.result("/repo/tests/engine/models/print_abilities.py")
 
 
 def test_the_record_is_what_the_engine_says(said):

@@ -75,6 +75,6 @@ def test_vllm_says_what_transformers_says(engine, work):
 
 def test_the_chat_template_is_the_one_it_was_trained_with(engine):
     """transformers renders tools and turns as the training's own renderer does."""
-    ours, theirs = engine.result("/repo/tests/engine/render_chat.py")
+    ours, theirs = engine.result("/repo/tests/engine/models/render_chat.py")
     assert ours == theirs
     assert '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>' in theirs

@@ -12,7 +12,7 @@ MODEL_FILES = (
 )
 PROMPTS = ("What does os.path.join do?", "def add(a, b):", "import os")
 RUN = "windlass run --dtype float32 --max-model-len 512 --model".split()
-CHECKS = "/repo/tests/engine/lora_checks.py"
+CHECKS = "/repo/tests/engine/models/lora_checks.py"
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def models(engine, tmp_path_factory):
     engine.python("/repo/models/tiny/make.py", "/out", "lora", "--base", "/repo/models/demo", mounts={folder: "/out"})
     (folder / "whole/lora").mkdir(parents=True)
     for name in MODEL_FILES.split():
-        shutil.copy(Path(__file__).parents[2] / "models/demo" / name, folder / "whole" / name)
+        shutil.copy(Path(__file__).parents[3] / "models/demo" / name, folder / "whole" / name)
     shutil.copytree(folder / "lora", folder / "whole/lora/poet")
     shutil.copytree(folder / "lora", folder / "whole/lora/quiet")
     scaled(folder / "whole/lora/quiet", 1)

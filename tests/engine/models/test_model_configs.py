@@ -23,11 +23,11 @@ from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement import gpus
 from windlass_sizing.quantization.engine import ENGINE
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 
 from test_plans_agree import CARDS, CONFIGS, MODELS
 
-PAGE = Path(__file__).parents[2] / "docs/reference/model-configs.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/model-configs.md"
 LARGE_GIB = 20000.0  # of a card, so that memory refuses nothing
 SPEC = LLMServiceSpec.model_validate(
     {
@@ -43,7 +43,7 @@ NAMED = {"deepseek_v4_fp8": "fp8", "gpt_oss_mxfp4": "mxfp4"}
 HEAD = """\
 # Configurations as the engine reads them
 
-<!-- Printed from the engine's own classes: WINDLASS_GOLDEN=write pytest tests/engine/test_model_configs.py -->
+<!-- Printed from the engine's own classes: WINDLASS_GOLDEN=write pytest tests/engine/models/test_model_configs.py -->
 
 {models} configurations of 2025 and 2026 (two of December 2024) are read by vLLM's own `ModelConfig` in the CPU serving
 image, without a network and without weights. {created} of them can be created there. For each of {cards} cards our plan
@@ -80,7 +80,7 @@ def asked() -> dict[str, list[str]]:
 @pytest.fixture(scope="module")
 def found(engine: Any) -> dict[str, Any]:
     """What the engine printed."""
-    return engine.result("/repo/tests/engine/print_model_configs.py", json.dumps(asked()), timeout_s=400)
+    return engine.result("/repo/tests/engine/models/print_model_configs.py", json.dumps(asked()), timeout_s=400)
 
 
 def is_planned(of: ModelFacts, card: str) -> bool:

@@ -38,14 +38,14 @@ def test_our_inspection_finds_it_complete(tiny, kind):
 
 def test_transformers_finds_every_weight(engine, tiny):
     """Nothing missing, nothing left over, nothing of another shape."""
-    found = engine.result("/repo/tests/engine/load_tiny.py", "transformers", mounts={tiny: "/models:ro"})
+    found = engine.result("/repo/tests/engine/models/load_tiny.py", "transformers", mounts={tiny: "/models:ro"})
     assert {kind: [] for kind in KINDS if kind != "lora"} == found
 
 
 def test_vllm_serves_it(engine, tiny, request):
     """Greedy tokens come out, the same from one checkpoint in one file and in parts; the adapter changes them."""
     wanted = [kind for kind in KINDS if kind != "lora"] if request.config.getoption("--all-tiny") else SAMPLE
-    found = engine.result("/repo/tests/engine/load_tiny.py", "vllm", *wanted, mounts={tiny: "/models:ro"})
+    found = engine.result("/repo/tests/engine/models/load_tiny.py", "vllm", *wanted, mounts={tiny: "/models:ro"})
     assert set(wanted) <= set(found)
     assert all(len(tokens) == 8 for tokens in found.values())
     assert found["gqa"] != found["lora"]

@@ -7,7 +7,7 @@ from itertools import cycle
 import httpx
 from windlass_testbed import daemon
 
-from .conftest import Engine
+from ..conftest import Engine
 
 ENGINE_PROCESS = "VLLM::EngineCor"
 """As the kernel cuts the name."""

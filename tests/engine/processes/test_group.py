@@ -11,8 +11,8 @@ import pytest
 from windlass_testbed import daemon
 from windlass_testbed.paths import REPOSITORY
 
-from .conftest import NETWORK, Engine
-from .serving_engine import START_TIMEOUT_S
+from ..conftest import NETWORK, Engine
+from ..serving_engine import START_TIMEOUT_S
 
 HEAD = "windlass-group-head"
 MODEL = REPOSITORY / "models/demo"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 from windlass_testbed import daemon
 
-from .conftest import Engine
+from ..conftest import Engine
 from .hang_checks import health, load, signal_engine, until
 
 FLAGS = "--dtype float32 --max-model-len 1024 --served-model-name demo"

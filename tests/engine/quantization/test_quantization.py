@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from windlass_sizing.quantization import methods
 
-SCRIPT = "/repo/tests/engine/load_quantized.py"
+SCRIPT = "/repo/tests/engine/quantization/load_quantized.py"
 METHODS = ("none", "fp8", "ifq", "ifq_nf4", "smoothquant", "auto")
 SPOILT = ("damage", "foreign")
-DEMO = Path(__file__).parents[2] / "models/demo"
+DEMO = Path(__file__).parents[3] / "models/demo"
 BITS = {"ifq": 8, "ifq_nf4": 4}
 pytestmark = pytest.mark.timeout(1200)  # of many loads in one process, on cores that others use too
 
@@ -26,7 +26,7 @@ def smooth(engine, tmp_path_factory):
     """The demo model with smoothquant's file, made by the command after it was killed once; and what it printed."""
     out = tmp_path_factory.mktemp("smooth")
     printed = engine.result(
-        "/repo/tests/engine/make_smoothquant.py", "/model", mounts={DEMO: "/demo:ro", out: "/model"}
+        "/repo/tests/engine/quantization/make_smoothquant.py", "/model", mounts={DEMO: "/demo:ro", out: "/model"}
     )
     return out, printed
 
@@ -137,9 +137,9 @@ def test_what_cannot_be_is_refused(loaded, run, words):
 
 def test_norms_and_gated_silus_go_into_products(engine):
     """In graphs as torch.compile makes them, with the same results; what others read too, or another order, stays."""
-    assert engine.result("/repo/tests/engine/fuse_exactly.py")["wrong"] == []
+    assert engine.result("/repo/tests/engine/quantization/fuse_exactly.py")["wrong"] == []
 
 
 def test_the_quantizers_are_exact(engine):
     """Against a search in float64 over random shapes and values, with its own seed; and packing is undone exactly."""
-    assert engine.result("/repo/tests/engine/quantize_exactly.py", "40")["wrong"] == []
+    assert engine.result("/repo/tests/engine/quantization/quantize_exactly.py", "40")["wrong"] == []

@@ -43,7 +43,7 @@ def shapes(engine, tmp_path_factory):
     out = tmp_path_factory.mktemp("shapes")
     mounts = {out: "/out"}
     engine.python("/repo/models/tiny/make.py", "/out", *SHAPES, "moe", "vision", "mla", mounts=mounts)
-    return out, engine.result("/repo/tests/engine/make_shapes.py", "/out", *SHAPES, mounts=mounts)
+    return out, engine.result("/repo/tests/engine/quantization/make_shapes.py", "/out", *SHAPES, mounts=mounts)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def gptq(engine, tmp_path_factory):
     """The demo model as a GPTQ checkpoint, and what was printed of it."""
     out = tmp_path_factory.mktemp("gptq")
     mounts = {DEMO: "/demo:ro", out: "/out"}
-    return out, engine.result("/repo/tests/engine/make_gptq.py", "/out", mounts=mounts)
+    return out, engine.result("/repo/tests/engine/quantization/make_gptq.py", "/out", mounts=mounts)
 
 
 @pytest.mark.parametrize("kind", SHAPES)
