@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from windlass_api.crd.v1alpha1 import EngineSpec
 from windlass_api.names import JOB_ANNOTATION, RESULT_ANNOTATION
+from windlass_base.kube.errors import ExpiredError
 from windlass_client import (
     AlreadyExistsError,
     AsyncClient,
@@ -27,7 +28,6 @@ from windlass_client import (
     watching,
 )
 from windlass_client import client as client_module
-from windlass_client.errors import ExpiredError
 from windlass_sizing.model.facts import from_config
 
 pytestmark = pytest.mark.apiserver

@@ -1,6 +1,5 @@
 """Log lines as JSON objects: time, level, logger, message, then fields such as namespace and name.
 
-Operator, server and license server each hold this file; `tests/contract/test_json_logs.py` keeps the copies identical.
 docs/reference/logs.md describes the shape. Imports the standard library only.
 """
 

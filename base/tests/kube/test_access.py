@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from windlass_base.kube.access import context_names
 from windlass_client import AccessError, find_access, token_access
-from windlass_client.access import context_names
 
 
 def a_config(name: str, *, current: bool = True, **cluster: object) -> dict[str, object]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from windlass_client import errors
-from windlass_client.errors import FieldProblem, InvalidError, refusal
+from windlass_base.kube import errors
+from windlass_base.kube.errors import FieldProblem, InvalidError, refusal
 
 
 def a_status(reason: str, message: str, *causes: dict[str, str]) -> dict[str, object]:
@@ -12,7 +12,7 @@ def a_status(reason: str, message: str, *causes: dict[str, str]) -> dict[str, ob
 
 
 ROWS = {
-    "no CRD": (404, None, errors.NotInstalledError, "install the CRD"),
+    "no CRD": (404, None, errors.NotInstalledError, "the API server does not know this kind"),
     "not found": (404, a_status("NotFound", '"a" not found'), errors.NotFoundError, '"a" not found'),
     "taken": (409, a_status("AlreadyExists", "exists"), errors.AlreadyExistsError, "exists"),
     "changed": (409, a_status("Conflict", "modified"), errors.ConflictError, "modified"),

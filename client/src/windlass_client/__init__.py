@@ -5,10 +5,8 @@ models of `windlass_api.crd`. `schema` has the JSON Schema, `preview` what a pla
 `kubectl windlass` stands on it (`windlass_kubectl`). Nothing of the operator is needed.
 """
 
-from windlass_client.access import Access, find_access, token_access
-from windlass_client.blocking import Client
-from windlass_client.client import AsyncClient
-from windlass_client.errors import (
+from windlass_base.kube.access import Access, find_access, token_access
+from windlass_base.kube.errors import (
     AccessError,
     AlreadyExistsError,
     ClientError,
@@ -16,14 +14,16 @@ from windlass_client.errors import (
     FieldProblem,
     ForbiddenError,
     InvalidError,
-    NoFactsError,
-    NoLogsError,
     NotFoundError,
     NotInstalledError,
     UnauthorizedError,
     UnreachableError,
     UnreadableError,
 )
+
+from windlass_client.blocking import Client
+from windlass_client.client import AsyncClient
+from windlass_client.errors import NoFactsError, NoLogsError
 from windlass_client.values import LLMService, LogLine, Metadata, Pod, ServiceEvent, WatchEvent
 
 __all__ = [

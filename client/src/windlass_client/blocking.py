@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx2
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_base.kube.access import Access
 
 from windlass_client import watching
-from windlass_client.access import Access
 from windlass_client.client import FIELD_MANAGER, AsyncClient
 from windlass_client.values import (
     AnyService,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from windlass_base.kube.errors import NotFoundError
+from windlass_base.kube.rest import APPLY, MERGE
+
 from windlass_client import paths
-from windlass_client.errors import NotFoundError
 from windlass_client.reader import ALL_NAMESPACES, FIELD_MANAGER, Reader
-from windlass_client.rest import APPLY, MERGE
 from windlass_client.values import AnyService, LLMService, manifest_of, plain, service_of
 
 __all__ = ["ALL_NAMESPACES", "FIELD_MANAGER", "AsyncClient"]

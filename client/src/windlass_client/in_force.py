@@ -14,11 +14,11 @@ from windlass_api.objects.reading import annotation_of, condition_of, living
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Inventory, Placement, Plan, Refusal
 from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
+from windlass_base.kube.errors import ForbiddenError, NotFoundError
+from windlass_base.kube.rest import Api
 from windlass_sizing.model.facts import ModelFacts
 
 from windlass_client import paths, watching
-from windlass_client.errors import ForbiddenError, NotFoundError
-from windlass_client.rest import Api
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
+from windlass_base.kube.errors import InvalidError, NotFoundError, UnreachableError
+from windlass_base.kube.rest import Api, AsText
+
 from windlass_client import paths
-from windlass_client.errors import InvalidError, NoLogsError, NotFoundError, UnreachableError
-from windlass_client.rest import Api, AsText
+from windlass_client.errors import NoLogsError
 from windlass_client.values import LogLine, Pod
 
 SERVER_CONTAINER = "server"

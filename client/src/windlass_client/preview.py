@@ -19,14 +19,15 @@ from windlass_api.objects.claims import FIELDS, Claims
 from windlass_api.objects.inventory import inventory, usable
 from windlass_api.objects.reading import annotation_of, newest_first, uid_of
 from windlass_api.plan.model import Inventory, Refusal
+from windlass_base.kube.errors import ForbiddenError, NotFoundError
+from windlass_base.kube.rest import Api
 from windlass_sizing.errors import FactsError
 from windlass_sizing.files.checkpoint import CheckpointReport, inspect
 from windlass_sizing.model.facts import ModelFacts, from_config
 
 from windlass_client import in_force, paths, watching
-from windlass_client.errors import ForbiddenError, NoFactsError, NotFoundError
+from windlass_client.errors import NoFactsError
 from windlass_client.in_force import InForce
-from windlass_client.rest import Api
 from windlass_client.values import AnyService, meta_of, service_of, spec_of
 
 CONFIG = "config.json"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx2
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_base.kube.access import Access, find_access
+from windlass_base.kube.rest import Api
 
 from windlass_client import logs, paths, watching
-from windlass_client.access import Access, find_access
-from windlass_client.rest import Api
 from windlass_client.values import (
     AnyService,
     LLMService,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 FIELD_MANAGER = "windlass-console"
 ALL_NAMESPACES = paths.ALL_NAMESPACES
 
+NOT_INSTALLED = "the API server does not know LLMService; install the CRD (chart windlass, value crds.enabled)"
+
 
 class Reader:
     """What can be asked about the LLMServices of one cluster; `AsyncClient` adds what can be done to them."""
@@ -53,7 +55,7 @@ class Reader:
         self._access = access or find_access()
         self.namespace = namespace or self._access.namespace
         self.field_manager = field_manager
-        self.api = Api(self._access, timeout_s, transport)
+        self.api = Api(self._access, timeout_s, transport, NOT_INSTALLED)
 
     async def __aenter__(self) -> Self:
         return self

@@ -11,8 +11,7 @@ from windlass_api.crd import v1alpha1
 from windlass_api.crd.base import ApiModel
 from windlass_api.crd.status import Condition
 from windlass_api.objects.reading import Object, dig, is_ready, name_of
-
-from windlass_client.errors import FieldProblem, InvalidError, UnreadableError
+from windlass_base.kube.errors import FieldProblem, InvalidError, UnreadableError
 
 
 class Metadata(v1alpha1.Metadata):

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from windlass_api.objects.reading import dig
-from windlass_api.untrusted_json import UnusableJsonError, json_of
+from windlass_base.kube.errors import ExpiredError, UnreachableError, UnreadableError, refusal
+from windlass_base.kube.rest import Api
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
-from windlass_client.errors import ExpiredError, UnreachableError, UnreadableError, refusal
-from windlass_client.rest import Api
 from windlass_client.values import LLMService, WatchEvent, service_of
 
 PAGE = 500

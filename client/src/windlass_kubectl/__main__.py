@@ -42,7 +42,7 @@ def _dashed(word: str) -> str:
 
 def _run(options: argparse.Namespace) -> int:
     """The command, with its failures as a sentence and an exit code."""
-    from windlass_client.errors import ClientError
+    from windlass_base.kube.errors import ClientError
 
     from windlass_kubectl.harmless import harmless
 
@@ -75,11 +75,12 @@ async def _in_session(command: object, options: argparse.Namespace) -> int:
 
 
 def _code(error: Exception) -> cli.ExitCode:
-    from windlass_client import errors
+    from windlass_base.kube import errors
+    from windlass_client.errors import NoFactsError
 
     table = (
         (errors.NotFoundError, cli.NOT_FOUND),
-        (errors.NoFactsError, cli.NOTHING_FITS),
+        (NoFactsError, cli.NOTHING_FITS),
         (errors.AccessError, cli.UNREACHABLE),
         (errors.UnreachableError, cli.UNREACHABLE),
         (errors.UnauthorizedError, cli.UNREACHABLE),

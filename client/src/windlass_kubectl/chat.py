@@ -11,8 +11,8 @@ import threading
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
+from windlass_base.kube.errors import ClientError, InvalidError
 from windlass_client import paths
-from windlass_client.errors import ClientError, InvalidError
 from windlass_client.values import LLMService
 
 from windlass_kubectl.forward import port_forward

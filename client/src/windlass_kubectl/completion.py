@@ -51,8 +51,8 @@ class Cluster:
 
     def contexts(self, options: argparse.Namespace) -> Candidates:
         """Names of contexts."""
+        from windlass_base.kube.access import context_names
         from windlass_client import ClientError
-        from windlass_client.access import context_names
 
         try:
             return [(name, "") for name in context_names(options.kubeconfig)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from windlass_api.untrusted_json import UnusableJsonError, json_of
-from windlass_client.errors import ClientError
+from windlass_base.kube.errors import ClientError
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 EVENT_MAX = 1 << 20  # bytes of one event; one with a token has some hundred
 FIELD, DONE = b"data:", b"[DONE]"

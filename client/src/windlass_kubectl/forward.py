@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from windlass_client.errors import UnreachableError
+from windlass_base.kube.errors import UnreachableError
 
 SERVER_PORT = 8501
 READY_S = 30.0

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from windlass_client.errors import ForbiddenError
+from windlass_base.kube.errors import ForbiddenError
 
 from windlass_kubectl.licensing import collect, gpus, issuer, server, terms
 from windlass_kubectl.licensing import status as standing

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND
-from windlass_client.errors import ForbiddenError, InvalidError
+from windlass_base.kube.errors import ForbiddenError, InvalidError
 from windlass_client.preview import PlanPreview
 
 from windlass_kubectl.paint import Branch

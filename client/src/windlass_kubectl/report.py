@@ -18,8 +18,8 @@ from typing import Any
 from windlass_api.names import SERVICE_LABEL
 from windlass_api.objects.reading import dig, name_of
 from windlass_api.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX
+from windlass_base.kube.errors import ClientError, InvalidError
 from windlass_client import logs, paths, watching
-from windlass_client.errors import ClientError, InvalidError
 from windlass_client.values import LogLine, container_names, listed, mapped, service_of
 
 from windlass_kubectl import __version__, service_tree

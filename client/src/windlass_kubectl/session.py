@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Self
 
-from windlass_client.access import find_access
+from windlass_base.kube.access import find_access
 from windlass_client.client import AsyncClient
 
 from windlass_kubectl.harmless import harmless

@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
+from windlass_base.kube.errors import ForbiddenError, NotFoundError
 from windlass_client.client import ALL_NAMESPACES
-from windlass_client.errors import ForbiddenError, NotFoundError
 from windlass_client.values import LLMService, WatchEvent, service_of
 
 from windlass_kubectl import service_tree

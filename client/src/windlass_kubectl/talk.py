@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
-from windlass_api.untrusted_json import UnusableJsonError, json_of
-from windlass_client.errors import ClientError, InvalidError, UnreachableError
+from windlass_base.kube.errors import ClientError, InvalidError, UnreachableError
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 from windlass_kubectl.events import Events, failure, finish_reason, is_step, pieces, tokens
 

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from windlass_client import errors
+from windlass_base.kube import errors
+from windlass_client.errors import NoLogsError
 from windlass_kubectl import __main__ as program
 from windlass_kubectl.parser import EXIT_CODES, parser
 
@@ -67,7 +68,7 @@ CODES = {
     errors.ForbiddenError: 5,
     errors.InvalidError: 1,
     errors.ConflictError: 1,
-    errors.NoLogsError: 1,
+    NoLogsError: 1,
 }
 
 

@@ -7,15 +7,15 @@ import sys
 from dataclasses import replace
 
 import uvicorn
+from windlass_base import json_lines
+from windlass_base.json_lines import LogSettings
 
-from windlass_license import json_lines
 from windlass_license.cluster.api_server import from_pod
 from windlass_license.cluster.callers import Callers
 from windlass_license.election.kube_lease import KubeLease, LeaseName
 from windlass_license.http import tls
 from windlass_license.http.app import create_app
 from windlass_license.http.front import Front, guarded, raise_file_limit
-from windlass_license.json_lines import LogSettings
 from windlass_license.license_file.codec import NO_KEY
 from windlass_license.settings import KUBERNETES, Settings
 

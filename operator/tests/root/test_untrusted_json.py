@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 from windlass_api.objects.reading import seconds_between
-from windlass_api.untrusted_json import parsed
+from windlass_base.untrusted_json import parsed
 from windlass_operator.status import crashes, download, facts, hold, inspection
 from windlass_operator.status.jobs import instant
 

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+from windlass_base.untrusted_json import parsed
 from windlass_sizing.model.facts import ModelFacts
 
 from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.plan.model import Plan
-from windlass_api.untrusted_json import parsed
 
 PLAN_ANNOTATION = "serving.windlass.dev/plan"
 SEAL = "seal"

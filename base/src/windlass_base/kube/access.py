@@ -18,7 +18,7 @@ from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import Cluster, Context, User
 from lightkube.core.exceptions import ConfigError
 
-from windlass_client.errors import AccessError
+from windlass_base.kube.errors import AccessError
 
 HOME_CONFIG = Path("~/.kube/config")
 LISTS = ("clusters", "users", "contexts")

@@ -1,17 +1,15 @@
-"""What the client raises, split by what the caller must do; the text of each is one sentence for a person.
+"""What asking the API server raises, split by what the caller must do; the text of each is one sentence for a person.
 
 ClientError
 ├── AccessError          no kubeconfig, unknown context, a credential that cannot be had: correct the set-up
 ├── UnauthorizedError    the API server does not accept the credential
 ├── ForbiddenError       the credential lacks a right; the text names it
 ├── NotFoundError        there is no such service, pod or namespace
-├── NotInstalledError    the API server does not know LLMService: the CRD is missing
+├── NotInstalledError    the API server does not serve the kind: its CRD is missing
 ├── AlreadyExistsError   create: the name is taken
 ├── ConflictError        someone else changed or owns the field; read again, or force
 ├── InvalidError         the API server finds the document wrong; `.problems` has a row for each field
-├── NoLogsError          the container has not started yet, or has no earlier run
-├── NoFactsError         a plan preview has nothing to plan from
-├── UnreadableError      the resource holds what these models do not know: the client is older than the CRD
+├── UnreadableError      the answer holds what is not known here: the client is older than the CRD
 ├── ExpiredError         the asked version is no longer kept; a watch starts again by itself
 └── UnreachableError     nobody answers, or the API server is too busy: try again later
 """
@@ -44,7 +42,7 @@ class NotFoundError(ClientError):
 
 
 class NotInstalledError(ClientError):
-    """The API server does not serve LLMService."""
+    """The API server does not serve the kind."""
 
 
 class AlreadyExistsError(ClientError):
@@ -55,16 +53,8 @@ class ConflictError(ClientError):
     """Someone else changed the object in between, or owns the field."""
 
 
-class NoLogsError(ClientError):
-    """There is no log to read yet."""
-
-
-class NoFactsError(ClientError):
-    """Nothing is known of the model, so nothing can be planned."""
-
-
 class UnreadableError(ClientError):
-    """A stored resource does not fit these models."""
+    """What was sent does not fit what is known of it."""
 
 
 class ExpiredError(ClientError):
@@ -109,15 +99,17 @@ BY_CODE: dict[int, type[ClientError]] = {
     410: ExpiredError,
 }
 BUSY = (408, 429)
+UNKNOWN = "the API server does not know this kind"
 MESSAGE_MAX, CAUSES_MAX = 4096, 50  # characters of a message, and rows, that are told of a refusal
 
 
-def refusal(code: int, status: Mapping[str, Any] | None, what: str) -> ClientError:
-    """The API server's refusal as our error; `status` is the Status that it sent, None when it sent none."""
+def refusal(code: int, status: Mapping[str, Any] | None, what: str, unknown: str = UNKNOWN) -> ClientError:
+    """The API server's refusal as our error; `status` is the Status that it sent, None when it sent none.
+
+    `unknown` says what to do when the API server does not serve the kind.
+    """
     if status is None and code == 404:
-        return NotInstalledError(
-            f"{what}: the API server does not know LLMService; install the CRD (chart windlass, value crds.enabled)"
-        )
+        return NotInstalledError(f"{what}: {unknown}")
     message = str((status or {}).get("message") or "").strip()[:MESSAGE_MAX] or f"HTTP {code}"
     if code in BUSY or code >= 500:
         return UnreachableError(f"{what}: the API server cannot answer now: {message}; try again")

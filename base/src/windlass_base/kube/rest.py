@@ -14,10 +14,10 @@ import httpx2
 from lightkube.config import client_adapter
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.core.exceptions import ConfigError
-from windlass_api.untrusted_json import UnusableJsonError, json_of
 
-from windlass_client.access import Access
-from windlass_client.errors import AccessError, UnreachableError, UnreadableError, refusal
+from windlass_base.kube.access import Access
+from windlass_base.kube.errors import UNKNOWN, AccessError, UnreachableError, UnreadableError, refusal
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -54,9 +54,14 @@ class Api:
     """One API server as one credential sees it."""
 
     def __init__(
-        self, access: Access, timeout_s: float = 30.0, transport: httpx2.AsyncBaseTransport | None = None
+        self,
+        access: Access,
+        timeout_s: float = 30.0,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        unknown: str = UNKNOWN,
     ) -> None:
-        """Opens nothing yet; `transport` replaces the network in tests."""
+        """Opens nothing yet; `transport` replaces the network in tests, `unknown` is what a missing kind asks for."""
+        self._unknown = unknown
         self.server = access.server
         self._timeout_s = timeout_s
         try:
@@ -89,7 +94,7 @@ class Api:
         if text is None:
             raise UnreadableError(f"{what}: {self.server} sends more than is read, or sends it compressed")
         if not answer.is_success:
-            raise refusal(answer.status_code, _status(text), what)
+            raise refusal(answer.status_code, _status(text), what, self._unknown)
         return _document(text, f"{what}: {self.server}")
 
     @asynccontextmanager
@@ -109,7 +114,7 @@ class Api:
                 if not answer.is_success:
                     async with asyncio.timeout(TIMES_MAX * self._timeout_s):
                         text = await _bounded(answer, ERROR_BODY_MAX)
-                    raise refusal(answer.status_code, _status(text or b""), what)
+                    raise refusal(answer.status_code, _status(text or b""), what, self._unknown)
                 if _encoded(answer):
                     raise UnreadableError(f"{what}: {self.server} sends its lines compressed")
                 yield _lines(answer, as_text)

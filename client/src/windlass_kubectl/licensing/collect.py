@@ -10,8 +10,9 @@ from pathlib import Path
 
 from windlass_api.objects.claims import FIELDS
 from windlass_api.objects.reading import dig, name_of
+from windlass_base.kube.errors import ClientError, NotFoundError
 from windlass_client import logs, paths, watching
-from windlass_client.errors import ClientError, NoLogsError, NotFoundError
+from windlass_client.errors import NoLogsError
 
 from windlass_kubectl.licensing import gpus
 from windlass_kubectl.licensing.errors import LicensingError

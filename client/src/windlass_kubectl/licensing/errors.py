@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass_client.errors import ClientError
+from windlass_base.kube.errors import ClientError
 
 
 class LicensingError(ClientError):

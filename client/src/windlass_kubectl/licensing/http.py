@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
+from windlass_base.kube.errors import ClientError, UnreachableError
 from windlass_client import paths
-from windlass_client.errors import ClientError, UnreachableError
 
 from windlass_kubectl.forward import port_forward
 from windlass_kubectl.licensing.errors import LicensingError

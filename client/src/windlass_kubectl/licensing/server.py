@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass_api.objects.reading import dig, name_of
+from windlass_base.kube.errors import ForbiddenError, NotFoundError
+from windlass_base.kube.rest import MERGE
 from windlass_client import paths, watching
-from windlass_client.errors import ForbiddenError, NotFoundError
-from windlass_client.rest import MERGE
 from windlass_client.values import listed, mapped
 
 from windlass_kubectl.licensing.errors import LicensingError

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import yaml
-from windlass_client.errors import ClientError
+from windlass_base.kube.errors import ClientError
 
 from windlass_kubectl.licensing.http import ServerHttp
 from windlass_kubectl.licensing.server import LicenseServer

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import httpx2
 from windlass_api.objects.reading import Object, name_of
-from windlass_api.untrusted_json import parsed
+from windlass_base.untrusted_json import parsed
 
 from windlass_operator.status.facts import PodFacts, parse
 

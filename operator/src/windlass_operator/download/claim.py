@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from windlass_api.untrusted_json import UnusableJsonError, json_of
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 from windlass_operator.errors import Retry
 

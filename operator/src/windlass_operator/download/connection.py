@@ -16,7 +16,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx2
-from windlass_api.untrusted_json import UnusableJsonError, json_of
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 from windlass_operator.download.reach import Reach, literal
 from windlass_operator.download.refusals import Answer, FileChanged, HubTrouble, refusal

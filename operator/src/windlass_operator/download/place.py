@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from windlass_api.untrusted_json import UnusableJsonError, json_of
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 from windlass_operator.download.partfile import sync_folder
 from windlass_operator.download.wanted import OURS, Listing, RemoteFile, Wanted, from_rows

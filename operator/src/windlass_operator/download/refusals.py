@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from windlass_api.untrusted_json import UnusableJsonError, json_of
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 from windlass_operator.download.wanted import Wanted, printable
 from windlass_operator.errors import OperatorError, Retry, UserError

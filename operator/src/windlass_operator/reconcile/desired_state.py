@@ -16,7 +16,7 @@ from windlass_api.objects.reading import Object, dig, uid_of
 from windlass_api.plan.args import DEEPSPEED, container_command, engine_variables
 from windlass_api.plan.model import Plan
 from windlass_api.plan.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
-from windlass_api.untrusted_json import parsed
+from windlass_base.untrusted_json import parsed
 from windlass_sizing.errors import FactsError
 from windlass_sizing.model.facts import ModelFacts
 

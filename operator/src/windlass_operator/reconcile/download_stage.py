@@ -14,7 +14,7 @@ import httpx2
 from pydantic import ValidationError
 from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.objects.reading import Object, dig, name_of
-from windlass_api.untrusted_json import parsed
+from windlass_base.untrusted_json import parsed
 
 from windlass_operator.cluster.facts import first_answer
 from windlass_operator.cluster.kinds import Jobs, LLMServices

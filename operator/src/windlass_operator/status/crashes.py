@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass_api.objects.reading import Object, dig, name_of
-from windlass_api.untrusted_json import parsed
+from windlass_base.untrusted_json import parsed
 
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import EXCERPT_MAX, SENTENCE_MAX, Failure, cut

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from windlass_api.objects.reading import Object, dig, living, owned_by, seconds_between, uid_of
-from windlass_api.untrusted_json import parsed
+from windlass_base.untrusted_json import parsed
 
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut

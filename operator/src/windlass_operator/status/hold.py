@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from windlass_api.objects.reading import Object, dig, is_ready, living, name_of, seconds_between
-from windlass_api.untrusted_json import parsed
+from windlass_base.untrusted_json import parsed
 
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Children

@@ -22,7 +22,7 @@ from windlass_api.objects.reading import (
     seconds_between,
     uid_of,
 )
-from windlass_api.untrusted_json import parsed
+from windlass_base.untrusted_json import parsed
 
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut

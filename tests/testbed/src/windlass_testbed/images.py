@@ -33,14 +33,15 @@ class Image:
 # Our Python bases by name: the suite of Debian each is made of.
 PYTHON_BASES = {"python": DEBIAN_SUITE, "python-gpu": DEBIAN_SUITE_GPU}
 CORE = tuple(f"server/lookahead/{part}" for part in ("CMakeLists.txt", "core", "pyproject.toml", "src"))
-SERVER = ("server/src", "server/pyproject.toml", "sizing/src", "sizing/pyproject.toml")
+BASE = ("base/src", "base/pyproject.toml")
+SERVER = ("server/src", "server/pyproject.toml", "sizing/src", "sizing/pyproject.toml", *BASE)
 ENGINE_GPU = ("images/engine-gpu/Dockerfile", "images/engine-gpu/install", "images/engine-gpu/part.py")
 
 IMAGES: tuple[Image, ...] = (
     Image("operator", "images/operator/Dockerfile", ("images/operator", "images/build.lock", "operator/src",
-          "operator/pyproject.toml", "api/src", "api/pyproject.toml", "sizing/src", "sizing/pyproject.toml")),
+          "operator/pyproject.toml", "api/src", "api/pyproject.toml", "sizing/src", "sizing/pyproject.toml", *BASE)),
     Image("license-server", "images/license-server/Dockerfile", ("images/license-server", "images/build.lock",
-          "license_server/src", "license_server/pyproject.toml")),
+          "license_server/src", "license_server/pyproject.toml", *BASE)),
     Image("engine-cpu", "images/server-cpu/engine.Dockerfile", ("images/server-cpu/engine.Dockerfile",
           "images/server-cpu/requirements.lock", "images/server-cpu/trim.py")),
     Image("server-cpu", "images/server-cpu/Dockerfile", ("images/server-cpu/Dockerfile", "images/build.lock",

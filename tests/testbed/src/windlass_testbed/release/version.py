@@ -12,7 +12,7 @@ from windlass_testbed.errors import BedError
 NUMBER = r"\d+\.\d+\.\d+(?:rc\d+)?"
 PYPROJECT = rf'^version = "({NUMBER})"'
 ATTRIBUTE = rf'^__version__ = "({NUMBER})"'
-OWN = rf'"windlass-(?:sizing|api|server|lookahead)==({NUMBER})"'
+OWN = rf'"windlass-(?:base(?:\[kube\])?|sizing|api|server|lookahead)==({NUMBER})"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,17 @@ class Place:
 
 SOURCE = Place("pyproject.toml", PYPROJECT)
 DISTRIBUTIONS = (
-    *("sizing", "api", "operator", "client", "server"),
+    *("base", "sizing", "api", "operator", "client", "server"),
     *("server/lookahead", "license_server", "deepspeed_server", "tests/testbed"),
 )
 CHARTS = ("windlass", "windlass-license-server")
 PLACES: tuple[Place, ...] = (
     SOURCE,
     *(Place(f"{folder}/pyproject.toml", PYPROJECT) for folder in DISTRIBUTIONS),
-    *(Place(f"{folder}/pyproject.toml", OWN) for folder in ("api", "operator", "client", "server", "deepspeed_server")),
+    *(
+        Place(f"{folder}/pyproject.toml", OWN)
+        for folder in ("api", "operator", "client", "server", "license_server", "deepspeed_server")
+    ),
     Place("operator/src/windlass_operator/__init__.py", ATTRIBUTE),
     Place("client/src/windlass_kubectl/__init__.py", ATTRIBUTE),
     Place("license_server/src/windlass_license/__init__.py", ATTRIBUTE),
