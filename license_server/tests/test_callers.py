@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from windlass_base.kube.service_account import KubeApi
 from windlass_license.cluster import callers as module
-from windlass_license.cluster.api_server import KubeApi
 from windlass_license.cluster.callers import FAILURES, FRESH_S, USABLE_S, Callers
 from windlass_license.cluster.identity import AUDIENCE, Caller, gpus_requested
 from windlass_license.errors import ReviewError, UnknownCallerError

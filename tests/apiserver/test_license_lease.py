@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from windlass_license.cluster.api_server import KubeApi, KubeError
-from windlass_license.election.kube_lease import KubeLease, LeaseName, Pace
+from windlass_base.kube.lease import LeaseName
+from windlass_base.kube.service_account import KubeApi, KubeError
+from windlass_license.election.kube_lease import TIMES, KubeLease
 
 pytestmark = pytest.mark.apiserver
 
@@ -53,7 +54,7 @@ def test_take_renew_take_over_and_release(api: KubeApi, apiserver, namespace: st
 
     def replica(identity: str) -> tuple[KubeLease, Clock]:
         clock = Clock()
-        return KubeLease(api, LeaseName(namespace, NAME, identity), Pace(), clock), clock
+        return KubeLease(api, LeaseName(namespace, NAME, identity), TIMES, clock), clock
 
     def holder() -> object:
         return apiserver.get("lease", NAME, "-n", namespace)["spec"].get("holderIdentity")
@@ -71,7 +72,7 @@ def test_take_renew_take_over_and_release(api: KubeApi, apiserver, namespace: st
     two.release()
     assert one.attempt()
     spec = apiserver.get("lease", NAME, "-n", namespace)["spec"]
-    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("pod-a", 3, 15)
+    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("pod-a", 2, 15)
 
 
 def test_without_the_right_the_reason_is_said(api: KubeApi, namespace: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from windlass_license.cluster.api_server import KubeApi
+from windlass_base.kube.service_account import KubeApi
 from windlass_license.cluster.callers import Callers
 from windlass_license.cluster.identity import AUDIENCE
 from windlass_license.errors import ReviewError, UnknownCallerError

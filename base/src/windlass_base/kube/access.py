@@ -10,10 +10,13 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import httpx2
 import yaml
 from lightkube import KubeConfig
+from lightkube.config import client_adapter
+from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import SingleConfig
 from lightkube.config.models import Cluster, Context, User
 from lightkube.core.exceptions import ConfigError
@@ -40,6 +43,14 @@ class Access:
     def server(self) -> str:
         """The API server's URL."""
         return str(self.config.cluster.server)
+
+    def http(self, timeout_s: float, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+        """Connections with this credential, opened when they are needed; `transport` replaces the network in tests."""
+        given = ConnectionParams(timeout=httpx2.Timeout(timeout_s), transport=cast(Any, transport))
+        try:
+            return client_adapter.AsyncClient(self.config, given)
+        except (OSError, ConfigError) as error:
+            raise AccessError(f"{self.server}: the credential or the certificate cannot be used: {error}") from error
 
 
 def find_access(

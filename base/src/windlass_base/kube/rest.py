@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import httpx2
-from lightkube.config import client_adapter
-from lightkube.config.client_adapter import ConnectionParams
 from lightkube.core.exceptions import ConfigError
 
 from windlass_base.kube.access import Access
@@ -64,12 +62,8 @@ class Api:
         self._unknown = unknown
         self.server = access.server
         self._timeout_s = timeout_s
-        try:
-            given = ConnectionParams(timeout=httpx2.Timeout(timeout_s), transport=cast(Any, transport))
-            self._http = client_adapter.AsyncClient(access.config, given)
-            self._http.headers["Accept-Encoding"] = "identity"  # a few compressed bytes may stand for gigabytes
-        except (OSError, ConfigError) as error:
-            raise AccessError(f"{access.server}: the credential or the certificate cannot be used: {error}") from error
+        self._http = access.http(timeout_s, transport)
+        self._http.headers["Accept-Encoding"] = "identity"  # a few compressed bytes may stand for gigabytes
 
     async def call(
         self,
