@@ -38,10 +38,9 @@ check: sync crds charts ## format, lint, types, layers, spelling; generated file
 	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs base sizing api operator client server license_server deepspeed_server tests/testbed charts examples models
 	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml tests/testbed/node
 	@git diff --exit-code --stat -- crds charts
-crds: sync ## write crds/ from the pydantic models
+crds: sync ## write the CRD into its chart, to which crds/ is a link, from the pydantic models
 	@$(BIN)/python -m windlass_api.crd.schema
-charts: crds ## copy the CRD, and the service of its notes, into their chart
-	@cp crds/llmservices.serving.windlass.dev.yaml charts/windlass/files/llmservices.yaml
+charts: crds ## copy the service of its notes into the chart
 	@cp examples/first-service.yaml charts/windlass/files/first-service.yaml
 golden: sync ## rewrite the golden manifests and the pages that code prints; read the diff
 	@WINDLASS_GOLDEN=write $(BIN)/pytest -q api/tests operator/tests client/tests sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py tests/house/test_features_page.py

@@ -1,20 +1,18 @@
 """The JSON Schema (draft 2020-12) of the resource, for form builders, editors and checks before anything is sent.
 
-Made from the CRD's own structural schema, so that both always say the same. `llmservice.schema.json` beside this file
-is it, written; the test of this module keeps it current (WINDLASS_GOLDEN=write).
+Made from the CRD's own structural schema, so that both always say the same. It is written into
+docs/reference/llmservice.schema.json; the test of this module keeps that file current (WINDLASS_GOLDEN=write).
 """
 
 from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from windlass_api.crd import schema as crd_schema
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND
 
-FILE = Path(__file__).with_name("llmservice.schema.json")
 Schema = dict[str, Any]
 # Kubernetes' own words that a form builder has no use for; its validation rules stay: they hold our sentences.
 KUBERNETES_ONLY = ("x-kubernetes-list-type", "x-kubernetes-list-map-keys")

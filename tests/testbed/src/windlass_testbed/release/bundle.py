@@ -36,9 +36,9 @@ def make(paths: Paths, content: Content, work: Path, target: Path, epoch: int) -
     work.mkdir(parents=True)
     _images(content, work)
     for name in ("charts", "sbom", "CHANGELOG.md"):
-        _copy(content.artefacts / name, work / name)
+        copied(content.artefacts / name, work / name)
     for name in COPIED:
-        _copy(content.source / name, work / name)
+        copied(content.source / name, work / name)
     (work / "tools").mkdir()
     for name in TOOLS:
         shutil.copy2(paths.bin / name, work / "tools" / name, follow_symlinks=True)
@@ -65,8 +65,14 @@ def _images(content: Content, work: Path) -> None:
         (layout / "blobs").symlink_to("../blobs")
 
 
-def _copy(source: Path, target: Path) -> None:
+def copied(source: Path, target: Path) -> None:
+    """A file, or a folder by hard links."""
     if source.is_dir():
-        shutil.copytree(source, target, copy_function=os.link)
+        shutil.copytree(source, target, copy_function=_linked)
     else:
         shutil.copy2(source, target)
+
+
+def _linked(source: str, target: str) -> None:
+    """The file itself where a symbolic link leads to it, as the CRD of crds/ to the chart's."""
+    os.link(Path(source).resolve(), target)
