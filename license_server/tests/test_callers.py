@@ -5,6 +5,7 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -89,7 +90,8 @@ def api(cluster: Cluster, tmp_path: Path) -> Iterator[KubeApi]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     (tmp_path / "token").write_text("t0ken\n")
-    yield KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=5)
+    with closing(KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=5)) as api:
+        yield api
     cluster.held.set()
     server.shutdown()
     thread.join()

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -78,7 +79,8 @@ def api(fake: FakeApi, tmp_path: Path) -> Iterator[KubeApi]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     (tmp_path / "token").write_text("t0ken\n")
-    yield KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=2)
+    with closing(KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=2)) as api:
+        yield api
     server.shutdown()
     thread.join()
     server.server_close()

@@ -325,7 +325,7 @@ def test_a_preview_takes_the_facts_that_the_service_object_keeps(client, apiserv
 
 def test_the_client_is_part_of_the_installed_package():
     """What the docs import is there, and typed."""
-    assert (Path(client_module.__file__).parents[1] / "py.typed").exists()
+    assert (Path(client_module.__file__).parent / "py.typed").exists()
 
 
 SNIPPETS = (Path(__file__).parents[2] / "docs" / "how-to" / "console.md").read_text().split("```python\n")[1:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,7 @@ class Clock:
 
 
 @pytest.fixture
-def api(apiserver, namespace: str, tmp_path: Path) -> KubeApi:
+def api(apiserver, namespace: str, tmp_path: Path) -> Iterator[KubeApi]:
     """A client that is the chart's service account."""
     apiserver.kubectl("create", "serviceaccount", NAME, "-n", namespace)
     assert apiserver.apply(ROLE, "-n", namespace).returncode == 0
@@ -46,7 +48,8 @@ def api(apiserver, namespace: str, tmp_path: Path) -> KubeApi:
     apiserver.kubectl("create", "rolebinding", NAME, f"--role={NAME}", account, "-n", namespace)
     token = apiserver.kubectl("create", "token", NAME, "-n", namespace).stdout
     (tmp_path / "token").write_text(token)
-    return KubeApi(apiserver.url, tmp_path / "token", apiserver.ca_file)
+    with closing(KubeApi(apiserver.url, tmp_path / "token", apiserver.ca_file)) as api:
+        yield api
 
 
 def test_take_renew_take_over_and_release(api: KubeApi, apiserver, namespace: str) -> None:
