@@ -10,7 +10,8 @@ from pydantic import Field, ValidationError
 from windlass_api.crd import v1alpha1
 from windlass_api.crd.base import ApiModel
 from windlass_api.crd.status import Condition
-from windlass_api.objects.reading import Object, dig, is_ready, name_of
+from windlass_api.objects.reading import Object, dig, is_leaving, is_ready, name_of
+from windlass_api.objects.records import listed, mapped
 from windlass_base.kube.errors import FieldProblem, InvalidError, UnreadableError
 
 
@@ -155,16 +156,6 @@ def manifest_of(service: AnyService, namespace: str) -> dict[str, Any]:
     }
 
 
-def listed(value: object) -> list[Object]:
-    """The mappings of a list; a server that sends something else sends none."""
-    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
-
-
-def mapped(value: object) -> Object:
-    """A mapping; empty where a server sends something else."""
-    return value if isinstance(value, Mapping) else {}
-
-
 def counted(value: object) -> int:
     """A count as Kubernetes sends it; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else 0
@@ -187,7 +178,7 @@ def pod_of(raw: Object) -> Pod:
         created=str(dig(raw, "metadata", "creationTimestamp") or ""),
         containers=container_names(raw),
         state=_state(raw, rows),
-        deleting=dig(raw, "metadata", "deletionTimestamp") is not None,
+        deleting=is_leaving(raw),
     )
 
 

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from windlass_api.names import SERVICE_LABEL
-from windlass_api.objects.reading import dig, name_of
+from windlass_api.objects.reading import name_of
+from windlass_api.objects.records import node_of, pod_of
 from windlass_api.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX
 from windlass_base.kube.errors import ClientError, InvalidError
 from windlass_client import logs, paths, watching
-from windlass_client.values import LogLine, container_names, listed, mapped, service_of
+from windlass_client.values import LogLine, container_names, service_of
 
 from windlass_kubectl import __version__, service_tree
 from windlass_kubectl.harmless import harmless, one_line
@@ -140,9 +141,9 @@ async def _versions(session: Session, bundle: Bundle) -> None:
         bundle.missing.append(f"versions: {error}")
         return
     versions["operator"] = [
-        {"pod": f"{dig(pod, 'metadata', 'namespace')}/{name_of(pod)}", "image": dig(one, "image")}
-        for pod in operators.rows
-        for one in listed(dig(pod, "spec", "containers"))
+        {"pod": f"{pod.namespace}/{pod.name}", "image": one.image}
+        for pod in map(pod_of, operators.rows)
+        for one in pod.containers
     ]
 
 
@@ -155,22 +156,14 @@ async def _nodes(session: Session, bundle: Bundle) -> None:
         return
     bundle.documents["nodes"] = [
         {
-            "name": name_of(node),
-            "labels": {
-                key: value
-                for key, value in mapped(dig(node, "metadata", "labels")).items()
-                if key.startswith(NODE_LABELS)
-            },
-            "gpus": dig(node, "status", "allocatable", GPU_RESOURCE) or "0",
-            "slices": {
-                key: count
-                for key, count in mapped(dig(node, "status", "allocatable")).items()
-                if key.startswith(MIG_RESOURCE_PREFIX)
-            },
-            "unschedulable": bool(dig(node, "spec", "unschedulable")),
-            "kubelet": dig(node, "status", "nodeInfo", "kubeletVersion"),
+            "name": node.name,
+            "labels": {key: value for key, value in node.labels.items() if key.startswith(NODE_LABELS)},
+            "gpus": node.allocatable.get(GPU_RESOURCE) or "0",
+            "slices": {key: count for key, count in node.allocatable.items() if key.startswith(MIG_RESOURCE_PREFIX)},
+            "unschedulable": node.unschedulable,
+            "kubelet": node.kubelet,
         }
-        for node in nodes.rows
+        for node in map(node_of, nodes.rows)
     ]
 
 

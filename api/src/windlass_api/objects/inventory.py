@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from windlass_api.objects.quantity import whole
-from windlass_api.objects.reading import Object, condition_of, dig, name_of
+from windlass_api.objects.reading import Object
+from windlass_api.objects.records import Node, node_of
 from windlass_api.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, Inventory, NodeGpus, product_label
 from windlass_api.plan.quantity import gib
 
@@ -22,8 +23,8 @@ def usable(nodes: Iterable[Object]) -> tuple[NodeGpus, ...]:
     """Nodes with GPUs that take new pods, by name, as if no pod was there."""
     return tuple(
         _node(node, resource)
-        for node in sorted(nodes, key=name_of)
-        if _takes_pods(node)
+        for node in sorted(map(node_of, nodes), key=lambda one: one.name)
+        if node.takes_pods
         for resource in _resources(node)
         if _gpus(node, resource)
     )
@@ -34,11 +35,11 @@ def inventory(nodes: Iterable[NodeGpus], taken: Mapping[str, int]) -> Inventory:
     return Inventory(tuple(_left(node, taken.get(node.place, 0)) for node in nodes))
 
 
-def gpu_signature(node: Object) -> tuple[object, ...]:
+def gpu_signature(item: Object) -> tuple[object, ...]:
     """What of a node can change a plan; heartbeats leave it as it is."""
-    labels = dig(node, "metadata", "labels") or {}
+    node = node_of(item)
     handed_out = tuple((resource, _gpus(node, resource)) for resource in _resources(node))
-    return (handed_out, _host_gib(node), _takes_pods(node), *sorted(labels.items()))
+    return (handed_out, _host_gib(node), node.takes_pods, *sorted(node.labels.items()))
 
 
 def _left(node: NodeGpus, taken: int) -> NodeGpus:
@@ -47,19 +48,18 @@ def _left(node: NodeGpus, taken: int) -> NodeGpus:
     return replace(node, free=max(0, node.free - taken))
 
 
-def _resources(node: Object) -> list[str]:
+def _resources(node: Node) -> list[str]:
     """The resources by which this node hands out GPUs: whole cards, and slices where it has several kinds."""
-    slices = (name for name in dig(node, "status", "allocatable") or {} if name.startswith(MIG_RESOURCE_PREFIX))
-    return [GPU_RESOURCE, *sorted(slices)]
+    return [GPU_RESOURCE, *sorted(name for name in node.allocatable if name.startswith(MIG_RESOURCE_PREFIX))]
 
 
-def _node(node: Object, resource: str) -> NodeGpus:
-    labels = {str(key): str(value) for key, value in (dig(node, "metadata", "labels") or {}).items()}
+def _node(node: Node, resource: str) -> NodeGpus:
+    labels = node.labels
     memory, count = labels.get(f"{resource}.{MEMORY}", ""), labels.get(f"{resource}.{COUNT}", "")
     handed_out = _gpus(node, resource)
     cards = int(count) if count.isdecimal() and int(count) else handed_out
     return NodeGpus(
-        node=name_of(node),
+        node=node.name,
         product=labels.get(product_label(resource), ""),
         memory_gib=int(memory) / MIB_A_GIB if memory.isdecimal() else None,
         allocatable=min(cards, handed_out),  # ranks on one card twice would wait for each other
@@ -70,17 +70,12 @@ def _node(node: Object, resource: str) -> NodeGpus:
     )
 
 
-def _gpus(node: Object, resource: str) -> int:
-    return min(whole(dig(node, "status", "allocatable", resource)), CARDS_MAX)
+def _gpus(node: Node, resource: str) -> int:
+    return min(whole(node.allocatable.get(resource)), CARDS_MAX)
 
 
-def _host_gib(node: Object) -> float:
+def _host_gib(node: Node) -> float:
     """The host memory that pods may ask for; 0 where the node says nothing that can be read."""
     with suppress(ValueError):
-        return gib(str(dig(node, "status", "allocatable", "memory") or 0))
+        return gib(str(node.allocatable.get("memory") or 0))
     return 0.0
-
-
-def _takes_pods(node: Object) -> bool:
-    ready = condition_of(node, "Ready")
-    return not dig(node, "spec", "unschedulable") and ready is not None and ready.get("status") == "True"

@@ -66,9 +66,14 @@ def newest_first(items: Iterable[Object]) -> list[Object]:
     )
 
 
+def is_leaving(item: Object) -> bool:
+    """Whether somebody has asked for its deletion."""
+    return dig(item, "metadata", "deletionTimestamp") is not None
+
+
 def living(pods: Iterable[Object]) -> list[Object]:
     """Pods that are not being deleted, newest first."""
-    return newest_first(pod for pod in pods if dig(pod, "metadata", "deletionTimestamp") is None)
+    return newest_first(pod for pod in pods if not is_leaving(pod))
 
 
 def seconds_between(earlier: str, later: str) -> float:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from windlass_api.objects.claims import FIELDS
-from windlass_api.objects.reading import dig, name_of
+from windlass_api.objects.reading import uid_of
+from windlass_api.objects.records import pod_of
 from windlass_base.kube.errors import ClientError, NotFoundError
 from windlass_client import logs, paths, watching
 from windlass_client.errors import NoLogsError
@@ -98,7 +99,7 @@ async def _by_job(session: Session, node: gpus.GpuNode, shape: gpus.JobShape) ->
     params = {"fieldManager": session.client.field_manager, "fieldValidation": "Strict"}
     made = await api.call("POST", paths.jobs(shape.namespace), what, params=params, body=gpus.job(node, shape))
     try:
-        return await _log(session, shape.namespace, await _ended(session, shape, str(dig(made, "metadata", "uid"))))
+        return await _log(session, shape.namespace, await _ended(session, shape, uid_of(made)))
     finally:
         await _delete(session, shape.namespace, name)
 
@@ -110,15 +111,15 @@ async def _ended(session: Session, shape: gpus.JobShape, uid: str) -> str:
     pods = watching.Collection(paths.core(shape.namespace, "pods"), "the Job's pods", selector)
     until = loop.time() + PATIENCE_S
     while loop.time() < until:
-        for pod in (await watching.listing(session.client.api, pods)).rows:
-            why, hopeless = gpus.why_not_yet(pod)
-            phase = dig(pod, "status", "phase")
-            if phase == "Succeeded":
-                return name_of(pod)
+        for row in (await watching.listing(session.client.api, pods)).rows:
+            why, hopeless = gpus.why_not_yet(row)
+            pod = pod_of(row)
+            if pod.phase == "Succeeded":
+                return pod.name
             if hopeless:
                 raise LicensingError(f"image {shape.image}: {why}; name another with --image")
-            if phase == "Failed":
-                said = await _log(session, shape.namespace, name_of(pod))
+            if pod.phase == "Failed":
+                said = await _log(session, shape.namespace, pod.name)
                 raise LicensingError(f"`nvidia-smi -L` failed there: {said.strip() or why}")
         await asyncio.sleep(LOOK_AGAIN_S)
     raise LicensingError(f"its Job did not run within {PATIENCE_S:.0f} s: {why}; try again")

@@ -15,7 +15,8 @@ from typing import Any
 
 from windlass_api.objects.claims import ENDED
 from windlass_api.objects.quantity import whole
-from windlass_api.objects.reading import condition_of, dig, name_of
+from windlass_api.objects.reading import condition_of, dig
+from windlass_api.objects.records import Node, Pod, listed, mapped, node_of, pod_of
 from windlass_api.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX
 
 CONTAINER = "nvidia-smi"
@@ -54,40 +55,38 @@ class GpuNode:
 
 def gpu_nodes(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> tuple[GpuNode, ...]:
     """The nodes that offer GPUs or slices, by name."""
-    by_node: dict[str, list[Mapping[str, Any]]] = {}
-    for pod in pods:
-        if dig(pod, "status", "phase") not in ENDED and not _is_ours(pod):
-            by_node.setdefault(str(dig(pod, "spec", "nodeName") or ""), []).append(pod)
-    found = (_node(node, by_node.get(name_of(node), [])) for node in sorted(nodes, key=name_of))
+    by_node: dict[str, list[Pod]] = {}
+    for pod in map(pod_of, pods):
+        if pod.phase not in ENDED and not _is_ours(pod):
+            by_node.setdefault(pod.node, []).append(pod)
+    read = sorted(map(node_of, nodes), key=lambda one: one.name)
+    found = (_node(node, by_node.get(node.name, [])) for node in read)
     return tuple(node for node in found if node.offered)
 
 
-def _is_ours(pod: Mapping[str, Any]) -> bool:
+def _is_ours(pod: Pod) -> bool:
     """Whether an earlier run left this pod behind: it goes, and its GPUs are free."""
     name = "app.kubernetes.io/name"
-    return (dig(pod, "metadata", "labels") or {}).get(name) == JOB_LABELS[name]
+    return pod.labels.get(name) == JOB_LABELS[name]
 
 
-def _node(node: Mapping[str, Any], pods: list[Mapping[str, Any]]) -> GpuNode:
-    offered = Counter(_gpus(dig(node, "status", "allocatable")))
+def _node(node: Node, pods: list[Pod]) -> GpuNode:
+    offered = Counter(_gpus(node.allocatable))
     taken: Counter[str] = Counter()
     holders: list[Holder] = []
     for pod in pods:
-        for one in dig(pod, "spec", "containers") or ():
-            if held := _gpus(dig(one, "resources", "limits")):
+        for one in pod.containers:
+            if held := _gpus(one.limits):
                 taken.update(held)
-                place = (str(dig(pod, "metadata", "namespace")), name_of(pod), str(one.get("name")))
-                holders.append(Holder(*place, running=dig(pod, "status", "phase") == "Running"))
-    ready = condition_of(node, "Ready")
+                holders.append(Holder(pod.namespace, pod.name, one.name, running=pod.phase == "Running"))
     free = {resource: left for resource, count in offered.items() if (left := count - taken[resource]) > 0}
-    return GpuNode(
-        name_of(node), ready is not None and ready.get("status") == "True", offered.total(), free, tuple(holders)
-    )
+    return GpuNode(node.name, node.ready, offered.total(), free, tuple(holders))
 
 
-def _gpus(quantities: object) -> dict[str, int]:
-    rows = quantities.items() if isinstance(quantities, Mapping) else ()
-    counts = {str(name): whole(said) for name, said in rows if name == GPU_RESOURCE or _is_slice(str(name))}
+def _gpus(quantities: Mapping[str, Any]) -> dict[str, int]:
+    counts = {
+        str(name): whole(said) for name, said in quantities.items() if name == GPU_RESOURCE or _is_slice(str(name))
+    }
     return {name: count for name, count in counts.items() if count}
 
 
@@ -196,7 +195,5 @@ HOPELESS = {
 
 
 def _states(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for one in dig(pod, "status", "containerStatuses") or ():
-        state = one.get("state")
-        if isinstance(state, Mapping):
-            yield state
+    for one in listed(dig(pod, "status", "containerStatuses")):
+        yield mapped(one.get("state"))

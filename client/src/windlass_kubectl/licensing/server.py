@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass_api.objects.reading import dig, name_of
+from windlass_api.objects.records import listed, mapped
 from windlass_base.kube.errors import ForbiddenError, NotFoundError
 from windlass_base.kube.rest import MERGE
 from windlass_client import paths, watching
-from windlass_client.values import listed, mapped
 
 from windlass_kubectl.licensing.errors import LicensingError
 from windlass_kubectl.licensing.issuer import Key

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass_api.names import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
-from windlass_api.objects.reading import Object, condition_of, controller_uid, dig, is_ready, name_of, owned_by, uid_of
+from windlass_api.objects.reading import (
+    Object,
+    condition_of,
+    controller_uid,
+    dig,
+    is_leaving,
+    is_ready,
+    name_of,
+    owned_by,
+    uid_of,
+)
 
 from windlass_operator.cluster.kinds import (
     Budgets,
@@ -123,7 +133,7 @@ def _is_over(maker: Manifest) -> bool:
 
 def _hangs(pod: Manifest, now: str) -> bool:
     """Placed, and not ready: it does not start, not in time, was restarted, or stopped answering."""
-    if is_ready(pod) or not dig(pod, "spec", "nodeName") or dig(pod, "metadata", "deletionTimestamp"):
+    if is_ready(pod) or not dig(pod, "spec", "nodeName") or is_leaving(pod):
         return False
     phase = dig(pod, "status", "phase")
     rows = [row for _, row in containers(pod)]

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 from pydantic import ValidationError
 from windlass_api.crd.v1alpha1 import LLMService
-from windlass_api.objects.reading import Object, dig, name_of
+from windlass_api.objects.reading import Object, dig, is_leaving, name_of
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.cluster.facts import first_answer
@@ -75,7 +75,7 @@ async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings
         sharers = await _sharers(cluster, ask.service)
         environment = dict((*settings.download_env, *settings.job_log_env))
         await cluster.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
-    if job is None or dig(job, "metadata", "deletionTimestamp"):
+    if job is None or is_leaving(job):
         return _told(downloads.WAITING, None)
     state = downloads.read(job, children.download_pods, children.events)
     wait_s = downloads.retry_in_s(state, ask.failing_since, ask.now) if state.state is State.FAILED else None
