@@ -1,7 +1,7 @@
 """Writes sizing/tests/data/smoothquant: a tiny Llama in one file, and smoothquant's own file of it.
 
-Run as `python sizing/bench/smoothquant_file.py OUT` where torch, transformers and windlass are installed. The second
-file is written by the tool's own `make`, so that the tests of this package read what the tool writes.
+Run as `python server/bench/smoothquant_file.py OUT` where torch, transformers and windlass are installed. The second
+file is written by the tool's own `make`, so that the tests of sizing read what the tool writes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-from windlass.quantization.methods import SMOOTHQUANT_FILE
 from windlass.quantization.smoothquant.make import Recipe, make
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 WORDS = [f"w{number}" for number in range(64)]
 
