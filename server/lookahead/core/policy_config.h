@@ -49,7 +49,6 @@ struct PolicyConfig {
   int plain_steps_patience = 64;     // steps that go without drafts to see plain ones: some batches never have any; guess
   double memory_steps = 20;          // steps that a mean looks back; guess
   std::size_t row_groups = 8;        // groups of row counts between two powers of two: counts within an eighth are one; simulated
-                                     // for the eleventh run
   double outlier_times = 2;          // times the mean that a plain step counts at most: threads stall; simulated
   double extra_times_max = 1;        // times a step's expected time that it may count as extra; guess
   double extra_kept = 0.998;         // share of the extra time that a step without drafts keeps: a host may recover; guess
