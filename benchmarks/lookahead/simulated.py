@@ -102,7 +102,7 @@ class Device:
         self.doorbell, self.completed = ctypes.c_uint32(0), ctypes.c_uint32(0)
         self.folder = tempfile.TemporaryDirectory()
         self.budgets = DraftBudgets(self.folder.name, "0")
-        places = Places(
+        self.places = places = Places(
             *(part.ctypes.data for part in (self.records, self.tokens, self.sure)),
             ctypes.addressof(self.doorbell),
             ctypes.addressof(self.completed),
