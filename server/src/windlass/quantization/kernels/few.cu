@@ -42,6 +42,45 @@ __device__ __forceinline__ void mma(float* c, const u32* a, u32 b0, u32 b1) {
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// The warps along K add up, each lane with the lane of the same fragment.
+__device__ __forceinline__ void add_warps(float (&sums)[NT][MT][4], char* shared, int warp_n, int warp_k, int lane) {
+  const int place = warp_n * 32 + lane;
+  float4* room = (float4*)shared;
+  if (warp_k)
+#pragma unroll
+    for (int i = 0; i < NT * MT; i++)
+      room[((warp_k - 1) * NT * MT + i) * WN * 32 + place] = *(float4*)sums[i / MT][i % MT];
+  __syncthreads();
+  if (!warp_k)
+    for (int w = 0; w < WK - 1; w++)
+#pragma unroll
+      for (int i = 0; i < NT * MT; i++) {
+        float4 other = room[(w * NT * MT + i) * WN * 32 + place];
+        float* mine = sums[i / MT][i % MT];
+        mine[0] += other.x, mine[1] += other.y, mine[2] += other.z, mine[3] += other.w;
+      }
+}
+
+// The epilogue: a warp's sums, scaled, to memory.
+__device__ __forceinline__ void store(const float (&sums)[NT][MT][4], const void* scales, const unsigned short* bias,
+                                      unsigned short* out, int tile0, int m0, int g, int t, int M, int N) {
+#pragma unroll
+  for (int n = 0; n < NT; n++)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      int row = (tile0 + n) * 16 + h * 8 + g;
+      if (row >= N) continue;
+      float scale = BITS == 8 ? ((const float*)scales)[row] : 1.0f, add = bias ? to_float(bias[row]) : 0.0f;
+#pragma unroll
+      for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+          int column = m0 + m * 8 + t * 2 + c;
+          if (column < M) out[(u64)column * N + row] = to_half(sums[n][m][h * 2 + c] * scale + add);
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     few_gemm(const unsigned short* __restrict__ x, const uint4* __restrict__ weights, const void* __restrict__ scales,
              const unsigned short* __restrict__ bias, unsigned short* __restrict__ out, float4* __restrict__ partial,
@@ -138,22 +177,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   __syncthreads();
 
   const int place = warp_n * 32 + lane;
-  if (WK > 1) {  // the warps along K add up, each lane with the lane of the same fragment
-    float4* room = (float4*)shared;
-    if (warp_k)
-#pragma unroll
-      for (int i = 0; i < NT * MT; i++)
-        room[((warp_k - 1) * NT * MT + i) * WN * 32 + place] = *(float4*)sums[i / MT][i % MT];
-    __syncthreads();
-    if (!warp_k)
-      for (int w = 0; w < WK - 1; w++)
-#pragma unroll
-        for (int i = 0; i < NT * MT; i++) {
-          float4 other = room[(w * NT * MT + i) * WN * 32 + place];
-          float* mine = sums[i / MT][i % MT];
-          mine[0] += other.x, mine[1] += other.y, mine[2] += other.z, mine[3] += other.w;
-        }
-  }
+  if (WK > 1) add_warps(sums, shared, warp_n, warp_k, lane);
   if (splits > 1) {  // the last block to arrive adds the parts in their order: the same bits every time
     __shared__ int last;
     u64 group = (u64)blockIdx.z * gridDim.x + blockIdx.x;
@@ -185,19 +209,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
   }
   if (warp_k) return;
-#pragma unroll
-  for (int n = 0; n < NT; n++)
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      int row = (tile0 + n) * 16 + h * 8 + g;
-      if (row >= N) continue;
-      float scale = BITS == 8 ? ((const float*)scales)[row] : 1.0f, add = bias ? to_float(bias[row]) : 0.0f;
-#pragma unroll
-      for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int c = 0; c < 2; c++) {
-          int column = m0 + m * 8 + t * 2 + c;
-          if (column < M) out[(u64)column * N + row] = to_half(sums[n][m][h * 2 + c] * scale + add);
-        }
-    }
+  store(sums, scales, bias, out, tile0, m0, g, t, M, N);
 }

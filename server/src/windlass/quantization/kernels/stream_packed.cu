@@ -56,6 +56,50 @@ struct Walk {
   }
 };
 
+// Asks for a box of x; a pair of blocks gets it at once.
+__device__ __forceinline__ void copy_x(u32 to, const TensorMap* x, int row, int block, u32 barrier) {
+#if PAIR == 2
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%2, %3, %4}], [%5], %6;" ::"r"(to),
+      "l"(x), "r"(0), "r"(row), "r"(block), "r"(barrier), "h"((unsigned short)3)
+      : "memory");
+#else
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+      "[%5];" ::"r"(to),
+      "l"(x), "r"(0), "r"(row), "r"(block), "r"(barrier)
+      : "memory");
+#endif
+}
+
+// The producer: asks for the weights of the first stages before the kernel in front has ended, and for a stage once it
+// is empty.
+template <class Weights, class X>
+__device__ __forceinline__ void fill_stages(int count, u32 empty, Weights load_weights, X load_x) {
+  const int early = min(EARLY, count);
+  for (int i = 0; i < early; i++) load_weights(i);
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  for (int i = 0; i < early; i++) load_x(i);
+  for (int i = early, stage = early, parity = 1; i < count; i++, stage++) {  // the first of a stage waits for nothing
+    if (stage == STAGES) stage = 0, parity ^= 1;
+    await(empty + stage * 8, parity);
+    load_weights(stage), load_x(stage);
+  }
+}
+
+// The epilogue's part that does not wait for sums: what each is multiplied by, and what is added.
+__device__ __forceinline__ void scale_of(float (&scale)[R][2], float (&add)[R][2], const char* scales,
+                                         const unsigned short* bias, int n0, int lane, int N) {
+#pragma unroll
+  for (int i = 0; i < 2 * R; i++) {
+    const int r = i / 2, h = i & 1, row = n0 + own_row(r) + (lane >> 2) + h * 8;
+    if (row >= N) continue;
+    scale[r][h] = BITS == 8 ? ((const float*)scales)[row] : 1;
+    if (bias) add[r][h] = to_float(bias[row]);
+  }
+}
+
 extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREADS, 1)
     stream_packed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weights,
                   const __grid_constant__ TensorMap scale_boxes, const char* __restrict__ scales,
@@ -99,30 +143,10 @@ extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREAD
       const u32 barrier = full + stage * 8, to = base + stage * STAGE_BYTES + half() * (X_BYTES / 2);
       const int row = x_at.tile % across * BM + (KB == 1 ? half() * (BM / 2) : 0),
                 block = x_at.step * KB + half() * (KB / 2);
-#if PAIR == 2
-      asm volatile(
-          "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
-          "{%2, %3, %4}], [%5], %6;" ::"r"(to),
-          "l"(&x), "r"(0), "r"(row), "r"(block), "r"(barrier), "h"((unsigned short)3)
-          : "memory");
-#else
-      asm volatile(
-          "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
-          "[%5];" ::"r"(to),
-          "l"(&x), "r"(0), "r"(row), "r"(block), "r"(barrier)
-          : "memory");
-#endif
+      copy_x(to, &x, row, block, barrier);
       x_at.next(steps, whole, begin);
     };
-    const int count = alone * steps + end - begin, early = min(EARLY, count);
-    for (int i = 0; i < early; i++) load_weights(i);
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    for (int i = 0; i < early; i++) load_x(i);
-    for (int i = early, stage = early, parity = 1; i < count; i++, stage++) {  // the first of a stage waits for nothing
-      if (stage == STAGES) stage = 0, parity ^= 1;
-      await(empty + stage * 8, parity);
-      load_weights(stage), load_x(stage);
-    }
+    fill_stages(alone * steps + end - begin, empty, load_weights, load_x);
     return;
   }
 
@@ -211,13 +235,7 @@ extern "C" __global__ void __cluster_dims__(PAIR, 1, 1) __launch_bounds__(THREAD
     if (count < steps && !add_parts(sums, partial, arrived, word, tile - whole, steps, all)) continue;
     const int n0 = (tile / across * PAIR + half()) * BLOCK_N, m0 = tile % across * BM;
     float scale[R][2] = {}, add[R][2] = {};
-#pragma unroll
-    for (int i = 0; i < 2 * R; i++) {
-      const int r = i / 2, h = i & 1, row = n0 + own_row(r) + (lane >> 2) + h * 8;
-      if (row >= N) continue;
-      scale[r][h] = BITS == 8 ? ((const float*)scales)[row] : 1;
-      if (bias) add[r][h] = to_float(bias[row]);
-    }
+    scale_of(scale, add, scales, bias, n0, lane, N);
     give(sums, turned, out + (u64)m0 * N, n0, M - m0, N,
          [&](float d, int r, int h, int) { return d * scale[r][h] + add[r][h]; });
   }
