@@ -1,6 +1,6 @@
 """On a GPU: what each rule of the speculation policy is worth, off against on, interleaved, in ten minutes.
 
-    python ablation.py WORKLOADS.json.gz OUT.jsonl [--seconds 570] [--only "chat,agent"] [--batches 64,10,1]
+    python ablation.py WORKLOADS.json.gz OUT.jsonl [--seconds 540] [--only "chat,agent"] [--batches 64,10,1]
                        [--rules "planning-price,batch-mean"] [--output-tokens 64] [--simulated]
 
 One engine with lookahead runs all the time; its worker switches rules between two runs. A round takes the same
@@ -9,7 +9,7 @@ nothing off: its figures are the noise. The cache is set back before each run. E
 has learned.
 
 `--seconds` counts from the start of the program. The time has four parts: a pass over every cell with the rules that no
-GPU has run, a pass with the others, more rounds of the rules that are still open, and a quarter of it for all rules off
+GPU has run, a pass with the others, more rounds of the rules that are still open, and a third of it for all rules off
 together that nothing speaks for. A line of OUT is written after each run. `ablation_table.py` prints the tables.
 `--simulated` needs no GPU: the native threads meet the device of `simulated.py`, which shows that everything works.
 """
@@ -40,7 +40,7 @@ WORKLOADS = ("specbench-translation", "chat", "humaneval", "templated", "gsm8k w
 """In the order in which the time goes to them; the other seven are of the same kinds."""
 OUTPUT_TOKENS = 64
 CONTROL_EVERY = 4
-JOINT_SHARE = 0.25
+JOINT_SHARE = 1 / 3
 WARM_TOKENS = 24
 RUN_S = {1: 0.3, 10: 0.45, 64: 1.0}
 """Of a run that nothing is known of yet, by its requests; from the fourteenth run."""
@@ -245,7 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", type=Path, help="made by prepare_device.py")
     parser.add_argument("out", type=Path, help="lines are appended")
-    parser.add_argument("--seconds", type=float, default=570, help="of the whole program")
+    parser.add_argument("--seconds", type=float, default=540, help="of the whole program")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(WORKLOADS), help="workloads")
     parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=BATCHES)
     parser.add_argument("--rules", type=names, default=list(NAMES))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -41,21 +40,28 @@ class Pair:
 
 
 def pairs_of(rows: Iterable[dict[str, Any]]) -> list[Pair]:
-    """Of runs in the order in which they ran; other lines of the file are passed over."""
+    """Of runs in the order in which they ran; other lines of the file are passed over.
+
+    A variant that ran twice in a round has one pair of it: both runs share their runs with all rules.
+    """
     runs = [row for row in rows if "variant" in row]
     found = []
-    for _, one_round in itertools.groupby(
-        runs, key=lambda row: (row["stage"], row["workload"], row["batch"], row["round"])
-    ):
-        listed = list(one_round)
-        controls = [(at, row["ms"]) for at, row in enumerate(listed) if row["variant"] == ALL]
-        for at, row in enumerate(listed):
-            before = [ms for place, ms in controls if place < at][-1:]
-            behind = [ms for place, ms in controls if place > at][:1]
-            if row["variant"] != ALL and before and behind:  # a round that was cut off has none behind
-                ratio = row["ms"] / math.sqrt(before[0] * behind[0])
-                found.append(Pair(row["variant"], row["workload"], row["batch"], ratio))
+    for place, one_round in itertools.groupby(runs, key=lambda row: (row["workload"], row["batch"], row["round"])):
+        for variant, values in _ratios_of(list(one_round)).items():
+            found.append(Pair(variant, place[0], place[1], statistics.geometric_mean(values)))
     return found
+
+
+def _ratios_of(runs: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
+    """Each run of a round against the runs with all rules before and behind it; in a round cut off none is behind."""
+    controls = [(at, row["ms"]) for at, row in enumerate(runs) if row["variant"] == ALL]
+    ratios: dict[str, list[float]] = {}
+    for at, row in enumerate(runs):
+        before = [ms for place, ms in controls if place < at][-1:]
+        behind = [ms for place, ms in controls if place > at][:1]
+        if row["variant"] != ALL and before and behind:
+            ratios.setdefault(row["variant"], []).append(row["ms"] / statistics.geometric_mean(before + behind))
+    return ratios
 
 
 def ratios(pairs: Iterable[Pair], variant: str, batch: int) -> list[float]:
