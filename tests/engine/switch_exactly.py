@@ -71,7 +71,7 @@ def main():
                 wrong.append([turn, rules, "the time to judge drafts"])
     if len({id(trip) for trip in trips.values()}) != len(trips):
         wrong.append("two sets of rules share a round trip")
-    print(json.dumps({"wrong": wrong}))
+    print("RESULT", json.dumps({"wrong": wrong}))
 
 
 main()
