@@ -32,8 +32,10 @@ sync: ## make .venv with the locked packages
 	@tools/bootstrap
 fmt: sync ## format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+	@tools/cpp fmt
 check: sync crds charts ## format, lint, types, layers, spelling; generated files are current
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
+	@tools/cpp check
 	@$(BIN)/mypy && $(BIN)/lint-imports --no-cache
 	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs base sizing api operator client server license_server deepspeed_server tests/testbed charts examples models
 	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml tests/testbed/node
@@ -46,9 +48,10 @@ golden: sync ## rewrite the golden manifests and the pages that code prints; rea
 	@WINDLASS_GOLDEN=write $(BIN)/pytest -q api/tests operator/tests client/tests sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py tests/house/test_features_page.py
 docs: sync ## build the docs as a site into .cache/site; a link to nothing ends it
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with-requirements tools/docs/site.lock mkdocs build --strict --clean -f tools/docs/mkdocs.yml
-lock: ## resolve requirements.lock, the site's lock and the images' build.lock again
+lock: ## resolve requirements.lock, the locks of the site and of clang's tools, and the images' build.lock again
 	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --no-emit-package windlass-api --no-emit-package windlass-base --group dev {base,api,operator,client,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
 	@$(LOCK) --no-header tools/docs/site.in -o tools/docs/site.lock
+	@$(LOCK) --no-header tools/cpp.in -o tools/cpp.lock
 	@$(LOCK) --no-header images/build.in -o images/build.lock
 	@$(LOCK_GPU) --override images/engine-gpu/overrides.txt images/engine-gpu/vllm.in -o images/engine-gpu/vllm.lock
 	@$(LOCK_GPU) images/engine-gpu/deepspeed.in -o images/engine-gpu/deepspeed.lock

@@ -25,3 +25,8 @@ def test_drafts_follow_their_requests_to_the_next_step(engine):
 
 def test_the_scheduler_plans_by_draft_budgets(engine):
     assert engine.result("/repo/tests/engine/lookahead/plan_exactly.py")["wrong"] == []
+
+
+def test_the_ablation_switches_rules_in_a_worker(engine):
+    """Its requests run on a simulated device; on a GPU the same worker serves an engine."""
+    assert engine.result("/repo/tests/engine/lookahead/switch_exactly.py")["wrong"] == []
