@@ -20,20 +20,23 @@ from .samples import RESULT
 
 CLIENT = f"""\
 import json, os, pathlib, signal, sys
-words = dict(zip(sys.argv, sys.argv[1:]))
-if "--result-dir" not in words:
-    sys.exit(0)
-folder = pathlib.Path(words["--result-dir"])
-folder.mkdir(parents=True)
-(folder / "key").write_text(os.environ.get("OPENAI_API_KEY", ""))
-many = words.get("--max-concurrency")
-if many == "7":
-    sys.exit(3)
-if many == "8":
-    print("waiting", os.getpid(), flush=True)
-    signal.pause()
-result = {RESULT!r}
-(folder / "result.json").write_text(json.dumps(result | ({{"completed": 0, "failed": 4}} if many == "9" else {{}})))
+
+
+def main():
+    words = dict(zip(sys.argv, sys.argv[1:]))
+    if "--result-dir" not in words:
+        sys.exit(0)
+    folder = pathlib.Path(words["--result-dir"])
+    folder.mkdir(parents=True)
+    (folder / "key").write_text(os.environ.get("OPENAI_API_KEY", ""))
+    many = words.get("--max-concurrency")
+    if many == "7":
+        sys.exit(3)
+    if many == "8":
+        print("waiting", os.getpid(), flush=True)
+        signal.pause()
+    failed = {{"completed": 0, "failed": 4}} if many == "9" else {{}}
+    (folder / "result.json").write_text(json.dumps({RESULT!r} | failed))
 """
 
 

@@ -44,6 +44,7 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     warmup: Annotated[int, typer.Option(min=0, help="Requests before the first run, which count nowhere.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; each further run adds one.")] = 0,
     temperature: Annotated[float | None, typer.Option(min=0.0, help="The server's when left out.")] = None,
+    ignore_eos: Annotated[bool, typer.Option(help="Answers have their full length, whatever the model says.")] = False,
     goodput: Annotated[
         list[str] | None, typer.Option(help="Limit of a good request, as ttft:200 in ms; may be given again.")
     ] = None,
@@ -78,6 +79,7 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
         temperature=temperature,
         goodput=tuple(goodput or ()),
         metadata=tuple(metadata or ()),
+        ignore_eos=ignore_eos,
     )
     load.check(asked)
     files.check(asked)

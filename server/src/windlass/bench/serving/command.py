@@ -45,6 +45,8 @@ def _server(load: Load) -> list[str]:
     backend, route = ROUTES[load.api]
     words = ["--backend", backend, "--base-url", load.server, "--endpoint", route]
     words += ["--model", load.model, "--served-model-name", load.model, "--tokenizer", load.tokenizer]
+    if load.ignore_eos and load.dataset is not DataSet.SHARED_PREFIX:  # which has it already
+        words.append("--ignore-eos")
     return words if load.temperature is None else [*words, "--temperature", str(load.temperature)]
 
 

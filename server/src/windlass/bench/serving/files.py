@@ -76,8 +76,21 @@ def make(folder: Path) -> None:
 
 def write_commands(folder: Path, versions: dict[str, str], commands: Sequence[Sequence[str]]) -> None:
     """commands.txt: versions, and each command as a shell takes it. Keys are in variables, never among the words."""
-    lines = [*(f"# {name} {value}" for name, value in versions.items()), *(shlex.join(words) for words in commands)]
-    (folder / "commands.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    append_versions(folder, versions)
+    for words in commands:
+        append_command(folder, words)
+
+
+def append_versions(folder: Path, versions: dict[str, str]) -> None:
+    """Into commands.txt, before the commands that ran with them."""
+    with (folder / "commands.txt").open("a", encoding="utf-8") as file:
+        file.writelines(f"# {name} {value}\n" for name, value in versions.items())
+
+
+def append_command(folder: Path, words: Sequence[str]) -> None:
+    """One more line of commands.txt."""
+    with (folder / "commands.txt").open("a", encoding="utf-8") as file:
+        file.write(shlex.join(words) + "\n")
 
 
 def read_result(path: Path) -> dict[str, object]:

@@ -59,6 +59,7 @@ class Load:
     temperature: float | None = None
     goodput: tuple[str, ...] = ()
     metadata: tuple[str, ...] = ()
+    ignore_eos: bool = False
 
 
 @dataclass(frozen=True, slots=True)

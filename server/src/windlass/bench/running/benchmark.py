@@ -1,0 +1,150 @@
+"""What a whole benchmark asks, what its folder holds of it, and what is left to measure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from windlass.bench.running.matrix import Arm, Asked, Step, seed, steps
+from windlass.bench.running.servers import NAME
+from windlass.bench.running.shares import shares
+from windlass.bench.serving import files
+from windlass.bench.serving.command import RESULT
+from windlass.bench.serving.counters import Counted
+from windlass.bench.serving.load import FROM_FILE, Load, Point
+from windlass.bench.serving.record import Record
+from windlass.errors import UsageError
+
+PLAN = "plan.json"
+COUNTERS = "counters.json"
+PROMPTS = "prompts"
+PART = ".part"
+"""A measurement that runs; it gets its name when it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Servers, loads and rounds; `load` is what they all have in common."""
+
+    model: Path
+    folder: Path
+    arms: tuple[Arm, ...]
+    asked: tuple[Asked, ...]
+    rounds: int
+    load: Load
+    is_together: bool = False
+
+    @property
+    def steps(self) -> list[Step]:
+        """In the order in which they are measured."""
+        return steps(self.arms, self.asked, self.rounds, together=self.is_together)
+
+    @property
+    def left(self) -> list[Step]:
+        """Without those that the folder has."""
+        return [step for step in self.steps if not (self.folder / step.folder / RESULT).is_file()]
+
+    def place(self, step: Step) -> int:
+        """The number of a round and load: the same for all servers."""
+        return (step.round - 1) * len(self.asked) + self.asked.index(step.asked)
+
+    def load_of(self, step: Step, url: str) -> Load:
+        """What the client is told: the prompts are the same for all servers of a round, and never come again."""
+        said = [f"server={step.arm.name}", f"round={step.round}"]
+        warm = step.asked.temperature
+        return replace(
+            self.load,
+            server=url,
+            model=NAME,
+            name=step.arm.name,
+            temperature=warm,
+            request_rate=float(step.asked.request_rate),
+            concurrency=(step.asked.concurrency,) if step.asked.concurrency else (),
+            seed=seed(self.load.seed, step.round, self.asked.index(step.asked), len(self.asked)),
+            dataset_path=self._prompts(self.place(step)),
+            metadata=(*self.load.metadata, *said, *([] if warm is None else [f"temperature={warm:g}"])),
+        )
+
+    def warmup_of(self, arm: Arm, url: str) -> Load:
+        """Prompts of their own, before a server is measured."""
+        named = replace(self.load, server=url, model=NAME, name=arm.name)
+        return replace(named, dataset_path=self._prompts(len(self.asked) * self.rounds))
+
+    def point_of(self, step: Step, folder: str) -> Point:
+        """The step as the client's words have it."""
+        return Point(folder, self.load_of(step, "").seed, step.asked.concurrency)
+
+    def _prompts(self, number: int) -> str | None:
+        if self.load.dataset not in FROM_FILE:
+            return self.load.dataset_path
+        return str(self.folder / PROMPTS / f"{number:03d}{Path(self.load.dataset_path or '').suffix}")
+
+    def record(self, step: Step) -> Record:
+        """A measurement that the folder has."""
+        place = self.folder / step.folder
+        counted = None
+        if (place / COUNTERS).is_file():
+            counted = Counted(**json.loads((place / COUNTERS).read_text(encoding="utf-8")))
+        return Record(
+            self.load_of(step, ""), self.point_of(step, step.folder), files.read_result(place / RESULT), counted
+        )
+
+    def records(self) -> list[Record]:
+        """All of them, a server after the other."""
+        order = {arm.name: at for at, arm in enumerate(self.arms)}
+        have = [step for step in self.steps if (self.folder / step.folder / RESULT).is_file()]
+        have.sort(key=lambda step: (order[step.arm.name], self.asked.index(step.asked), step.round))
+        return [self.record(step) for step in have]
+
+    def to_dict(self) -> dict[str, object]:
+        """For plan.json; a folder goes on only with the same."""
+        load = asdict(self.load) | {"server": "", "model": "", "request_rate": None}
+        whole = {
+            "model": str(self.model),
+            "servers": [asdict(arm) for arm in self.arms],
+            "loads": [asdict(one) for one in self.asked],
+            "rounds": self.rounds,
+            "load": load,
+        }
+        found: dict[str, object] = json.loads(json.dumps(whole))
+        return found
+
+
+def open_folder(benchmark: Benchmark) -> None:
+    """Make the folder, or see that it is of the same benchmark, which then goes on."""
+    path = benchmark.folder / PLAN
+    if not path.is_file():
+        files.make(benchmark.folder)
+        _write_prompts(benchmark)
+        path.write_text(json.dumps(benchmark.to_dict(), indent=1) + "\n", encoding="utf-8")
+        return
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UsageError(f"{path} cannot be read; name a new --output-dir") from None
+    asked = benchmark.to_dict()
+    unlike = [name for name in asked if known.get(name) != asked[name]]
+    if unlike:
+        raise UsageError(
+            f"--output-dir {benchmark.folder} holds a benchmark with other {_and(unlike)}; give the same options to go "
+            "on with it, or name a new folder"
+        )
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(names)
+
+
+def _write_prompts(benchmark: Benchmark) -> None:
+    load = benchmark.load
+    if load.dataset not in FROM_FILE or load.dataset_path is None:
+        return
+    source = Path(load.dataset_path)
+    many = len(benchmark.asked) * benchmark.rounds
+    found = shares(load.dataset, source.read_text(encoding="utf-8"), many, load.num_prompts, load.seed)
+    (benchmark.folder / PROMPTS).mkdir()
+    for number, share in enumerate(found):
+        path = benchmark.folder / PROMPTS / f"{number:03d}{source.suffix}"
+        path.write_text(share.text, encoding="utf-8")
