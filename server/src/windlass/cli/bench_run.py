@@ -116,7 +116,7 @@ def _run(whole: Benchmark, start_seconds: float, seconds: float | None) -> None:
     files.append_versions(whole.folder, run.versions())
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
-    wanted = servers.Wanted(whole.model, whole.folder / "logs", start_seconds)
+    wanted = servers.Wanted(whole.model, whole.folder / "logs", start_seconds, whole.is_together)
     try:
         sweep.measure(whole, wanted, seconds, say)
     finally:

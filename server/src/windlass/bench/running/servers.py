@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,7 @@ class Wanted:
     model: Path
     logs: Path
     limit_s: float
+    is_together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +89,17 @@ def _start(arm: Arm, wanted: Wanted, port: int, facts_port: int) -> Server:
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
-            env=_environment(arm, facts_port),
+            env={**os.environ, **variables(arm, facts_port), **(_own_cache(arm) if wanted.is_together else {})},
             start_new_session=True,
             preexec_fn=_end_with_parent,  # noqa: PLW1509 - no thread of ours runs while a server starts
         )
     return Server(arm, process, port, log)
 
 
-def _environment(arm: Arm, facts_port: int) -> Mapping[str, str]:
-    return {**os.environ, **variables(arm, facts_port)}
+def _own_cache(arm: Arm) -> dict[str, str]:
+    """Engines that compile at the same time write no file of each other's."""
+    root = Path(os.environ.get("VLLM_CACHE_ROOT") or Path.home() / ".cache/vllm")
+    return {"VLLM_CACHE_ROOT": str(root / "windlass-bench" / arm.folder)}
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

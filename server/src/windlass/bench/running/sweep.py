@@ -123,7 +123,8 @@ def _measured(benchmark: Benchmark, step: Step, server: Server, client: Client) 
     """Into a folder that gets its name when it is whole, so that what was interrupted is measured again."""
     servers.must_run(server)
     part = f"{step.folder}{PART}"
-    _clear(benchmark.folder / part)
+    for name in (part, step.folder):
+        _clear(benchmark.folder / name)
     load, point = benchmark.load_of(step, server.url), benchmark.point_of(step, part)
     words = command.argv(load, point, str(benchmark.folder / part))
     record = run.measure(client, load, point, words, Target(benchmark.folder, f"{server.url}/metrics"))
@@ -139,7 +140,7 @@ def _measured(benchmark: Benchmark, step: Step, server: Server, client: Client) 
 
 
 def _clear(folder: Path) -> None:
-    """What an interrupted measurement left: files of one level."""
+    """What is left of a measurement without its result: files of one level."""
     if folder.is_dir():
         for path in folder.iterdir():
             path.unlink()
