@@ -1,8 +1,8 @@
 """Makes served models of any weights answer as a ShareGPT-format file does: `--logits-processors forced_talks:Talks`.
 
-`forced` takes its text from each request, which a load generator cannot give. This one finds it by the prompt: a request
-whose prompt's tokens are those of a conversation's first turn gets the second turn's. Others keep their own logits. The
-file is named by FORCED_TALKS; requests come by the completions route, which puts no template around a prompt.
+`forced` takes its text from each request, which a load generator cannot give. This one finds it by the prompt: a
+request whose prompt's tokens are those of a conversation's first turn gets the second turn's. Others keep their own
+logits. FORCED_TALKS names the file; requests use the completions route, which puts no template around a prompt.
 """
 
 from __future__ import annotations

@@ -69,11 +69,12 @@ from windlass.bench.serving.load import DataSet, Load
 from windlass.cli import bench_run
 
 model, out, rounds, together, *refused = sys.argv[1:]
-arms = tuple(
-    Arm(name, ("--name", name, *(["--refuse"] if name in refused else [])), is_stock=True) for name in "abc"[: 2 + len(refused)]
-)
+names = "abc"[: 2 + len(refused)]
+words = {name: ("--name", name, *(["--refuse"] if name in refused else [])) for name in names}
+arms = tuple(Arm(name, words[name], is_stock=True) for name in names)
 load = Load(server="", tokenizer=model, warmup=3, num_prompts=4)
-whole = Benchmark(Path(model), Path(out), arms, (Asked(1), Asked(4)), int(rounds), load, is_together=together == "together")
+asked = (Asked(1), Asked(4))
+whole = Benchmark(Path(model), Path(out), arms, asked, int(rounds), load, is_together=together == "together")
 try:
     bench_run._run(whole, 30.0, None)
 except KeyboardInterrupt:  # as the command's own main

