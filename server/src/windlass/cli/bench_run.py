@@ -37,8 +37,8 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     together: Annotated[
         bool, typer.Option(help="Keep all servers alive side by side; give each its memory with --flags.")
     ] = False,
-    dataset: Annotated[DataSet, typer.Option(help="random, sharegpt, jsonl or shared-prefix.")] = DataSet.RANDOM,
-    dataset_path: Annotated[str | None, typer.Option(help="File of sharegpt or jsonl.")] = None,
+    dataset: Annotated[DataSet, typer.Option(help="Where prompts come from.")] = DataSet.RANDOM,
+    dataset_path: Annotated[str | None, typer.Option(help="File of sharegpt, jsonl, multi-turn or trace.")] = None,
     num_prompts: Annotated[int, typer.Option(min=1, help="Requests of each measurement.")] = 100,
     input_len: Annotated[int, typer.Option(min=1, help="Tokens of an invented prompt.")] = 128,
     output_len: Annotated[int | None, typer.Option(min=1, help="Tokens of an answer.")] = None,
@@ -61,7 +61,7 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     """Start servers with other settings, measure them in turns, stop them, and write one table."""
     from windlass.bench.running import benchmark
     from windlass.bench.running import matrix as lists
-    from windlass.bench.serving import files, load, run
+    from windlass.bench.serving import files, load, prompts, run
 
     found = lists.axes([*(matrix or ()), *(axes or ())])
     asked = load.Load(
@@ -80,8 +80,9 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
         ignore_eos=ignore_eos,
     )
     load.check(asked)
+    asked = prompts.known(asked)
     files.check(asked)
-    run.must_have_client(dataset)
+    run.must_have_client()
     servers = lists.arms(found, _words("--flags", flags), _words("--stock-flags", stock_flags) if stock else None)
     whole = benchmark.Benchmark(
         model=model,

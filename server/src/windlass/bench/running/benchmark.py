@@ -10,10 +10,10 @@ from pathlib import Path
 from windlass.bench.running.matrix import Arm, Asked, Step, seed, steps
 from windlass.bench.running.servers import NAME
 from windlass.bench.running.shares import shares
-from windlass.bench.serving import files
+from windlass.bench.serving import files, prompts
 from windlass.bench.serving.command import RESULT
 from windlass.bench.serving.counters import Counted
-from windlass.bench.serving.load import FROM_FILE, Load, Point
+from windlass.bench.serving.load import DataSet, Load, Point
 from windlass.bench.serving.record import Record
 from windlass.errors import UsageError
 
@@ -68,18 +68,21 @@ class Benchmark:
         )
 
     def warmup_of(self, arm: Arm, url: str) -> Load:
-        """Prompts of their own, before a server is measured."""
-        named = replace(self.load, server=url, model=NAME, name=arm.name)
-        return replace(named, dataset_path=self._prompts(len(self.asked) * self.rounds))
+        """Random prompts, before a server is measured."""
+        return replace(self.load, server=url, model=NAME, name=arm.name)
 
     def point_of(self, step: Step, folder: str) -> Point:
         """The step as the client's words have it."""
         return Point(folder, self.load_of(step, "").seed, step.asked.concurrency)
 
     def _prompts(self, number: int) -> str | None:
-        if self.load.dataset not in FROM_FILE:
-            return self.load.dataset_path
-        return str(self.folder / PROMPTS / f"{number:03d}{Path(self.load.dataset_path or '').suffix}")
+        if self.load.dataset_path is None or self.load.dataset is DataSet.TRACE:
+            return self.load.dataset_path  # a trace is sent as it is recorded, each time
+        return str(self.folder / PROMPTS / f"{number:03d}{self._suffix}")
+
+    @property
+    def _suffix(self) -> str:
+        return ".json" if self.load.dataset is DataSet.SHAREGPT else ".jsonl"
 
     def record(self, step: Step) -> Record:
         """A measurement that the folder has."""
@@ -138,13 +141,26 @@ def _and(names: Sequence[str]) -> str:
 
 
 def _write_prompts(benchmark: Benchmark) -> None:
-    load = benchmark.load
-    if load.dataset not in FROM_FILE or load.dataset_path is None:
+    """A file for each round and load, which all servers get."""
+    load, rounds = benchmark.load, range(1, benchmark.rounds + 1)
+    if load.dataset_path is None or load.dataset is DataSet.TRACE:
         return
-    source = Path(load.dataset_path)
-    many = len(benchmark.asked) * benchmark.rounds
-    found = shares(load.dataset, source.read_text(encoding="utf-8"), many, load.num_prompts, load.seed)
-    (benchmark.folder / PROMPTS).mkdir()
-    for number, share in enumerate(found):
-        path = benchmark.folder / PROMPTS / f"{number:03d}{source.suffix}"
-        path.write_text(share.text, encoding="utf-8")
+    steps_of_one = [Step(number, benchmark.arms[0], asked) for number in rounds for asked in benchmark.asked]
+    paths = [Path(benchmark.load_of(step, "").dataset_path or "") for step in steps_of_one]
+    paths[0].parent.mkdir()
+    if load.dataset is DataSet.MULTI_TURN:
+        texts = _turns(load, [step.asked.concurrency for step in steps_of_one])
+    else:
+        source = Path(load.dataset_path).read_text(encoding="utf-8")
+        texts = [share.text for share in shares(load.dataset, source, len(paths), load.num_prompts, load.seed)]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+
+
+def _turns(load: Load, blocks: Sequence[int | None]) -> list[str]:
+    talked = prompts.conversations(Path(load.dataset_path or ""))
+    many = len(blocks)
+    if len(talked) < many:
+        raise UsageError(f"--dataset-path holds {len(talked)} conversations for {many} parts; give a larger file")
+    parts = [talked[at * len(talked) // many : (at + 1) * len(talked) // many] for at in range(many)]
+    return [prompts.turns(load, part, block) for part, block in zip(parts, blocks, strict=True)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from windlass.bench.serving.load import DataSet
 from windlass.errors import UsageError
 
+BY_LINE = (DataSet.JSONL, DataSet.DEMO)
 SPARE = 3
 """Parts have up to this many times the wanted prompts: vLLM's client leaves very short and very long ones out."""
 
@@ -23,17 +24,17 @@ class Share:
 
 
 def shares(dataset: DataSet, text: str, many: int, wanted: int, seed: int) -> list[Share]:
-    """As many parts as measurements, and one more to warm up with; drawn by the seed."""
+    """As many parts as rounds and loads; drawn by the seed."""
     rows = _rows(dataset, text)
-    size = min(len(rows) // (many + 1), SPARE * wanted)
+    size = min(len(rows) // many, SPARE * wanted)
     if not size:
-        raise UsageError(f"--dataset-path holds {len(rows)} prompts for {many + 1} parts; give a larger file")
+        raise UsageError(f"--dataset-path holds {len(rows)} prompts for {many} parts; give a larger file")
     random.Random(seed).shuffle(rows)  # noqa: S311 - draws a load, no secret
-    return [_share(dataset, rows[at * size : (at + 1) * size]) for at in range(many + 1)]
+    return [_share(dataset, rows[at * size : (at + 1) * size]) for at in range(many)]
 
 
 def _rows(dataset: DataSet, text: str) -> list[object]:
-    if dataset is DataSet.JSONL:
+    if dataset in BY_LINE:
         return [json.loads(line) for line in text.splitlines()]
     try:
         found = json.loads(text)
@@ -43,6 +44,6 @@ def _rows(dataset: DataSet, text: str) -> list[object]:
 
 
 def _share(dataset: DataSet, rows: Sequence[object]) -> Share:
-    if dataset is DataSet.JSONL:
+    if dataset in BY_LINE:
         return Share("".join(json.dumps(row) + "\n" for row in rows), len(rows))
     return Share(json.dumps(rows) + "\n", len(rows))

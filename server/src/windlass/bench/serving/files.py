@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from windlass.bench.serving.record import Record
 from windlass.bench.serving.tables import as_csv, as_text
 from windlass.errors import ServerError, UsageError
 
+TRACE_NUMBERS = ("timestamp", "input_length", "output_length")
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "tekken.json", "vocab.json")
 
 
@@ -28,8 +30,10 @@ def check(load: Load) -> None:
     path = Path(load.dataset_path)
     try:
         with path.open(encoding="utf-8") as lines:
-            if load.dataset is DataSet.SHAREGPT:
+            if load.dataset in {DataSet.SHAREGPT, DataSet.MULTI_TURN}:
                 check_sharegpt(path, lines.read(4096))
+            elif load.dataset is DataSet.TRACE:
+                check_trace(path, lines)
             else:
                 check_jsonl(path, lines, has_length=load.output_len is not None)
     except OSError as error:
@@ -61,6 +65,26 @@ def check_jsonl(path: Path, lines: Iterable[str], *, has_length: bool) -> None:
             raise UsageError(f"{where} no output_tokens; add a whole number, or give --output-len for all")
     if not count:
         raise UsageError(f"--dataset-path {path} is empty; write a prompt a line")
+
+
+def check_trace(path: Path, lines: Iterable[str]) -> None:
+    """Each line has a time in milliseconds, two lengths in tokens, and hashes of the prompt's blocks; times rise."""
+    last = -math.inf
+    for count, line in enumerate(lines, 1):
+        where = f"--dataset-path {path}, line {count}:"
+        try:
+            row = json.loads(line)
+        except ValueError:
+            raise UsageError(f"{where} no JSON; write one object a line") from None
+        if not isinstance(row, dict) or not all(type(row.get(name)) in {int, float} for name in TRACE_NUMBERS):
+            raise UsageError(f"{where} it needs the numbers {', '.join(TRACE_NUMBERS)}, as Mooncake's traces have them")
+        if not isinstance(row.get("hash_ids"), list):
+            raise UsageError(f"{where} no hash_ids; they are a list with a number for each block of the prompt")
+        if row["timestamp"] < last:
+            raise UsageError(f"{where} its timestamp is before the line above; sort the lines by it")
+        last = row["timestamp"]
+    if math.isinf(last):
+        raise UsageError(f"--dataset-path {path} is empty; write a request a line")
 
 
 def make(folder: Path) -> None:

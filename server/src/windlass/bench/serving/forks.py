@@ -17,9 +17,11 @@ import sys
 import traceback
 from typing import TextIO
 
+from windlass.bench.serving import line_reader
 from windlass.bench.serving.command import CLIENT
 
 CLI = "vllm.entrypoints.cli.main"
+DATASETS = "vllm.benchmarks.datasets.datasets"
 IMPORTED_BY_IT = (
     *("vllm.benchmarks.serve", "vllm.entrypoints.cli.benchmark.main", "vllm.entrypoints.cli.serve"),
     *("vllm.entrypoints.cli.launch", "vllm.entrypoints.cli.openai", "vllm.entrypoints.cli.run_batch"),
@@ -68,6 +70,8 @@ def _run(words: list[str], variables: dict[str, str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(variables)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    with contextlib.suppress(ModuleNotFoundError):
+        line_reader.stand_in(importlib.import_module(DATASETS))
     module = importlib.import_module(CLI)
     sys.argv = [str(module.__file__), *words[len(CLIENT) - 2 :]]
     code: object = 0

@@ -11,6 +11,8 @@ from windlass.bench.serving.load import DataSet, Load, Point
 
 REPEATED_MAX = 0.05
 """Share of the prompts' tokens that may be in the prefix cache beyond what they have in common by their making."""
+REPEATING = (DataSet.MULTI_TURN, DataSet.TRACE, DataSet.DEMO)
+"""Data sets whose prompts have parts of earlier ones by intent."""
 OTHERS_MAX = 0.05
 """Share by which the engine's count of generated tokens may differ from the client's."""
 
@@ -52,6 +54,8 @@ def expected_hits(record: Record) -> float:
     """The share of the prompts' tokens that they have in common by their making: template, and shared prefix."""
     load, counted = record.load, record.counted
     asked, sent = record.number("total_input_tokens") or 0.0, (counted and counted.prefix_queries) or 0.0
+    if load.dataset in REPEATING:
+        return 1.0
     if not asked or not sent:
         return 0.0
     of_template = max(0.0, 1 - asked / sent)

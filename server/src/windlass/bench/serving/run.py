@@ -14,14 +14,15 @@ from pathlib import Path
 
 import httpx
 
-from windlass.bench.serving import command, files
+from windlass.bench.serving import command, files, prompts
 from windlass.bench.serving.client import Client
 from windlass.bench.serving.counters import Snapshot, difference, snapshot
-from windlass.bench.serving.load import DataSet, Load, Point, points
+from windlass.bench.serving.load import Load, Point, points
 from windlass.bench.serving.record import Record, warnings
 from windlass.errors import ServerError, UsageError
 
 METRICS_TIMEOUT_S = 10.0
+PROMPTS = "prompts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +34,26 @@ class Target:
     token: str | None = None
 
 
-def must_have_client(dataset: DataSet) -> None:
-    """UsageError where vLLM is not installed, or what its client reads this data set with."""
+def must_have_client() -> None:
+    """UsageError where vLLM is not installed."""
     if importlib.util.find_spec("vllm") is None:
         raise UsageError(
             "windlass bench serve needs vLLM's load generator, and vLLM is not installed here; run it in the serving "
             "image, or install windlass-server[engine]"
         )
-    if dataset is DataSet.JSONL and importlib.util.find_spec("pandas") is None:
-        raise UsageError(
-            "--dataset jsonl needs pandas, with which vLLM's client reads JSON lines; install pandas beside vLLM, or "
-            "give --dataset sharegpt"
-        )
 
 
 def run(load: Load, target: Target, say: Callable[[str], None]) -> list[Record]:
     """A record for each point. Tables are written after each, so that what has ended stays whatever comes next."""
-    planned = [(point, command.argv(load, point, str(target.folder / point.folder))) for point in points(load)]
+    every_point = points(load)
+    loads = [
+        prompts.part(load, target.folder / PROMPTS / point.folder, number, len(every_point), point.concurrency)
+        for number, point in enumerate(every_point)
+    ]
+    planned = [
+        (point, command.argv(own, point, str(target.folder / point.folder)))
+        for point, own in zip(every_point, loads, strict=True)
+    ]
     first = [command.warmup(load, planned[0][0])] if load.warmup else []
     every = [[sys.executable, *words] for words in (*first, *(words for _, words in planned))]
     files.write_commands(target.folder, versions(), every)
