@@ -9,10 +9,18 @@ from html import escape
 from windlass.bench.serving.page import HEAD, ceiling
 
 COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#bf3989", "#0a7a83", "#57606a")
-WIDTH, BAR, GAP, TOP = 560, 16, 6, 8
-CHARACTER = 6.4
+WIDTH, BAR, GAP, TOP = 130, 16, 6, 8
+"""Pixels: of the longest bar, of a bar's height, between two bars, above and below all."""
+CHARACTER = 5.9
 """Width of a character of the labels in pixels, at 11 px."""
-VALUE_WIDTH = 64
+VALUE_WIDTH = 48
+STYLE = """\
+<style>
+h2 { margin: 1.5rem 0 .5rem; font-size: 1.1rem } table { font-size: 12px; margin-top: 0 }
+td:first-child, th:first-child { text-align: left } td, th { padding: .2rem .3rem } th { white-space: normal }
+.charts { gap: .5rem 1rem }
+</style>
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +35,37 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """The bars of one load."""
+    """The bars of one measure."""
 
     title: str
     bars: tuple[Bar, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The figures of one load."""
+
+    title: str
+    figures: tuple[Figure, ...]
+
+
 def as_page(
-    title: str, figures: Sequence[Figure], table: Sequence[Sequence[str]], notes: Sequence[str], warned: Sequence[str]
+    title: str, groups: Sequence[Group], table: Sequence[Sequence[str]], notes: Sequence[str], warned: Sequence[str]
 ) -> str:
     """The whole page."""
     parts = [
-        HEAD.format(title=escape(title)),
+        HEAD.format(title=escape(title)).replace("</head>", f"{STYLE}</head>"),
         *(f'<p class="warning">{escape(sentence)}</p>\n' for sentence in warned),
-        f"<div class=charts>\n{''.join(map(_figure, figures))}</div>\n",
+        *map(_group, groups),
+        "<h2>All servers and loads</h2>\n",
         _table(table),
         *(f"<p>{escape(sentence)}</p>\n" for sentence in notes),
     ]
     return f"{''.join(parts)}</body></html>\n"
+
+
+def _group(group: Group) -> str:
+    return f"<h2>{escape(group.title)}</h2>\n<div class=charts>\n{''.join(map(_figure, group.figures))}</div>\n"
 
 
 def _figure(figure: Figure) -> str:
@@ -52,7 +73,7 @@ def _figure(figure: Figure) -> str:
     left = 12 + CHARACTER * max(map(len, labels))
     top = ceiling([bar.high for bar in figure.bars])
     height = TOP + len(figure.bars) * (BAR + GAP) + TOP
-    width = left + WIDTH / 2 + VALUE_WIDTH
+    width = left + WIDTH + VALUE_WIDTH
     drawn = [
         _bar(bar, TOP + at * (BAR + GAP), left, top, COLOURS[at % len(COLOURS)]) for at, bar in enumerate(figure.bars)
     ]
@@ -64,7 +85,7 @@ def _figure(figure: Figure) -> str:
 
 
 def _bar(bar: Bar, y: float, left: float, top: float, colour: str) -> str:
-    scale = WIDTH / 2 / top
+    scale = WIDTH / top
     middle = y + BAR / 2
     drawn = [
         f'<text x="{left - 6:.1f}" y="{middle + 4:.1f}" text-anchor="end">{escape(bar.label)}</text>',

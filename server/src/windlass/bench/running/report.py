@@ -12,7 +12,7 @@ from windlass.bench.comparing.ratio import Ratio, Verdict
 from windlass.bench.comparing.series import METRICS, Run, compare
 from windlass.bench.running.benchmark import Benchmark
 from windlass.bench.running.matrix import Arm, Asked
-from windlass.bench.running.page import Bar, Figure, as_page
+from windlass.bench.running.page import Bar, Figure, Group, as_page
 from windlass.bench.serving.record import Record, warnings
 from windlass.bench.serving.tables import as_csv, as_text
 from windlass.cli.table import plain
@@ -65,7 +65,7 @@ def write(benchmark: Benchmark) -> list[Record]:
         "table.txt": "\n".join([*plain(table), "", explained, *(f"warning: {one}" for one in warned), ""]),
         "table.csv": _csv(found),
         "report.html": as_page(
-            f"Benchmark of {benchmark.model.name}", _figures(benchmark, records), table, [explained], warned
+            f"Benchmark of {benchmark.model.name}", _groups(benchmark, records), table, [explained], warned
         ),
     }
     for name, text in texts.items():
@@ -128,10 +128,11 @@ def headings() -> tuple[str, ...]:
 def row(cell: Cell) -> tuple[str, ...]:
     """A line of the table."""
     asked = cell.asked
-    load = ("-" if asked.concurrency is None else str(asked.concurrency), _plain(asked.temperature, 1))
+    many = "-" if asked.concurrency is None else str(asked.concurrency)
+    warm = "-" if asked.temperature is None else f"{asked.temperature:g}"
     figures = [_plain(cell.medians.get(field), digits) for _, field, digits in SHOWN]
     shares = [_plain(None if share is None else 100 * share, 1) for share in (cell.hit_rate, cell.acceptance)]
-    return (cell.arm.name, *load, str(cell.rounds), *figures, *shares, *_against(cell))
+    return (cell.arm.name, many, warm, str(cell.rounds), *figures, *shares, *_against(cell))
 
 
 def _against(cell: Cell) -> tuple[str, str, str]:
@@ -188,15 +189,16 @@ def _where(places: Sequence[str]) -> str:
     return places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
 
 
-def _figures(benchmark: Benchmark, records: Sequence[Record]) -> list[Figure]:
-    """A figure for each load and each of three measures."""
+def _groups(benchmark: Benchmark, records: Sequence[Record]) -> list[Group]:
+    """Three measures of each load that has any."""
     found = []
     for asked in benchmark.asked:
+        figures = []
         for title, field in FIGURES:
             bars = [_bar(arm, _of(records, arm, asked), field) for arm in benchmark.arms]
             known = tuple(bar for bar in bars if bar is not None)
-            if known:
-                found.append(Figure(f"{title}, {_load(asked)}", known))
+            figures += [Figure(title, known)] if known else []
+        found += [Group(_load(asked), tuple(figures))] if figures else []
     return found
 
 
