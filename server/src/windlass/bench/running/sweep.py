@@ -76,6 +76,7 @@ def measure(benchmark: Benchmark, wanted: Wanted, seconds: float | None, say: Sa
     began, left = time.monotonic(), benchmark.left
     say(f"{len(left)} of {len(benchmark.steps)} measurements are left")
     with Client() as client, Fleet(wanted, say) as fleet:
+        run.warn_of_alike(client, benchmark.load, say)
         if benchmark.is_together:
             arms = dict.fromkeys(step.arm for step in left)
             for server in fleet.begin(arms):

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Self, TextIO
 
+from windlass.bench.serving.forks import ALIKE, TOKENIZER
+
 FORKS = ("-P", "-m", "windlass.bench.serving.forks")
 LEFT_OUT = frozenset({"OPENAI_API_KEY", "VLLM_USE_RUST_BENCH"})
 """A key of another server; a client with other options."""
@@ -16,6 +18,12 @@ FIXED = {"HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
 """No hub is asked for a tokenizer; vLLM draws a trace's prompts by Python's hash of a text."""
 END_TIMEOUT_S = 10.0
 """How long the client has to end after Ctrl-C."""
+
+
+ALIKE_SAID = (
+    "the tokenizer of {} turns unlike tokens into the same ones, so drawn prompts are alike: a prefix cache answers "
+    "them, and lengths are wrong; give the tokenizer's directory as the model's maker has it"
+)
 
 
 class Client:
@@ -53,6 +61,10 @@ class Client:
             process.wait()
         codes.close()
         process.stdin.close()
+
+    def makes_alike(self, tokenizer: str) -> bool:
+        """Whether prompts drawn with this tokenizer are alike; one that cannot be read is left to the client."""
+        return self.run([TOKENIZER, tokenizer], {}) == ALIKE
 
     def run(self, words: Sequence[str], variables: Mapping[str, str]) -> int:
         """The exit code of one command, whose output is on this terminal."""

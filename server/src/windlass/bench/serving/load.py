@@ -35,6 +35,8 @@ class DataSet(StrEnum):
 
 FROM_FILE = (DataSet.SHAREGPT, DataSet.JSONL, DataSet.MULTI_TURN, DataSet.TRACE)
 """Data sets that `--dataset-path` names."""
+DRAWN = (DataSet.RANDOM, DataSet.SHARED_PREFIX, DataSet.TRACE)
+"""Data sets whose prompts are drawn as tokens."""
 TOKENS_ONLY = (DataSet.MULTI_TURN, DataSet.TRACE)
 """Data sets whose prompts are rendered or drawn already, so that the chat route's template would come on top."""
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 
 from windlass.bench.serving import command, files, prompts
-from windlass.bench.serving.client import Client
+from windlass.bench.serving.client import ALIKE_SAID, Client
 from windlass.bench.serving.counters import Snapshot, difference, snapshot
-from windlass.bench.serving.load import Load, Point, points
+from windlass.bench.serving.load import DRAWN, Load, Point, points
 from windlass.bench.serving.record import Record, warnings
 from windlass.errors import ServerError, UsageError
 
@@ -59,6 +59,7 @@ def run(load: Load, target: Target, say: Callable[[str], None]) -> list[Record]:
     files.write_commands(target.folder, versions(), every)
     records: list[Record] = []
     with Client() as client:
+        warn_of_alike(client, load, say)
         for words in first:
             say(f"warming up with {load.warmup} requests")
             drive(client, words, target)
@@ -71,6 +72,12 @@ def run(load: Load, target: Target, say: Callable[[str], None]) -> list[Record]:
             if not records[-1].completed:
                 raise ServerError(f"no request of {point.folder} was answered; the load generator's words are above")
     return records
+
+
+def warn_of_alike(client: Client, load: Load, say: Callable[[str], None]) -> None:
+    """Before prompts are drawn as tokens."""
+    if load.dataset in DRAWN and client.makes_alike(load.tokenizer):
+        say(f"warning: {ALIKE_SAID.format(load.tokenizer)}")
 
 
 def measure(client: Client, load: Load, point: Point, words: Sequence[str], target: Target) -> Record:
