@@ -92,7 +92,7 @@ def main() -> None:
         process, port = server(*delays)
         try:
             for streams in wanted.streams:
-                requests = max(20, 4 * streams)
+                requests = max(40, 8 * streams)
                 found: dict[bool, list[dict[str, Any]]] = {way: [] for way in ways}
                 for number in range(wanted.rounds):
                     for way in ways if number % 2 == 0 else ways[::-1]:

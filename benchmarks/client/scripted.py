@@ -86,9 +86,14 @@ class Server(asyncio.Protocol):
                 self._transport.write(piece)
             self._end(tokens)
             return
-        for number in range(tokens):
+        for number in range(tokens - 1):
             loop.call_at(now + script.ttft_s + number * script.itl_s, self._transport.write, piece)
-        loop.call_at(now + script.ttft_s + (tokens - 1) * script.itl_s, self._end, tokens)
+        # One call for the last token and the end: calls of the same time come in no order.
+        loop.call_at(now + script.ttft_s + (tokens - 1) * script.itl_s, self._last, piece, tokens)
+
+    def _last(self, piece: bytes, tokens: int) -> None:
+        self._transport.write(piece)
+        self._end(tokens)
 
     def _end(self, tokens: int) -> None:
         usage = event({"id": "x", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": tokens}})

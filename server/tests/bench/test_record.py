@@ -121,7 +121,7 @@ def test_text_is_the_manuals_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "top"), [([], 1), ([0], 1), ([0.03], 0.05), ([7, 3], 10), ([10], 10), ([101], 200), ([2427.64], 2500)]
+    ("values", "top"), [([], 1), ([0], 1), ([0.03], 0.032), ([7, 3], 8), ([10], 10), ([101], 120), ([2427.64], 3200)]
 )
 def test_ceiling(values: list[float], top: float) -> None:
     """The axis ends at a round number that holds every value."""

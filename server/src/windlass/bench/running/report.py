@@ -13,6 +13,7 @@ from windlass.bench.comparing.series import METRICS, Run, compare
 from windlass.bench.running.benchmark import Benchmark
 from windlass.bench.running.matrix import Arm, Asked
 from windlass.bench.running.page import Bar, Figure, Group, as_page
+from windlass.bench.serving import plots
 from windlass.bench.serving.record import Record, warnings
 from windlass.bench.serving.tables import as_csv, as_text
 from windlass.cli.table import plain
@@ -70,7 +71,16 @@ def write(benchmark: Benchmark) -> list[Record]:
     }
     for name, text in texts.items():
         (benchmark.folder / name).write_text(text, encoding="utf-8")
+    if plots.can_draw():
+        plots.write(benchmark.folder, [_plot(benchmark, found, *figure) for figure in FIGURES])
     return records
+
+
+def _plot(benchmark: Benchmark, found: Sequence[Cell], title: str, field: str) -> plots.Plot:
+    """A line for each server over the loads."""
+    known = {(cell.arm.name, cell.asked): cell.medians.get(field) for cell in found}
+    lines = {arm.name: [known.get((arm.name, asked)) for asked in benchmark.asked] for arm in benchmark.arms}
+    return plots.Plot(f"{field}.png", title, [_load(asked) for asked in benchmark.asked], lines)
 
 
 def cells(benchmark: Benchmark, records: Sequence[Record]) -> list[Cell]:

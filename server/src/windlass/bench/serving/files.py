@@ -8,8 +8,9 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from windlass.bench.serving import plots
 from windlass.bench.serving.load import DataSet, Load
-from windlass.bench.serving.page import as_page
+from windlass.bench.serving.page import CHARTS, Chart, as_page, at_once
 from windlass.bench.serving.record import Record
 from windlass.bench.serving.tables import as_csv, as_text
 from windlass.errors import ServerError, UsageError
@@ -141,3 +142,11 @@ def write(folder: Path, records: Sequence[Record]) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
+    if plots.can_draw():
+        plots.write(folder, [_plot(chart, records) for chart in CHARTS])
+
+
+def _plot(chart: Chart, records: Sequence[Record]) -> plots.Plot:
+    lines = {name: [record.number(field) for record in records] for name, field in chart.lines}
+    places = [at_once(record) for record in records]
+    return plots.Plot(f"{chart.name}.png", f"{chart.title}, by requests at once", places, lines)
