@@ -14,7 +14,8 @@ BLUE, RED = (0x1F, 0x6F, 0xEB), (0xD1, 0x24, 0x2F)
 def count(image, colour):  # type: ignore[no-untyped-def]
     """Pixels of a colour above the legend."""
     upper = image.crop((0, 0, image.width, plots.HEIGHT - 45))
-    return dict((shade, many) for many, shade in upper.getcolors(upper.width * upper.height)).get(colour, 0)
+    found = {shade: many for many, shade in upper.getcolors(upper.width * upper.height)}
+    return found.get(colour, 0)
 
 
 def test_lines(tmp_path: Path) -> None:
