@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-FLAGS = "--dtype float32 --max-model-len 256"
+FLAGS = "--dtype float32 --max-model-len 256 --enforce-eager"  # the image has no compiler
 WORDS = (
     *("bench", "run", "--matrix", "lookahead=off,on", "concurrency=2"),
     *("temperature=0", "--flags", FLAGS, "--stock", "--stock-flags", FLAGS, "--rounds", "2", "--together"),
