@@ -1,6 +1,6 @@
 """`windlass bench run` as a process: turns, resumption, and that no server outlives it. vLLM is a stand-in.
 
-tests/engine/test_bench_run.py has vLLM's own servers and client.
+tests/engine/bench/test_bench_run.py has vLLM's own servers and client.
 """
 
 import csv
