@@ -7,6 +7,8 @@ freed: the service then says what is missing, and the two serve on. No answer is
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +18,8 @@ from typing import Any, TypeAlias
 
 import pytest
 from windlass_testbed import charts, keda
+from windlass_testbed.forward import forward
+from windlass_testbed.paths import REPOSITORY
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -172,8 +176,18 @@ def test_replicas_follow_the_load_and_no_answer_is_cut(bed, namespace, service, 
     rest = light.result(timeout=120)
     diary.note(f"one request at a time ends: {rest['counts']}")
     diary.print()
+    if picture := os.environ.get("WINDLASS_PICTURE"):
+        draw(bed, picture)
     assert list(outcome["counts"]) == ["whole"], outcome
     assert list(rest["counts"]) == ["whole"], rest
+
+
+def draw(bed, picture: str) -> None:
+    """The chart's dashboard of this hour, for the docs."""
+    script = REPOSITORY / "tools/docs/draw_dashboard.py"
+    with forward(bed.paths, "monitoring", "svc/prometheus-operated", 9090) as url:
+        words = ["run", "--quiet", "--no-project", "--with", "matplotlib==3.11.2", script, url, picture, "10"]
+        subprocess.run([Path(sys.executable).parent / "uv", *words], check=True)
 
 
 def _pods(bed, namespace: str) -> list[Any]:
