@@ -88,6 +88,7 @@ test-nfs: sync ## inspection, download and serving on an NFS share that goes awa
 	@$(BIN)/pytest -q -s --timeout 4000 -p no:randomly tests/storage
 test-ingress: sync ## two services behind a real Traefik on the cluster, by Ingress and Gateway API; builds Traefik: 10 min the first time
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_doors.py
 	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_ingress.py
 test-autoscale: sync ## KEDA takes a service from one replica to three and back on the cluster; builds KEDA: 15 min the first time
 	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_autoscale.py
