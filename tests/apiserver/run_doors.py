@@ -46,8 +46,7 @@ def routers(apiserver, tmp_path) -> Iterator[Callable[[], dict[str, Any]]]:
     apiserver.kubectl("apply", "--server-side", "-f", str(traefik.gateway_api(paths())))
     wanted = [one for one in yaml.safe_load_all(traefik.MANIFEST.read_text())
               if one["kind"] in ("Namespace", "IngressClass", "GatewayClass", "Gateway")]  # fmt: skip
-    crd = "gateways.gateway.networking.k8s.io"
-    apiserver.kubectl("wait", "--for=condition=Established", f"crd/{crd}", "--timeout=30s")
+    until(lambda: not apiserver.kubectl("get", "gateways,httproutes", check=False).returncode, "the Gateway API")
     web, secure, api = sys.modules[type(apiserver).__module__].free_ports(3)
     ports = {":8000": f"127.0.0.1:{web}", ":8443": f"127.0.0.1:{secure}", ":8080": f"127.0.0.1:{api}"}
     for one in wanted:
