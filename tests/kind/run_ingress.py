@@ -34,6 +34,7 @@ CLIENT = (Path(__file__).parent / "door_client.py").read_text()
 HOST = "llm.example.com"
 DOOR = "traefik.gateways.svc"
 KEY = "sk-one"
+SERVERS = "serving.windlass.dev/service=one,app.kubernetes.io/component=server"
 LIMIT_S = 0.020
 """How much later the first token may come through a door than without it."""
 WAYS_IN = {"one": ("websecure", "http"), "two": ("web", "https")}
@@ -212,7 +213,7 @@ def test_the_log_has_the_clients_address_and_no_invented_one(bed, namespace, ser
     for number, kind in enumerate(("direct", "TLS", "plain")):
         lie = {**ways["one"][kind], "headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
         assert client("get", way=lie, path=f"/v1/models?from={kind}")["status"] == 200
-    pod = bed.items(namespace, "pods", "-l", "serving.windlass.dev/service=one")[0]["metadata"]["name"]
+    pod = bed.items(namespace, "pods", "-l", SERVERS)[0]["metadata"]["name"]
     logged = bed.wait("the requests in the log", lambda: _lines(bed, namespace, pod), 30)
     assert "203.0.113." not in logged
     for kind in ("direct", "TLS", "plain"):

@@ -55,9 +55,11 @@ def installed(paths: Paths, namespace: str, service: str) -> Iterator[None]:
         kubectl(
             paths, "wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io", "--timeout=60s"
         )
-        yield
+        try:
+            yield
+        finally:  # while KEDA is there: it takes its own marks off them
+            kubectl(paths, "delete", "scaledobjects.keda.sh", "-A", "--all", "--timeout=60s")
     finally:
-        kubectl(paths, "delete", "scaledobjects.keda.sh", "-A", "--all", "--ignore-not-found", "--timeout=60s")
         kubectl(paths, "delete", "-f", "-", "--ignore-not-found", "--timeout=120s", stdin=text)
         kubectl(paths, "delete", "-f", "-", "--ignore-not-found", "--timeout=90s", stdin=monitoring)
 
