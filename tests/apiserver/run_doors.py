@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 import yaml
-from windlass_operator.api.expose import GatewaySpec, IngressSpec
+from windlass_api.crd.expose import GatewaySpec, IngressSpec
 from windlass_operator.manifests.route import http_route, ingress
 from windlass_operator.manifests.service import service as service_of
 from windlass_operator.reconcile.desired_state import parse_service

@@ -13,7 +13,7 @@ from windlass.api.budget import Shares
 from windlass.api.gate import Gate
 from windlass.api.outbox import Stock
 from windlass.api.pages import metrics
-from windlass_operator.api.v1alpha1 import API_VERSION, KIND
+from windlass_api.crd.v1alpha1 import API_VERSION, KIND
 from windlass_testbed import prometheus
 from windlass_testbed.paths import TESTBED, paths
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from windlass.api.routes import OURS, ROWS, SOCKETS, route_path
-from windlass_operator.api.rules import OWN_SEGMENTS
+from windlass_api.crd.rules import OWN_SEGMENTS
 
 
 def first(path: str) -> str:

@@ -13,10 +13,10 @@ from spec_changes import BASE, FACTS, INVENTORY
 from windlass.api.tracing import TRACES_VARIABLE
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Plan
-from windlass_operator.plan.record import PlanRecord
-from windlass_operator.plan.rollout import choose_rollout
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Plan
+from windlass_api.plan.record import PlanRecord
+from windlass_api.plan.rollout import choose_rollout
 from windlass_operator.reconcile.desired_state import parse_service, workload
 from windlass_operator.settings import from_env
 
