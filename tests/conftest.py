@@ -14,7 +14,7 @@ WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
 os.environ.setdefault("WINDLASS_BENCH_POD_IP", f"127.0.0.{2 + int(WORKER)}")
 TOGETHER = {
     "the cluster": ("tests/kind/",),
-    "the server `short`": ("tests/engine/test_openapi_fuzz.py", "tests/engine/test_sampling.py"),
+    "the server `short`": ("tests/engine/api/test_openapi_fuzz.py", "tests/engine/api/test_sampling.py"),
 }
 
 

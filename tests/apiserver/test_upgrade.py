@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from windlass_operator.plan.record import PLAN_ANNOTATION, recorded_plan
+from windlass_api.plan.record import PLAN_ANNOTATION, recorded_plan
 from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION
 from windlass_operator.settings import Settings
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_operator.plan.record import recorded_plan
+from windlass_api.plan.record import recorded_plan
 from windlass_operator.reconcile.desired_state import parse_service, workload
 from windlass_operator.reconcile.earlier import Asked, stays
 from windlass_operator.settings import Settings

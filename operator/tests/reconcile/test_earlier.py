@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from windlass_operator.plan.record import PLAN_ANNOTATION, digest_of, recorded_plan
+from windlass_api.plan.record import PLAN_ANNOTATION, digest_of, recorded_plan
 from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION, Asked, Rendered, remembered, stays
 from windlass_operator.reconcile.reconciler import Reconciler
 from windlass_operator.settings import Settings

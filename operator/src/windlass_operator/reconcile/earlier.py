@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from windlass_api.objects.reading import Object, annotation_of, dig, name_of, owned_by
+from windlass_api.plan.record import SEAL, PlanRecord, digest_of, plan_digest
+from windlass_base.untrusted_json import parsed
 
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.pod import RESTARTED_ANNOTATION
-from windlass_operator.plan.record import SEAL, PlanRecord, digest_of, plan_digest
 from windlass_operator.reconcile.snapshot import Snapshot
 from windlass_operator.status import conditions as c
-from windlass_operator.status.children import Object, annotation_of, dig, name_of, owned_by
-from windlass_operator.untrusted_json import parsed
 
 RENDERED_ANNOTATION = "serving.windlass.dev/rendered"
 KINDS = ("Deployment", "StatefulSet")
