@@ -21,9 +21,9 @@ os.environ.setdefault("WINDLASS_BENCH_POD_IP", f"127.0.0.{2 + int(WORKER)}")
 TOGETHER = {
     "the cluster": ("tests/kind/",),
     "the server `short`": tuple(
-        f"tests/engine/test_{name}.py" for name in ("openapi_fuzz", "sampling", "module_command")
+        f"tests/engine/api/test_{name}.py" for name in ("openapi_fuzz", "sampling", "module_command")
     ),
-    "the server `keyed`": ("tests/engine/test_routes.py", "tests/engine/test_server.py"),
+    "the server `keyed`": ("tests/engine/api/test_routes.py", "tests/engine/api/test_server.py"),
 }
 
 

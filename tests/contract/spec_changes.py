@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from windlass_operator.api.rules import VLLM_ONLY
+from windlass_api.crd.rules import VLLM_ONLY
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, product_label
+from windlass_api.plan.record import PlanRecord
+from windlass_api.plan.rollout import choose_rollout
 from windlass_operator.manifests.download_job import download_job
 from windlass_operator.manifests.inspect_job import inspect_job
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, product_label
-from windlass_operator.plan.record import PlanRecord
-from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.reconcile.desired_state import must_be_allowed, parse_service, workload
 from windlass_operator.settings import Settings
 from windlass_sizing.model.facts import ModelFacts, from_config

@@ -22,7 +22,7 @@ from windlass_testbed import daemon, demo, serving
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths, paths
 
-from . import own_commands
+from .api import own_commands
 from .serving_engine import START_TIMEOUT_S, ServingEngine, answers
 
 NETWORK = "windlass-engine-tests"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_operator.plan.record import recorded_plan
+from windlass_api.plan.record import recorded_plan
 from windlass_operator.reconcile.desired_state import parse_service, workload
 from windlass_operator.settings import Settings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.api import schema
+from windlass_api.crd import schema
 from windlass_operator.status import conditions as c
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Children

@@ -1,6 +1,6 @@
 """The command as a process: counters before and after, children, Ctrl-C. The child is a stand-in that keeps its words.
 
-tests/engine/test_bench_serve.py has vLLM's own client and server.
+tests/engine/bench/test_bench_serve.py has vLLM's own client and server.
 """
 
 import csv

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.names import SERVER
+
 from windlass_operator.manifests.environment import (
     CACHE_PATH,
     KEYS_PATH,
@@ -15,14 +17,7 @@ from windlass_operator.manifests.environment import (
     LICENSE_TOKEN,
     environment,
 )
-from windlass_operator.manifests.metadata import (
-    SERVER,
-    Manifest,
-    container_security,
-    labels,
-    pod_security,
-    pod_selector,
-)
+from windlass_operator.manifests.metadata import Manifest, container_security, labels, pod_security, pod_selector
 from windlass_operator.manifests.overlay import laid_over, with_part
 from windlass_operator.manifests.probes import serving_probes
 from windlass_operator.manifests.sources import Mount, base_model, serving_mounts, volumes

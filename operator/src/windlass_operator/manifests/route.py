@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windlass_operator.api.expose import GatewaySpec, IngressSpec
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.expose import GatewaySpec, IngressSpec
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.names import SERVER
+
 from windlass_operator.manifests.allowed import INGRESS_ANNOTATIONS, refused
-from windlass_operator.manifests.metadata import SERVER, Manifest, object_meta
+from windlass_operator.manifests.metadata import Manifest, object_meta
 from windlass_operator.manifests.service import PORT
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from windlass_operator.cluster.inventory import read_inventory
+from windlass_api.objects.inventory import inventory
+from windlass_api.objects.reading import annotation_of
+from windlass_api.plan.model import Inventory, Placement, Plan, Refusal
+from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
+from windlass_api.plan.rollout import choose_rollout
+
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.errors import UserError
-from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
-from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
-from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.planner.process import Question, answer
 from windlass_operator.reconcile.desired_state import facts_of, pods_digest, with_rollout
 from windlass_operator.reconcile.snapshot import Snapshot
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
-from windlass_operator.status.children import annotation_of
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.inspection import Inspection
 
@@ -82,5 +83,14 @@ async def _rolled_out(by: Planning, snapshot: Snapshot, record: PlanRecord, befo
     if before is not None and before.pods == pods and before.rollout:
         return with_rollout(record, pods, before.rollout)
     meta = snapshot.service.metadata
-    free = await read_inventory(by.cluster, by.settings.watch_namespaces, meta.namespace, meta.name, own_is_free=False)
+    free = await _free_gpus(by, meta.namespace, meta.name, own_is_free=False)
     return with_rollout(record, pods, choose_rollout(snapshot.service.spec.deployment.rollout, record.plan, free))
+
+
+async def _free_gpus(by: Planning, namespace: str, name: str, *, own_is_free: bool) -> Inventory:
+    """GPUs as the service `namespace/name` sees them: what its own pods hold counts as free for it, or not."""
+    nodes = await by.cluster.gpu_nodes()
+    if not nodes:
+        return Inventory()
+    besides = (namespace, name) if own_is_free else None
+    return inventory(nodes, await by.cluster.gpus_taken(by.settings.watch_namespaces, besides))

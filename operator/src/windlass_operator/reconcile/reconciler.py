@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
+from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
+from windlass_api.objects.reading import Object, is_leaving, name_of
 
-from windlass_operator.api.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.events import record
 from windlass_operator.cluster.facts import pod_facts
@@ -44,7 +45,7 @@ from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status import hold as holds
 from windlass_operator.status import inspection as inspections
-from windlass_operator.status.children import Children, Object, dig, name_of
+from windlass_operator.status.children import Children
 from windlass_operator.status.hold import Hold
 from windlass_operator.status.inspection import Inspection, State
 from windlass_operator.status.notes import notes
@@ -86,7 +87,7 @@ class Reconciler:
     async def reconcile(self, key: Key) -> float | None:
         """One snapshot and what follows from it; returns the seconds until the next run, None for "on an event"."""
         raw = await self._cluster.get(LLMServices, key.namespace, key.name)
-        if raw is None or dig(raw, "metadata", "deletionTimestamp"):
+        if raw is None or is_leaving(raw):
             self._applier.forget(key.namespace, key.name)
             self.waiting_for_gpus.discard(key)
             return None
@@ -148,9 +149,9 @@ class Reconciler:
     async def _inspect(self, snapshot: Snapshot, job: Manifest, live: Object | None, found: Inspection) -> float | None:
         """Keep exactly the one Job that looks at the present source; a failed one is made anew after its wait."""
         for other in snapshot.children.jobs:
-            if name_of(other) != name_of(job) and not dig(other, "metadata", "deletionTimestamp"):
+            if name_of(other) != name_of(job) and not is_leaving(other):
                 await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name_of(other))
-        if live is not None and dig(live, "metadata", "deletionTimestamp"):
+        if live is not None and is_leaving(live):
             return RECREATE_S
         if live is not None and found.state is State.FAILED:
             wait_s = inspections.retry_in_s(found, snapshot.failing_since, snapshot.now)
@@ -176,7 +177,7 @@ class Reconciler:
                 known = False
         names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
         for old in snapshot.children.owned(snapshot.service.metadata.uid):
-            if (old.get("kind"), name_of(old)) not in names and not dig(old, "metadata", "deletionTimestamp"):
+            if (old.get("kind"), name_of(old)) not in names and not is_leaving(old):
                 await self._cluster.delete(APPLIED[str(old["kind"])], snapshot.service.metadata.namespace, name_of(old))
         for pod in to_end(snapshot.children.stateful_sets, snapshot.children.pods):
             await self._cluster.delete(Pods, snapshot.service.metadata.namespace, name_of(pod))

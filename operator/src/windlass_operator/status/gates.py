@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from windlass_api.objects.reading import living
+
 from windlass_operator.status import conditions as c
 from windlass_operator.status import facts as pod_facts
 from windlass_operator.status import reasons, replicas, routes
-from windlass_operator.status.children import living
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.failure import Failure
 from windlass_operator.status.inspection import State

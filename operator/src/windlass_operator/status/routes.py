@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from windlass_api.objects.reading import Object, dig
+
 from windlass_operator.status import conditions as c
-from windlass_operator.status.children import Object, dig
 from windlass_operator.status.conditions import Verdict
 
 PORT = 8501
