@@ -107,8 +107,9 @@ test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; 
 	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
-test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
-	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
+test-e2e: sync ## vLLM in its image by two processes, then the scenarios on the kind cluster
+	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/engine
+	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/kind
 
 ##@ Break
 .PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
