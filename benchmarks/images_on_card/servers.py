@@ -103,7 +103,8 @@ def wait(server: Server, deadline: float) -> float | None:
 def end(server: Server) -> float | None:
     """Tell the server to end; the seconds it took, or None where what was left of it had to be killed.
 
-    Whoever is left writes its Python stacks into the log first (SIGABRT, by faulthandler).
+    Whoever is left writes its Python stacks into the log first (SIGABRT, by faulthandler). The supervisor is spared
+    that, because the output of the others goes through it.
     """
     everyone = [server.process.pid, *descendants(server.process.pid)]
     began = time.monotonic()
@@ -114,8 +115,9 @@ def end(server: Server) -> float | None:
     left = [pid for pid in everyone if Path(f"/proc/{pid}/fd").exists() and pid != os.getpid()]
     for number, patience_s in ((signal.SIGABRT, STACKS_S), (signal.SIGKILL, 0)):
         for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+            if number == signal.SIGKILL or pid != server.process.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
         time.sleep(patience_s if left else 0)
     server.process.wait(STOP_S)
     return None if left else seconds
