@@ -70,7 +70,7 @@ demo-release: sync ## install dist/'s bundle from a registry on the cluster, by 
 	@$(BED) demo-release
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-nfs test-gpu test-gpu-lookahead
+.PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-gpu test-gpu-lookahead
 test: check sanitize-lookahead test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q $(TWO) -m 'not apiserver and not kind'
@@ -88,6 +88,13 @@ test-tiny: sync ## every tiny model in vLLM
 test-nfs: sync ## inspection, download and serving on an NFS share that goes away, in guests with Debian's kernel: 15 min emulated
 	@dpkg --status qemu-system-x86 nfs-ganesha nfs-ganesha-vfs busybox-static kmod cpio curl >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-system-x86 nfs-ganesha nfs-ganesha-vfs busybox-static kmod cpio curl >/dev/null; }
 	@$(BIN)/pytest -q -s --timeout 4000 -p no:randomly tests/storage
+test-ingress: sync ## two services behind a real Traefik on the cluster, by Ingress and Gateway API; builds Traefik: 10 min the first time
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_doors.py
+	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_ingress.py
+test-autoscale: sync ## KEDA takes a service from one replica to three and back on the cluster; builds KEDA: 15 min the first time
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_keda.py
+	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_autoscale.py
 test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against float64, against sorting and with a late host, every method on a real checkpoint; OUT=folder SMOOTHQUANT=its file
 	@mkdir -p $(or $(OUT),.cache/gpu)
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
@@ -100,8 +107,9 @@ test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; 
 	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
-test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
-	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
+test-e2e: sync ## vLLM in its image by two processes, then the scenarios on the kind cluster
+	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/engine
+	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/kind
 
 ##@ Break
 .PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes

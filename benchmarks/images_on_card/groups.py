@@ -3,8 +3,9 @@
     python3 benchmarks/images_on_card/groups.py --work /tmp/card --image server.env.json --out rows.json
 
 `run.py planned` made the model. Argv and environment are those of the rendered StatefulSet; what a pod has of its own
-here is a card, an address and ports. A row starts both members, asks a chat, kills the follower, waits until the head
-has ended, starts both again and asks again. Ends with 1 when a row did not do what it must.
+here is a card, an address, ports, and shared memory. A row starts both members, asks a chat, kills the follower, waits
+until the head has ended, starts both again, asks again, and kills the head. Ends with 1 when a row did not do what it
+must. Needs root, for the members' mounts.
 """
 
 from __future__ import annotations
@@ -32,10 +33,15 @@ from windlass_operator.manifests.group import GroupShape, group_objects
 from windlass_operator.manifests.pod import PodShape
 from windlass_sizing.files.checkpoint import inspect
 
-HOST = "127.0.0.1"
+HOST = "127.0.0.1"  # where this script asks
+ADDRESSES = ("127.0.0.2", "127.0.0.3")  # Ray takes 127.0.0.1 for the address that a network would see
 MEMBERS = 2
-LOST_S = 60  # seconds in which a head ends after its follower was killed (docs/reference/groups.md)
-LOST_CODE = 101  # member 1 is lost
+LOST_S = 60  # seconds in which a member ends after the other was killed (docs/reference/groups.md)
+LOST_CODE = 100  # and the index of the member that was lost
+# As two pods have it. Ranks that share /dev/shm take each other for ranks of one process's cards, and vLLM's custom
+# all-reduce then looks for the other card among its own. Ray's drivers find their node's address in /tmp/ray.
+OWN_MOUNTS = 'mkdir -p /tmp/ray && mount -t tmpfs shm /dev/shm && mount -t tmpfs ray /tmp/ray && exec "$@"'
+AS_A_POD = ("unshare", "--mount", "--propagation", "private", "sh", "-c", OWN_MOUNTS, "member")
 ROWS = (("Native", 2, 1), ("Native", 1, 2), ("Ray", 2, 1), ("Ray", 1, 2))
 """What joins the members, tensor parallelism, stages of the pipeline."""
 
@@ -82,17 +88,17 @@ def rendered(model: Path, engine: str, tp: int, pp: int) -> Rendered:
 def start(row: Row, made: Rendered, index: int, wanted: argparse.Namespace, address: str) -> servers.Server:
     """Member `index` with a card, ports and a lease of its own; the head's name is this machine's address."""
     own = {
-        "WINDLASS_GROUP_HEAD": HOST,
+        "WINDLASS_GROUP_HEAD": ADDRESSES[0],
         "WINDLASS_GROUP_INDEX": str(index),
         "WINDLASS_FACTS_PORT": str(servers.FACTS_PORT + index),
         "WINDLASS_LICENSE_REQUIRED": "true",
         "WINDLASS_LS_ADDR": address,
         "WINDLASS_POD_UID": f"member-{index}",
-        "VLLM_HOST_IP": HOST,
+        "VLLM_HOST_IP": ADDRESSES[index],
         "CUDA_VISIBLE_DEVICES": str(index),
     }
     member = Row(f"{row.name} member {index}", "", QWEN, row.asks, made.env | own)
-    return servers.start(member, 0, wanted.work, wanted.variables, made.argv)
+    return servers.start(member, 0, wanted.work, wanted.variables, made.argv, AS_A_POD)
 
 
 def facts_of(index: int) -> dict[str, object]:
@@ -116,30 +122,43 @@ def asked(members: list[servers.Server], wanted: argparse.Namespace) -> dict[str
     return found
 
 
-def lost(members: list[servers.Server]) -> dict[str, object]:
-    """Kill the follower with all its processes; the head's exit code and the seconds until it ended."""
-    follower = members[1].process.pid
-    for pid in (follower, *servers.descendants(follower)):
+def family(server: servers.Server) -> list[int]:
+    """A member's process and everything that it started."""
+    return [server.process.pid, *servers.descendants(server.process.pid)]
+
+
+def kill(pids: list[int]) -> None:
+    """End these processes; some may have ended."""
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def lost(members: list[servers.Server], killed: int) -> dict[str, object]:
+    """Kill a member with all its processes; the other one's exit code and the seconds until it ended."""
+    other = members[1 - killed].process
+    kill(family(members[killed]))
     began = time.monotonic()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        members[0].process.wait(LOST_S)
-    code = members[0].process.poll()
-    return {"ok": code == LOST_CODE, "code": code, "seconds": round(time.monotonic() - began, 1)}
+        other.wait(LOST_S)
+    code = other.poll()
+    return {"ok": code == LOST_CODE + killed, "code": code, "seconds": round(time.monotonic() - began, 1)}
 
 
-def pair(row: Row, made: Rendered, wanted: argparse.Namespace, address: str, *, kill: bool) -> dict[str, object]:
-    """Start both members, ask, and kill the follower where `kill` says so; nothing of them is left."""
+def pair(row: Row, made: Rendered, wanted: argparse.Namespace, address: str, killed: int) -> dict[str, object]:
+    """Start both members, ask, and kill one of them; nothing of them is left."""
     members = [start(row, made, index, wanted, address) for index in range(MEMBERS)]
+    everyone: list[int] = []
     try:
         found = asked(members, wanted)
-        if kill and "failed" not in found:
-            found["asks"]["lost follower"] = lost(members)
+        everyone = [pid for member in members for pid in family(member)]
+        if "failed" not in found:
+            found["asks"]["lost head" if killed == 0 else "lost follower"] = lost(members, killed)
         return found
     finally:
         for member in members:
             servers.end(member)
+        kill(everyone)  # Ray's processes outlive a supervisor that was killed
 
 
 def main() -> int:
@@ -178,10 +197,10 @@ def in_turn(title: str, made: Rendered, wanted: argparse.Namespace, address: str
         "share": (plan.card_gib or 0) * plan.gpu_memory_utilization_percent / 100,
     }
     found = []
-    for name in (title, f"{title}, started again"):
+    for name, killed in ((title, 1), (f"{title}, started again", 0)):
         if found and (time.monotonic() + wanted.reserve_s > wanted.deadline or not is_good(found[-1])):
             break
-        one = pair(row, made, wanted, address, kill=not found)
+        one = pair(row, made, wanted, address, killed)
         found.append(
             {"row": name, "plan": plan.summary()[:300], "planned_gib": figures, "command": " ".join(made.argv), **one}
         )

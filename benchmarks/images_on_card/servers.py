@@ -64,8 +64,13 @@ class Server:
         return self.log.read_text(errors="replace")[-1500:]
 
 
-def start(row: Row, number: int, work: Path, image: dict[str, str], words: tuple[str, ...] = ()) -> Server:
-    """Run a row's command with the image's variables; `number` moves its ports where others run beside it."""
+def start(
+    row: Row, number: int, work: Path, image: dict[str, str], words: tuple[str, ...] = (), before: tuple[str, ...] = ()
+) -> Server:
+    """Run a row's command with the image's variables; `number` moves its ports where others run beside it.
+
+    `before` are words in front of the command, which must become the command by exec: the process id stays.
+    """
     command = list(words or shlex.split(row.line))
     command = [str(work / "models" / row.model) if word == "/data/model" else word for word in command]
     port = PORT + number
@@ -79,7 +84,9 @@ def start(row: Row, number: int, work: Path, image: dict[str, str], words: tuple
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # ours, for the planner
     env = inherited | image | own | row.variables
     with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, env=env, cwd="/cache", start_new_session=True)
+        process = subprocess.Popen(
+            [*before, *command], stdout=file, stderr=file, env=env, cwd="/cache", start_new_session=True
+        )
     return Server(row, process, port, log)
 
 

@@ -142,6 +142,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "engine.convTemplate": ({}, "qwen"),
     "engine.seed": ({}, 7),
     "engine.ignoreEngineLimits": ({}, True),
+    "engine.allowedMediaDomains": ({}, ["images.example.com"]),
     "engine.memoryCache": ({}, False),
     "command": ({}, ["run", "--seed", "1"]),
     "args": ({}, ["--seed", "2"]),
@@ -154,6 +155,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "env.[].valueFrom.configMapKeyRef.key": (
         {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]}, "l"),
     "expose.apiKeysSecret": ({}, "keys"),
+    "expose.path": ({}, "/qwen2-7b"),
     "expose.timeoutSeconds": ({"expose": {"ingress": INGRESS}}, 60),
     "expose.ingress.host": ({"expose": {"ingress": INGRESS}}, "b.example"),
     "expose.ingress.className": ({"expose": {"ingress": INGRESS}}, "nginx"),
@@ -187,7 +189,7 @@ NOT_DEEPSPEED = {
     "engine.quantization", "engine.lookahead.enabled", "engine.lookahead.speculativeTokens",
     "deployment.mode", "deployment.nodes", "deployment.group",
     *(path for path in CHANGES if path.startswith(ADAPTERS_AND_DRAFTS)),
-    "expose.apiKeysSecret",
+    "expose.apiKeysSecret", "expose.path",
 }  # fmt: skip
 
 

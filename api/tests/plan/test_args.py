@@ -83,6 +83,15 @@ def test_the_engine_section_becomes_flags():
     )  # fmt: skip
 
 
+def test_hosts_of_media_and_a_prefix_become_flags():
+    """Two lists of one word each: the server's own way to name several hosts."""
+    spec = a_spec(engine={"allowedMediaDomains": ["a.example", "*.b.example"]}, expose={"path": "/qwen"})
+    assert server_args(spec, PLAN)[len(PLANNED) :] == (
+        *("--allowed-media-domains", "a.example,*.b.example"),
+        *("--root-path", "/qwen"),
+    )
+
+
 def test_the_second_image_has_its_own_flags():
     """windlass-deepspeed knows no shares of memory."""
     command, args = container_command(

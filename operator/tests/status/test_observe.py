@@ -77,7 +77,7 @@ READY = {
 def test_ready_has_one_word(seen, subject, ready):
     status = observe(subject, seen, NOW)
     assert words(status)["Ready"] == ready
-    assert list(words(status)) == list(c.TYPES)
+    assert list(words(status)) == list(c.ALWAYS)
 
 
 def test_a_settled_service_says_so_and_needs_no_poll():

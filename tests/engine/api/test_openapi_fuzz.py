@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from .own_commands import BEARER
+
 SECONDS = os.environ.get("WINDLASS_FUZZ_S")
 TRIES_S = (SECONDS,) if SECONDS else ("30", "90", "300")
 """As long as it takes to reach every route, within these: a busy machine spends the first of them on a few routes."""
@@ -28,7 +30,7 @@ CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
 @pytest.fixture(scope="module")
 def http(short):
     """A client. Its first grammar decides with which tool the engine makes all others, of which some then fail."""
-    with httpx.Client(base_url=short, timeout=120) as client:
+    with httpx.Client(base_url=short, headers=BEARER, timeout=120) as client:
         body = {"prompt": "hello", "max_tokens": 2, "structured_outputs": {"json": {"type": "integer"}}}
         assert client.post(COMPLETION, json=body).status_code == 200
         yield client
@@ -50,7 +52,19 @@ def test_drawn_requests(http, short, tmp_path):
 
 def drawn(schema, url, seconds):
     """What schemathesis says after so many seconds; no answer in them was a 5xx."""
-    words = ("run", schema, "--url", url, "--checks", "not_a_server_error", "--phases", "coverage,fuzzing")
+    key = f"Authorization: {BEARER['Authorization']}"
+    words = (
+        "run",
+        schema,
+        "--url",
+        url,
+        "--header",
+        key,
+        "--checks",
+        "not_a_server_error",
+        "--phases",
+        "coverage,fuzzing",
+    )
     limits = ("--max-time", seconds, "--request-timeout", "60", "--continue-on-failure", "--warnings", "off")
     tool = Path(sys.executable).with_name("st")
     done = subprocess.run([tool, *words, *limits], capture_output=True, text=True, cwd=schema.parent, check=False)

@@ -8,8 +8,8 @@ from windlass.api.routes import Access
 
 from ...attack.guard import attacks
 from ...attack.guard.attacks import CHAT, Target
+from ..conftest import KEYS
 
-KEYS = ("key-of-alice", "key-of-bob")
 MOUNTS = {"/metrics": "/metrics", "/static": "/static/{file}"}
 """Folders of the engine, and the paths of them that have a row."""
 OF_OTHER_TASKS = ("/v1/embeddings", "/score", "/classify")
@@ -21,12 +21,8 @@ def found(engine):
 
 
 @pytest.fixture(scope="module")
-def server(engine):
-    flags = (
-        "--dtype float32 --max-model-len 256 --served-model-name demo --enable-scale-out --limit-worker-concurrency 2"
-    )
-    with engine.serving("windlass", "run", *flags.split(), OPENAI_API_KEYS=",".join(KEYS)) as url:
-        yield Target(url, KEYS[0])
+def server(keyed):
+    return Target(keyed, KEYS[0])
 
 
 def test_every_route_of_the_engine_has_a_row(found):
@@ -65,12 +61,14 @@ def test_numbers_without_a_float_are_refused(server):
     assert list(attacks.hostile_numbers(server).values()) == [[400]] * 4
 
 
+@pytest.mark.alone
 def test_bodies_that_cost_a_parser_most_leave_health(server):
     figures = attacks.body_bombs(server, names=("empty objects", "distinct keys", "nested"))
     assert {status for one in figures.values() for status in one["statuses"]} == {413}
     assert max(one["health_longest_s"] for one in figures.values()) < 5
 
 
+@pytest.mark.alone
 def test_the_largest_lists_that_pass_leave_health(server):
     """As many wrong messages as a body may have, on each route that validates them one by one."""
     for path, name in ((CHAT, "messages"), ("/v1/messages", "messages"), ("/v1/responses", "input")):
@@ -89,6 +87,7 @@ WRONG_ITEMS = {
 """Of the Responses API, with the right names and wrong values."""
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("item", WRONG_ITEMS.values(), ids=WRONG_ITEMS)
 def test_the_first_wrong_item_ends_a_request(server, item):
     """vLLM validates them all against every shape, on its event loop: 3 s for 800 items of one part each."""

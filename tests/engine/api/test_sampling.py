@@ -5,6 +5,8 @@ import json
 import httpx
 import pytest
 
+from .own_commands import BEARER
+
 QUESTION = [{"role": "user", "content": "What does os.path.join do?"}]
 
 
@@ -15,7 +17,7 @@ def found(engine):
 
 @pytest.fixture(scope="module")
 def http(short):
-    with httpx.Client(base_url=short, timeout=120) as client:
+    with httpx.Client(base_url=short, headers=BEARER, timeout=120) as client:
         yield client
 
 

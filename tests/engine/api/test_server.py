@@ -7,7 +7,9 @@ import httpx
 import openai
 import pytest
 
-KEY = "key-of-alice"
+from ..conftest import KEYS
+
+KEY = KEYS[0]
 JOIN = (
     "Join one or more path segments intelligently. The return value is the concatenation of path and all members of "
     "*paths, with exactly one directory separator following each non-empty part, except the last."
@@ -34,26 +36,11 @@ PERSON = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-FLAGS = (
-    "--dtype float32 --max-model-len 1024 --served-model-name demo --enable-lora --max-lora-rank 8 "
-    "--lora-modules adapter=/lora/lora --limit-worker-concurrency 4"
-)
 
 
 @pytest.fixture(scope="module")
-def lora(engine, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lora")
-    engine.python("/repo/models/tiny/make.py", "/out", "lora", "--base", "/repo/models/demo", mounts={folder: "/out"})
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755)  # the server is no root
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(engine, lora):
-    words = ("windlass", "run", *FLAGS.split())
-    with engine.serving(*words, mounts={lora: "/lora:ro"}, OPENAI_API_KEYS=f"{KEY},another") as url:
-        yield url
+def address(keyed):
+    return keyed
 
 
 @pytest.fixture(scope="module")
@@ -207,27 +194,3 @@ class TestSafety:
     def test_a_request_id_comes_back(self, http):
         assert http.get("/v1/models", headers={"x-request-id": "abc-1"}).headers["x-request-id"] == "abc-1"
         assert re.fullmatch(r"\S{8,}", http.get("/v1/models").headers["x-request-id"])
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("vllm", "serve", "/data/model"),
-        ("python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "/data/model"),
-    ],
-    ids=["vllm-serve", "module"],
-)
-def test_the_engines_own_commands_take_our_flags(engine, command):
-    """S: all flags work with the three commands; here the engine's two, with keys, a limit and a dropped flag."""
-    flags = "--port 8501 --served-model-name m --dtype float32 --max-model-len 512 --api-keys k --use-v2-block-manager"
-    with engine.serving(*command, *flags.split(), "--limit-worker-concurrency", "2") as url:
-        assert httpx.get(f"{url}/v1/models").status_code == 401
-        facts = httpx.get(f"{url}/windlass/facts", headers={"Authorization": "Bearer k"}).json()
-        answer = httpx.post(
-            f"{url}/v1/chat/completions",
-            json={"messages": QUESTION, "temperature": 0, "max_tokens": 80},
-            headers={"Authorization": "Bearer k"},
-            timeout=120,
-        )
-    assert answer.json()["choices"][0]["message"]["content"] == JOIN
-    assert "m" in json.dumps(facts)

@@ -22,12 +22,8 @@ START = (
 
 
 @pytest.fixture(scope="module")
-def http(engine, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vision")
-    engine.python("/repo/models/tiny/make.py", "/out", "vision", mounts={folder: "/out"})
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755)  # the server is no root
-    mounts = {folder: "/models:ro", REPOSITORY / "tests/engine/api": "/tests:ro"}
+def http(engine, tiny):
+    mounts = {tiny: "/models:ro", REPOSITORY / "tests/engine/api": "/tests:ro"}
     with engine.serving("sh", "-c", START, mounts=mounts) as url, httpx.Client(base_url=url, timeout=120) as found:
         yield found
 

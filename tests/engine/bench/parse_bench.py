@@ -7,7 +7,7 @@ from dataclasses import replace
 from vllm.benchmarks.serve import add_cli_args
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 from windlass.bench.serving import command
-from windlass.bench.serving.load import Api, DataSet, Load, Point
+from windlass.bench.serving.load import Api, DataSet, Load, Point, Ramp
 
 LOAD = Load(server="http://127.0.0.1:8501", tokenizer="/data/model", model="demo", name="a name", warmup=2)
 LOADS = [
@@ -17,6 +17,7 @@ LOADS = [
     for length in (None, 7)
 ]
 LOADS.append(replace(LOAD, request_rate=2.5, burstiness=0.5, temperature=0.0, goodput=("ttft:1", "tpot:2")))
+LOADS.append(replace(LOAD, ramp=Ramp("linear", 1, 20), ignore_eos=True))
 LOADS.append(replace(LOAD, metadata=("gpu=H100", "note=a b"), request_rate=math.inf))
 
 

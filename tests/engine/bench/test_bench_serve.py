@@ -3,11 +3,9 @@
 import csv
 import io
 import json
-import subprocess
 
 import pytest
 from windlass_testbed import daemon
-from windlass_testbed.errors import BedError
 
 SERVE = ("windlass", "bench", "serve", "--tokenizer", "/data/model", "--num-prompts", "6", "--output-len", "8")
 
@@ -16,8 +14,8 @@ def test_vllm_reads_every_word(engine):
     """An option that a release renames fails here by its name."""
     found = engine.result("/repo/tests/engine/bench/parse_bench.py")
     assert found == {
-        "commands": 36,
-        "datasets": ["custom", "prefix_repetition", "random", "sharegpt"],
+        "commands": 62,
+        "datasets": ["custom", "prefix_repetition", "random", "sharegpt", "timed_trace"],
         "metadata": ["gpu=H100", "note=a b"],
         "seed": 3,
         "saved": ["/out", "result.json", 10],
@@ -61,11 +59,15 @@ def test_sharegpt_and_the_completions_route(engine, short, tmp_path):
     assert (result["completed"], result["failed"], result["backend"]) == (3, 0, "openai")
 
 
-def test_json_lines_need_pandas(engine, short):
-    """The image has none; the sentence says so before anything is sent."""
+def test_json_lines_without_pandas(engine, short, tmp_path):
+    """The image has none; vLLM's client reads the lines by our reader, and their own lengths are asked for."""
     container = engine.container(short)
-    line = '{"prompt": "a", "output_tokens": 3}'
-    daemon.docker(engine.paths, "exec", container, "sh", "-c", f"echo '{line}' > /tmp/q.jsonl")
-    data = ("--dataset", "jsonl", "--dataset-path", "/tmp/q.jsonl")
-    with pytest.raises((BedError, subprocess.CalledProcessError), match="--dataset jsonl needs pandas"):
-        daemon.docker(engine.paths, "exec", container, *SERVE, *data)
+    path = tmp_path / "q.jsonl"
+    path.write_text("".join(json.dumps({"prompt": f"What is {n}?", "output_tokens": 2 + n}) + "\n" for n in range(4)))
+    path.chmod(0o644)
+    daemon.docker(engine.paths, "cp", str(path), f"{container}:/tmp/q.jsonl")
+    data = ("--dataset", "jsonl", "--dataset-path", "/tmp/q.jsonl", "--ignore-eos")
+    words = ("windlass", "bench", "serve", "--tokenizer", "/data/model", *data, "--output-dir", "/tmp/lines")
+    daemon.docker(engine.paths, "exec", container, *words)
+    result = json.loads(daemon.docker(engine.paths, "exec", container, "cat", "/tmp/lines/01-open/result.json"))
+    assert (result["completed"], result["failed"], result["total_output_tokens"]) == (4, 0, 2 + 3 + 4 + 5)

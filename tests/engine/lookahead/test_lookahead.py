@@ -65,13 +65,6 @@ WRITE_TIMEOUT_S = 100
 
 
 @pytest.fixture(scope="module")
-def adapter(engine, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lora")
-    engine.python("/repo/models/tiny/make.py", "/out", "lora", "--base", MODEL, mounts={folder: "/out"})
-    return opened(folder)
-
-
-@pytest.fixture(scope="module")
 def config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("config")
     (folder / "lookahead_cache_config.json").write_text(json.dumps(CONFIG))

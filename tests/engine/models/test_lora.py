@@ -16,10 +16,10 @@ CHECKS = "/repo/tests/engine/models/lora_checks.py"
 
 
 @pytest.fixture(scope="module")
-def models(engine, tmp_path_factory):
+def models(adapter, tmp_path_factory):
     """`whole` holds the demo model and two adapters, `adapter` is one whose base is its neighbour, `lost` has none."""
     folder = tmp_path_factory.mktemp("lora")
-    engine.python("/repo/models/tiny/make.py", "/out", "lora", "--base", "/repo/models/demo", mounts={folder: "/out"})
+    shutil.copytree(adapter / "lora", folder / "lora")
     (folder / "whole/lora").mkdir(parents=True)
     for name in MODEL_FILES.split():
         shutil.copy(Path(__file__).parents[3] / "models/demo" / name, folder / "whole" / name)
@@ -104,11 +104,10 @@ def test_we_refuse_what_the_engine_refuses(engine):
 
 
 @pytest.mark.parametrize("kind", ["whole", "sharded", "moe"])
-def test_the_room_is_what_the_engine_allocates(engine, models, kind):
+def test_the_room_is_what_the_engine_allocates(engine, models, tiny, kind):
     """Of Qwen2 (whole), of Llama (sharded) with its embedding and head, and of a mixture of experts: to the byte."""
-    if kind != "whole":
-        engine.python("/repo/models/tiny/make.py", "/out", kind, mounts={models: "/out"})
-    found = engine.result(CHECKS, "room", f"/models/{kind}", "2", "16", mounts={models: "/models:ro"})
+    folder = models if kind == "whole" else tiny
+    found = engine.result(CHECKS, "room", f"/models/{kind}", "2", "16", mounts={folder: "/models:ro"})
     assert found["engine"] == found["ours"]
 
 

@@ -17,13 +17,6 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@pytest.fixture(scope="module")
-def tiny(engine, tmp_path_factory):
-    out = tmp_path_factory.mktemp("tiny")
-    engine.python("/repo/models/tiny/make.py", "/out", mounts={out: "/out"})
-    return out
-
-
 def test_every_kind_is_made_and_the_same_seed_gives_the_same_bytes(engine, tiny, tmp_path):
     engine.python("/repo/models/tiny/make.py", "/out", mounts={tmp_path: "/out"})
     assert sorted(KINDS) == sorted(path.name for path in tiny.iterdir())

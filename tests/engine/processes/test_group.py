@@ -11,7 +11,7 @@ import pytest
 from windlass_testbed import daemon
 from windlass_testbed.paths import REPOSITORY
 
-from ..conftest import NETWORK, Engine
+from ..conftest import NETWORK, Engine, ensure_network
 from ..serving_engine import START_TIMEOUT_S
 
 HEAD = "windlass-group-head"
@@ -59,10 +59,11 @@ class Member:
 def member(engine: Engine, hostname: str, *more: str) -> Iterator[Member]:
     """One container of the group."""
     docker = partial(daemon.docker, engine.paths)
-    if NETWORK not in docker("network", "ls", "--format", "{{.Name}}").split():
-        docker("network", "create", NETWORK)
+    ensure_network(engine.paths)
     env = [word for name, value in VARIABLES.items() for word in ("--env", f"{name}={value}")]
-    flags = ["--network", NETWORK, "--hostname", hostname, "--volume", f"{MODEL}:/data/model:ro", *env, *more]
+    mounts = {MODEL: "/data/model:ro", **engine.serving_cache}
+    volumes = [word for source, target in mounts.items() for word in ("--volume", f"{source}:{target}")]
+    flags = ["--network", NETWORK, "--hostname", hostname, *volumes, *env, *more]
     flags += ["--publish", "127.0.0.1::8501", "--publish", "127.0.0.1::8502", "--shm-size", "1g"]
     name = docker("run", "--detach", *flags, engine.image, "run", *FLAGS.split()).strip()
     try:

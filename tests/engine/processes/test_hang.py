@@ -11,9 +11,9 @@ from ..conftest import Engine
 from .hang_checks import health, load, signal_engine, until
 
 FLAGS = "--dtype float32 --max-model-len 1024 --served-model-name demo"
-FLOOR_S = 10
+FLOOR_S = 6  # above the 5 s between two judgements, so that a single late one is no alarm
 RESTART_S = 60
-LOAD_S = 30  # make hang-load is the long run
+LOAD_S = 3 * FLOOR_S  # an engine without steps would be noticed; make hang-load is the long run
 LONG = {"prompt": "def add(a, b):", "max_tokens": 900, "ignore_eos": True}
 
 

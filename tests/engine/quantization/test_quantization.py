@@ -15,13 +15,6 @@ pytestmark = pytest.mark.timeout(1200)  # of many loads in one process, on cores
 
 
 @pytest.fixture(scope="module")
-def tiny(engine, tmp_path_factory):
-    out = tmp_path_factory.mktemp("tiny")
-    engine.python("/repo/models/tiny/make.py", "/out", mounts={out: "/out"})
-    return out
-
-
-@pytest.fixture(scope="module")
 def smooth(engine, tmp_path_factory):
     """The demo model with smoothquant's file, made by the command after it was killed once; and what it printed."""
     out = tmp_path_factory.mktemp("smooth")

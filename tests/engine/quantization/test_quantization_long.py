@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from .test_quantization import BITS, DEMO, difference, load, smooth, tiny
+from .test_quantization import BITS, DEMO, difference, load, smooth
 
-__all__ = ["smooth", "tiny"]  # fixtures
+__all__ = ["smooth"]  # a fixture
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]
 SHARDED = ("ifq", "ifq_nf4", "fp8", "smoothquant")
 ANSWER = "Join one or more path segments intelligently."

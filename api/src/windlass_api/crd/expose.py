@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from windlass_api.crd.base import WHOLE_LIST, ApiModel, schema_extra, string_map
-from windlass_api.crd.rules import GATEWAY_RULES, HOST_RULES, INGRESS_ANNOTATION_RULES
+from windlass_api.crd.rules import EXPOSED_PATH_RULES, GATEWAY_RULES, HOST_RULES, INGRESS_ANNOTATION_RULES
 
 Host = Annotated[str, Field(min_length=1, max_length=253, json_schema_extra=schema_extra(*HOST_RULES))]
 
@@ -75,6 +75,12 @@ class ExposeSpec(ApiModel):
             "apiKeysSecret is a Secret each of whose values holds API keys, one on a line, or as YAML with a name and "
             "limits for each; empty: no keys."
         ),
+    )
+    path: str = Field(
+        "",
+        max_length=128,
+        json_schema_extra=schema_extra(*EXPOSED_PATH_RULES),
+        description="path is the prefix of ingress and gateway, such as /qwen2-7b; empty: the whole host.",
     )
     ingress: IngressSpec | None = Field(None, description="ingress makes an Ingress for clients outside the cluster.")
     gateway: GatewaySpec | None = Field(

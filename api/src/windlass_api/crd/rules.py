@@ -43,6 +43,7 @@ VLLM_ONLY = {
     "trustRemoteCode": "!self.engine.trustRemoteCode",
     "ignoreEngineLimits": "self.engine.ignoreEngineLimits",
     "speculation": "has(self.engine.speculation)",
+    "allowedMediaDomains": "has(self.engine.allowedMediaDomains) && self.engine.allowedMediaDomains.size() > 0",
 }
 """Fields of spec.engine that family deepspeed has not, and when each is asked for; defaults are filled in by then."""
 
@@ -184,6 +185,37 @@ HOST_RULES = (
     ),
 )
 
+MEDIA_DOMAIN_RULES = (
+    Rule(
+        "!self.matches('^(.*[.])?(0x[0-9a-f]*|[0-9]+)$')",
+        "spec.engine.allowedMediaDomains holds host names, not IP addresses: media is never fetched from an address "
+        "that a request names by its number",
+    ),
+)
+
+OWN_SEGMENTS = tuple(
+    "abort_requests adapters chat classify cohere collective_rpc detokenize docs fault_tolerance "
+    "finish_weight_update generative_scoring get_world_size health inference init_weight_transfer_engine invocations "
+    "is_paused is_scaling_elastic_ep is_sleeping kv_event_sources load metrics openapi.json pause ping pooling redoc "
+    "release_kv_cache_memory rerank reset_encoder_cache reset_mm_cache reset_prefix_cache resume scale_elastic_ep "
+    "score server_info shutdown_weight_transfer_engine sleep start_draft_weight_update start_profile "
+    "start_weight_update static stop_profile tokenize tokenizer_info update_weight_version update_weights v1 v2 "
+    "version wake_up weight_checker weight_info windlass".split()
+)
+"""How the paths of the server itself begin; a prefix that begins so would hide them. A contract test compares them."""
+
+EXPOSED_PATH_RULES = (
+    Rule(
+        "self == '' || self.matches('^(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)+$')",
+        "spec.expose.path begins with / and ends without it, in lower-case letters, digits and . _ -: /qwen2-7b",
+    ),
+    Rule(
+        f"self == '' || !(self.split('/')[1] in {_cel_list(OWN_SEGMENTS)})",
+        "spec.expose.path must not begin as a path of the server itself does",
+        "'spec.expose.path must not begin with /' + self.split('/')[1] + ': the server itself has that path'",
+    ),
+)
+
 VOLUME_KINDS = (*("configMap", "secret", "emptyDir", "persistentVolumeClaim", "projected", "downwardAPI", "ephemeral"),)
 VOLUME_RULES = (
     Rule(
@@ -295,6 +327,10 @@ SPEC_RULES = (
     Rule(
         "self.image.family != 'deepspeed' || self.expose.apiKeysSecret == ''",
         "spec.expose.apiKeysSecret is read by family vllm: for deepspeed set OPENAI_API_KEYS in spec.env from a Secret",
+    ),
+    Rule(
+        "self.image.family != 'deepspeed' || !has(self.expose.path) || self.expose.path == ''",
+        "spec.image.family deepspeed answers at / alone: leave spec.expose.path out, or use family vllm",
     ),
     Rule(
         "self.deployment.mode != 'Distributed' || self.engine.workers == 1",

@@ -196,8 +196,8 @@ class LLMServiceStatus(ApiModel):
         default_factory=list,
         max_length=16,
         json_schema_extra=list_map("type"),
-        description="conditions are Ready, its parts from ModelReady to RouteReady, Downloading, Degraded and "
-        "Progressing.",
+        description="conditions are Ready, its parts from ModelReady to RouteReady, Downloading, Degraded, "
+        "Progressing, and Outdated while pods of an earlier operator stay.",
     )
     plan: PlanStatus | None = Field(None, description="plan is what was decided before any GPU was taken, and why.")
     download: DownloadStatus | None = Field(None, description="download is how far the download is.")

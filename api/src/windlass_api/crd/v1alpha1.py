@@ -27,6 +27,8 @@ from windlass_api.crd.pod_template import PodTemplateSpec
 from windlass_api.crd.pods import CacheSpec, DeploymentSpec, EnvVar, SchedulingSpec
 from windlass_api.crd.rules import (
     ENGINE_RULES,
+    HOST_RULES,
+    MEDIA_DOMAIN_RULES,
     NAME_RULES,
     QUANTIZATION_RULES,
     SPEC_RULES,
@@ -133,6 +135,15 @@ def _missing(value: object) -> bool:
     return value is None
 
 
+def _empty(value: object) -> bool:
+    return not value
+
+
+MediaDomain = Annotated[
+    str, Field(min_length=1, max_length=253, json_schema_extra=schema_extra(*HOST_RULES, *MEDIA_DOMAIN_RULES))
+]
+
+
 class EngineSpec(ApiModel):
     """How the engine runs; everything left out is planned or the engine's default."""
 
@@ -213,6 +224,13 @@ class EngineSpec(ApiModel):
     ignore_engine_limits: bool = Field(
         False,
         description="ignoreEngineLimits plans and starts what the pinned engine is known not to run; the plan says so.",
+    )
+    allowed_media_domains: list[MediaDomain] = Field(
+        default_factory=list,
+        max_length=64,
+        json_schema_extra=WHOLE_LIST,
+        exclude_if=_empty,
+        description="allowedMediaDomains are hosts that images, audio and video may be fetched from; empty: none.",
     )
     memory_cache: bool = Field(
         True, description="memoryCache reads the weights ahead into the page cache: a faster start from shared volumes."

@@ -43,7 +43,7 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         flags += ["--quantization", plan.quantization]
     if plan.enforce_eager:
         flags.append("--enforce-eager")
-    return (*flags, *_step(spec, plan), *_tuning(spec.engine))
+    return (*flags, *_step(spec, plan), *_tuning(spec.engine), *_prefix(spec))
 
 
 def _step(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
@@ -52,6 +52,11 @@ def _step(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     if not planned or plan.max_model_len <= STEP_TOKENS_MAX:
         return ()
     return ("--max-num-batched-tokens", str(STEP_TOKENS_MAX))
+
+
+def _prefix(spec: LLMServiceSpec) -> tuple[str, ...]:
+    """The server takes the prefix off by itself, so that no controller has to rewrite a path."""
+    return ("--root-path", spec.expose.path) if spec.expose.path else ()
 
 
 def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
@@ -92,6 +97,8 @@ def _tuning(engine: EngineSpec) -> list[str]:
         flags.append("--ignore-engine-limits")
     if not engine.trust_remote_code:
         flags.append("--no-trust-remote-code")
+    if engine.allowed_media_domains:
+        flags += ["--allowed-media-domains", ",".join(engine.allowed_media_domains)]
     if engine.speculation:
         flags += ["--speculative-config", _drafts(engine.speculation)]
     if engine.lookahead.enabled:

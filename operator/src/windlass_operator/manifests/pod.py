@@ -26,6 +26,7 @@ GPU = "nvidia.com/gpu"
 HTTP_PORT, FACTS_PORT = 8501, 8502
 ENDPOINTS_GONE_S = 5  # what it takes until nobody sends new requests to a pod that is told to go
 GRACE_BEYOND_DRAIN_S = 30
+RESTARTED_ANNOTATION = "serving.windlass.dev/restartedAt"  # of the service; another value replaces its pods
 LICENSE_AUDIENCE = "windlass-license-server"  # of the token by which the license server knows the pod
 LICENSE_TOKEN_S = 3600  # until it expires; the kubelet renews it after four fifths
 TOPOLOGY_KEYS = {"Node": "kubernetes.io/hostname", "Zone": "topology.kubernetes.io/zone"}
@@ -57,8 +58,10 @@ def pod_template(service: LLMService, shape: PodShape) -> Manifest:
     wish = service.spec.pod_template
     name = service.metadata.name
     meta: Manifest = {"labels": {**wish.labels, **labels(name, SERVER)}}
-    if wish.annotations:
-        meta["annotations"] = dict(wish.annotations)
+    restarted = service.metadata.annotations.get(RESTARTED_ANNOTATION)
+    told = {**wish.annotations, **({RESTARTED_ANNOTATION: restarted} if restarted else {})}
+    if told:
+        meta["annotations"] = told
     return {"metadata": meta, "spec": laid_over(with_part(_pod(service, shape), shape.over), wish.spec.to_piece())}
 
 

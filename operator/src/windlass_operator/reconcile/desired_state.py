@@ -199,10 +199,18 @@ def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
         base=plan.base,
         env=(
             *settings.server_log_env,
+            *_traces(service, settings),
             *engine_variables(service.spec, plan),
             *((peers_variable(service),) if has_peers(service) else ()),
         ),
     )
+
+
+def _traces(service: LLMService, settings: Settings) -> tuple[tuple[str, str], ...]:
+    """The DeepSpeed server makes no traces."""
+    if not settings.traces_env or service.spec.image.family != "vllm":
+        return ()
+    return (*settings.traces_env, ("OTEL_SERVICE_NAME", service.metadata.name))
 
 
 def _serving_image(image: ImageSpec, plan: Plan, settings: Settings) -> str:

@@ -26,13 +26,14 @@ from windlass_operator.cluster.rest import UNREACHABLE, StatusError
 from windlass_operator.errors import NotServedError, UserError
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.metadata import Manifest, selector_text
-from windlass_operator.reconcile import download_stage
+from windlass_operator.reconcile import download_stage, earlier
 from windlass_operator.reconcile.desired_state import (
     facts_of,
     finding_of,
     model_sentence,
     must_be_allowed,
     parse_service,
+    pods_digest,
     subject_of,
     with_finding,
     workload,
@@ -139,12 +140,22 @@ class Reconciler:
         retry_s = await self._inspect(snapshot, job, live_job, found) if stage.done else stage.again_in_s
         if outcome.record is not None:
             finding = finding_of(live_job, found) if on_service and live_job else None
-            wanted = workload(snapshot.service, outcome.record, settings, held, finding)
+            wanted = self._in_force(
+                snapshot, outcome, workload(snapshot.service, outcome.record, settings, held, finding)
+            )
             snapshot, routes_known = await self._apply_workload(snapshot, wanted)
         status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
         await self._write(snapshot.raw, snapshot.subject, status, snapshot.now)
         self._remember_waiting(key, status)
         return again_in_s(status["conditions"], snapshot.now) if retry_s is None else retry_s
+
+    def _in_force(self, snapshot: Snapshot, outcome: Outcome, wanted: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
+        """The objects, with the templates of an earlier operator where these stay."""
+        if outcome.record is None:
+            return wanted
+        pods = pods_digest(snapshot.service, outcome.record.plan, self._settings)
+        now = earlier.asked(snapshot, outcome.record, outcome.before, self._settings.operator_image, pods)
+        return earlier.settled(wanted, snapshot.children.owned(snapshot.service.metadata.uid), now)
 
     async def _inspect(self, snapshot: Snapshot, job: Manifest, live: Object | None, found: Inspection) -> float | None:
         """Keep exactly the one Job that looks at the present source; a failed one is made anew after its wait."""
@@ -200,6 +211,9 @@ class Reconciler:
             download=around[0].progress,
             routes_known=around[1],
             held=around[2],
+            kept_images=earlier.kept_images(
+                snapshot.children.owned(snapshot.service.metadata.uid), snapshot.service.metadata.uid
+            ),
         )
         return observe(snapshot.subject, seen, snapshot.now)
 

@@ -76,6 +76,7 @@ def _verdicts(subject: Subject, seen: Seen, failure: Failure | None, now: str) -
         **gates,
         c.DEGRADED: parts.degraded(subject, seen, gates, failure),
         c.PROGRESSING: parts.progressing(subject, seen, gates, failure),
+        **({c.OUTDATED: parts.outdated(subject, seen)} if seen.kept_images else {}),
     }
 
 

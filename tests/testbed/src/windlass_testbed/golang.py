@@ -90,7 +90,7 @@ def _build(paths: Paths, go: Path, tools: list[GoTool]) -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     if tools[0].module:
-        flags = ["-trimpath", "-ldflags", _ldflags(), "-o", f"{out}/"]
+        flags = ["-trimpath", "-ldflags", _ldflags(tools[0].texts), "-o", f"{out}/"]
         command = [str(go), "build", *flags, *dict.fromkeys(tool.package for tool in tools)]
         run(command, log="go", env=_env(), cwd=TESTBED / "go" / tools[0].module)
     else:
@@ -108,11 +108,11 @@ def _build(paths: Paths, go: Path, tools: list[GoTool]) -> None:
     shutil.rmtree(out)
 
 
-def _ldflags() -> str:
+def _ldflags(texts: tuple[tuple[str, str], ...]) -> str:
     minor = KUBERNETES.split(".")[1]
     fields = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": minor, "gitTreeState": "clean"}
     fields |= {"gitCommit": "windlass", "buildDate": "2026-01-01T00:00:00Z"}
-    return _linked(tuple((f"{STAMP}.{name}", value) for name, value in fields.items()))
+    return _linked((*((f"{STAMP}.{name}", value) for name, value in fields.items()), *texts))
 
 
 def _linked(texts: tuple[tuple[str, str], ...]) -> str:

@@ -25,6 +25,7 @@ def python_command(image: str, words: Sequence[str], mounts: Mapping[Path, str])
     """The command that runs Python as root without a network, the repository read-only at /repo."""
     volumes = {str(REPOSITORY): "/repo:ro", **{str(path): target for path, target in mounts.items()}}
     flags = ["--rm", "--network", "none", "--user", "0", "--workdir", "/tmp", "--entrypoint", "python3"]  # noqa: S108 - in the container
+    flags += ["--shm-size", "1g"]  # an engine takes 160 MiB of it, and a benchmark starts several
     flags += [word for source, target in volumes.items() for word in ("--volume", f"{source}:{target}")]
     return ["/usr/bin/docker", "run", *flags, image, *words]
 

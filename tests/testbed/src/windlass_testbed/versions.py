@@ -47,6 +47,8 @@ HELM_TEXTS = tuple(
     for part, value in zip(("Major", "Minor"), KUBERNETES.removeprefix("v").split("."), strict=False)
 )
 
+TRAEFIK = "github.com/traefik/traefik/v3"
+KEDA, KEDA_VERSION = "github.com/kedacore/keda/v2", "2.21.0"
 CNI = "github.com/containernetworking/plugins/plugins"
 
 TOOLS: tuple[GoTool, ...] = (
@@ -69,12 +71,15 @@ TOOLS: tuple[GoTool, ...] = (
     GoTool("cosign", "github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3"),
     GoTool("crane", "github.com/google/go-containerregistry/cmd/crane@v0.22.1"),
     GoTool("registry", "github.com/distribution/distribution/v3/cmd/registry@v3.1.2"),
+    GoTool("traefik", f"{TRAEFIK}/cmd/traefik", "traefik", texts=((f"{TRAEFIK}/pkg/version.Version", "3.6.12"),)),
+    GoTool("keda", f"{KEDA}/cmd/operator", "keda", texts=((f"{KEDA}/version.Version", KEDA_VERSION),)),
+    GoTool("keda-adapter", f"{KEDA}/cmd/adapter", "keda", texts=((f"{KEDA}/version.Version", KEDA_VERSION),)),
 )
 
 TOOL = {tool.name: tool for tool in TOOLS}
 
 # Built only when a check or a release asks for them.
-ASKED_FOR = {"kwok", "cosign", "crane", "registry"}
+ASKED_FOR = {"kwok", "cosign", "crane", "registry", "traefik", "keda", "keda-adapter"}
 # What the node image and the cluster need.
 CLUSTER_TOOLS = tuple(tool.name for tool in TOOLS if tool.name not in ASKED_FOR)
 # … and with kind's published node image (WINDLASS_NODE_IMAGE), which brings Kubernetes itself.
