@@ -1,8 +1,11 @@
 """Journals and totals of hours on disk: each record once, whatever is cut short; bounds."""
 
+import json
+import urllib.request
 from pathlib import Path
 
 import pytest
+from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
 from windlass.usage import hours, journal, page
 from windlass.usage.hours import Hour, Journal
 from windlass.usage.journal import Journals
@@ -109,3 +112,14 @@ def test_the_page(tmp_path: Path) -> None:
     assert page.answer(None, "")[0] == 404
     (next(tmp_path.iterdir()) / "2026-11-25T12.json").write_text("{")
     assert page.answer(tmp_path, "")[0] == 500
+
+
+def test_the_facts_port_shows_the_records(tmp_path: Path) -> None:
+    """The supervisor's port, over HTTP, with the range of its query."""
+    Journals(tmp_path, lambda: NOON).add("a", "m", TOKENS, estimated=False)
+    board = FactsBoard("demo", EngineFacts("vllm", "", ()))
+    with FactsServer(board, 0, "127.0.0.1", usage_in=tmp_path) as server:
+        address = f"http://127.0.0.1:{server.port}{page.PATH}"
+        for query, found in (("", 1), (f"?from={hours.hour_of(NOON)}", 1), ("?to=2000-01-01T00", 0)):
+            with urllib.request.urlopen(address + query) as answer:
+                assert len(json.load(answer)["records"]) == found
