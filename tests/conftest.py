@@ -20,8 +20,9 @@ WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
 os.environ.setdefault("WINDLASS_BENCH_POD_IP", f"127.0.0.{2 + int(WORKER)}")
 TOGETHER = {
     "the cluster": ("tests/kind/",),
-    "the server `short`": tuple(
-        f"tests/engine/api/test_{name}.py" for name in ("openapi_fuzz", "sampling", "module_command")
+    "the server `short`": (
+        *(f"tests/engine/api/test_{name}.py" for name in ("openapi_fuzz", "sampling", "module_command")),
+        "tests/engine/bench/test_bench_serve.py",
     ),
     "the server `keyed`": ("tests/engine/api/test_routes.py", "tests/engine/api/test_server.py"),
 }

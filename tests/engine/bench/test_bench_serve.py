@@ -7,7 +7,10 @@ import json
 import pytest
 from windlass_testbed import daemon
 
+from ..api.own_commands import FLAGS
+
 SERVE = ("windlass", "bench", "serve", "--tokenizer", "/data/model", "--num-prompts", "6", "--output-len", "8")
+SERVE += ("--token", FLAGS[1])
 
 
 def test_vllm_reads_every_word(engine):
