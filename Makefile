@@ -138,7 +138,7 @@ kill-groups: sync ## kill members of a group on the cluster, again and again: KI
 	@$(BIN)/python tests/kind/run_group_kills.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
 
 ##@ Attack
-.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile audit
+.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile usage-kills audit
 attack: attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile ## every attack in its long version; on a machine that does nothing else
 attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000 hostile specs at a real API server
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=100000 WINDLASS_ATTACK_INGRESSES=100000 WINDLASS_ATTACK_SPECS=10000 nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
@@ -153,6 +153,8 @@ attack-guard: sync ## attack both API fronts as processes, their paths by 200,00
 	@WINDLASS_FUZZ_PATHS=200000 $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard tests/attack/guard/long_guard_process.py
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@WINDLASS_FUZZ_MARKDOWN=2000 $(BIN)/python tests/attack/chat_page/run.py
+usage-kills: sync ## kill -9 the server 100 times under load; usage records are what clients received: KILLS=100
+	@WINDLASS_KILLS=$(or $(KILLS),100) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly server/tests/usage/test_kill.py
 attack-hostile: sync ## hubs, API servers and pods that lie: 2,000 listings of each hub, and a report of their making
 	@WINDLASS_FUZZ_EXAMPLES=2000 nice $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/download tests/attack/plugin tests/attack/plugin/long_report.py
 audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it

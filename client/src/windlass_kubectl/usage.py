@@ -1,65 +1,129 @@
-"""What `kubectl windlass` says of a wrong command line: one sentence, and exit code 2. Standard library only."""
+"""`kubectl windlass usage`: the hourly records of all pods, summed.
+
+Each pod is asked through the API server's proxy with the user's own rights. Pods on one volume tell the same records:
+what stands under the same writer, hour, key and model counts once.
+"""
 
 from __future__ import annotations
 
-import argparse
-import re
-import sys
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import NoReturn
+import csv
+import io
+from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
 
-CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '?(?P<said>.*?)'? \(choose from (?P<known>.*)\)")
-CODE = 2
+from windlass_base.kube.errors import ClientError, InvalidError, UnreadableError
+from windlass_client import paths
 
+from windlass_kubectl.parser import FAILED, OK
+from windlass_kubectl.session import Session
 
-class Parser(argparse.ArgumentParser):
-    """argparse with one sentence for a wrong word, and the nearest one that is known."""
-
-    def parse_args(self, args: Sequence[str] | None = None, namespace: None = None) -> argparse.Namespace:  # type: ignore[override]
-        """The options, or the end with a sentence; `--all_namespaces` is `--all-namespaces`."""
-        words = [_dashed(word) for word in (sys.argv[1:] if args is None else args)]
-        options, unknown = self.parse_known_args(words, namespace)
-        if unknown:
-            self.error(_unknown(unknown[0], _options(self, words)))
-        return options
-
-    def error(self, message: str) -> NoReturn:
-        """Say it, and leave."""
-        self.exit(CODE, f"kubectl windlass: {sentence(message)}; see {self.prog} --help\n")
+PORT = 8502
+SUMS = ("requests", "tokens_in", "tokens_out", "tokens_cached", "estimated")
+NAMES = ("writer", "hour", "key", "model")
+DAYS_MAX = 400
+STEP = timedelta(hours=23)
+Id = tuple[str, ...]
+"""Service, writer, hour, key and model."""
+Sums = tuple[int, ...]
 
 
-def sentence(message: str) -> str:
-    """argparse's words on a choice in ours; any other message as it is."""
-    found = CHOICE.fullmatch(message)
-    if not found:
-        return message.removeprefix("argument ").rstrip(".")
-    said, known = found["said"], [word.strip(" '\"") for word in found["known"].split(",")]
-    if found["what"] == "COMMAND":
-        near = get_close_matches(said, known, 1)
-        return f"there is no command {said}; write {near[0] if near else 'one of ' + ', '.join(known)}"
-    return f'{found["what"].rpartition("/")[2]} is "{said}"; choose one of {", ".join(known)}'
+async def run(session: Session) -> int:
+    """Collect, sum, print; what a pod does not tell is said, and the exit code is 1."""
+    options = session.options
+    now = session.now().replace(minute=0, second=0, microsecond=0)
+    last = min(options.last or now, now)
+    first = options.first or last - STEP
+    if first > last or last - first > timedelta(days=DAYS_MAX):
+        raise InvalidError(f"--from must be before --to, and at most {DAYS_MAX} days before it")
+    found: dict[Id, Sums] = {}
+    whole = True
+    for service in await _services(session):
+        for pod in await session.client.pods(service):
+            if pod.phase == "Pending":  # it has not served yet
+                continue
+            try:
+                async for rows in _of_pod(session, pod.name, first, last):
+                    merge(found, service, rows)
+            except ClientError as error:
+                whole = False
+                session.note(f"pod {pod.name} is left out or incomplete: {error}")
+    _show(session, summed(found, options.by, key=options.key, model=options.model))
+    return OK.code if whole else FAILED.code
 
 
-def _dashed(word: str) -> str:
-    name, equals, value = word.partition("=")
-    return name.replace("_", "-") + equals + value if word.startswith("--") else word
+async def _services(session: Session) -> list[str]:
+    name = session.options.name
+    if name:
+        await session.client.get(name)  # a misspelt name is told as such
+        return [name]
+    return sorted(one.metadata.name for one in await session.client.list())
 
 
-def _options(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
-    """The options of the parser, and of the command that the words name."""
-    found: list[str] = []
-    for action in parser._actions:
-        found += action.option_strings
-        chosen = action.choices if isinstance(action.choices, dict) else {}
-        for name in {*words} & {*chosen}:
-            found += _options(chosen[name], words)
-    return found
+async def _of_pod(session: Session, pod: str, first: datetime, last: datetime) -> AsyncIterator[list[dict[str, Any]]]:
+    """A day at a time, so that no answer is long."""
+    what = f"usage of pod {pod}"
+    path = paths.core(session.namespace, "pods", f"{pod}:{PORT}", "proxy") + "/windlass/usage"
+    while first <= last:
+        end = min(first + STEP, last)
+        params = {"from": _hour(first), "to": _hour(end)}
+        answer = await session.client.api.call("GET", path, what, params=params)
+        if answer.get("version") != 1 or not isinstance(answer.get("records"), list):
+            raise UnreadableError(f"{what}: the answer is no list of records")
+        yield [row for row in answer["records"] if isinstance(row, dict)]
+        first = end + timedelta(hours=1)
 
 
-def _unknown(word: str, options: Sequence[str]) -> str:
-    name = word.partition("=")[0]
-    if not name.startswith("-"):
-        return f'"{name}" belongs to no option'
-    near = get_close_matches(name, options, 1)
-    return f"there is no option {name}{f'; write {near[0]}' if near else ''}"
+def _hour(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H")
+
+
+def merge(found: dict[Id, Sums], service: str, rows: Iterable[dict[str, Any]]) -> None:
+    """Add records; of two readings of the same one the later, which has more requests."""
+    for row in rows:
+        names, sums = [row.get(name) for name in NAMES], [row.get(name) for name in SUMS]
+        if not all(isinstance(one, str) for one in names) or not all(type(one) is int and one >= 0 for one in sums):
+            raise UnreadableError(f"service {service}: a record of usage is not as it should be")
+        place = (service, *map(str, names))
+        found[place] = max(found.get(place, ()), tuple(int(one or 0) for one in sums))
+
+
+def summed(
+    found: dict[Id, Sums], by: tuple[str, ...], key: str | None = None, model: str | None = None
+) -> list[dict[str, Any]]:
+    """A row for each combination of the columns."""
+    totals: dict[Id, Sums] = {}
+    for (service, _, hour, key_, model_), sums in found.items():
+        if (key is not None and key_ != key) or (model is not None and model_ != model):
+            continue
+        names = {"hour": hour, "service": service, "key": key_, "model": model_}
+        place = tuple(names[column] for column in by)
+        totals[place] = tuple(map(sum, zip(totals.get(place, (0,) * len(SUMS)), sums, strict=True)))
+    return [
+        {**dict(zip(by, place, strict=True)), **dict(zip(SUMS, sums, strict=True))}
+        for place, sums in sorted(totals.items())
+    ]
+
+
+def _show(session: Session, rows: list[dict[str, Any]]) -> None:
+    columns = (*session.options.by, *SUMS)
+    if session.options.csv:
+        session.data(as_csv(columns, rows), end="")
+    elif not session.is_text:
+        session.emit({"usage": rows})
+    elif rows:
+        headings = [column.upper().replace("_", " ") for column in columns]
+        session.say(session.paint.table(headings, list(_cells(columns, rows))))
+    else:
+        session.note("no usage is recorded in that time")
+
+
+def as_csv(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
+    """A heading and a line for each row."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([columns, *_cells(columns, rows)])
+    return out.getvalue()
+
+
+def _cells(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> Iterator[list[str]]:
+    return ([str(row[column]) for column in columns] for row in rows)

@@ -53,6 +53,7 @@ from windlass.limits.settings import replicas
 from windlass.progress import rule, watch
 from windlass.progress.rule import Progress
 from windlass.progress.watch import Watch
+from windlass.usage import journal
 from windlass.usage.account import Account, Accounts
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class Guard:
         file = KeyFile(settings.keys_file) if settings.keys_file else None
         self._keys = KeyRing(environment.get(KEYS_VARIABLE, ""), file)
         self._replicas = replicas(environment, self._keys)
-        self._accounts = Accounts(Limiter(self._replicas))
+        self._accounts = Accounts(Limiter(self._replicas), journal.Journals(journal.root(environment)))
         self._service = environment.get(SERVICE_VARIABLE, "")
         self._traces = Traces(environment)
         self._start = Start(environment.get(KEY_VARIABLE, ""))
