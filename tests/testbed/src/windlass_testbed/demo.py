@@ -19,6 +19,7 @@ SERVICE = "demo"
 NAMESPACE = "default"
 QUESTION = "What does os.path.join do?"
 READY_TIMEOUT_S = 600
+IMAGE = "jsonpath={.items[0].spec.template.spec.containers[0].image}"
 
 NEXT = """
 Try next (after `eval "$(make env)"`):
@@ -52,11 +53,19 @@ def serve(paths: Paths) -> None:
         deploy.make_model(paths)
         deploy.models_volume(paths, NAMESPACE)
     with phase("service"):
-        kubectl(paths, "apply", "-f", str(REPOSITORY / "examples/quickstart.yaml"))
+        kubectl(paths, "apply", "-f", "-", stdin=with_todays_pods(paths))
         show_plan(paths)
         wait_ready(paths)
     with phase("answer"):
         ask(paths, QUESTION)
+
+
+def with_todays_pods(paths: Paths) -> str:
+    """Return the demo's service, annotated with the operator's image: an operator's upgrade alone replaces no pod."""
+    words = ("get", "deployment", "-l", "app.kubernetes.io/name=windlass-operator", "-o", IMAGE)
+    image = kubectl(paths, "-n", deploy.SYSTEM_NAMESPACE, *words)
+    file = str(REPOSITORY / "examples/quickstart.yaml")
+    return kubectl(paths, "annotate", "--local", "-f", file, f"serving.windlass.dev/restartedAt={image}", "-o", "json")
 
 
 def license_gpus(paths: Paths) -> None:
