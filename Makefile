@@ -32,24 +32,26 @@ sync: ## make .venv with the locked packages
 	@tools/bootstrap
 fmt: sync ## format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+	@tools/cpp fmt
 check: sync crds charts ## format, lint, types, layers, spelling; generated files are current
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
+	@tools/cpp check
 	@$(BIN)/mypy && $(BIN)/lint-imports --no-cache
-	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs sizing operator server license_server deepspeed_server testbed charts examples models
-	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml testbed/node
+	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs base sizing api operator client server license_server deepspeed_server tests/testbed charts examples models
+	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml tests/testbed/node
 	@git diff --exit-code --stat -- crds charts
-crds: sync ## write crds/ from the pydantic models
-	@$(BIN)/python -m windlass_operator.api.schema
-charts: crds ## copy the CRD, and the service of its notes, into their chart
-	@cp crds/llmservices.serving.windlass.dev.yaml charts/windlass/files/llmservices.yaml
+crds: sync ## write the CRD into its chart, to which crds/ is a link, from the pydantic models
+	@$(BIN)/python -m windlass_api.crd.schema
+charts: crds ## copy the service of its notes into the chart
 	@cp examples/first-service.yaml charts/windlass/files/first-service.yaml
 golden: sync ## rewrite the golden manifests and the pages that code prints; read the diff
-	@WINDLASS_GOLDEN=write $(BIN)/pytest -q operator/tests sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py tests/house/test_features_page.py
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q api/tests operator/tests client/tests sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py tests/house/test_features_page.py
 docs: sync ## build the docs as a site into .cache/site; a link to nothing ends it
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with-requirements tools/docs/site.lock mkdocs build --strict --clean -f tools/docs/mkdocs.yml
-lock: ## resolve requirements.lock, the site's lock and the images' build.lock again
-	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --group dev {operator,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
+lock: ## resolve requirements.lock, the locks of the site and of clang's tools, and the images' build.lock again
+	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --no-emit-package windlass-api --no-emit-package windlass-base --group dev {base,api,operator,client,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
 	@$(LOCK) --no-header tools/docs/site.in -o tools/docs/site.lock
+	@$(LOCK) --no-header tools/cpp.in -o tools/cpp.lock
 	@$(LOCK) --no-header images/build.in -o images/build.lock
 	@$(LOCK_GPU) --override images/engine-gpu/overrides.txt images/engine-gpu/vllm.in -o images/engine-gpu/vllm.lock
 	@$(LOCK_GPU) images/engine-gpu/deepspeed.in -o images/engine-gpu/deepspeed.lock
@@ -68,7 +70,7 @@ demo-release: sync ## install dist/'s bundle from a registry on the cluster, by 
 	@$(BED) demo-release
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-nfs test-gpu test-gpu-lookahead
+.PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-gpu test-gpu-lookahead
 test: check sanitize-lookahead test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q $(TWO) -m 'not apiserver and not kind'
@@ -80,26 +82,34 @@ test-long: sync ## what the gate leaves out of the tests in the serving image
 	@$(ENGINE_TESTS) -m long tests/engine
 test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
-	@$(ENGINE_TESTS) tests/engine/run_chat_page.py
+	@$(ENGINE_TESTS) tests/engine/api/run_chat_page.py
 test-tiny: sync ## every tiny model in vLLM
-	@$(ENGINE_TESTS) tests/engine/test_tiny_models.py --all-tiny
+	@$(ENGINE_TESTS) tests/engine/models/test_tiny_models.py --all-tiny
 test-nfs: sync ## inspection, download and serving on an NFS share that goes away, in guests with Debian's kernel: 15 min emulated
 	@dpkg --status qemu-system-x86 nfs-ganesha nfs-ganesha-vfs busybox-static kmod cpio curl >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-system-x86 nfs-ganesha nfs-ganesha-vfs busybox-static kmod cpio curl >/dev/null; }
 	@$(BIN)/pytest -q -s --timeout 4000 -p no:randomly tests/storage
+test-ingress: sync ## two services behind a real Traefik on the cluster, by Ingress and Gateway API; builds Traefik: 10 min the first time
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_doors.py
+	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_ingress.py
+test-autoscale: sync ## KEDA takes a service from one replica to three and back on the cluster; builds KEDA: 15 min the first time
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_keda.py
+	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_autoscale.py
 test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against float64, against sorting and with a late host, every method on a real checkpoint; OUT=folder SMOOTHQUANT=its file
 	@mkdir -p $(or $(OUT),.cache/gpu)
-	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
-	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/fp8_exactly.py
-	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/packed_exactly.py
-	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/placing.py
-	@PYTHONPATH=server/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/waiting.py
+	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
+	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/fp8_exactly.py
+	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/packed_exactly.py
+	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/placing.py
+	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/waiting.py
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; CHOICE=two_ranks where there are two cards
-	@PYTHONPATH=server/src:sizing/src:testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/test_lookahead.py
+	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
-test-e2e: sync ## vLLM in its image, then the scenarios on the kind cluster
-	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/engine tests/kind
+test-e2e: sync ## vLLM in its image by two processes, then the scenarios on the kind cluster
+	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/engine
+	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/kind
 
 ##@ Break
 .PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
@@ -115,7 +125,7 @@ fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and
 	@$(BIN)/uv run --quiet --no-project --with atheris==3.0.0 python license_server/fuzz/parsers.py -max_total_time=600
 	@WINDLASS_FUZZ_EXAMPLES=1000 $(BIN)/pytest -q --timeout 2400 license_server/tests/test_openapi.py
 fuzz-api: sync ## ten minutes of drawn requests at every route of the server
-	@WINDLASS_FUZZ_S=600 $(ENGINE_TESTS) tests/engine/test_openapi_fuzz.py
+	@WINDLASS_FUZZ_S=600 $(ENGINE_TESTS) tests/engine/api/test_openapi_fuzz.py
 sanitize-lookahead: sync ## the lookahead core under address, undefined-behaviour and thread sanitizers
 	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz 150 1 && TSAN_OPTIONS=halt_on_error=1 .cache/lookahead-fuzz/lookahead_threads
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
@@ -128,7 +138,7 @@ kill-groups: sync ## kill members of a group on the cluster, again and again: KI
 	@$(BIN)/python tests/kind/run_group_kills.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
 
 ##@ Attack
-.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile audit
+.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile usage-kills audit
 attack: attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile ## every attack in its long version; on a machine that does nothing else
 attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000 hostile specs at a real API server
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=100000 WINDLASS_ATTACK_INGRESSES=100000 WINDLASS_ATTACK_SPECS=10000 nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
@@ -143,6 +153,8 @@ attack-guard: sync ## attack both API fronts as processes, their paths by 200,00
 	@WINDLASS_FUZZ_PATHS=200000 $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard tests/attack/guard/long_guard_process.py
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@WINDLASS_FUZZ_MARKDOWN=2000 $(BIN)/python tests/attack/chat_page/run.py
+usage-kills: sync ## kill -9 the server 100 times under load; usage records are what clients received: KILLS=100
+	@WINDLASS_KILLS=$(or $(KILLS),100) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly server/tests/usage/test_kill.py
 attack-hostile: sync ## hubs, API servers and pods that lie: 2,000 listings of each hub, and a report of their making
 	@WINDLASS_FUZZ_EXAMPLES=2000 nice $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/download tests/attack/plugin tests/attack/plugin/long_report.py
 audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it
@@ -169,6 +181,6 @@ bench-sizing: sync ## parameters and bytes of real models against the formula: C
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with
 	@nice $(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES) $(if $(STATE),--state $(STATE)) $(if $(JSON),--json $(JSON))
 hang-load: sync ## heavy load without a false alarm of an engine that hangs: MINUTES=30
-	@MINUTES=$(or $(MINUTES),30) $(BIN)/pytest -q -s --timeout 7200 -p no:randomly tests/engine/run_hang_load.py
+	@MINUTES=$(or $(MINUTES),30) $(BIN)/pytest -q -s --timeout 7200 -p no:randomly tests/engine/processes/run_hang_load.py
 load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
-	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/run_load.py
+	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/api/run_load.py

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.args import container_command
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Inventory, NodeGpus, Plan
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.args import container_command
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, NodeGpus, Plan
 from windlass_sizing.files.checkpoint import inspect
 
 GIB = 1024**3

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -33,10 +34,11 @@ Report = Callable[[dict[str, object]], None]
 
 
 def card() -> tuple[str, int, int]:
-    """The card's name, its memory and what of it is in use, in MiB; without a driver a CPU."""
+    """The name of the card that this process sees first, its memory and what of it is in use, in MiB; or a CPU."""
     if not shutil.which("nvidia-smi"):
         return "CPU", 81559, 0
-    words = ["nvidia-smi", "--query-gpu=name,memory.total,memory.used", "--format=csv,noheader,nounits"]
+    mine = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    words = ["nvidia-smi", "-i", mine, "--query-gpu=name,memory.total,memory.used", "--format=csv,noheader,nounits"]
     name, total, used = (
         subprocess.run(words, capture_output=True, text=True, check=True).stdout.split("\n")[0].split(", ")
     )
@@ -46,6 +48,8 @@ def card() -> tuple[str, int, int]:
 def _cards() -> int:
     if not shutil.which("nvidia-smi"):
         return 0
+    if mine := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return len(mine.split(","))
     return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout.count("UUID: GPU-")
 
 

@@ -64,8 +64,13 @@ class Server:
         return self.log.read_text(errors="replace")[-1500:]
 
 
-def start(row: Row, number: int, work: Path, image: dict[str, str], words: tuple[str, ...] = ()) -> Server:
-    """Run a row's command with the image's variables; `number` moves its ports where others run beside it."""
+def start(
+    row: Row, number: int, work: Path, image: dict[str, str], words: tuple[str, ...] = (), before: tuple[str, ...] = ()
+) -> Server:
+    """Run a row's command with the image's variables; `number` moves its ports where others run beside it.
+
+    `before` are words in front of the command, which must become the command by exec: the process id stays.
+    """
     command = list(words or shlex.split(row.line))
     command = [str(work / "models" / row.model) if word == "/data/model" else word for word in command]
     port = PORT + number
@@ -79,7 +84,9 @@ def start(row: Row, number: int, work: Path, image: dict[str, str], words: tuple
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # ours, for the planner
     env = inherited | image | own | row.variables
     with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, env=env, cwd="/cache", start_new_session=True)
+        process = subprocess.Popen(
+            [*before, *command], stdout=file, stderr=file, env=env, cwd="/cache", start_new_session=True
+        )
     return Server(row, process, port, log)
 
 
@@ -96,7 +103,8 @@ def wait(server: Server, deadline: float) -> float | None:
 def end(server: Server) -> float | None:
     """Tell the server to end; the seconds it took, or None where what was left of it had to be killed.
 
-    Whoever is left writes its Python stacks into the log first (SIGABRT, by faulthandler).
+    Whoever is left writes its Python stacks into the log first (SIGABRT, by faulthandler). The supervisor is spared
+    that, because the output of the others goes through it.
     """
     everyone = [server.process.pid, *descendants(server.process.pid)]
     began = time.monotonic()
@@ -107,8 +115,9 @@ def end(server: Server) -> float | None:
     left = [pid for pid in everyone if Path(f"/proc/{pid}/fd").exists() and pid != os.getpid()]
     for number, patience_s in ((signal.SIGABRT, STACKS_S), (signal.SIGKILL, 0)):
         for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+            if number == signal.SIGKILL or pid != server.process.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
         time.sleep(patience_s if left else 0)
     server.process.wait(STOP_S)
     return None if left else seconds

@@ -6,21 +6,29 @@ And a quiet start.
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
+from rule_switch import RuleSwitch
 from windlass.lookahead.step_costs import judging_ms
 from windlass.lookahead.verification import Verification
 from windlass.lookahead.vllm_gpu import DeviceWorker
-from windlass_lookahead.policy import config
+from windlass_lookahead.policy import Config, config
 from windlass_lookahead.round_trip import RoundTrip
 
 AFTER = "LOOKAHEAD_AFTER"
 """A file to wait for before kernels are timed: costs that were timed beside another engine's start mean nothing."""
 WAIT_S_MAX = 240
 TOKENIZER = "benchmark"
+TEMP = tempfile.gettempdir()
+
+
+def _state(name: str) -> Path:
+    return Path(TEMP, f"lookahead-state-{name.replace(' ', '-')}")
 
 
 class BenchWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no types here
@@ -36,10 +44,10 @@ class BenchWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no type
     def base(self, name: str, rows: list[tuple[list[int], list[int]]]) -> None:
         """Make a state of the cache that `back` returns to: these exchanges, and nothing else."""
         cache = self._cache()
-        empty, path = Path("/tmp/lookahead-empty"), Path(f"/tmp/lookahead-{name.replace(' ', '-')}")  # noqa: S108 - a benchmark's machine
+        empty, path = Path(TEMP, "lookahead-empty"), _state(name)
         if not empty.exists():
             cache.save(empty, TOKENIZER)
-        cache.save(Path("/tmp/lookahead-last"), TOKENIZER)  # noqa: S108 - what still waits to be shared goes with it
+        cache.save(Path(TEMP, "lookahead-last"), TOKENIZER)  # what still waits to be shared goes with it
         cache.load(empty, TOKENIZER)
         for prompt, output in rows:
             cache.teach(prompt, output)
@@ -47,31 +55,37 @@ class BenchWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no type
 
     def back(self, name: str) -> None:
         """Return to a state; what ended requests still had to share goes with the state that is left."""
-        self._cache().save(Path("/tmp/lookahead-last"), TOKENIZER)  # noqa: S108
-        self._cache().load(Path(f"/tmp/lookahead-{name.replace(' ', '-')}"), TOKENIZER)  # noqa: S108
+        self._cache().save(Path(TEMP, "lookahead-last"), TOKENIZER)
+        self._cache().load(_state(name), TOKENIZER)
 
     def figures(self) -> dict[str, Any]:
         """The counts of the cache and of the round trips so far."""
         drafter = self.model_runner.speculator._drafter
         return asdict(drafter.trip.counts()) | asdict(self._cache().metrics())
 
-    def without(self, rules: list[str]) -> None:
+    def without(self, rules: list[str], copy: int = 0) -> None:
         """Run with these rules of the speculation policy off; each set of rules keeps what its policy has learned.
 
-        To be called while no request runs.
+        To be called while no request runs. Each `copy` of the same rules has a policy of its own.
         """
         drafter, numbers = self.model_runner.speculator._drafter, config(rules)
-        self._trips: dict[tuple[str, ...], RoundTrip] = getattr(self, "_trips", {(): drafter.trip})
         drafter.rest()
-        if (key := tuple(rules)) not in self._trips:
-            rows, most = drafter._drafts.tokens.shape
-            places, cache = drafter._places, drafter._drafting.cache
-            self._trips[key] = RoundTrip(cache, places, rows, most, most + 1, policy=numbers)
-        drafter.trip = self._trips[key]
+        if not hasattr(self, "_switch"):
+            self._switch = RuleSwitch(drafter.trip, self._round_trip)
+        drafter.trip = self._switch.to(rules, copy)
         manager = self.model_runner.adaptive_verification
         if isinstance(manager, Verification):
             manager._trip = drafter.trip
             manager._judging_ms = judging_ms(manager.req_states.vocab_size, manager._most_logits, numbers)
+
+    def card(self) -> str:
+        """The name of the GPU."""
+        return str(torch.cuda.get_device_name(self.device))
+
+    def _round_trip(self, numbers: Config) -> RoundTrip:
+        drafter = self.model_runner.speculator._drafter
+        rows, most = drafter._drafts.tokens.shape
+        return RoundTrip(drafter._drafting.cache, drafter._places, rows, most, most + 1, policy=numbers)
 
     def _cache(self) -> Any:  # noqa: ANN401
         return self.model_runner.speculator._drafter._drafting.cache

@@ -1,6 +1,7 @@
 """On a GPU: ms a token with and without lookahead, every workload at 1, 10 and 64 requests at a time.
 
     python on_device.py WORKLOADS.json.gz OUT.json [--seconds 430] [--tokens 6] [--only "chat,agent"] [--batches 10,64]
+                        [--without "planning-price,batch-mean"]
 
 A model of the shape of Qwen2-7B with dummy weights, in fp8, follows the recorded text (`forced`), so every step costs
 what it costs and drafts are accepted as the text has it. Two engines stand beside one another and are timed in pairs.
@@ -15,6 +16,7 @@ import json
 import math
 import random
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,6 +35,8 @@ PAIRS, PAIRS_ELSE = {"no repeats": 13, "agent": 13, "chat": 13, "humaneval": 13}
 """Interleaved pairs: more where lookahead takes about as long as none does, so that three outliers move no bound; else
 one moves none."""
 COVERAGE = 0.95
+TEMP = tempfile.gettempdir()
+"""Two runs beside one another need one each: set TMPDIR."""
 OUTPUT_TOKENS = 96
 LAST: list[Exchange] = [([1, 2, 3], [4, 5])]
 FIRST = ("no repeats", "gsm8k warm", "agent", "chat", "humaneval", "code-edit-diff", "repeats")
@@ -133,7 +137,7 @@ def measured(
 
 def common() -> dict[str, Any]:
     """Options of both engines."""
-    model = Path("/tmp/lookahead-shape")  # noqa: S108 - a benchmark's machine
+    model = Path(TEMP, "lookahead-shape")
     model.mkdir(exist_ok=True)
     (model / "config.json").write_text(json.dumps(SHAPE))
     return {
@@ -145,19 +149,19 @@ def common() -> dict[str, Any]:
 
 def ours(tokens: int, options: dict[str, Any], worker: str = "bench_worker.BenchWorker", after: str = "") -> Arm:
     """The engine with lookahead; its kernels are timed when the file `after` is there."""
-    config = Path("/tmp/lookahead-config")  # noqa: S108
+    config = Path(TEMP, "lookahead-config")
     config.mkdir(exist_ok=True)
     (config / "lookahead_cache_config.json").write_text(json.dumps({"cache_size": 500_000, "copy_length": tokens}))
     words, variables = lookahead(tokens, str(config))
     variables |= {"LOOKAHEAD_AFTER": after, "VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN": "512"}
-    variables |= {"VLLM_CACHE_ROOT": "/tmp/vllm-ours"}  # noqa: S108
+    variables |= {"VLLM_CACHE_ROOT": f"{TEMP}/vllm-ours"}
     return Arm("lookahead", {**options, **words, "worker_cls": worker}, variables)
 
 
 def arms_of(tokens: int) -> tuple[Arm, Arm]:
     """The engine without and the one with lookahead, loaded beside one another."""
-    ready = Path("/tmp/lookahead-none-ready")  # noqa: S108
-    plain = Arm("none", common(), {"VLLM_CACHE_ROOT": "/tmp/vllm-none"})  # noqa: S108
+    ready = Path(TEMP, "lookahead-none-ready")
+    plain = Arm("none", common(), {"VLLM_CACHE_ROOT": f"{TEMP}/vllm-none"})
     other = ours(tokens, common(), after=str(ready))
     plain.start()
     other.start()
@@ -176,6 +180,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=6)
     parser.add_argument("--only", type=lambda text: text.split(","), default=[])
     parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=BATCHES)
+    parser.add_argument("--without", type=lambda text: text.split(","), default=[], help="rules of the policy, off")
     arguments = parser.parse_args()
     until = time.monotonic() + arguments.seconds
     found = workloads(arguments.workloads)
@@ -186,6 +191,7 @@ def main() -> None:
     for arm in arms:  # what compiles at its first use
         if arm.name != "none":
             arm.ask("call", "base", "warm-up", [])
+            arm.ask("call", "without", arguments.without)
         for batch in arguments.batches:
             arm.ask("run", found["gsm8k"][1][:batch], 24, True)
     asked = {name: found[name] for name in arguments.only or found}

@@ -20,12 +20,14 @@ import ctypes
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from budgets import COSTS, MOST, OUTPUT_TOKENS, Exchange
 from on_device import workloads
+from rule_switch import RuleSwitch
 from windlass.lookahead.draft_budgets import DraftBudgets
 from windlass_lookahead import LookaheadCache, Options
 from windlass_lookahead.policy import config
@@ -100,19 +102,22 @@ class Device:
         self.doorbell, self.completed = ctypes.c_uint32(0), ctypes.c_uint32(0)
         self.folder = tempfile.TemporaryDirectory()
         self.budgets = DraftBudgets(self.folder.name, "0")
-        places = Places(
+        self.places = places = Places(
             *(part.ctypes.data for part in (self.records, self.tokens, self.sure)),
             ctypes.addressof(self.doorbell),
             ctypes.addressof(self.completed),
             ctypes.addressof(ctypes.c_char.from_buffer(self.budgets.memory)),
         )
-        self.trip = RoundTrip(self.cache, places, rows, MOST, SPAN, policy=config(without))
+        self.trip = self.first = RoundTrip(self.cache, places, rows, MOST, SPAN, policy=config(without))
+        self.switch = RuleSwitch(
+            self.first, lambda numbers: RoundTrip(self.cache, places, rows, MOST, SPAN, policy=numbers)
+        )
         self.number = 0
         self.ended: list[str] = []
 
-    def run(self, name: str, picked: list[Exchange]) -> Found:
+    def run(self, name: str, picked: list[Exchange], tokens: int = OUTPUT_TOKENS) -> Found:
         """All requests at once, to their ends."""
-        alive = [Row(f"{name}-{at}", prompt, text[:OUTPUT_TOKENS]) for at, (prompt, text) in enumerate(picked)]
+        alive = [Row(f"{name}-{at}", prompt, text[:tokens]) for at, (prompt, text) in enumerate(picked)]
         everyone, begun = list(alive), [(row.name, row.prompt) for row in alive]
         found, budget, missed, end_s = Found(), 0, False, time.perf_counter() + FIRST_S
         while alive:
@@ -135,7 +140,7 @@ class Device:
                 row.first_s, row.last_s = row.first_s or end_s, end_s
             self.ended = [row.name for row in alive if row.is_done]
             alive = left
-        made = sum(len(row.output) - 1 for row in everyone)
+        made = max(1, sum(len(row.output) - 1 for row in everyone))
         found.ms = 1e3 * sum(row.last_s - row.first_s for row in everyone) / made
         found.plain_ms = sum(self._plain_ms(len(row.output), everyone) for row in everyone) / made
         return found
@@ -208,6 +213,56 @@ class Device:
             row.drafts = self.tokens[place].tolist() if came else [0] * MOST
             row.sure = self.sure[place].tolist() if came else [0.0] * MOST
         return not came
+
+
+class SimulatedArm:
+    """A device in the place of an engine: answers what `ablation.py` asks an arm."""
+
+    def __init__(self, rows: int, threads: int = 2) -> None:
+        """At most `rows` requests at a time."""
+        self._device = Device(rows, threads, 0.0, [], always=False)
+        self._folder = Path(self._device.folder.name)
+        self._device.cache.save(self._folder / "empty", "simulated")
+        self._runs = 0
+
+    def ask(self, word: str, *values: Any) -> Any:  # noqa: ANN401 - whatever is answered
+        """Run requests, or call a method by its name."""
+        method, given = (word, values) if word != "call" else (values[0], values[1:])
+        return getattr(self, method)(*given)
+
+    def run(self, picked: list[Exchange], tokens: int, forced: bool) -> dict[str, float]:
+        """Milliseconds a token."""
+        self._runs += 1
+        return {"ms": self._device.run(f"run {self._runs}", picked, tokens).ms}
+
+    def base(self, name: str, seen: list[Exchange]) -> None:
+        """Make a state of the cache that `back` returns to."""
+        self._device.back(self._folder / "empty")
+        for prompt, output in seen:
+            self._device.cache.teach(prompt, output)
+        self._device.cache.save(self._folder / f"base {name}", "simulated")
+
+    def back(self, name: str) -> None:
+        """Return to a state."""
+        self._device.back(self._folder / f"base {name}")
+
+    def without(self, rules: list[str], copy: int = 0) -> None:
+        """Run with these rules off."""
+        self._device.trip = self._device.switch.to(rules, copy)
+
+    def figures(self) -> dict[str, Any]:
+        """The counts of the cache and of the round trip."""
+        return asdict(self._device.trip.counts()) | asdict(self._device.cache.metrics())
+
+    def card(self) -> str:
+        """What is measured."""
+        return "simulated"
+
+    def end(self) -> None:
+        """End the threads."""
+        self._device.switch.close()
+        self._device.first.close()
+        self._device.folder.cleanup()
 
 
 def _spin(until_s: float) -> None:

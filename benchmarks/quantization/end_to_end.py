@@ -1,6 +1,7 @@
 """Milliseconds per token and for a prompt, and bytes, of whole engines: stock vLLM beside our methods.
 
-    PYTHONPATH=server/src:sizing/src python benchmarks/quantization/end_to_end.py --work FOLDER [--methods none …]
+    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/quantization/end_to_end.py \
+        --work FOLDER [--methods none …]
 
 Qwen2-7B's shape with random weights. All engines start at once, each in a process of its own, and are timed one after
 the other: 220 tokens in, 257 against 1 out, and prompts of five lengths (--lengths: of fewer). They compile as vLLM

@@ -19,8 +19,9 @@ from timing import error
 from weights import quantized
 from windlass.quantization import product
 from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.choice import PACKED_STREAMS, fitting
+from windlass.quantization.kernels.choice import fitting
 from windlass.quantization.kernels.tiling import PackedStream
+from windlass.quantization.kernels.tuned import tuned_for
 from windlass.quantization.layout import pack, unpack
 
 SHAPES = (
@@ -39,7 +40,7 @@ WORST = 1e-3  # rounding of the output, relative in the Frobenius norm
 
 def tilings(bits: int) -> set[PackedStream]:
     """All that are chosen, and as they are where the columns ask for smaller stages."""
-    chosen = {rate.tiling for _, rates in PACKED_STREAMS[bits] for rate in rates}
+    chosen = {rate.tiling for _, rates in tuned_for(gemm.card(0)[2]).packed_streams[bits] for rate in rates}
     return chosen | {fitting(tiling, tiling.step + 64) for tiling in chosen}
 
 

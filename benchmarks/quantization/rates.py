@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 from tables import SHAPES
-from windlass.quantization.kernels.choice import APART_BYTES, PACKED_STREAMS, PER_TILE_MOST, packed_us
+from windlass.quantization.kernels.choice import APART_BYTES, PER_TILE_MOST, packed_us
 from windlass.quantization.kernels.tiling import PackedStream
-from windlass.quantization.kernels.tuned import Rate
+from windlass.quantization.kernels.tuned import DEFAULT, Rate, tuned_for
 
 PROCESSORS = 132
+PACKED_STREAMS = tuned_for(DEFAULT).packed_streams
 WORTH = 0.004  # of the best's time: what one more tiling gains at least
 NEAR = 1.02  # times as long as the best: what a set of tilings may take
 PARTS = ("column_us", "part_us", "tile_us", "apart_us")

@@ -1,6 +1,6 @@
 """What a service with each method gives ten clients over HTTP: requests and tokens a second, and the times of a token.
 
-    PYTHONPATH=server/src:sizing/src python benchmarks/quantization/serving.py --work FOLDER [--methods none …]
+    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/quantization/serving.py --work FOLDER [--methods none …]
 
 Servers are `windlass run` with random weights in Qwen2-7B's shape; all start at once, one after the other is asked.
 Lengths are drawn log-normal by a seed, their means 217 tokens in and 564 out; every server gets the same. The first
@@ -117,7 +117,11 @@ def start(method: str, port: int, wanted: argparse.Namespace) -> subprocess.Pope
     words += [] if wanted.small else ["--gpu-memory-utilization", "0.05", "--kv-cache-memory-bytes", str(6 * 2**30)]
     own = {"WINDLASS_LICENSE_REQUIRED": "false", "WINDLASS_FACTS_PORT": str(port + 100), "VLLM_NO_USAGE_STATS": "1"}
     own |= {"VLLM_CACHE_ROOT": str(wanted.work / f"cache-{method}"), "VLLM_USE_FLASHINFER_SAMPLER": "0"}
-    paths = (plugin(wanted.work), ROOT / "server/src", ROOT / "sizing/src", os.environ.get("PYTHONPATH", ""))
+    paths = (
+        plugin(wanted.work),
+        *(ROOT / f"{one}/src" for one in ("server", "base", "sizing")),
+        os.environ.get("PYTHONPATH", ""),
+    )
     own |= {"PYTHONPATH": ":".join(map(str, paths)), "XDG_CACHE_HOME": str(wanted.work / f"home-{method}")}
     own |= {"VLLM_CPU_KVCACHE_SPACE": "1"} if wanted.small else {}
     log = (wanted.work / f"{method}.log").open("wb")

@@ -1,6 +1,6 @@
 """A console back end in one file: LLMServices over HTTP for a web page, through the typed client only.
 
-    pip install windlass-operator fastapi uvicorn
+    pip install windlass-client fastapi uvicorn
     uvicorn app:app --host 127.0.0.1 --port 8080
 
 It runs as whoever the kubeconfig or the pod's service account says. A real console puts its own login in front, and
@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from fastapi import Body, Depends, FastAPI, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
-from windlass_operator.client import (
+from windlass_client import (
     AlreadyExistsError,
     AsyncClient,
     ClientError,
@@ -31,7 +31,7 @@ from windlass_operator.client import (
     UnreachableError,
     find_access,
 )
-from windlass_operator.client.schema import json_schema
+from windlass_client.schema import json_schema
 
 STATUS_CODES: dict[type[ClientError], int] = {
     AlreadyExistsError: 409,

@@ -5,14 +5,15 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from windlass_base.kube.service_account import KubeApi
 from windlass_license.cluster import callers as module
-from windlass_license.cluster.api_server import KubeApi
 from windlass_license.cluster.callers import FAILURES, FRESH_S, USABLE_S, Callers
 from windlass_license.cluster.identity import AUDIENCE, Caller, gpus_requested
 from windlass_license.errors import ReviewError, UnknownCallerError
@@ -89,7 +90,8 @@ def api(cluster: Cluster, tmp_path: Path) -> Iterator[KubeApi]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     (tmp_path / "token").write_text("t0ken\n")
-    yield KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=5)
+    with closing(KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=5)) as api:
+        yield api
     cluster.held.set()
     server.shutdown()
     thread.join()

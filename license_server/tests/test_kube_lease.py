@@ -3,14 +3,17 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_license.cluster.api_server import KubeApi, from_pod
-from windlass_license.election.kube_lease import KubeLease, LeaseName, Pace
+from windlass_base.kube.lease import LeaseName
+from windlass_base.kube.service_account import KubeApi
+from windlass_license.cluster.pod import api_server
+from windlass_license.election.kube_lease import TIMES, KubeLease
 from windlass_license.errors import SettingsError
 from windlass_license.settings import parse_kube_lease
 
@@ -76,7 +79,8 @@ def api(fake: FakeApi, tmp_path: Path) -> Iterator[KubeApi]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     (tmp_path / "token").write_text("t0ken\n")
-    yield KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=2)
+    with closing(KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=2)) as api:
+        yield api
     server.shutdown()
     thread.join()
     server.server_close()
@@ -92,7 +96,7 @@ class Clock:
 
 
 def replica(api: KubeApi, identity: str, clock: Clock) -> KubeLease:
-    return KubeLease(api, LeaseName("kube-system", "license", identity), Pace(15, 10, 2), clock)
+    return KubeLease(api, LeaseName("kube-system", "license", identity), TIMES, clock)
 
 
 def test_one_of_two(api: KubeApi, fake: FakeApi) -> None:
@@ -101,7 +105,7 @@ def test_one_of_two(api: KubeApi, fake: FakeApi) -> None:
     assert (first.attempt(), second.attempt(), first.valid(), second.valid()) == (True, False, True, False)
     assert second.holder() == "a"
     assert fake.lease is not None
-    assert (fake.lease["spec"]["holderIdentity"], fake.lease["spec"]["leaseTransitions"]) == ("a", 1)
+    assert (fake.lease["spec"]["holderIdentity"], fake.lease["spec"]["leaseTransitions"]) == ("a", 0)
     assert fake.tokens == {"Bearer t0ken"}
 
 
@@ -193,7 +197,7 @@ def test_the_name_of_the_lease() -> None:
     """Each start has an identity of its own."""
     one, two = parse_kube_lease("kube-system/license"), parse_kube_lease("kube-system/license")
     assert (one.namespace, one.name) == ("kube-system", "license")
-    assert one.identity != two.identity
+    assert one.me != two.me
     with pytest.raises(SettingsError, match="write NAMESPACE/NAME"):
         parse_kube_lease("license")
 
@@ -202,4 +206,4 @@ def test_outside_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """The flag without a cluster is explained."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(SettingsError, match="outside a cluster leave the first out and give --lease-auth none"):
-        from_pod()
+        api_server()

@@ -1,7 +1,7 @@
 """Our verdict on each checkpoint's method, compute capability and number format is that of the engine's own classes.
 
-`engine_verdicts.json` is what `tests/engine/print_abilities.py` prints: for each method and compute capability the
-number formats that are taken. `tests/engine/test_abilities.py` holds it to the installed engine.
+`engine_verdicts.json` is what `tests/engine/models/print_abilities.py` prints: for each method and compute capability
+the number formats that are taken. `tests/engine/models/test_abilities.py` holds it to the installed engine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A model directory with the file of `windlass quantize smoothquant`: counted once, and sized where it is alone.
 
-`data/smoothquant` is a tiny Llama and the tool's own file of it: `sizing/bench/smoothquant_file.py` writes both.
+`data/smoothquant` is a tiny Llama and the tool's own file of it: `server/bench/smoothquant_file.py` writes both.
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from windlass_operator.api.v1alpha1 import EngineSpec
-from windlass_operator.client import (
+from windlass_api.crd.v1alpha1 import EngineSpec
+from windlass_api.names import JOB_ANNOTATION, RESULT_ANNOTATION
+from windlass_base.kube.errors import ExpiredError
+from windlass_client import (
     AlreadyExistsError,
     AsyncClient,
     Client,
@@ -25,9 +27,7 @@ from windlass_operator.client import (
     token_access,
     watching,
 )
-from windlass_operator.client import client as client_module
-from windlass_operator.client.errors import ExpiredError
-from windlass_operator.status.inspection import JOB_ANNOTATION, RESULT_ANNOTATION
+from windlass_client import client as client_module
 from windlass_sizing.model.facts import from_config
 
 pytestmark = pytest.mark.apiserver
@@ -172,7 +172,7 @@ def test_each_refusal_has_its_own_error(client, apiserver, bare_apiserver, names
 
 def test_a_cluster_without_the_crd_says_what_to_install(client, monkeypatch):
     """An API group that nobody serves is answered in plain text."""
-    monkeypatch.setattr("windlass_operator.client.paths.GROUP", "serving.nowhere.dev")
+    monkeypatch.setattr("windlass_client.paths.GROUP", "serving.nowhere.dev")
     with pytest.raises(NotInstalledError, match=r"crds\.enabled"):
         client.list()
 
@@ -325,7 +325,7 @@ def test_a_preview_takes_the_facts_that_the_service_object_keeps(client, apiserv
 
 def test_the_client_is_part_of_the_installed_package():
     """What the docs import is there, and typed."""
-    assert (Path(client_module.__file__).parents[1] / "py.typed").exists()
+    assert (Path(client_module.__file__).parent / "py.typed").exists()
 
 
 SNIPPETS = (Path(__file__).parents[2] / "docs" / "how-to" / "console.md").read_text().split("```python\n")[1:]

@@ -12,7 +12,7 @@ from subprocess import PIPE, STDOUT, Popen
 from typing import Any
 
 import pytest
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_operator.manifests.disruption import disruption_budget
 from windlass_operator.manifests.group import GroupShape, group_objects
 from windlass_operator.manifests.pod import PodShape

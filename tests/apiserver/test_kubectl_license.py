@@ -19,7 +19,7 @@ import pytest
 pytestmark = pytest.mark.apiserver
 
 PATIENCE_S = 240
-PROGRAM = "import sys\nfrom windlass_operator.kubectl.__main__ import main\nsys.exit(main())\n"
+PROGRAM = "import sys\nfrom windlass_kubectl.__main__ import main\nsys.exit(main())\n"
 
 
 def _played_nodes():

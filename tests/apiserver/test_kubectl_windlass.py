@@ -25,7 +25,7 @@ CONFIG = {
     "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
     "max_position_embeddings": 32768, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
 }  # fmt: skip
-PROGRAM = "import sys\nfrom windlass_operator.kubectl.{} import main\nsys.exit(main())\n"
+PROGRAM = "import sys\nfrom windlass_kubectl.{} import main\nsys.exit(main())\n"
 # Planted where a report looks; none of them may be in what it writes.
 PLANTED = {
     "env": "planted-env-4f1c9a",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from windlass_license.cluster.api_server import KubeApi, KubeError
-from windlass_license.election.kube_lease import KubeLease, LeaseName, Pace
+from windlass_base.kube.lease import LeaseName
+from windlass_base.kube.service_account import KubeApi, KubeError
+from windlass_license.election.kube_lease import TIMES, KubeLease
 
 pytestmark = pytest.mark.apiserver
 
@@ -37,7 +40,7 @@ class Clock:
 
 
 @pytest.fixture
-def api(apiserver, namespace: str, tmp_path: Path) -> KubeApi:
+def api(apiserver, namespace: str, tmp_path: Path) -> Iterator[KubeApi]:
     """A client that is the chart's service account."""
     apiserver.kubectl("create", "serviceaccount", NAME, "-n", namespace)
     assert apiserver.apply(ROLE, "-n", namespace).returncode == 0
@@ -45,7 +48,8 @@ def api(apiserver, namespace: str, tmp_path: Path) -> KubeApi:
     apiserver.kubectl("create", "rolebinding", NAME, f"--role={NAME}", account, "-n", namespace)
     token = apiserver.kubectl("create", "token", NAME, "-n", namespace).stdout
     (tmp_path / "token").write_text(token)
-    return KubeApi(apiserver.url, tmp_path / "token", apiserver.ca_file)
+    with closing(KubeApi(apiserver.url, tmp_path / "token", apiserver.ca_file)) as api:
+        yield api
 
 
 def test_take_renew_take_over_and_release(api: KubeApi, apiserver, namespace: str) -> None:
@@ -53,7 +57,7 @@ def test_take_renew_take_over_and_release(api: KubeApi, apiserver, namespace: st
 
     def replica(identity: str) -> tuple[KubeLease, Clock]:
         clock = Clock()
-        return KubeLease(api, LeaseName(namespace, NAME, identity), Pace(), clock), clock
+        return KubeLease(api, LeaseName(namespace, NAME, identity), TIMES, clock), clock
 
     def holder() -> object:
         return apiserver.get("lease", NAME, "-n", namespace)["spec"].get("holderIdentity")
@@ -71,7 +75,7 @@ def test_take_renew_take_over_and_release(api: KubeApi, apiserver, namespace: st
     two.release()
     assert one.attempt()
     spec = apiserver.get("lease", NAME, "-n", namespace)["spec"]
-    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("pod-a", 3, 15)
+    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("pod-a", 2, 15)
 
 
 def test_without_the_right_the_reason_is_said(api: KubeApi, namespace: str) -> None:

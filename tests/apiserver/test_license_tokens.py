@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import yaml
-from windlass_license.cluster.api_server import KubeApi
+from windlass_base.kube.service_account import KubeApi
 from windlass_license.cluster.callers import Callers
 from windlass_license.cluster.identity import AUDIENCE
 from windlass_license.errors import ReviewError, UnknownCallerError
@@ -27,14 +29,15 @@ def role(namespace: str, rules: list[dict[str, list[str]]]) -> dict[str, object]
 
 
 @pytest.fixture
-def api(apiserver, namespace: str, tmp_path: Path) -> KubeApi:
+def api(apiserver, namespace: str, tmp_path: Path) -> Iterator[KubeApi]:
     """A client that is the chart's service account."""
     apiserver.kubectl("create", "serviceaccount", NAME, "-n", namespace)
     assert apiserver.apply(role(namespace, RULES)).returncode == 0
     full, account = f"{NAME}-{namespace}", f"--serviceaccount={namespace}:{NAME}"
     apiserver.kubectl("create", "clusterrolebinding", full, f"--clusterrole={full}", account)
     (tmp_path / "token").write_text(apiserver.kubectl("create", "token", NAME, "-n", namespace).stdout)
-    return KubeApi(apiserver.url, tmp_path / "token", apiserver.ca_file)
+    with closing(KubeApi(apiserver.url, tmp_path / "token", apiserver.ca_file)) as api:
+        yield api
 
 
 @pytest.fixture
@@ -85,10 +88,11 @@ async def test_a_missing_right_is_named(apiserver, namespace: str, tmp_path: Pat
     """A service account without the ClusterRole cannot review: 503, and the sentence names what is forbidden."""
     apiserver.kubectl("create", "serviceaccount", "bare", "-n", namespace)
     (tmp_path / "bare").write_text(apiserver.kubectl("create", "token", "bare", "-n", namespace).stdout)
-    callers = Callers(KubeApi(apiserver.url, tmp_path / "bare", apiserver.ca_file))
-    with pytest.raises(ReviewError, match="tokenreviews"):
-        await callers.identify(token(apiserver, namespace, pod), "10.0.0.1")
-    callers.close()
+    with closing(KubeApi(apiserver.url, tmp_path / "bare", apiserver.ca_file)) as api:
+        callers = Callers(api)
+        with pytest.raises(ReviewError, match="tokenreviews"):
+            await callers.identify(token(apiserver, namespace, pod), "10.0.0.1")
+        callers.close()
 
 
 def test_the_role_is_the_chart_s() -> None:

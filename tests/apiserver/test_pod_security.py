@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_operator.manifests.download_job import download_job
 from windlass_operator.manifests.group import GroupShape, group_objects
 from windlass_operator.manifests.inspect_job import inspect_job

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_operator.manifests.group import GroupShape, group_objects
 from windlass_operator.manifests.pod import PodShape
 from windlass_testbed import machine

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from windlass_operator.api.rules import VLLM_ONLY
+from windlass_api.crd.rules import VLLM_ONLY
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, product_label
+from windlass_api.plan.record import PlanRecord
+from windlass_api.plan.rollout import choose_rollout
 from windlass_operator.manifests.download_job import download_job
 from windlass_operator.manifests.inspect_job import inspect_job
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, product_label
-from windlass_operator.plan.record import PlanRecord
-from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.reconcile.desired_state import must_be_allowed, parse_service, workload
 from windlass_operator.settings import Settings
 from windlass_sizing.model.facts import ModelFacts, from_config
@@ -142,6 +142,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "engine.convTemplate": ({}, "qwen"),
     "engine.seed": ({}, 7),
     "engine.ignoreEngineLimits": ({}, True),
+    "engine.allowedMediaDomains": ({}, ["images.example.com"]),
     "engine.memoryCache": ({}, False),
     "command": ({}, ["run", "--seed", "1"]),
     "args": ({}, ["--seed", "2"]),
@@ -154,6 +155,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "env.[].valueFrom.configMapKeyRef.key": (
         {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]}, "l"),
     "expose.apiKeysSecret": ({}, "keys"),
+    "expose.path": ({}, "/qwen2-7b"),
     "expose.timeoutSeconds": ({"expose": {"ingress": INGRESS}}, 60),
     "expose.ingress.host": ({"expose": {"ingress": INGRESS}}, "b.example"),
     "expose.ingress.className": ({"expose": {"ingress": INGRESS}}, "nginx"),
@@ -187,7 +189,7 @@ NOT_DEEPSPEED = {
     "engine.quantization", "engine.lookahead.enabled", "engine.lookahead.speculativeTokens",
     "deployment.mode", "deployment.nodes", "deployment.group",
     *(path for path in CHANGES if path.startswith(ADAPTERS_AND_DRAFTS)),
-    "expose.apiKeysSecret",
+    "expose.apiKeysSecret", "expose.path",
 }  # fmt: skip
 
 

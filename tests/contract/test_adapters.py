@@ -21,11 +21,11 @@ from spec_changes import INVENTORY, SETTINGS
 from windlass.launch import probe
 from windlass.launch.model import Gpu, LaunchPlan, Machine
 from windlass.launch.resolve import RUN, looked_for, resolve
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Plan
 from windlass_operator.inspection.job import read_beside
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.pod import pod_template
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Plan
 from windlass_operator.reconcile.desired_state import parse_service, pod_shape
 from windlass_sizing.files.checkpoint import inspect
 from windlass_testbed.deploy import MODEL_FILES

@@ -7,9 +7,9 @@ import pytest
 import windlass_deepspeed.errors
 from windlass import errors
 from windlass.cli import main
+from windlass_kubectl import parser as plugin
 from windlass_license import cli as license_cli
 from windlass_operator import __main__ as operator_cli
-from windlass_operator.kubectl import parser as plugin
 
 PAGE = Path(__file__).parents[2] / "docs/reference/exit-codes.md"
 PROGRAMS = {

@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner
 from windlass.cli.main import app
 from windlass.errors import WindlassError
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Inventory, NodeGpus, Refusal
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, NodeGpus, Refusal
 from windlass_operator.status import reasons
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement import gpus
@@ -83,13 +83,13 @@ ROWS = (
         "All four planned; the server refused each",
         "Refused by both in the same words",
         f"{METHODS}::test_every_cell_agrees",
-        "operator/tests/plan/test_refusals.py::test_a_refusal_says_what_where_and_what_to_do",
+        "api/tests/plan/test_refusals.py::test_a_refusal_says_what_where_and_what_to_do",
     ),
     row(
         "The remedy advises `ifq` for compute capability 7.0",
         "“set spec.engine.quantization to ifq (7.0 and newer), auto or none”",
         "The least capability comes from the method's row: 7.5",
-        "operator/tests/plan/test_refusals.py::test_a_refusal_says_what_where_and_what_to_do",
+        "api/tests/plan/test_refusals.py::test_a_refusal_says_what_where_and_what_to_do",
     ),
     row(
         "gpt-oss-120b fits on 4 × V100, DeepSeek-R1 in FP8 on 32 × V100",
@@ -116,7 +116,7 @@ ROWS = (
         "`windlass/server` with and without GPUs, `windlass/deepspeed` with and without",
         "Family and hardware choose one of four images",
         "tests/contract/test_spec_mutations.py::test_family_and_hardware_choose_the_image",
-        "operator/tests/plan/test_serving_image.py::test_the_digest_holds_until_the_spec_names_a_version_or_a_repository",
+        "api/tests/plan/test_serving_image.py::test_the_digest_holds_until_the_spec_names_a_version_or_a_repository",
     ),
     row(
         "The label of a MIG slice matches the whole card",

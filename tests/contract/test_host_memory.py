@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import windlass.doctor
 from windlass.launch.lookahead import CONFIG_DIR, SWITCH
+from windlass_api.plan import offload
 from windlass_lookahead import LookaheadCache, Options
-from windlass_operator.plan import offload
 
 FLAGS = json.loads((Path(windlass.doctor.__file__).parent / "engine_flags.json").read_text(encoding="utf-8"))
 OFFLOADING = (

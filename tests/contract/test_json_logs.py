@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIES = ("operator/src/windlass_operator", "server/src/windlass", "license_server/src/windlass_license")
 JSON = {"WINDLASS_LOG_FORMAT": "json"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 FIRST = ["time", "level", "logger", "message"]
@@ -51,11 +50,6 @@ def run(words: list[str], env: Mapping[str, str], timeout: float = 60) -> tuple[
     environment = {**os.environ, **JSON, **env}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
     return done.returncode, records(done.stdout + done.stderr)
-
-
-def test_the_copies_are_one() -> None:
-    """Operator, server and license server write the same shape, since they hold the same file."""
-    assert len({(ROOT / place / "json_lines.py").read_text() for place in COPIES}) == 1
 
 
 def test_the_operator_that_misses_a_setting() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+from windlass_kubectl.licensing.server import SELECTOR, server_of
 from windlass_license.cli import command_line
-from windlass_operator.kubectl.licensing.server import SELECTOR, server_of
 
 from .conftest import Helm, documents
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from windlass_kubectl.licensing.errors import LicensingError
+from windlass_kubectl.licensing.gpus import uuids
+from windlass_kubectl.licensing.issuer import Issuer, Key, find_program
+from windlass_kubectl.licensing.terms import Asked, Facts, words
 from windlass_license.license_file import codec
 from windlass_license.license_file.keys import by_id, parse_public
-from windlass_operator.kubectl.licensing.errors import LicensingError
-from windlass_operator.kubectl.licensing.gpus import uuids
-from windlass_operator.kubectl.licensing.issuer import Issuer, Key, find_program
-from windlass_operator.kubectl.licensing.terms import Asked, Facts, words
 
 NOW = datetime.now(UTC)
 NO_TERMS = Asked()
@@ -47,7 +47,7 @@ def test_the_program_is_found_beside_the_plug_in_and_its_want_is_told(
     assert find_program("") == str(Path(sys.executable).with_name("windlass-license"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LicensingError, match=r"pip install 'windlass-operator\[license\]'"):
+    with pytest.raises(LicensingError, match=r"pip install 'windlass-client\[license\]'"):
         find_program("")
 
 

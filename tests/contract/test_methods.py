@@ -19,13 +19,13 @@ from windlass.doctor import fits
 from windlass.errors import UsageError
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass_api.crd.rules import QUANTIZATION_RULES
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.args import server_args
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, NodeGpus, Plan, Refusal
+from windlass_api.plan.quantize import number_format
 from windlass_deepspeed import flags as deepspeed_flags
-from windlass_operator.api.rules import QUANTIZATION_RULES
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.args import server_args
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Inventory, NodeGpus, Plan, Refusal
-from windlass_operator.plan.quantize import number_format
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement import gpus
 from windlass_sizing.placement.formula import cpu_demand, demand

@@ -21,6 +21,7 @@ from windlass.limits.replicas import Replicas
 from windlass.lookahead import plugin
 from windlass.supervisor import metrics as start
 from windlass.usage.account import Accounts, Record
+from windlass.usage.journal import Journals
 from windlass.usage.read import Tokens
 from windlass_deepspeed.metrics import Metrics as DeepSpeedMetrics
 from windlass_license.http.metrics import Metrics as LicenseMetrics
@@ -96,7 +97,7 @@ def of_text(text: str) -> Iterator[Row]:
 
 def api() -> str:
     """What a server's front says that has refused one request."""
-    accounts = Accounts(Limiter(Replicas((), 0, lambda: ())))
+    accounts = Accounts(Limiter(Replicas((), 0, lambda: ())), Journals(None))
     accounts.add(Record("key", "model", Tokens(), estimated=False))
     accounts.limiter.refused["key", "requests"] += 1
     own = pages.metrics(Gate(1, 1), {400: 1}, Stock(), Shares(1))

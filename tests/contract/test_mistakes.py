@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 import windlass_deepspeed.cli
+import windlass_kubectl.__main__
 import windlass_license.cli
-import windlass_operator.kubectl.__main__
 from windlass import errors
 from windlass.cli import main
+from windlass_kubectl.parser import EXIT_CODES as PLUGIN_CODES
 from windlass_license.cli import EXIT_CODES as LICENSE_CODES
-from windlass_operator.kubectl.parser import EXIT_CODES as PLUGIN_CODES
 
 PAGE = Path(__file__).parents[2] / "docs/reference/mistakes.md"
 HEAD = """\
@@ -143,7 +143,7 @@ def license_(words: list[str], monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 def plugin(words: list[str], monkeypatch: pytest.MonkeyPatch) -> object:
-    return windlass_operator.kubectl.__main__.main(words[1:])
+    return windlass_kubectl.__main__.main(words[1:])
 
 
 PROGRAMS: dict[str, tuple[Callable[[list[str], pytest.MonkeyPatch], object], set[int]]] = {

@@ -7,9 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 from windlass.cli.main import app
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Inventory, NodeGpus, Plan
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, NodeGpus, Plan
 from windlass_sizing.model.facts import from_config
 
 LLAMA_8B = {

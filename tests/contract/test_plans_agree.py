@@ -15,9 +15,9 @@ import pytest
 from typer.testing import CliRunner
 from windlass.cli.main import app
 from windlass.errors import WindlassError
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.decide import decide as operators
-from windlass_operator.plan.model import Inventory, NodeGpus, Plan
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.decide import decide as operators
+from windlass_api.plan.model import Inventory, NodeGpus, Plan
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement import gpus
 

@@ -19,9 +19,9 @@ import pytest
 from spec_changes import BASE, CHANGES, INERT, NOT_DEEPSPEED, SETTINGS, changed, merged, rendered, serving_containers
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass_api.crd.rules import VLLM_ONLY
+from windlass_api.crd.schema import crd
 from windlass_deepspeed import flags as deepspeed_flags
-from windlass_operator.api.rules import VLLM_ONLY
-from windlass_operator.api.schema import crd
 from windlass_operator.errors import UserError
 
 PIECE = "podTemplate.spec."  # below it each leaf is Kubernetes' own: it is changed to what its schema allows

@@ -3,12 +3,14 @@
 Where `--here` is said, and a test's file asks for nothing but `ServingEngine` has, this machine's own engine is taken.
 """
 
+import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +22,23 @@ from windlass_testbed import daemon, demo, serving
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths, paths
 
+from .api import own_commands
 from .serving_engine import START_TIMEOUT_S, ServingEngine, answers
 
 NETWORK = "windlass-engine-tests"
+KEYS = ("key-of-alice", "key-of-bob")
+SHORT_LIMIT = 64
+"""Requests at once that `short` takes: more than its tests ever send."""
+MADE = "/repo/models/tiny/make.py"
+ENGINE_CACHE = "/cache/vllm"
+"""vLLM keeps there what it learns of a model class, for which it starts another Python: 10 s of processor a start."""
+SERVED = {
+    "WINDLASS_LICENSE_REQUIRED": "false",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_NUM_THREADS": "1",
+}
+"""Of every server here. vLLM binds each server to the first of two cores; two servers at once would share that one."""
 OTHERS = {"cpu": "on_card", "cuda": "on_cpu"}
 """The marker of what a device leaves out."""
 
@@ -49,16 +65,32 @@ def device(config: pytest.Config) -> str:
     return probe.engine_kind(os.environ)
 
 
+def ensure_network(where: Paths) -> None:
+    """Make the tests' network unless it is there: our engine has no default bridge. Two workers may ask at once."""
+
+    def is_there() -> bool:
+        return NETWORK in daemon.docker(where, "network", "ls", "--format", "{{.Name}}").split()
+
+    if not is_there():
+        try:
+            daemon.docker(where, "network", "create", NETWORK)
+        except BedError:
+            if not is_there():
+                raise
+
+
 @dataclass(frozen=True)
 class Engine(ServingEngine):
     """The CPU serving image: runs Python in it, with the repository at /repo and chosen folders."""
 
     paths: Paths
     image: str
+    caches: Path
+    """Of all workers: the engine's cache for root, who runs Python, and one for the user who serves."""
 
     def python(self, *words: str, mounts: dict[Path, str] | None = None, timeout_s: float = 900) -> str:
         """Run Python as root in a container without a network; return what it printed."""
-        command = serving.python_command(self.image, words, mounts or {})
+        command = serving.python_command(self.image, words, {self.caches / "root": ENGINE_CACHE, **(mounts or {})})
         env = os.environ | daemon.docker_env(self.paths)
         done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=timeout_s, check=False)
         if done.returncode:
@@ -66,6 +98,11 @@ class Engine(ServingEngine):
                 f"{' '.join(words)[:200]} exited with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}"
             )
         return done.stdout
+
+    @property
+    def serving_cache(self) -> dict[Path, str]:
+        """The mount of a server's cache."""
+        return {self.caches / "server": ENGINE_CACHE}
 
     @contextmanager
     def serving(self, *words: str, mounts: dict[Path, str] | None = None, **variables: str) -> Iterator[str]:
@@ -83,12 +120,10 @@ class Engine(ServingEngine):
         """Run a start command of the image; its container, and the host and port of its API here."""
         docker = partial(daemon.docker, self.paths)
         volumes = {str(REPOSITORY / "models/demo"): "/data/model:ro"}
-        volumes |= {str(path): target for path, target in (mounts or {}).items()}
+        volumes |= {str(path): target for path, target in (self.serving_cache | (mounts or {})).items()}
         flags = [word for source, target in volumes.items() for word in ("--volume", f"{source}:{target}")]
-        known = {"WINDLASS_LICENSE_REQUIRED": "false", "VLLM_CPU_KVCACHE_SPACE": "1", **variables}
-        flags += [word for name, value in known.items() for word in ("--env", f"{name}={value}")]
-        if NETWORK not in docker("network", "ls", "--format", "{{.Name}}").split():
-            docker("network", "create", NETWORK)  # our engine has no default bridge
+        flags += [word for name, value in (SERVED | variables).items() for word in ("--env", f"{name}={value}")]
+        ensure_network(self.paths)
         flags += ["--network", NETWORK, "--publish", "127.0.0.1::8501", "--shm-size", "1g", "--entrypoint", words[0]]
         name = docker("run", "--detach", *flags, self.image, *words[1:]).strip()
         try:
@@ -144,6 +179,12 @@ class Engine(ServingEngine):
         return target
 
 
+def of_all_workers(factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run that its workers share."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session")
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingEngine]:
     if request.config.getoption("--here"):
@@ -153,8 +194,12 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return
     where = paths()
     ours = not daemon.answers(where)
+    caches = of_all_workers(tmp_path_factory) / "engine-caches"
+    for user in ("root", "server"):
+        (caches / user).mkdir(parents=True, exist_ok=True)
+        (caches / user).chmod(0o777)  # the server is no root
     try:
-        yield Engine(where, serving.ensure(where))
+        yield Engine(where, serving.ensure(where), caches)
     except BedError as error:
         pytest.fail(str(error))
     finally:
@@ -163,8 +208,54 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
+def made(engine: ServingEngine, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes a folder of tiny models once for all workers; tests mount it read-only. Words are those of make.py."""
+    root = of_all_workers(tmp_path_factory)
+
+    def make(name: str, *words: str) -> Path:
+        folder, part = root / f"made-{name}", root / f"part-{name}"
+        with (root / f"lock-{name}").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir()
+                engine.python(MADE, "/out", *words, mounts={part: "/out"})
+                for path in (part, *part.rglob("*")):
+                    path.chmod(0o755)  # the server is no root
+                part.rename(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny(made: Callable[..., Path]) -> Path:
+    """Every tiny model, a folder each."""
+    return made("tiny")
+
+
+@pytest.fixture(scope="session")
+def adapter(made: Callable[..., Path]) -> Path:
+    """A folder with `lora`, an adapter for the demo model."""
+    return made("adapter", "lora", "--base", "/repo/models/demo")
+
+
+@pytest.fixture(scope="session")
 def short(engine: Engine) -> Iterator[str]:
-    """The demo model with a short context, so that no request takes long; open to all. Its address."""
-    flags = "--dtype float32 --max-model-len 128 --served-model-name demo"
-    with engine.serving("windlass", "run", *flags.split()) as url:
+    """The demo model with a short context, so that no request takes long, by the engine's module. Its address."""
+    flags = "--port 8501 --dtype float32 --max-model-len 128 --served-model-name demo"
+    module = ("python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "/data/model")
+    with engine.serving(*module, *flags.split(), *own_commands.FLAGS, str(SHORT_LIMIT)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def keyed(engine: Engine, adapter: Path) -> Iterator[str]:
+    """The demo model with an adapter, keys, a limit of four requests, and the routes of scaling out. Its address."""
+    flags = (
+        "--dtype float32 --max-model-len 1024 --served-model-name demo --enable-lora --max-lora-rank 8 "
+        "--lora-modules adapter=/lora/lora --limit-worker-concurrency 4 --enable-scale-out"
+    )
+    words = ("windlass", "run", *flags.split())
+    with engine.serving(*words, mounts={adapter: "/lora:ro"}, OPENAI_API_KEYS=",".join(KEYS)) as url:
         yield url

@@ -141,7 +141,11 @@ class LocalEngine(ServingEngine):
         return server, address
 
     def _environment(self, cache: Path) -> dict[str, str]:
-        paths = (self._site, REPOSITORY / "server/src", REPOSITORY / "sizing/src", os.environ.get("PYTHONPATH", ""))
+        paths = (
+            self._site,
+            *(REPOSITORY / f"{one}/src" for one in ("server", "base", "sizing")),
+            os.environ.get("PYTHONPATH", ""),
+        )
         own = {"PYTHONPATH": ":".join(map(str, paths)), "PATH": f"{self._commands}:{os.environ['PATH']}"}
         own |= dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"), str(cache))
         own |= {"TRITON_CACHE_DIR": str(self.work / "triton"), "WINDLASS_ENGINE": self.device}

@@ -24,7 +24,7 @@ def rows():
 
 
 def test_the_presets_are_those_of_the_start_commands_tests(rows):
-    said = loaded(ROOT / "tests/engine/flag_rows.py")
+    said = loaded(ROOT / "tests/engine/launch/flag_rows.py")
     minimum = next(row.line for row in said.PRESET_ROWS if row.id == "minimum resources")
     wanted = [f"windlass run {minimum}", f"windlass run {said.RESUME}", said.NATIVE, said.MODULE]
     assert wanted == [row.line for row in rows.PRESETS]

@@ -6,8 +6,8 @@ import pytest
 from grimp import ImportGraph, build_graph
 
 DISTRIBUTIONS = (
-    *("windlass_sizing", "windlass_operator", "windlass_license"),
-    *("windlass", "windlass_deepspeed", "windlass_testbed"),
+    *("windlass_base", "windlass_sizing", "windlass_api", "windlass_operator", "windlass_client", "windlass_kubectl"),
+    *("windlass_license", "windlass", "windlass_deepspeed", "windlass_testbed"),
 )
 
 

@@ -41,6 +41,7 @@ PAGES = (
         )
     ),
     *("docs/how-to/benchmark.md", "docs/adr/0061-vllms-client-drives-benchmarks.md"),
+    *("docs/adr/0071-benchmarks-take-turns.md", "docs/explanation/predicting-speed.md"),
 )
 # Folders whose names are the field's terms, and the words of ours that came before them.
 FOLDERS = ("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead")

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import yaml
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/first-service.yaml"

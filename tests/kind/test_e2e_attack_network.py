@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_operator.manifests.group import GroupShape, group_objects, headless_name
 from windlass_operator.manifests.pod import PodShape
 from windlass_testbed import cluster, node_image

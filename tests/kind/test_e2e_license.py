@@ -83,6 +83,7 @@ def told_after_s(bed, namespace, service):
     return (datetime.fromisoformat(told) - started).total_seconds()
 
 
+@pytest.mark.alone
 def test_without_a_license_the_status_says_why_within_ten_seconds(bed, namespace, service, gpus):
     ready = bed.reason(namespace, service, "Unlicensed", timeout_s=120)
     licensed = bed.condition(namespace, service, "Licensed")
@@ -122,6 +123,7 @@ def test_the_near_end_of_the_license_is_one_event(bed, namespace, service):
     assert "ends in 9 days" in licensed["message"]
 
 
+@pytest.mark.alone
 def test_a_third_pod_waits_at_a_limit_of_two(bed, namespace, service):
     bed.kubectl("-n", namespace, "scale", "llm", service, "--replicas=2")
     bed.wait("two granted pods", lambda: states(bed, namespace, service) == ["granted", "granted"])

@@ -8,7 +8,7 @@ set -uo pipefail
 out=$1; shift; here=$(dirname "$0")/..; work=$(mktemp -d); engine=cuda; smooth=
 for word in "$@"; do if [ "$word" = --small ]; then engine=cpu; else smooth=$word; fi; done
 export PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 VLLM_USE_FLASHINFER_SAMPLER=0 VLLM_ALLREDUCE_USE_FLASHINFER=0
-export PYTHONPATH=server/src:sizing/src:$(python3 "$here/beside.py" "$work")${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH=server/src:base/src:sizing/src:$(python3 "$here/beside.py" "$work")${PYTHONPATH:+:$PYTHONPATH}
 methods=(none fp8 ifq ifq_nf4 ${smooth:+smoothquant})
 cp -r models/demo "$work/demo"; [ -z "$smooth" ] || cp "$smooth" "$work/demo/"
 if [ $engine = cuda ]; then  # as they are served, with an adapter on top, and over two cards
@@ -25,7 +25,7 @@ for run in "${methods[@]}"; do  # on a card all at once: they are small
     *.tp) more=(compiled=1 tp=2) ;;
   esac
   [ $engine = cpu ] || more+=(share=0.05 "VLLM_CACHE_ROOT=$work/cache-$run")
-  timeout "${LIMIT_S:-360}" python3 tests/engine/load_quantized.py "$work/demo" "${run%.*}" float16 "WINDLASS_ENGINE=$engine" \
+  timeout "${LIMIT_S:-360}" python3 tests/engine/quantization/load_quantized.py "$work/demo" "${run%.*}" float16 "WINDLASS_ENGINE=$engine" \
     "${more[@]}" > "$out/demo-$run.log" 2>&1 & [ $engine = cuda ] || wait
 done
 wait

@@ -5,7 +5,7 @@
 set -uo pipefail
 out=$1; shift; here=$(dirname "$0")/..; work=$(mktemp -d)
 export PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 VLLM_LOGGING_LEVEL=ERROR
-export PYTHONPATH=server/src:sizing/src${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH=server/src:base/src:sizing/src${PYTHONPATH:+:$PYTHONPATH}
 run() { timeout "$1" python3 "$here/end_to_end.py" --work "$work" --real --limit-s "$(($1 - 10))" "${@:2}" 2>&1 | cut -c1-2000; }
 run 400 --out "$out/compiled.json" "$@"
 run 170 --out "$out/eager.json" --eager --methods none ifq "$@"

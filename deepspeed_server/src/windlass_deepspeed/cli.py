@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from windlass import json_lines
+from windlass_base import json_lines
 
 from windlass_deepspeed import __version__
 from windlass_deepspeed.errors import UsageError, WindlassError

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windlass import json_lines
+from windlass_base import json_lines
 
 from windlass_deepspeed import flags, model_files, templates, workers
 from windlass_deepspeed.decoder import Decoder

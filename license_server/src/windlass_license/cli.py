@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from windlass_base import json_lines
 
-from windlass_license import __version__, json_lines, shells
+from windlass_license import __version__, shells
 from windlass_license.errors import FileRefusal, KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
 from windlass_license.http import tls
 from windlass_license.license_file import answer_key, codec, keys

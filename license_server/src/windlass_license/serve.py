@@ -7,15 +7,16 @@ import sys
 from dataclasses import replace
 
 import uvicorn
+from windlass_base import json_lines
+from windlass_base.json_lines import LogSettings
+from windlass_base.kube.lease import LeaseName
 
-from windlass_license import json_lines
-from windlass_license.cluster.api_server import from_pod
 from windlass_license.cluster.callers import Callers
-from windlass_license.election.kube_lease import KubeLease, LeaseName
+from windlass_license.cluster.pod import api_server
+from windlass_license.election.kube_lease import KubeLease
 from windlass_license.http import tls
 from windlass_license.http.app import create_app
 from windlass_license.http.front import Front, guarded, raise_file_limit
-from windlass_license.json_lines import LogSettings
 from windlass_license.license_file.codec import NO_KEY
 from windlass_license.settings import KUBERNETES, Settings
 
@@ -30,8 +31,8 @@ def serve(
     """Listen until SIGTERM or SIGINT; audit records go to standard output, one JSON object a line."""
     _configure_logging(settings.log)
     sys.setswitchinterval(SWITCH_S)
-    election = KubeLease(from_pod(), lease) if lease is not None else None
-    callers = Callers(from_pod(), settings.pod_gpus) if settings.lease_auth == KUBERNETES else None
+    election = KubeLease(api_server(), lease) if lease is not None else None
+    callers = Callers(api_server(), settings.pod_gpus) if settings.lease_auth == KUBERNETES else None
     front = Front(replace(settings.front, connections=raise_file_limit(settings.front, log.warning)))
     app = create_app(settings, election=election, turned_away=front.peers.turned_away, callers=callers)
     log.info(

@@ -12,7 +12,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from windlass_operator import __version__, json_lines
+from windlass_base import json_lines
+
+from windlass_operator import __version__
 from windlass_operator.download import command as download
 from windlass_operator.errors import SettingsError
 from windlass_operator.runtime import log

@@ -13,6 +13,7 @@ from windlass_operator.errors import SettingsError
 
 LOG_FORMAT, LOG_LEVEL = "WINDLASS_LOG_FORMAT", "WINDLASS_LOG_LEVEL"  # as json_lines reads them, which is not pure
 LOG_FORMATS, LOG_LEVELS = ("text", "json"), ("debug", "info", "warning", "error")
+TRACE_PROTOCOLS = ("grpc", "http/protobuf")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PORT_MAX = 65535
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -37,6 +38,7 @@ class Settings:
     download_env: tuple[tuple[str, str], ...] = ()  # of download Jobs: the cluster's way out
     job_log_env: tuple[tuple[str, str], ...] = ()  # how Jobs log; empty: text from info on
     server_log_env: tuple[tuple[str, str], ...] = ()  # how serving pods log
+    traces_env: tuple[tuple[str, str], ...] = ()  # where serving pods of family vllm send their traces; none: nowhere
     watch_namespaces: tuple[str, ...] = ()  # none: all namespaces
     ingress_annotations: tuple[str, ...] = ()  # allowed beside the built-in table; a row may end with *
     pod_annotations: tuple[str, ...] = ()  # as above, of spec.podTemplate
@@ -103,6 +105,8 @@ VARIABLES = (
     Variable(LOG_LEVEL, "their lowest level logged: debug, info, warning, error", "info"),
     Variable("WINDLASS_SERVER_LOG_FORMAT", "log format of serving pods: text, json", "text"),
     Variable("WINDLASS_SERVER_LOG_LEVEL", "their lowest level logged: debug, info, warning, error", "info"),
+    Variable("WINDLASS_TRACES_ENDPOINT", "where serving pods send their traces by OTLP; empty: nowhere"),
+    Variable("WINDLASS_TRACES_PROTOCOL", "how: grpc, http/protobuf", "grpc"),
     Variable("WINDLASS_POD_NAME", "name of the operator's pod; with a Lease, its holder"),
     Variable("WINDLASS_POD_NAMESPACE", "namespace of the operator's pod and of the Lease"),
 )
@@ -125,6 +129,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         download_env=(*_proxy(values), *_authorities(values["WINDLASS_HUB_CA"])),
         job_log_env=_logging("WINDLASS_LOG", values),
         server_log_env=_logging("WINDLASS_SERVER_LOG", values),
+        traces_env=_traces(values),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
         watch_namespaces=_namespaces("WINDLASS_WATCH_NAMESPACE", values),
@@ -191,6 +196,16 @@ def _one_of(name: str, values: Mapping[str, str], allowed: tuple[str, ...]) -> s
     if values[name] not in allowed:
         raise SettingsError(f'{name} is "{values[name]}": use one of {", ".join(allowed)}')
     return values[name]
+
+
+def _traces(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """OpenTelemetry's own variables, which the engine reads."""
+    endpoint = values["WINDLASS_TRACES_ENDPOINT"]
+    protocol = _one_of("WINDLASS_TRACES_PROTOCOL", values, TRACE_PROTOCOLS)
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise SettingsError(f'WINDLASS_TRACES_ENDPOINT is "{endpoint}": begin it with http:// or https://')
+    name = "OTEL_EXPORTER_OTLP_TRACES"
+    return ((f"{name}_ENDPOINT", endpoint), (f"{name}_PROTOCOL", protocol)) if endpoint else ()
 
 
 def _logging(prefix: str, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -7,8 +7,8 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from windlass_api.objects.claims import Claims
 from windlass_operator.cluster.apply import beside
-from windlass_operator.cluster.claims import Claims
 from windlass_operator.cluster.kinds import Deployments
 from windlass_operator.cluster.store import Store
 from windlass_operator.cluster.stored import StoredCluster

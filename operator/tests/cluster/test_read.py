@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from windlass_api.names import COMPONENT_LABEL, SERVER
 from windlass_operator.cluster.kinds import Events, Pods, StatefulSets
 from windlass_operator.cluster.read import read_children
-from windlass_operator.manifests.metadata import COMPONENT_LABEL, SERVER
 
 PROBE = {"periodSeconds": 10, "failureThreshold": 6}
 SET = {"metadata": {"name": "s", "uid": "s", "ownerReferences": [{"uid": "service", "controller": True}]}}

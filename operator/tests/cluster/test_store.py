@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from windlass_api.names import SERVICE_LABEL
 from windlass_operator.cluster.store import DOWNLOAD_LABEL, Shelf, Store
-from windlass_operator.manifests.metadata import SERVICE_LABEL
 
 
 def an_object(name="qwen", version=1, kind="Deployment", labels=None, owners=(), **rest):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.cluster.claims import Claims
+from windlass_api.objects.claims import Claims
 from windlass_operator.cluster.kinds import Events, Jobs, Services
 from windlass_operator.cluster.store import Store
 from windlass_operator.cluster.stored import StoredCluster

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_operator.__main__ import parser
-from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.manifests.download_job import download_digest, download_job, download_owners
 from windlass_operator.manifests.inspect_job import inspect_job
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_operator.manifests.deployment import REPLACE, SURGE, deployment
 from windlass_operator.manifests.disruption import disruption_budget
 from windlass_operator.manifests.inspect_job import inspect_job

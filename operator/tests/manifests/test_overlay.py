@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.api.pod_template import PodTemplateSpec
+from windlass_api.crd.pod_template import PodTemplateSpec
 from windlass_operator.errors import UserError
 from windlass_operator.manifests.metadata import container_security
 from windlass_operator.manifests.overlay import judge, laid_over

@@ -1,8 +1,7 @@
 """A serving pod of 0.1.0 beside today's of the same service, plan and image: what an upgrade of the operator changes.
 
 `pods-0.1.0.json` holds five services, the plan as the operator of commit dde1513 recorded it, and the pod template that
-it rendered with the image windlass/server:0.1.0. A difference that is not named here would replace serving pods at an
-upgrade though nobody changed their service.
+it rendered with the image windlass/server:0.1.0. A difference that is not named here would make services `Outdated`.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_operator.plan.record import recorded_plan
+from windlass_api.plan.record import recorded_plan
 from windlass_operator.reconcile.desired_state import parse_service, workload
+from windlass_operator.reconcile.earlier import Asked, stays
 from windlass_operator.settings import Settings
 
 KNOWN: dict[str, Any] = json.loads(Path(__file__).with_name("pods-0.1.0.json").read_text())
@@ -53,8 +53,16 @@ def test_a_pod_without_a_license_stays(name: str) -> None:
 
 @pytest.mark.parametrize("name", LICENSED)
 def test_a_licensed_pod_gets_its_token_and_nothing_else(name: str) -> None:
-    """The one difference, for which docs/how-to/license.md says that the operator replaces these pods."""
+    """The one difference, for which docs/how-to/license.md says what the license server needs meanwhile."""
     then, now = KNOWN[name]["template"], today(name)
     assert now != then
     assert [row["name"] for row in now["spec"]["volumes"]].count(TOKEN) == 1
     assert without_token(now) == without_token(copy.deepcopy(then))
+
+
+@pytest.mark.parametrize("name", LICENSED)
+def test_a_licensed_pod_of_0_1_0_stays_at_the_upgrade(name: str) -> None:
+    """Its template is kept word for word, without a token, until the service changes."""
+    then = KNOWN[name]["template"]
+    live = {"metadata": {}, "spec": {"replicas": 1, "template": then}}
+    assert stays(live, today(name), Asked(1, "windlass/operator:0.2.0", "", "p", adopts=True)) == then

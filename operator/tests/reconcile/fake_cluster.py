@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 
-from windlass_operator.cluster.claims import Claims
-from windlass_operator.cluster.inventory import usable
+from windlass_api.objects.claims import Claims
+from windlass_api.objects.inventory import usable
 
 
 class FakeCluster:

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from windlass_api.objects.reading import name_of
 from windlass_operator.reconcile.group_rollout import to_end
-from windlass_operator.status.children import name_of
 
 SIZE = 2
 

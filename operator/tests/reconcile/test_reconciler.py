@@ -7,13 +7,13 @@ import re
 
 import httpx2
 import pytest
+from windlass_api.names import RESULT_ANNOTATION
 from windlass_operator.cluster.decode import stub
 from windlass_operator.cluster.rest import StatusError
 from windlass_operator.reconcile.reconciler import Reconciler
 from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
-from windlass_operator.status.inspection import RESULT_ANNOTATION
 from windlass_sizing.model.facts import from_config
 
 from .fake_cluster import FakeCluster

@@ -61,6 +61,16 @@ def test_a_wrong_variable_is_one_sentence(variable, value, words):
     assert words in str(caught.value)
 
 
+def test_traces_go_nowhere_unless_told():
+    """By both variables of OpenTelemetry."""
+    assert from_env(ENOUGH).traces_env == ()
+    name = "OTEL_EXPORTER_OTLP_TRACES"
+    settings = from_env({**ENOUGH, "WINDLASS_TRACES_ENDPOINT": "http://c:4317"})
+    assert settings.traces_env == ((f"{name}_ENDPOINT", "http://c:4317"), (f"{name}_PROTOCOL", "grpc"))
+    with pytest.raises(SettingsError, match='WINDLASS_TRACES_ENDPOINT is "c:4317": begin it with http'):
+        from_env({**ENOUGH, "WINDLASS_TRACES_ENDPOINT": "c:4317"})
+
+
 def test_logging_is_passed_on_where_it_is_not_the_default():
     """Pods and Jobs of an installation that sets nothing stay as they are."""
     assert (from_env(ENOUGH).job_log_env, from_env(ENOUGH).server_log_env) == ((), ())

@@ -6,10 +6,10 @@ import json
 
 import msgspec
 import pytest
+from windlass_api.objects.reading import seconds_between
+from windlass_base.untrusted_json import parsed
 from windlass_operator.status import crashes, download, facts, hold, inspection
-from windlass_operator.status.children import seconds_between
 from windlass_operator.status.jobs import instant
-from windlass_operator.untrusted_json import parsed
 
 DEEP = "[" * 100_000
 NOW = "2026-01-01T00:00:00Z"

@@ -6,8 +6,8 @@ import json
 
 import kopf
 import pytest
+from windlass_api.names import SERVICE_LABEL
 from windlass_operator.cluster.store import Store
-from windlass_operator.manifests.metadata import SERVICE_LABEL
 from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.runtime import metrics
 from windlass_operator.runtime.handlers import OURS, WATCHES, NodeSink, PodSink, Router, ShelfSink, register, streams

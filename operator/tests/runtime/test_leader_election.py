@@ -5,17 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from windlass_base.kube.lease import Act, Answer, LeaseName, LeaseTimes, Seen, decide, observed, written
 from windlass_operator.cluster.rest import StatusError
-from windlass_operator.runtime.leader_election import (
-    Act,
-    LeaderElection,
-    LeaseName,
-    LeaseTimes,
-    Seen,
-    decide,
-    observed,
-    written,
-)
+from windlass_operator.runtime.leader_election import LeaderElection
 
 TIMES = LeaseTimes()
 
@@ -66,10 +58,10 @@ def test_no_write_can_meet_one_of_the_successor():
 
 
 class Server:
-    """One Lease, with versions; `down` refuses everything."""
+    """One Lease, with versions; `down` refuses everything, `deaf` does what it is asked and does not answer."""
 
     def __init__(self):
-        self.lease, self.version, self.down = None, 0, False
+        self.lease, self.version, self.down, self.deaf = None, 0, False, False
 
     async def call(self, method, path, params=None, body=None, content_type=""):
         if self.down:
@@ -83,6 +75,8 @@ class Server:
             raise StatusError(409, b"{}")
         self.version += 1
         self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
+        if self.deaf:
+            raise TimeoutError
         return json.dumps(self.lease).encode()
 
 
@@ -151,15 +145,33 @@ async def test_a_release_is_taken_up_at_the_next_look(cluster):
 
 
 async def test_of_two_that_take_at_once_one_wins(cluster):
-    """The version decides; the loser sees who won at its next look."""
+    """The version decides; the loser sees at once who won."""
     server, clock, one, two = cluster
     await one.attempt()
     await two.attempt()
     clock.now += TIMES.duration_s + 1
     stale = dict(server.lease)
     await one.attempt()
-    two._live = stale
-    with pytest.raises(StatusError):
-        await two._write("two")
-    await two.attempt()
-    assert (one.holds(), two.holds()) == (True, False)
+    steps = two._lease.attempt()
+    assert next(steps).method == "GET"
+    write = steps.send(Answer(200, stale))
+    assert (write.method, write.body["spec"]["holderIdentity"]) == ("PUT", "two")
+    assert steps.send(Answer(409)).method == "GET"
+    with pytest.raises(StopIteration):
+        steps.send(Answer(200, server.lease))
+    assert (one.holds(), two.holds(), two._lease.holder()) == (True, False, "one")
+
+
+async def test_a_renewal_whose_answer_is_lost_costs_nothing(cluster):
+    """The Lease is read before it is written again: the version that is known is no longer the Lease's."""
+    server, clock, one, _ = cluster
+    await one.attempt()
+    server.deaf = True
+    clock.now += 2
+    await one.attempt()
+    server.deaf = False
+    for _ in range(3):
+        clock.now += 2
+        await one.attempt()
+        assert one.holds()
+    assert server.lease["spec"]["leaseTransitions"] == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.plan.model import REFUSAL_REASONS
+from windlass_api.plan.model import REFUSAL_REASONS
 from windlass_operator.status import admission, crashes, kubelet, reasons, requeue, scheduling, signatures
 from windlass_sizing.files import checkpoint
 

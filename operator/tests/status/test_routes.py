@@ -48,3 +48,14 @@ def test_an_address_is_told_once_somebody_answers_there():
         {"name": "ingress", "url": "https://llm.example.com/v1"},
         {"name": "gateway", "url": "http://g.example.com/v1"},
     ]
+
+
+def test_an_address_outside_has_the_prefix_and_the_one_inside_has_none():
+    """The server answers at both."""
+    taken = a_route(Accepted="True", ResolvedRefs="True")
+    rows = addresses("qwen", "a", {**INGRESS, **GATEWAY, "path": "/qwen"}, an_ingress("10.0.0.1"), taken)
+    assert [row["url"] for row in rows] == [
+        "http://qwen.a.svc:8501/v1",
+        "https://llm.example.com/qwen/v1",
+        "http://g.example.com/qwen/v1",
+    ]

@@ -5,10 +5,10 @@
 namespace windlass {
 
 namespace {
-constexpr std::size_t kPublishedAStep = 4;     // tokens of ended requests that one accept moves into the shared cache
+constexpr std::size_t kPublishedAStep = 4;  // tokens of ended requests that one accept moves into the shared cache
 constexpr float kItersUntilKnown = 4000.0F;
 constexpr float kFirstShare = 0.55F;
-constexpr std::size_t kRowsForThreads = 8;     // fewer rows are done before a thread wakes up
+constexpr std::size_t kRowsForThreads = 8;  // fewer rows are done before a thread wakes up
 }  // namespace
 
 Cache::Cache(const Options& options)

@@ -1,7 +1,8 @@
-// The lookahead cache: begin, propose, accept, finish, for many requests at a time. Every method may be called by any thread.
+// The lookahead cache: begin, propose, accept, finish, for many requests at a time. Every method may be called by any
+// thread.
 //
-// Drafts depend on the order of the calls alone, not on time or threads: tensor-parallel ranks that see the same calls draft
-// the same tokens.
+// Drafts depend on the order of the calls alone, not on time or threads: tensor-parallel ranks that see the same calls
+// draft the same tokens.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +27,19 @@ class Cache {
   void begin(const std::string& id, const std::vector<Token>& prompt);
   // Drafts for a batch; row i has at most `most[i]` tokens. Throws std::out_of_range for an id that never began.
   std::vector<Draft> propose(const std::vector<std::string>& ids, const std::vector<int>& most, float min_gain);
-  // The tokens that the engine emitted for each row: accepted drafts and the one after them. `verified` says how many drafted
-  // tokens of each row were looked at; empty: all of them. What was not looked at counts as not drafted.
+  // The tokens that the engine emitted for each row: accepted drafts and the one after them. `verified` says how many
+  // drafted tokens of each row were looked at; empty: all of them. What was not looked at counts as not drafted.
   void accept(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens,
               const std::vector<int>& verified = {});
-  // The two halves of it: what the next drafts of these rows need, and what can be learned from them for all, which may be done
-  // when nobody waits any more. It is done before anything else but a `propose` or `withhold`.
-  void append(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens, const std::vector<int>& verified);
+  // The two halves of it: what the next drafts of these rows need, and what can be learned from them for all, which may
+  // be done when nobody waits any more. It is done before anything else but a `propose` or `withhold`.
+  void append(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens,
+              const std::vector<int>& verified);
   void settle();
   // Takes the last drafts of these rows back: they came too late to be verified.
   void withhold(const std::vector<std::string>& ids);
-  // Ends a request, finished or cancelled; its text becomes known to later requests. An id that never began is no error.
+  // Ends a request, finished or cancelled; its text becomes known to later requests. An id that never began is no
+  // error.
   void finish(const std::string& id);
   // Teaches a recorded exchange, as a warm-up file holds it.
   void teach(const std::vector<Token>& prompt, const std::vector<Token>& output);

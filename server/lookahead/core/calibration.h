@@ -1,4 +1,5 @@
-// How often a drafted token was accepted where the mixer said p: the last correction, learned from verified drafts alone.
+// How often a drafted token was accepted where the mixer said p: the last correction, learned from verified drafts
+// alone.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +52,8 @@ class Calibration {
   };
   static std::size_t row(int depth) { return depth < 3 ? static_cast<std::size_t>(depth) : depth < 8 ? 3 : 4; }
   static std::size_t column(float p) {
-    return std::min<std::size_t>(kColumns - 1, static_cast<std::size_t>(std::max(0.0F, p) * static_cast<float>(kColumns)));
+    return std::min<std::size_t>(kColumns - 1,
+                                 static_cast<std::size_t>(std::max(0.0F, p) * static_cast<float>(kColumns)));
   }
   std::array<std::array<Bin, kColumns>, kRows> bins_;
 };

@@ -1,7 +1,7 @@
 // One draft: a chain of tokens, each with the probability that it and all before it are accepted.
 //
-// Turbo follows the likeliest next token by all evidence, along up to token_paths_top_k first tokens. Raw copies what followed
-// the last match_length tokens. Both end where the next token is not worth its place.
+// Turbo follows the likeliest next token by all evidence, along up to token_paths_top_k first tokens. Raw copies what
+// followed the last match_length tokens. Both end where the next token is not worth its place.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,14 @@ namespace windlass {
 
 class Drafter {
  public:
-  Drafter(const Options& options, const Sources& sources, const Mixer& mixer, const Calibration& calibration, float min_gain)
-      : options_(options), sources_(sources), predictor_(sources), mixer_(mixer), calibration_(calibration), min_gain_(min_gain) {}
+  Drafter(const Options& options, const Sources& sources, const Mixer& mixer, const Calibration& calibration,
+          float min_gain)
+      : options_(options),
+        sources_(sources),
+        predictor_(sources),
+        mixer_(mixer),
+        calibration_(calibration),
+        min_gain_(min_gain) {}
 
   // Writes request.draft, at most `most` tokens; the request's text and matches stay as they are.
   void draft(Request& request, int most) {
@@ -24,8 +30,9 @@ class Drafter {
     best.tokens.clear();
     best.probabilities.clear();
     most = std::min(most, options_.copy_length);
-    most = std::min<int>(most, static_cast<int>(std::max<std::int64_t>(
-                                   0, std::int64_t{options_.max_seq_len} - static_cast<std::int64_t>(request.text.size()) - 1)));
+    most = std::min<int>(
+        most, static_cast<int>(std::max<std::int64_t>(
+                  0, std::int64_t{options_.max_seq_len} - static_cast<std::int64_t>(request.text.size()) - 1)));
     predictor_.look(request.text, request.track, request.next);
     request.next_known = true;
     if (most <= 0 || request.next.size == 0) return;
@@ -57,7 +64,8 @@ class Drafter {
     }
   }
 
-  // Extends a chain by the likeliest token until it is not worth its place; returns the expected number of accepted tokens.
+  // Extends a chain by the likeliest token until it is not worth its place; returns the expected number of accepted
+  // tokens.
   float follow(Request& request, Token token, float together, int most, Draft& chain) {
     const std::size_t length = request.text.size();
     Track track = request.track;
@@ -83,7 +91,8 @@ class Drafter {
   // Copies: the phrase that followed the last match_length tokens (is_hybrid: or fewer), the request's own first.
   void raw(Request& request, int most) {
     const int shortest = options_.is_hybrid ? 1 : options_.match_length;
-    for (int order = std::min<int>(options_.match_length, static_cast<int>(request.text.size())); order >= shortest; --order) {
+    for (int order = std::min<int>(options_.match_length, static_cast<int>(request.text.size())); order >= shortest;
+         --order) {
       const std::uint64_t hash = hash_of(request.text, order);
       if (sources_.own->find(hash, cell_) && copy(request, request.track.own, true, most)) return;
       if (sources_.shared != nullptr && sources_.shared->find(hash, cell_) &&
@@ -101,8 +110,10 @@ class Drafter {
     });
     const Cell phrases = cell_;
     for (int i = 0; i < std::min(phrases.size, options_.top_k); ++i) {
-      const bool is_longest = longest.next != kNowhere && token_at(request, longest.next, own) == phrases.items[i].token;
-      if (copy_from(request, is_longest ? longest.next : phrases.items[i].position, phrases.items[i].token, own, most)) return true;
+      const bool is_longest =
+          longest.next != kNowhere && token_at(request, longest.next, own) == phrases.items[i].token;
+      if (copy_from(request, is_longest ? longest.next : phrases.items[i].position, phrases.items[i].token, own, most))
+        return true;
     }
     return false;
   }
@@ -110,7 +121,7 @@ class Drafter {
   bool copy_from(Request& request, std::uint32_t from, Token token, bool own, int most) {
     const std::size_t length = request.text.size();
     Track track = request.track;
-    View* view = &request.next;
+    const View* view = &request.next;
     float together = 1;
     while (static_cast<int>(request.draft.tokens.size()) < most && token != kNoToken) {
       together *= price_of(*view, token, static_cast<int>(request.draft.tokens.size()));

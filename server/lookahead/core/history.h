@@ -1,7 +1,7 @@
 // The text that positions point into: blocks of tokens, linked in the order in which one request wrote them.
 //
-// Requests decode side by side, so each writes into a block of its own; the oldest block is taken again when all are in use.
-// A position is never taken on trust: whoever follows one compares the tokens before it.
+// Requests decode side by side, so each writes into a block of its own; the oldest block is taken again when all are in
+// use. A position is never taken on trust: whoever follows one compares the tokens before it.
 #pragma once
 
 #include <bit>
@@ -70,7 +70,8 @@ class History {
     return block < taken_ && taken_ - block <= blocks_;
   }
   std::uint32_t take_block(std::uint32_t from) {
-    if (taken_ == kNowhere / kBlock) taken_ = 0;  // 4 thousand million tokens later: old positions fail their comparison
+    if (taken_ == kNowhere / kBlock)
+      taken_ = 0;  // 4 thousand million tokens later: old positions fail their comparison
     const std::uint32_t block = taken_++;
     const std::uint32_t here = slot(block);
     const std::uint32_t lost = next_[here];

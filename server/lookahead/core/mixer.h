@@ -1,9 +1,10 @@
-// From what the experts say about a candidate to the probability that it comes next, learned from every token that came.
+// From what the experts say about a candidate to the probability that it comes next, learned from every token that
+// came.
 //
-// An expert's word is a small state (how often seen, how often something else, how long the match). Each state learns its own
-// rate of being right; a logistic mix of these rates, with weights chosen by how well both sources match, learns how far to
-// trust each. It is the method of context-mixing compressors (Mahoney, "Adaptive weighing of context models", 2005), asked for
-// whole tokens.
+// An expert's word is a small state (how often seen, how often something else, how long the match). Each state learns
+// its own rate of being right; a logistic mix of these rates, with weights chosen by how well both sources match,
+// learns how far to trust each. It is the method of context-mixing compressors (Mahoney, "Adaptive weighing of context
+// models", 2005), asked for whole tokens.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +15,10 @@
 namespace windlass {
 
 constexpr int kRanks = 4;
-constexpr int kSources = 2;  // the request itself, the shared cache
+constexpr int kSources = 2;   // the request itself, the shared cache
 constexpr int kPointers = 3;  // longest match in the request, in the shared cache, alignment after a break
 constexpr int kVoices = kSources * kRanks + kPointers + 1;  // cells, matches, how common the token is
-constexpr int kInputs = kVoices + 1;                          // and a constant
+constexpr int kInputs = kVoices + 1;                        // and a constant
 constexpr int kOrders = 16;
 constexpr int kCounts = 7;
 constexpr int kRests = 6;
@@ -42,7 +43,8 @@ inline int length_bin(std::uint32_t n) {
 }
 
 inline int cell_state(int source, int order, std::uint32_t count, std::uint32_t rest, bool newest) {
-  return (((source * kOrders + order - 1) * kCounts + count_bin(count)) * kRests + rest_bin(rest)) * 2 + (newest ? 1 : 0);
+  return (((source * kOrders + order - 1) * kCounts + count_bin(count)) * kRests + rest_bin(rest)) * 2 +
+         (newest ? 1 : 0);
 }
 inline int pointer_state(int pointer, std::uint32_t length, bool agrees) {
   return kCellStates + (pointer * kLengths + length_bin(length)) * 2 + (agrees ? 1 : 0);

@@ -1,4 +1,5 @@
-// The Python face of the core. Lists and arrays of token ids come in, lists go out; the interpreter lock is free meanwhile.
+// The Python face of the core. Lists and arrays of token ids come in, lists go out; the interpreter lock is free
+// meanwhile.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -85,7 +86,8 @@ nb::tuple counts_of(const Counts& counts) {
   return nb::make_tuple(counts.num_iters, counts.hit_iters, counts.hit_len, counts.lookahead_len);
 }
 
-std::vector<std::pair<std::vector<Token>, std::vector<float>>> propose(Cache& cache, const std::vector<std::string>& ids,
+std::vector<std::pair<std::vector<Token>, std::vector<float>>> propose(Cache& cache,
+                                                                       const std::vector<std::string>& ids,
                                                                        const std::vector<int>& most, float min_gain) {
   if (ids.size() != most.size()) throw nb::value_error("propose needs one limit for each request.");
   std::vector<Draft> drafts;
@@ -110,7 +112,7 @@ void accept(Cache& cache, const std::vector<std::string>& ids, const nb::list& r
 
 template <class Value>
 Value* at(std::uintptr_t address) {
-  return reinterpret_cast<Value*>(address);
+  return reinterpret_cast<Value*>(address);  // NOLINT(performance-no-int-to-ptr): pinned memory of the caller
 }
 
 void submit(windlass::RoundTrip& trip, std::uint32_t number, std::vector<std::string> finished, const nb::list& begun,
@@ -125,8 +127,10 @@ void submit(windlass::RoundTrip& trip, std::uint32_t number, std::vector<std::st
 }
 
 int choose(windlass::RoundTrip& trip, const std::vector<std::string>& ids, const std::vector<int>& planned,
-           const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>& costs, int emitting, bool decoding) {
-  if (ids.size() != planned.size()) throw nb::value_error("choose needs one number of planned drafts for each request.");
+           const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>& costs, int emitting,
+           bool decoding) {
+  if (ids.size() != planned.size())
+    throw nb::value_error("choose needs one number of planned drafts for each request.");
   const std::vector<double> ms(costs.data(), costs.data() + costs.shape(0));
   return trip.choose(ids, planned, ms, emitting, decoding);
 }
@@ -150,8 +154,9 @@ nb::dict policy_defaults() {
   return values;
 }
 
-int drafts_to_verify(windlass::SpeculationPolicy& policy, const std::vector<std::string>& ids, const std::vector<int>& planned,
-                     const std::vector<double>& costs_ms, int emitting, bool is_decoding, int steps_behind) {
+int drafts_to_verify(windlass::SpeculationPolicy& policy, const std::vector<std::string>& ids,
+                     const std::vector<int>& planned, const std::vector<double>& costs_ms, int emitting,
+                     bool is_decoding, int steps_behind) {
   if (ids.size() != planned.size()) throw nb::value_error("one number of planned drafts for each request is needed.");
   return policy.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
 }
@@ -165,10 +170,8 @@ void bind_policy(nb::module_& module) {
              new (self) SpeculationPolicy(max_drafts, policy_config_of(config));
            })
       .def("doorbell", &SpeculationPolicy::doorbell)
-      .def("completed",
-           [](SpeculationPolicy& policy, std::size_t rows, bool is_decoding, bool is_awaited, std::size_t verified) {
-             policy.completed({rows, is_decoding, is_awaited, verified});
-           })
+      .def("completed", [](SpeculationPolicy& policy, std::size_t rows, bool is_decoding, bool is_awaited,
+                           std::size_t verified) { policy.completed({rows, is_decoding, is_awaited, verified}); })
       .def("update_planning", &SpeculationPolicy::update_planning)
       .def("new_request_tokens", &SpeculationPolicy::new_request_tokens)
       .def("expected_tokens", &SpeculationPolicy::expected_tokens)
@@ -183,7 +186,8 @@ void bind_policy(nb::module_& module) {
 
 nb::tuple trip_counts(const windlass::RoundTrip& trip) {
   const windlass::TripCounts counts = trip.counts();
-  return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.lost, counts.released, counts.wait_us, counts.step_us);
+  return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.lost, counts.released,
+                        counts.wait_us, counts.step_us);
 }
 
 }  // namespace
@@ -220,12 +224,18 @@ NB_MODULE(_core, module) {
   nb::class_<windlass::RoundTrip>(module, "RoundTrip")
       .def(
           "__init__",
-          [](windlass::RoundTrip* self, Cache& cache, const std::vector<std::uintptr_t>& places, int rows, int most, int span,
-             int patience_ms, const nb::dict& policy) {
+          [](windlass::RoundTrip* self, Cache& cache, const std::vector<std::uintptr_t>& places, int rows, int most,
+             int span, int patience_ms, const nb::dict& policy) {
             if (places.size() != 6) throw nb::value_error("a round trip has six places in memory.");
-            const windlass::Shared shared{at<const std::int32_t>(places[0]), at<std::int64_t>(places[1]), at<float>(places[2]),
-                                          at<std::uint32_t>(places[3]),      at<std::uint32_t>(places[4]), at<std::uint8_t>(places[5]),
-                                          rows, most, span};
+            const windlass::Shared shared{at<const std::int32_t>(places[0]),
+                                          at<std::int64_t>(places[1]),
+                                          at<float>(places[2]),
+                                          at<std::uint32_t>(places[3]),
+                                          at<std::uint32_t>(places[4]),
+                                          at<std::uint8_t>(places[5]),
+                                          rows,
+                                          most,
+                                          span};
             new (self) windlass::RoundTrip(cache, shared, patience_ms, policy_config_of(policy));
           },
           nb::keep_alive<1, 2>())

@@ -18,7 +18,7 @@ struct LargePages {
   using value_type = T;
   LargePages() = default;
   template <class U>
-  LargePages(const LargePages<U>&) {}
+  LargePages(const LargePages<U>&) {}  // NOLINT(misc-explicit-constructor): an allocator converts by itself
 
   T* allocate(std::size_t count) {
     const std::size_t align = count * sizeof(T) >= 4 * kLargePage ? kLargePage : std::size_t{64};

@@ -10,56 +10,88 @@
 namespace windlass {
 
 struct PolicyConfig {
-  // What a request's drafts are expected to save.
-  float new_request_survival = 0.1F;  // probability that the first draft token of a request is accepted before any request was
-                                      // seen, half of it for each next one; guess
-  float new_request_weight = 0.05F;   // share of the newest request in that expectation: about 20 requests count; guess
-  float expectation_kept = 0.9F;      // share of an expectation that a step without a better one keeps; guess
+  // -- What a request's drafts are expected to save. --
+  // probability that the first draft token of a request is accepted before any request was seen, half of it for each
+  // next one; guess
+  float new_request_survival = 0.1F;
+  // share of the newest request in that expectation: about 20 requests count; guess
+  float new_request_weight = 0.05F;
+  // share of an expectation that a step without a better one keeps; guess
+  float expectation_kept = 0.9F;
 
-  // How long a step is, for what waiting is worth.
-  double first_step_us = 5000;   // µs of a step before any was timed: a 7B model's step on an H100, rounded up
-  double step_weight = 0.05;     // share of the newest step in the mean: about 20 steps count; guess
-  double step_us_max = 50'000;   // µs; a longer step counts as this, and is no sample of the cost model; guess, 10 usual steps
-  double idle_us = 200'000;      // µs between two doorbells from which on there was no work in between; guess
+  // -- How long a step is, for what waiting is worth. --
+  // µs of a step before any was timed: a 7B model's step on an H100, rounded up
+  double first_step_us = 5000;
+  // share of the newest step in the mean: about 20 steps count; guess
+  double step_weight = 0.05;
+  // µs; a longer step counts as this, and is no sample of the cost model; guess, 10 usual steps
+  double step_us_max = 50'000;
+  // µs between two doorbells from which on there was no work in between; guess
+  double idle_us = 200'000;
 
-  // Whether a step waits for a request's drafts.
-  double wait_us = 20;           // µs of a step that waits for drafts at all: the doorbell, the answer and taking it; H200
-  double wait_row_us = 10;       // µs for each row of the batch: drafting one takes 3 to 10; H200's host
-  int device_wait_us = 500;      // µs that the device waits for an answer that does not come: some times a usual answer; H200
-  int device_wait_row_us = 10;   // µs more for each row; H200's host, as wait_row_us
+  // -- Whether a step waits for a request's drafts. --
+  // µs of a step that waits for drafts at all: the doorbell, the answer and taking it; H200
+  double wait_us = 20;
+  // µs for each row of the batch: drafting one takes 3 to 10; H200's host
+  double wait_row_us = 10;
+  // µs that the device waits for an answer that does not come: some times a usual answer; H200
+  int device_wait_us = 500;
+  // µs more for each row; H200's host, as wait_row_us
+  int device_wait_row_us = 10;
 
-  // How many drafts the scheduler plans for a request.
-  float drafts_per_token = 2;    // planned for each token that they are expected to save, where prompts fill the step; guess
-  float tokens_ignored = 0.4F;   // subtracted from that product: a planned draft takes a place from the waiting prompts, which
-                                 // is a fifth of a token's time in a batch of 64; reckoned from an H200's steps
-  int always_planned_rows = 16;  // rows up to which a batch always plans: it drafts too rarely to be judged; guess
-  int unworthy_steps = 3;        // steps in a row that would verify none, after which none are planned: planning again comes two
-                                 // steps late; guess
+  // -- How many drafts the scheduler plans for a request. --
+  // planned for each token that they are expected to save, where prompts fill the step; guess
+  float drafts_per_token = 2;
+  // subtracted from that product: a planned draft takes a place from the waiting prompts, which is a fifth of a
+  // token's time in a batch of 64; reckoned from an H200's steps
+  float tokens_ignored = 0.4F;
+  // rows up to which a batch always plans: it drafts too rarely to be judged; guess
+  int always_planned_rows = 16;
+  // steps in a row that would verify none, after which none are planned: planning again comes two steps late; guess
+  int unworthy_steps = 3;
 
-  // How many drafts a step verifies.
-  int mean_rows_max = 16;        // rows up to which the batch's mean counts, and rows that this mean looks back; budgets.py: the
-                                 // mean gains nothing in larger batches
-  double sure_gain = 1.5;        // times the rate without drafts, from which on plain steps need not be seen first; guess
-  int steps_behind_max = 1;      // steps that the host may lag: drafts of an earlier one come too late; by construction
-  double judge_step_us = 25;     // µs that judging drafts adds to a step, beside the engine's table; H200
-  double judge_logit_us = 8e-6;  // µs for each word of each row of logits; H200
+  // -- How many drafts a step verifies. --
+  // rows up to which the batch's mean counts, and rows that this mean looks back; budgets.py: the mean gains nothing
+  // in larger batches
+  int mean_rows_max = 16;
+  // times the rate without drafts, from which on plain steps need not be seen first; guess
+  double sure_gain = 1.5;
+  // steps that the host may lag: drafts of an earlier one come too late; by construction
+  int steps_behind_max = 1;
+  // µs that judging drafts adds to a step, beside the engine's table; H200
+  double judge_step_us = 25;
+  // µs for each word of each row of logits; H200
+  double judge_logit_us = 8e-6;
 
-  // What steps with drafts really take.
-  double plain_steps_min = 8;        // plain steps by which their time is known; guess
-  int plain_steps_patience = 64;     // steps that go without drafts to see plain ones: some batches never have any; guess
-  double memory_steps = 20;          // steps that a mean looks back; guess
-  std::size_t row_groups = 8;        // groups of row counts between two powers of two: counts within an eighth are one; simulated
-                                     // for the eleventh run
-  double outlier_times = 2;          // times the mean that a plain step counts at most: threads stall; simulated
-  double extra_times_max = 1;        // times a step's expected time that it may count as extra; guess
-  double extra_kept = 0.998;         // share of the extra time that a step without drafts keeps: a host may recover; guess
-  double extra_weight = 1;           // share of the extra time that is charged
-  double baseline_steps_min = 3;     // steps with and without planned drafts, from which on extra time is counted over planned ones
-  double compared_steps_min = 3;     // the same, from which on the price of planning is known; simulated with slow hosts
-  double planning_memory_steps = 8;  // steps that their means look back: planning is tried for a few steps at a time; simulated
-  double planning_forgotten = 0.01;  // share of the trust in that price which a step without planned drafts takes; simulated
-  double verifying_share_min = 0.33;  // least share of planned steps that verify any, over which the price is spread; simulated
-  double planning_weight = 1;        // share of the price that is charged
+  // -- What steps with drafts really take. --
+  // plain steps by which their time is known; guess
+  double plain_steps_min = 8;
+  // steps that go without drafts to see plain ones: some batches never have any; guess
+  int plain_steps_patience = 64;
+  // steps that a mean looks back; guess
+  double memory_steps = 20;
+  // groups of row counts between two powers of two: counts within an eighth are one; simulated
+  std::size_t row_groups = 8;
+  // times the mean that a plain step counts at most: threads stall; simulated
+  double outlier_times = 2;
+  // times a step's expected time that it may count as extra; guess
+  double extra_times_max = 1;
+  // share of the extra time that a step without drafts keeps: a host may recover; guess
+  double extra_kept = 0.998;
+  // share of the extra time that is charged
+  double extra_weight = 1;
+  // steps with and without planned drafts, from which on extra time is counted over planned ones
+  double baseline_steps_min = 3;
+  // the same, from which on the price of planning is known; simulated with slow hosts
+  double compared_steps_min = 3;
+  // steps that their means look back: planning is tried for a few steps at a time; simulated
+  double planning_memory_steps = 8;
+  // share of the trust in that price which a step without planned drafts takes; simulated
+  double planning_forgotten = 0.01;
+  // least share of planned steps that verify any, over which the price is spread; simulated
+  double verifying_share_min = 0.33;
+  // share of the price that is charged
+  double planning_weight = 1;
 };
 
 // Calls visitor(name, number) for each number of a configuration, in the order above.

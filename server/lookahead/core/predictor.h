@@ -93,7 +93,9 @@ class Predictor {
       if (table == nullptr || orders == 0) return;
       int found = sure ? orders - 1 : 0;
       const int first = found;
-      while (found < orders && table->find(hashes[static_cast<std::size_t>(found)], cells[static_cast<std::size_t>(found)])) ++found;
+      while (found < orders &&
+             table->find(hashes[static_cast<std::size_t>(found)], cells[static_cast<std::size_t>(found)]))
+        ++found;
       std::uint32_t total = 0;
       for (int at = found - 1; at >= first && ranks < kRanks; --at) {
         if (ranks > 0 && cells[static_cast<std::size_t>(at)].total <= total) continue;
@@ -101,7 +103,9 @@ class Predictor {
         order[static_cast<std::size_t>(ranks++)] = at + 1;
       }
     }
-    const Cell& cell(int rank) const { return cells[static_cast<std::size_t>(order[static_cast<std::size_t>(rank)] - 1)]; }
+    const Cell& cell(int rank) const {
+      return cells[static_cast<std::size_t>(order[static_cast<std::size_t>(rank)] - 1)];
+    }
   };
 
   static void step(Pointer& pointer, std::uint32_t next) {
@@ -189,7 +193,7 @@ class Predictor {
     for (int i = 0; i < kPointers; ++i) {
       const auto at = static_cast<std::size_t>(i);
       if (predicted[at] == kNoToken) continue;
-      candidate.evidence.states[static_cast<std::size_t>(kSources * kRanks + i)] =
+      candidate.evidence.states[static_cast<std::size_t>(kSources) * kRanks + at] =
           static_cast<std::int16_t>(pointer_state(i, lengths[at], predicted[at] == candidate.token));
     }
   }
@@ -217,8 +221,9 @@ class Predictor {
       const auto unit = static_cast<std::uint32_t>(kFreqUnit);
       const std::uint32_t count = (freq + unit / 2) / unit;
       const std::uint32_t rest = (cell.total - freq + unit / 2) / unit;
-      candidate.evidence.states[static_cast<std::size_t>(source * kRanks + rank)] = static_cast<std::int16_t>(
-          cell_state(source, ladder.order[static_cast<std::size_t>(rank)], count, rest, newest));
+      candidate.evidence.states[static_cast<std::size_t>(source) * kRanks + static_cast<std::size_t>(rank)] =
+          static_cast<std::int16_t>(
+              cell_state(source, ladder.order[static_cast<std::size_t>(rank)], count, rest, newest));
     }
   }
 

@@ -49,8 +49,8 @@ class Request {
   std::vector<Token> text;  // prompt, then output
   Track track;
   Draft draft;
-  bool proposed = false;   // since the last accept
-  View next;               // of the text's end, as the last proposal saw it
+  bool proposed = false;  // since the last accept
+  View next;              // of the text's end, as the last proposal saw it
   bool next_known = false;
   std::vector<Lesson> lessons;  // of its newest tokens, until they are settled
   Counts counts;

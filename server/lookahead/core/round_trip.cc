@@ -59,8 +59,8 @@ TripCounts RoundTrip::counts() const {
   return counts_;
 }
 
-int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs_ms,
-                      int emitting, bool is_decoding) {
+int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int>& planned,
+                      const std::vector<double>& costs_ms, int emitting, bool is_decoding) {
   const int steps_behind = static_cast<std::int32_t>(load(shared_.doorbell) - load(shared_.completed));
   const std::lock_guard lock(policy_mutex_);
   return policy_.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
@@ -104,7 +104,8 @@ bool RoundTrip::await(const Step& step) {
       pause();
     }
   }
-  // From doorbell to doorbell, not from the announcement: a host that is slower than the device announces just before it.
+  // From doorbell to doorbell, not from the announcement: a host that is slower than the device announces just before
+  // it.
   const double period_us = us_since(doorbell_at_);
   doorbell_at_ = Clock::now();
   policy_.doorbell(period_us, is_late, step.rows.size());
@@ -144,7 +145,8 @@ void RoundTrip::answer(const Step& step) {
   } catch (const std::exception&) {
     for (const std::string& id : soon.ids) lose(id);
   }
-  if (!reached(load(shared_.completed), step.number)) __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
+  if (!reached(load(shared_.completed), step.number))
+    __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
   const double waited_us = us_since(doorbell_at);
   {
     const std::lock_guard lock(policy_mutex_);
@@ -188,8 +190,9 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       tokens[tokens.size() - 1 - i] = static_cast<Token>(record[kRecordHeader + i]);
     }
-    const bool is_whole = static_cast<std::uint32_t>(record[0]) == step.number && emitted <= shared_.span &&
-                          static_cast<std::uint32_t>(record[3]) == found->second.length + static_cast<std::uint32_t>(emitted);
+    const bool is_whole =
+        static_cast<std::uint32_t>(record[0]) == step.number && emitted <= shared_.span &&
+        static_cast<std::uint32_t>(record[3]) == found->second.length + static_cast<std::uint32_t>(emitted);
     if (!is_whole) {
       lose(found->first);
       continue;
@@ -230,7 +233,8 @@ void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
   }
 }
 
-// All requests are followed whether their drafts are planned or not, so the policy knows what the next step would verify.
+// All requests are followed whether their drafts are planned or not, so the policy knows what the next step would
+// verify.
 void RoundTrip::plan(const Step& step) {
   const std::lock_guard lock(policy_mutex_);
   if (!policy_.update_planning(step.rows, is_decoding_)) return;
@@ -259,7 +263,7 @@ void RoundTrip::clear(const Step& step) {
 }
 
 void RoundTrip::lose(const std::string& id) {
-  const std::string lost = id;
+  const std::string lost = id;  // NOLINT(performance-unnecessary-copy-initialization): `id` may be the erased key
   cache_.finish(lost);
   requests_.erase(lost);
   {
@@ -286,7 +290,9 @@ void RoundTrip::watch() {
     waited_ms = 0;
     std::fill_n(shared_.confidences, shared_.rows * shared_.most, 0.0F);
     // Not where the answer has come at last: it may be a later one by now.
-    if (!__atomic_compare_exchange_n(shared_.completed, &completed, doorbell, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) continue;
+    if (!__atomic_compare_exchange_n(shared_.completed, &completed, doorbell, false, __ATOMIC_RELEASE,
+                                     __ATOMIC_RELAXED))
+      continue;
     const std::lock_guard lock(mutex_);
     counts_.released += 1;
   }

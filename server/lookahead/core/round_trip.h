@@ -1,12 +1,12 @@
-// Drafts for a device whose stream waits for them. The device writes a step record into memory that both see and rings a doorbell;
-// the drafting thread answers there. Neither an interrupt nor the interpreter is between the two.
+// Drafts for a device whose stream waits for them. The device writes a step record into memory that both see and rings
+// a doorbell; the drafting thread answers there. Neither an interrupt nor the interpreter is between the two.
 //
-// SpeculationPolicy decides which rows the device waits for; the drafting thread follows all others after the answer, while the
-// device computes the next step. The draft budgets lie in memory that the engine's scheduler reads.
+// SpeculationPolicy decides which rows the device waits for; the drafting thread follows all others after the answer,
+// while the device computes the next step. The draft budgets lie in memory that the engine's scheduler reads.
 //
-// The device does not wait for a step whose drafts nobody planned, nor for a host that takes long: a thread is put off its
-// processor now and then. The device may then be steps ahead, so each of the last kRecords steps has a record of its own. Before
-// it reuses the record of a step that is not completed, it waits.
+// The device does not wait for a step whose drafts nobody planned, nor for a host that takes long: a thread is put off
+// its processor now and then. The device may then be steps ahead, so each of the last kRecords steps has a record of
+// its own. Before it reuses the record of a step that is not completed, it waits.
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,8 @@ namespace windlass {
 
 // Memory that the device sees; the caller owns it and keeps it until the RoundTrip is gone.
 struct Shared {
-  // [kRecords, rows, kRecordHeader + span], by the step's number: step, tokens emitted, drafts rejected, length, 1 where the drafts
-  // before it came too late, the newest tokens first
+  // [kRecords, rows, kRecordHeader + span], by the step's number: step, tokens emitted, drafts rejected, length, 1
+  // where the drafts before it came too late, the newest tokens first
   const std::int32_t* records;
   std::int64_t* tokens;      // [rows, most]; a slot without a draft repeats the newest token
   float* confidences;        // [rows, most]: that a token is accepted when those before it are; 0 without a draft
@@ -40,8 +40,8 @@ struct Shared {
   int most;
   int span;
 };
-constexpr int kRecordHeader = 5;         // words of a step record before its tokens
-constexpr std::uint32_t kRecords = 32;   // steps that the device may be ahead
+constexpr int kRecordHeader = 5;          // words of a step record before its tokens
+constexpr std::uint32_t kRecords = 32;    // steps that the device may be ahead
 constexpr std::uint32_t kBudgets = 4096;  // bytes; two requests may share one, which costs time at worst
 
 struct Step {
@@ -72,8 +72,8 @@ class RoundTrip {
   RoundTrip(const RoundTrip&) = delete;
   RoundTrip& operator=(const RoundTrip&) = delete;
 
-  // Announces a step before its doorbell rings; steps come in the order of their numbers, which may wrap. A step without rows
-  // only names requests that came or ended: no doorbell rings for it, and its number is not read.
+  // Announces a step before its doorbell rings; steps come in the order of their numbers, which may wrap. A step
+  // without rows only names requests that came or ended: no doorbell rings for it, and its number is not read.
   void submit(Step step);
   TripCounts counts() const;
   // The step whose doorbell the drafting thread looks for: a doorbell that rings from here on is on time.
@@ -84,8 +84,8 @@ class RoundTrip {
 
  private:
   struct Request {
-    std::uint32_t length = 0;  // of the text, in tokens
-    float expected = 0;        // tokens that a draft is expected to save
+    std::uint32_t length = 0;        // of the text, in tokens
+    float expected = 0;              // tokens that a draft is expected to save
     std::uint8_t* budget = nullptr;  // its place among the draft budgets, or null
   };
   struct Batch {
@@ -111,7 +111,8 @@ class RoundTrip {
   std::uint8_t* place_of(const std::string& id) const;
   void publish(std::uint8_t* place, int budget) const;
   const std::int32_t* record(std::uint32_t number, int row) const {
-    return shared_.records + (static_cast<int>(number % kRecords) * shared_.rows + row) * (kRecordHeader + shared_.span);
+    return shared_.records +
+           (static_cast<int>(number % kRecords) * shared_.rows + row) * (kRecordHeader + shared_.span);
   }
 
   Cache& cache_;
@@ -126,10 +127,10 @@ class RoundTrip {
   std::atomic<std::size_t> announced_{0};  // steps in steps_, readable without the lock
   std::unordered_map<std::string, Request> requests_;
   TripCounts counts_;
-  Clock::time_point doorbell_at_;      // when the last doorbell rang
-  std::size_t verified_ = 0;    // drafts, in the step under way
-  std::uint64_t missed_ = 0;    // rows of it that verified something else
-  bool is_decoding_ = false;    // every row of it got a token
+  Clock::time_point doorbell_at_;  // when the last doorbell rang
+  std::size_t verified_ = 0;       // drafts, in the step under way
+  std::uint64_t missed_ = 0;       // rows of it that verified something else
+  bool is_decoding_ = false;       // every row of it got a token
   std::atomic<bool> stopping_{false};
   std::thread server_;
   std::thread watchdog_;

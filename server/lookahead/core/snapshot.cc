@@ -47,6 +47,20 @@ std::pair<char*, std::size_t> span_of(Part& part) {
   }
 }
 
+// Reads a file's header; throws std::runtime_error with a sentence where its tokens are not ours.
+Header header_of(std::ifstream& file, const std::string& path, const std::string& tokenizer, std::uint64_t voc_size) {
+  Header header{};
+  file.read(reinterpret_cast<char*>(&header), sizeof(header));
+  if (!file || header.magic != kMagic) {
+    throw std::runtime_error(path + " is not a lookahead cache file of this version; delete it.");
+  }
+  std::array<char, kTokenizerBytes> wanted{};
+  tokenizer.copy(wanted.data(), kTokenizerBytes);
+  if (header.tokenizer != wanted || header.voc_size != voc_size) {
+    throw std::runtime_error(path + " holds tokens of another tokenizer; delete it or name another file.");
+  }
+  return header;
+}
 }  // namespace
 
 template <class Visitor>
@@ -63,8 +77,14 @@ void Cache::save(const std::string& path, const std::string& tokenizer) {
   std::unique_lock lock(mutex_);
   learn();
   publish(std::numeric_limits<std::size_t>::max());
-  Header header{kMagic, {}, options_.voc_size, static_cast<std::uint64_t>(options_.turbo_match_length),
-                shared_.lines().size(), shared_.used(), 0, 0};
+  Header header{kMagic,
+                {},
+                options_.voc_size,
+                static_cast<std::uint64_t>(options_.turbo_match_length),
+                shared_.lines().size(),
+                shared_.used(),
+                0,
+                0};
   tokenizer.copy(header.tokenizer.data(), kTokenizerBytes);
   std::vector<std::vector<char>> parts;
   visit([&](auto& part) {
@@ -83,7 +103,8 @@ void Cache::save(const std::string& path, const std::string& tokenizer) {
   file.close();
   if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) {
     std::remove(unfinished.c_str());
-    throw std::runtime_error("cannot write the lookahead cache file " + path + "; is there space, and may we write there?");
+    throw std::runtime_error("cannot write the lookahead cache file " + path +
+                             "; is there space, and may we write there?");
   }
 }
 
@@ -92,22 +113,14 @@ void Cache::load(const std::string& path, const std::string& tokenizer) {
   learn();
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("cannot read the lookahead cache file " + path + ".");
-  Header header{};
-  file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  if (!file || header.magic != kMagic) {
-    throw std::runtime_error(path + " is not a lookahead cache file of this version; delete it.");
-  }
-  std::array<char, kTokenizerBytes> wanted{};
-  tokenizer.copy(wanted.data(), kTokenizerBytes);
-  if (header.tokenizer != wanted || header.voc_size != options_.voc_size) {
-    throw std::runtime_error(path + " holds tokens of another tokenizer; delete it or name another file.");
-  }
+  const Header header = header_of(file, path, tokenizer, options_.voc_size);
   auto fresh = std::make_unique<Cache>(options_);
   std::uint64_t bytes = 0;
   fresh->visit([&](auto& part) { bytes += span_of(part).second; });
   if (header.lines != shared_.lines().size() || bytes != header.payload_bytes ||
       header.turbo_match_length != static_cast<std::uint64_t>(options_.turbo_match_length)) {
-    throw std::runtime_error(path + " was written with another cache_size or turbo_match_length; delete it or set these again.");
+    throw std::runtime_error(
+        path + " was written with another cache_size or turbo_match_length; delete it or set these again.");
   }
   std::uint64_t sum = 0;
   fresh->visit([&](auto& part) {

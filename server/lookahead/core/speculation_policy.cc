@@ -23,13 +23,15 @@ void SpeculationPolicy::doorbell(double period_us, bool is_late, std::size_t row
   is_late_ = is_late;
   period_us_ = period_us;
   rows_ = static_cast<double>(rows);
-  if (period_us < config_.idle_us) step_us_ += config_.step_weight * (std::min(period_us, config_.step_us_max) - step_us_);
+  if (period_us < config_.idle_us)
+    step_us_ += config_.step_weight * (std::min(period_us, config_.step_us_max) - step_us_);
 }
 
 // The step before counts, too: after a prompt the host is ahead of the device, and its own time is hidden.
 void SpeculationPolicy::completed(const CompletedStep& step) {
   const bool is_timed = !is_late_ && !was_late_ && period_us_ < config_.step_us_max;
-  if (step.is_decoding && was_decoding_ && is_timed) costs_.completed(step.rows, was_awaited_, step.verified, period_us_);
+  if (step.is_decoding && was_decoding_ && is_timed)
+    costs_.completed(step.rows, was_awaited_, step.verified, period_us_);
   was_decoding_ = step.is_decoding;
   was_awaited_ = step.is_awaited;
 }
@@ -99,7 +101,8 @@ std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::strin
   return best.drafts > 0 && (best.times >= config_.sure_gain || !costs_.needs_plain_step(rows));
 }
 
-// Of scores_, the number with the most tokens for the time; `mean` holds what batches of the size had on average, or is null.
+// Of scores_, the number with the most tokens for the time; `mean` holds what batches of the size had on average, or is
+// null.
 SpeculationPolicy::Best SpeculationPolicy::best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms,
                                                    std::vector<double>* mean, double rows) const {
   const double weight = rows / config_.mean_rows_max;

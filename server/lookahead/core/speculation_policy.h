@@ -1,8 +1,9 @@
-// How many drafts the scheduler plans for a request, a step verifies, and the device waits for. docs/explanation/speculation.md
-// tells the rules in words.
+// How many drafts the scheduler plans for a request, a step verifies, and the device waits for.
+// docs/explanation/speculation.md tells the rules in words.
 //
-// The policy has no clock, no thread and no lock: callers pass times. RoundTrip calls drafts_to_verify from the engine's thread and
-// the rest from its drafting thread. It holds a lock around each call that writes what drafts_to_verify reads.
+// The policy has no clock, no thread and no lock: callers pass times. RoundTrip calls drafts_to_verify from the
+// engine's thread and the rest from its drafting thread. It holds a lock around each call that writes what
+// drafts_to_verify reads.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +22,11 @@ namespace windlass {
 // The next step of a batch as the engine schedules it.
 struct NextStep {
   const std::vector<std::string>& ids;
-  const std::vector<int>& planned;       // drafts of each request
-  const std::vector<double>& costs_ms;   // of the step with 0, 1, … drafts; its end is the most that may be verified
-  int emitting;                          // requests that get a token without any draft; the others read prompts
-  bool is_decoding;                      // each request has one token beside its drafts
-  int steps_behind;                      // steps whose doorbell has rung and whose drafts are not there
+  const std::vector<int>& planned;      // drafts of each request
+  const std::vector<double>& costs_ms;  // of the step with 0, 1, … drafts; its end is the most that may be verified
+  int emitting;                         // requests that get a token without any draft; the others read prompts
+  bool is_decoding;                     // each request has one token beside its drafts
+  int steps_behind;                     // steps whose doorbell has rung and whose drafts are not there
 };
 
 // A step after its drafts were made.
@@ -45,11 +46,12 @@ class SpeculationPolicy {
 
   // -- Steps, in this order: doorbell, the drafts of each request, completed, update_planning. --
 
-  // A doorbell rang for a step of `rows` rows, `period_us` after the one before. `is_late`: it rang before the host looked for it,
-  // so the period says nothing of the step.
+  // A doorbell rang for a step of `rows` rows, `period_us` after the one before. `is_late`: it rang before the host
+  // looked for it, so the period says nothing of the step.
   void doorbell(double period_us, bool is_late, std::size_t rows);
   void completed(const CompletedStep& step);
-  // Decides whether drafts are planned for the step after the next; returns whether that changed, so that budgets change, too.
+  // Decides whether drafts are planned for the step after the next; returns whether that changed, so that budgets
+  // change, too.
   bool update_planning(const std::vector<std::string>& ids, bool is_decoding);
 
   // -- Requests. --
@@ -73,8 +75,8 @@ class SpeculationPolicy {
 
   // Drafts to verify in a step whose drafts are not known yet: those with the most tokens for the time.
   int drafts_to_verify(const NextStep& step);
-  // Whether a decoding step of these requests would verify any of their latest drafts; unknown where no table says what so many
-  // drafts cost.
+  // Whether a decoding step of these requests would verify any of their latest drafts; unknown where no table says what
+  // so many drafts cost.
   std::optional<bool> would_verify(const std::vector<std::string>& ids);
 
   double step_us() const { return step_us_; }
@@ -88,14 +90,15 @@ class SpeculationPolicy {
   void keep(const std::string& id, const std::vector<float>& survivals, bool is_awaited);
   template <class Planned>
   void collect_scores(const std::vector<std::string>& ids, Planned planned);
-  Best best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms, std::vector<double>* mean, double rows) const;
+  Best best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms, std::vector<double>* mean,
+               double rows) const;
 
   const PolicyConfig config_;
   const std::size_t max_drafts_;
 
   // Of the drafting thread alone.
-  double step_us_;           // a running mean
-  double period_us_ = 0;     // between the last two doorbells
+  double step_us_;        // a running mean
+  double period_us_ = 0;  // between the last two doorbells
   double rows_ = 1;
   bool is_late_ = false;
   bool was_late_ = false;
@@ -107,7 +110,8 @@ class SpeculationPolicy {
   // Of both threads, under the caller's lock.
   std::vector<float> new_request_;  // survivals of a new request's first draft
   std::unordered_map<std::string, std::vector<float>> latest_;
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> means_;  // by rows and planned drafts: tokens saved a row
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>>
+      means_;                  // by rows and planned drafts: tokens saved a row
   std::vector<float> scores_;  // survivals that a step may verify, the likeliest first
   StepCostModel costs_;
 };

@@ -1,8 +1,8 @@
-// What a step with drafts takes. The engine's tables hold the time of the model on the device; a host that is slower than its
-// device adds to that, more in a step that verifies drafts, and some in a step that only has them planned.
+// What a step with drafts takes. The engine's tables hold the time of the model on the device; a host that is slower
+// than its device adds to that, more in a step that verifies drafts, and some in a step that only has them planned.
 //
-// The model learns from the time between two doorbells. It has no clock. Row counts close to one another form a group, since a
-// batch whose requests end one by one has each count for a few steps only.
+// The model learns from the time between two doorbells. It has no clock. Row counts close to one another form a group,
+// since a batch whose requests end one by one has each count for a few steps only.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,8 @@ class StepCostModel {
       group.plain.add_capped(us / table_us, config_.memory_steps, config_.outlier_times);
       Mean& kind = planned ? group.planned : group.unplanned;
       kind.add_capped(us / table_us, config_.planning_memory_steps, config_.outlier_times);
-      group.trust += planned ? (1 - group.trust) / config_.planning_memory_steps : -config_.planning_forgotten * group.trust;
+      group.trust +=
+          planned ? (1 - group.trust) / config_.planning_memory_steps : -config_.planning_forgotten * group.trust;
       group.extra_us *= config_.extra_kept;
     } else if (is_known(group.plain)) {
       const bool has_baseline = compared_steps(group) >= config_.baseline_steps_min;
@@ -55,7 +56,8 @@ class StepCostModel {
     }
   }
 
-  // Whether steps of `rows` rows without drafts are still to be seen, so that steps with drafts can be compared with them.
+  // Whether steps of `rows` rows without drafts are still to be seen, so that steps with drafts can be compared with
+  // them.
   bool needs_plain_step(std::size_t rows) const {
     const auto found = groups_.find(group_of(rows));
     return found == groups_.end() ||
@@ -105,7 +107,7 @@ class StepCostModel {
     Mean verifying{1, 0};  // of the steps with planned drafts, the share that verifies any
     double trust = 1;      // share of the price of planning that is believed: it fades while no drafts are planned
     double extra_us = 0;
-    int asked = 0;         // steps that went without drafts to be seen
+    int asked = 0;  // steps that went without drafts to be seen
     std::vector<double> costs_ms;
   };
 

@@ -1,8 +1,8 @@
 // Which token followed which context, how often and where last: a table of fixed size.
 //
-// A slot is one (context, next token) pair. The slots of a context lie in one window of neighbouring cache lines, so a look-up
-// touches one or two lines, and a full window gives up its rarest, oldest slot. A position counts history tokens, so it is the
-// slot's time as well.
+// A slot is one (context, next token) pair. The slots of a context lie in one window of neighbouring cache lines, so a
+// look-up touches one or two lines, and a full window gives up its rarest, oldest slot. A position counts history
+// tokens, so it is the slot's time as well.
 #pragma once
 
 #include <algorithm>
@@ -112,6 +112,7 @@ class ContextTable {
       }
     }
     if (size > 0 && size >= rules_.cell_max_size) weakest = victim(cell, size);
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): a line has slots
     write(*weakest, check, token, position);
   }
 
@@ -129,7 +130,8 @@ class ContextTable {
   }
   // A multiply in place of a modulus: the table may have any number of lines.
   std::uint64_t line_of(std::uint64_t hash) const {
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(hash * 0x9FB21C651E98DF25ULL) * lines_.size()) >> 64);
+    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(hash * 0x9FB21C651E98DF25ULL) * lines_.size()) >>
+                                      64);
   }
   std::uint64_t next(std::uint64_t line) const { return line + 1 == lines_.size() ? 0 : line + 1; }
   static bool weaker(const Slot& a, const Slot& b) {
@@ -137,7 +139,8 @@ class ContextTable {
     return static_cast<std::int32_t>(a.position - b.position) < 0;
   }
   static void strengthen(Slot& slot, std::uint32_t position) {
-    slot.freq = static_cast<std::uint16_t>(std::min<std::uint32_t>(0xFFFF, slot.freq + static_cast<std::uint32_t>(kFreqUnit)));
+    slot.freq =
+        static_cast<std::uint16_t>(std::min<std::uint32_t>(0xFFFF, slot.freq + static_cast<std::uint32_t>(kFreqUnit)));
     slot.position = position;
   }
   static void write(Slot& slot, std::uint32_t check, Token token, std::uint32_t position) {

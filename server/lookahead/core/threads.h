@@ -1,4 +1,5 @@
-// A few threads that share the rows of one batch. Rows do not depend on one another, so the outcome is that of one thread.
+// A few threads that share the rows of one batch. Rows do not depend on one another, so the outcome is that of one
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class Threads {
   explicit Threads(int count) {
     try {
       for (int i = 1; i < count; ++i) workers_.emplace_back([this] { serve(); });
-    } catch (const std::system_error&) {  // no more are to be had
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): no more threads are to be had
     }
   }
   ~Threads() {
@@ -40,11 +41,12 @@ class Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  // Calls work(0) … work(rows - 1), each once, and returns when all are done. Throws what the first of them threw. `row_us` is
-  // what a row takes, kept up here: no more threads are woken than that is worth, and one that wakes up too late to help is not
-  // waited for.
+  // Calls work(0) … work(rows - 1), each once, and returns when all are done. Throws what the first of them threw.
+  // `row_us` is what a row takes, kept up here: no more threads are woken than that is worth, and one that wakes up too
+  // late to help is not waited for.
   void each(std::size_t rows, double& row_us, const std::function<void(std::size_t)>& work) {
-    const auto helpers = std::min(workers_.size(), static_cast<std::size_t>(static_cast<double>(rows) * row_us / kWorthWakingUs));
+    const auto helpers =
+        std::min(workers_.size(), static_cast<std::size_t>(static_cast<double>(rows) * row_us / kWorthWakingUs));
     {
       const std::lock_guard lock(mutex_);
       work_ = &work;

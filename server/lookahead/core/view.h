@@ -10,7 +10,7 @@
 namespace windlass {
 
 constexpr int kCandidates = 8;
-constexpr std::uint32_t kLongest = 32;  // lengths beyond it say nothing new
+constexpr std::uint32_t kLongest = 32;                     // lengths beyond it say nothing new
 constexpr std::uint64_t kUseSalt = 0x5BD1E9955BD1E995ULL;  // the context of "used at all"
 
 // A place in a text whose preceding tokens are the request's last ones.

@@ -1,6 +1,8 @@
-// Random calls against the core under the sanitizers: few token ids, tiny tables, so that evictions and wraps come at once.
+// Random calls against the core under the sanitizers: few token ids, tiny tables, so that evictions and wraps come at
+// once.
 //
-// `lookahead_fuzz [rounds] [seed]` draws the calls itself; a file of bytes as the first argument is read in place of chance.
+// `lookahead_fuzz [rounds] [seed]` draws the calls itself; a file of bytes as the first argument is read in place of
+// chance.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -83,13 +85,20 @@ void round(Source& source, const std::string& file) {
   const std::uint64_t bytes = cache.bytes();
   for (int call = 0; call < 200 && !source.ended(); ++call) {
     std::vector<std::string> ids;
-    for (std::uint32_t i = 0, rows = source.below(24); i < rows; ++i) ids.push_back(std::to_string(source.below(4) == 0 ? i / 2 : i));
+    for (std::uint32_t i = 0, rows = source.below(24); i < rows; ++i)
+      ids.push_back(std::to_string(source.below(4) == 0 ? i / 2 : i));
     try {
       switch (source.below(8)) {
         case 0:
-        case 1: cache.begin(std::to_string(source.below(24)), text(source, options, 200)); break;
-        case 2: cache.finish(std::to_string(source.below(24))); break;
-        case 3: cache.teach(text(source, options, 50), text(source, options, 50)); break;
+        case 1:
+          cache.begin(std::to_string(source.below(24)), text(source, options, 200));
+          break;
+        case 2:
+          cache.finish(std::to_string(source.below(24)));
+          break;
+        case 3:
+          cache.teach(text(source, options, 50), text(source, options, 50));
+          break;
         case 4: {
           const std::string tokenizer = source.below(2) == 0 ? "a" : "b";
           if (source.below(10) == 0) cache.save(file, tokenizer);
@@ -104,7 +113,8 @@ void round(Source& source, const std::string& file) {
           const auto drafts = cache.propose(ids, most, source.below(3) == 0 ? 0.0F : -1.0F);
           check(drafts, most, options);
           for (const auto& draft : drafts) {
-            rows.push_back(source.below(2) == 0 ? draft.tokens : text(source, options, source.below(40) == 0 ? 700 : 8));
+            rows.push_back(source.below(2) == 0 ? draft.tokens
+                                                : text(source, options, source.below(40) == 0 ? 700 : 8));
           }
           if (source.below(2) == 0) {
             cache.accept(ids, rows);
@@ -117,8 +127,7 @@ void round(Source& source, const std::string& file) {
         }
       }
     } catch (const std::logic_error&) {
-    } catch (const std::runtime_error&) {
-    }
+    } catch (const std::runtime_error&) {}
     if (cache.entries() * 16 > bytes + 64) std::abort();
   }
 }
@@ -126,7 +135,8 @@ void round(Source& source, const std::string& file) {
 }  // namespace
 
 int main(int count, char** words) {
-  const std::string file = (std::filesystem::temp_directory_path() / ("lookahead-fuzz-" + std::to_string(std::random_device{}()))).string();
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("lookahead-fuzz-" + std::to_string(std::random_device{}()))).string();
   if (count > 1 && std::filesystem::is_regular_file(words[1])) {
     std::ifstream input(words[1], std::ios::binary);
     Source source(std::vector<unsigned char>{std::istreambuf_iterator<char>(input), {}});

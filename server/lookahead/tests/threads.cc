@@ -38,7 +38,8 @@ std::size_t batches() {
     std::vector<std::vector<windlass::Token>> tokens;
     for (int row = 0; row < kRows; ++row) tokens.push_back(text(row, step, 1 + step % 3));
     cache.append(ids, tokens, {});
-    for (const windlass::Draft& draft : cache.propose(ids, std::vector<int>(kRows, 6), -1)) drafted += draft.tokens.size();
+    for (const windlass::Draft& draft : cache.propose(ids, std::vector<int>(kRows, 6), -1))
+      drafted += draft.tokens.size();
     if (step % 2 == 0) cache.settle();
     if (step % 50 == 49) {
       cache.finish(ids[static_cast<std::size_t>(step % kRows)]);
@@ -48,8 +49,8 @@ std::size_t batches() {
   return drafted;
 }
 
-// A device that writes step records and rings the doorbell, and an engine's thread beside it that asks how many drafts to verify;
-// the sum of the answers.
+// A device that writes step records and rings the doorbell, and an engine's thread beside it that asks how many drafts
+// to verify; the sum of the answers.
 std::size_t trips() {
   constexpr int kMost = 6;
   constexpr int kSpan = kMost + 1;
@@ -63,25 +64,30 @@ std::size_t trips() {
   windlass::Cache cache(small());
   std::vector<std::string> ids;
   for (int row = 0; row < kRows; ++row) ids.push_back(std::to_string(row));
-  const windlass::Shared shared{records.data(), tokens.data(), confidences.data(), &doorbell, &completed, nullptr, kRows, kMost, kSpan};
+  const windlass::Shared shared{
+      records.data(), tokens.data(), confidences.data(), &doorbell, &completed, nullptr, kRows, kMost, kSpan};
   windlass::RoundTrip trip(cache, shared, 5000);
   std::atomic<bool> ended{false};
   std::atomic<std::size_t> chosen{0};
   std::thread engine([&] {
     const std::vector<double> costs(static_cast<std::size_t>(kRows * kMost + 1), 1.0);
-    while (!ended) chosen += static_cast<std::size_t>(trip.choose(ids, std::vector<int>(kRows, kMost), costs, kRows, true));
+    while (!ended)
+      chosen += static_cast<std::size_t>(trip.choose(ids, std::vector<int>(kRows, kMost), costs, kRows, true));
   });
   const auto await = [&](int number) {
     while (static_cast<std::int32_t>(__atomic_load_n(&completed, __ATOMIC_ACQUIRE)) < number) std::this_thread::yield();
   };
   for (int number = 1; number <= kTrips; ++number) {
-    const bool wanted = number / kRun % 2 == 1;  // some steps are waited for, then some are not, more than there are records
+    const bool wanted =
+        number / kRun % 2 == 1;  // some steps are waited for, then some are not, more than there are records
     windlass::Step step{static_cast<std::uint32_t>(number), {}, {}, ids, wanted};
-    for (int row = 0; row < kRows && number == 1; ++row) step.begun.emplace_back(ids[static_cast<std::size_t>(row)], text(row, 0, 60));
+    for (int row = 0; row < kRows && number == 1; ++row)
+      step.begun.emplace_back(ids[static_cast<std::size_t>(row)], text(row, 0, 60));
     trip.submit(std::move(step));
     await(number - static_cast<int>(windlass::kRecords));
     for (int row = 0; row < kRows; ++row) {
-      std::int32_t* record = records.data() + (number % static_cast<int>(windlass::kRecords) * kRows + row) * (windlass::kRecordHeader + kSpan);
+      std::int32_t* record = records.data() + (number % static_cast<int>(windlass::kRecords) * kRows + row) *
+                                                  (windlass::kRecordHeader + kSpan);
       record[0] = number, record[1] = 1, record[2] = 0, record[3] = 60 + number;
       record[windlass::kRecordHeader] = static_cast<std::int32_t>(text(row, 59 + number, 1)[0]);
     }

@@ -13,9 +13,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from windlass import json_lines
+from windlass_base import json_lines
+from windlass_base.json_lines import LogSettings
+
 from windlass.errors import UsageError
-from windlass.json_lines import LogSettings
 
 if TYPE_CHECKING:
     from windlass.supervisor.output import Sink

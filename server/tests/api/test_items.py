@@ -1,4 +1,4 @@
-"""Items of the Responses API. With the engine's own types: `tests/engine/test_routes.py`."""
+"""Items of the Responses API. With the engine's own types: `tests/engine/api/test_routes.py`."""
 
 import sys
 from types import SimpleNamespace

@@ -14,6 +14,8 @@ from windlass.bench.serving.tables import as_csv, as_text
 
 from .samples import COUNTED, LOAD, RESULT, record
 
+SHARED = replace(LOAD, dataset=DataSet.SHARED_PREFIX, num_prefixes=1)
+FROM_FILE = replace(LOAD, dataset=DataSet.SHAREGPT, dataset_path="talks.json")
 SEED_COLUMNS = """\
 Name,Backend,Prefix cache,Cache offload,Hit count,Lookahead,Benchmark duration (s),Total input tokens,\
 Total generated tokens,Input token throughput (tok/s),Output token throughput (tok/s),Mean E2E (ms),Median E2E (ms),\
@@ -64,10 +66,16 @@ Acceptance length:                       4.00
         (record(), None),
         (record(counted=None), "the engine's counters could not be read"),
         (record(failed=1), "1 of 5 requests failed"),
-        (record(counted=replace(COUNTED, prefix_hits=96)), "random prompts hit the prefix cache at 5%"),
-        (record(counted=replace(COUNTED, prefix_hits=1843)), "random prompts hit the prefix cache at 97%"),
+        (
+            record(counted=replace(COUNTED, prefix_hits=96)),
+            "the prefix cache answered 5% of the prompts' tokens, and 0% are",
+        ),
+        (record(counted=replace(COUNTED, prefix_hits=1843)), "the prefix cache answered 97% of the prompts' tokens"),
         (record(counted=replace(COUNTED, prefix_hits=95)), None),
-        (record(replace(COUNTED, prefix_hits=1800), replace(LOAD, dataset=DataSet.SHARED_PREFIX)), None),
+        (record(replace(COUNTED, prefix_hits=768, prefix_queries=1900), SHARED), None),
+        (record(replace(COUNTED, prefix_hits=900, prefix_queries=1900), SHARED), "the prefix cache answered 47%"),
+        (record(replace(COUNTED, prefix_hits=120, prefix_queries=2000)), None),  # 100 are the template's
+        (record(replace(COUNTED, prefix_hits=1700), FROM_FILE), "the prefix cache answered 89%"),
         (record(counted=replace(COUNTED, generation_tokens=1700)), "the engine generated 1700 tokens and the client"),
         (record(counted=replace(COUNTED, generation_tokens=800)), "the engine generated 800 tokens and the client"),
         (record(counted=replace(COUNTED, generation_tokens=1680)), None),
@@ -113,7 +121,7 @@ def test_text_is_the_manuals_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "top"), [([], 1), ([0], 1), ([0.03], 0.05), ([7, 3], 10), ([10], 10), ([101], 200), ([2427.64], 2500)]
+    ("values", "top"), [([], 1), ([0], 1), ([0.03], 0.032), ([7, 3], 8), ([10], 10), ([101], 120), ([2427.64], 3200)]
 )
 def test_ceiling(values: list[float], top: float) -> None:
     """The axis ends at a round number that holds every value."""

@@ -1,6 +1,7 @@
 """The table of parsers: what each checkpoint's marks give. `checkpoints` holds real configurations and short templates.
 
-The templates are ours, around the marks of the models' own; tests/engine/test_parsers.py asks the engine's parsers.
+The templates are ours, around the marks of the models' own; tests/engine/launch/test_parsers.py asks the
+engine's parsers.
 """
 
 import re

@@ -1,24 +1,25 @@
 """Every product gets tiles that the card can run, or is dequantized; split no further than it has stages."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from windlass.quantization.kernels.choice import (
-    PACKED_STREAMS,
-    STREAMS,
-    TABLES,
     choose,
     choose_fp8,
     choose_stream,
     fits_fp8,
     fitting,
     packed_us,
+    table,
 )
 from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, PackedStream
+from windlass.quantization.kernels.tuned import CARDS, DEFAULT, Rate, tuned_for
 
+PACKED_STREAMS, STREAMS = CARDS[DEFAULT].packed_streams, CARDS[DEFAULT].fp8_streams
 MEASURED = Path(__file__).parents[3] / "benchmarks/quantization/results/2026-11-23-h200-packed-shared.json"
 SHAPES = {"qkv": (4608, 3584), "o": (3584, 3584), "gate_up": (37888, 3584), "down": (3584, 18944)}
 H100 = 132, 9
@@ -145,6 +146,17 @@ def test_the_quicker_way_is_taken():
     assert sum(longer) / len(longer) < 1.03
 
 
+def test_every_recorded_product_takes_the_tiling_that_it_took():
+    """Of an H200, as the chooser had them whose figures are in the results; a new sweep writes both anew."""
+    recorded = json.loads((Path(__file__).parent / "choices_h200.json").read_text())
+    assert {" ".join(map(str, key)): chosen(*key) for key in measured()} == recorded
+
+
+def chosen(bits, m, shape):
+    tiling = choose(bits, (m, *SHAPES[shape]), *H100, "NVIDIA H200")
+    return f"{written(tiling)} x {tiling.per_tile}" if tiling else "float16 first"
+
+
 def test_what_is_reckoned_is_near_what_was_measured():
     for bits in PACKED_STREAMS:
         for (kind, m, shape), ways in measured().items():
@@ -171,9 +183,23 @@ def test_streams_ascend():
     assert all(tiles.bm == rows for rows, *both in STREAMS for tiles in both)
 
 
-@pytest.mark.parametrize("table", TABLES.values())
-def test_rows_of_a_table_ascend(table):
-    assert sorted(row.rows_max for row in table) == [row.rows_max for row in table]
+@pytest.mark.parametrize("major", [7, 8, 9])
+@pytest.mark.parametrize("kind", [4, 8, FP8])
+def test_rows_of_a_table_ascend(kind, major):
+    rows = [row.rows_max for row in table(kind, major)]
+    assert rows == sorted(rows)
+    assert bool(rows) == (major > 7 or kind == FP8), "Turing dequantizes"
+
+
+def test_a_file_is_for_the_card_that_it_names(monkeypatch):
+    """One that was measured takes its own tilings, any other the default's."""
+    (one,) = {rate.tiling for _, rates in PACKED_STREAMS[4][:1] for rate in rates[:1]}
+    mine = replace(CARDS[DEFAULT], device="NVIDIA H20", packed_streams={4: ((16, (Rate(one, 1.0, 1.0, 1.0),)),)})
+    monkeypatch.setitem(CARDS, mine.device, mine)
+    choose.cache_clear()
+    assert choose(4, (17, 3584, 3584), *H100, "NVIDIA H20") is None, "its file ends at 16 rows"
+    assert choose(4, (17, 3584, 3584), *H100, "NVIDIA H100 80GB HBM3") == choose(4, (17, 3584, 3584), *H100, DEFAULT)
+    assert tuned_for("NVIDIA RTX") is CARDS[DEFAULT]
 
 
 @pytest.mark.parametrize("m", [1, 4, 8])

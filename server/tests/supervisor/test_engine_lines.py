@@ -5,8 +5,8 @@ import json
 import logging
 
 import pytest
-from windlass.json_lines import LogSettings
 from windlass.supervisor.engine_lines import LINE_BYTES_MAX, EngineLines, Line, parse
+from windlass_base.json_lines import LogSettings
 
 ROWS = {
     "vLLM": (

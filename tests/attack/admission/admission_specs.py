@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from admission_draws import CLAIM, SUB_PATH, annotations, piece
-from windlass_operator.api import schema
+from windlass_api.crd import schema
 
 Spec = dict[str, Any]
 MARK = "@@"  # a text that is replaced by something that is no text

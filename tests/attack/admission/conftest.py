@@ -49,7 +49,7 @@ def _load(path: Path) -> ModuleType:
 @pytest.fixture(scope="session")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     """A client of the API server, logged in as the editor."""
-    from windlass_operator.api import schema
+    from windlass_api.crd import schema
 
     folder = tmp_path_factory.mktemp("attacked")
     token = secrets.token_hex(16)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fastapi.testclient import TestClient
-from windlass_license.cluster.api_server import KubeApi
+from windlass_base.kube.service_account import KubeApi
 from windlass_license.cluster.callers import Callers
 from windlass_license.cluster.identity import AUDIENCE
 from windlass_license.http.app import create_app

@@ -7,8 +7,8 @@ import sys
 from contextlib import aclosing
 
 import pytest
+from windlass_api.plan.model import Inventory, NodeGpus, Plan, Refusal
 from windlass_operator.errors import UserError
-from windlass_operator.plan.model import Inventory, NodeGpus, Plan, Refusal
 from windlass_operator.planner.pool import Planners
 from windlass_operator.planner.process import Question
 from windlass_sizing.model.facts import from_config

@@ -13,7 +13,7 @@ from hostile_server import Forks, Server, kubeconfig
 
 @pytest.fixture(scope="session")
 def plugin():
-    one = Forks("windlass_operator.kubectl.__main__")
+    one = Forks("windlass_kubectl.__main__")
     yield one
     one.close()
 

@@ -50,9 +50,7 @@ def serve(module: str) -> None:
 
 
 LOADED = {
-    "windlass_operator.kubectl.__main__": [
-        f"windlass_operator.kubectl.{one}" for one in "status logs chat report".split()
-    ],
+    "windlass_kubectl.__main__": [f"windlass_kubectl.{one}" for one in "status logs chat report".split()],
     "windlass.cli.main": ["windlass.chat.stream"],
 }
 

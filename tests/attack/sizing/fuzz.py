@@ -40,7 +40,7 @@ def _limit(wait_s: float, processor_s: float) -> None:
 
 
 def _inventory() -> Any:
-    from windlass_operator.plan.model import Inventory, NodeGpus
+    from windlass_api.plan.model import Inventory, NodeGpus
 
     nodes = (NodeGpus(f"n{number}", "NVIDIA-L20", 45.0, 8, 8, {}) for number in range(2))
     return Inventory(tuple(nodes))
@@ -48,8 +48,8 @@ def _inventory() -> Any:
 
 def outcome(directory: Path, inventory: Any, spec: Any) -> str:
     """Facts with a plan, or the reason; what is wrong with the answer raises."""
-    from windlass_operator.plan.decide import decide
-    from windlass_operator.plan.model import Refusal
+    from windlass_api.plan.decide import decide
+    from windlass_api.plan.model import Refusal
     from windlass_sizing.errors import FactsError
     from windlass_sizing.files import checkpoint
     from windlass_sizing.model.facts import ModelFacts
@@ -71,7 +71,7 @@ def outcome(directory: Path, inventory: Any, spec: Any) -> str:
 
 def run(first: int, count: int) -> dict[str, Any]:
     """The outcomes of these seeds."""
-    from windlass_operator.api.v1alpha1 import LLMServiceSpec
+    from windlass_api.crd.v1alpha1 import LLMServiceSpec
 
     source = {"nfs": {"server": "10.0.0.12", "path": "/models/a"}}
     spec = LLMServiceSpec.model_validate({"model": {"id": "m", "source": source}})

@@ -183,7 +183,7 @@ def test_a_path_that_begins_with_a_dash_is_a_path(model):
 
 def test_the_jobs_arguments_keep_such_a_path_together(model):
     """As the operator writes them into the Job."""
-    from windlass_operator.api.v1alpha1 import LLMService
+    from windlass_api.crd.v1alpha1 import LLMService
     from windlass_operator.manifests.inspect_job import inspect_job
     from windlass_operator.manifests.volume import ROOT_PATH
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import quote
 
-from windlass_license.cluster.api_server import KubeApi, KubeError
+from windlass_base.kube.service_account import KubeApi, KubeError
+
 from windlass_license.cluster.identity import Caller, check_plausible, gpus_requested, review_request, reviewed
 from windlass_license.errors import ReviewError, UnknownCallerError
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from windlass_api.crd.v1alpha1 import KIND
 
-from windlass_operator.api.v1alpha1 import KIND
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.errors import InvalidError, Retry, UserError
 from windlass_operator.manifests.metadata import Manifest

@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from windlass_api.objects.claims import Claims
+from windlass_api.objects.inventory import usable
+from windlass_api.plan.model import NodeGpus
+
 from windlass_operator.cluster import decode
-from windlass_operator.cluster.claims import Claims
-from windlass_operator.cluster.inventory import usable
 from windlass_operator.cluster.kinds import APPLIED, Kind, LLMServiceStatus, Nodes, Pods
 from windlass_operator.cluster.pages import Pages
 from windlass_operator.cluster.protocol import ALL_NAMESPACES
 from windlass_operator.cluster.rest import APPLY, UNREACHABLE, Rest, StatusError, TooLargeError
 from windlass_operator.errors import InvalidError, NotServedError, OperatorError, Retry, Unavailable, UserError
 from windlass_operator.manifests.metadata import Manifest
-from windlass_operator.plan.model import NodeGpus
 
 logger = logging.getLogger(__name__)
 FIELD_MANAGER = "windlass"

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import httpx2
+from windlass_api.objects.reading import Object, name_of
+from windlass_base.untrusted_json import parsed
 
-from windlass_operator.status.children import Object, name_of
 from windlass_operator.status.facts import PodFacts, parse
-from windlass_operator.untrusted_json import parsed
 
 PORT = 8502
 TIMEOUT_S = 2.0

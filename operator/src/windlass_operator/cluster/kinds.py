@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_operator.api.v1alpha1 import GROUP, KIND, PLURAL, VERSION
+from windlass_api.crd.v1alpha1 import GROUP, KIND, PLURAL, VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from windlass_api.plan.model import NodeGpus
+
 from windlass_operator.cluster.kinds import Kind
 from windlass_operator.manifests.metadata import Manifest
-from windlass_operator.plan.model import NodeGpus
 
 ALL_NAMESPACES = "*"
 

@@ -7,6 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windlass_api.names import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
+from windlass_api.objects.reading import (
+    Object,
+    condition_of,
+    controller_uid,
+    dig,
+    is_leaving,
+    is_ready,
+    name_of,
+    owned_by,
+    uid_of,
+)
+
 from windlass_operator.cluster.kinds import (
     Budgets,
     Deployments,
@@ -21,18 +34,8 @@ from windlass_operator.cluster.kinds import (
     StatefulSets,
 )
 from windlass_operator.cluster.protocol import Cluster
-from windlass_operator.manifests.metadata import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL, Manifest
-from windlass_operator.status.children import (
-    Children,
-    Object,
-    condition_of,
-    controller_uid,
-    dig,
-    is_ready,
-    name_of,
-    owned_by,
-    uid_of,
-)
+from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.status.children import Children
 from windlass_operator.status.kubelet import containers, start_is_over
 from windlass_operator.status.scheduling import claims
 
@@ -130,7 +133,7 @@ def _is_over(maker: Manifest) -> bool:
 
 def _hangs(pod: Manifest, now: str) -> bool:
     """Placed, and not ready: it does not start, not in time, was restarted, or stopped answering."""
-    if is_ready(pod) or not dig(pod, "spec", "nodeName") or dig(pod, "metadata", "deletionTimestamp"):
+    if is_ready(pod) or not dig(pod, "spec", "nodeName") or is_leaving(pod):
         return False
     phase = dig(pod, "status", "phase")
     rows = [row for _, row in containers(pod)]

@@ -14,15 +14,15 @@ from sys import intern
 from typing import Any, cast
 
 import msgspec
+from windlass_api.crd.v1alpha1 import KIND
+from windlass_api.names import SERVICE_LABEL
+from windlass_api.objects.claims import EVERYWHERE
 
-from windlass_operator.api.v1alpha1 import KIND
 from windlass_operator.cluster.decode import stub
-from windlass_operator.manifests.metadata import SERVICE_LABEL
 
 Manifest = dict[str, Any]
 Place = tuple[str, str]  # namespace, name
 DOWNLOAD_LABEL = "serving.windlass.dev/download"  # of a Job that fills a source for several services, and of its pods
-EVERYWHERE = ""  # the scope of a stream that follows all namespaces
 INDEXED = (SERVICE_LABEL, DOWNLOAD_LABEL)
 KIB = 1024
 SERVICE_BYTES_MAX = 128 * KIB  # of an LLMService without managedFields; ordinary ones have 8 KiB

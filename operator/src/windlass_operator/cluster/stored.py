@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
+from windlass_api.objects.claims import Claims
+from windlass_api.objects.inventory import usable
+from windlass_api.plan.model import NodeGpus
+
 from windlass_operator.cluster.apply import agrees, beside, must_be_ours
-from windlass_operator.cluster.claims import Claims
-from windlass_operator.cluster.inventory import usable
 from windlass_operator.cluster.kinds import APPLIED, Kind
 from windlass_operator.cluster.protocol import ALL_NAMESPACES, Cluster
 from windlass_operator.cluster.store import Place, Row, Shelf, Store, place_of
 from windlass_operator.errors import Retry
 from windlass_operator.manifests.metadata import Manifest
-from windlass_operator.plan.model import NodeGpus
 
 
 class StoredCluster:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from windlass_base.untrusted_json import UnusableJsonError, json_of
+
 from windlass_operator.errors import Retry
-from windlass_operator.untrusted_json import UnusableJsonError, json_of
 
 NAME = re.compile(r"claim-(\d{1,9})")
 CONTENT_MAX = 4096

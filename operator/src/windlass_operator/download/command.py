@@ -17,11 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from windlass_base.json_lines import say
+
 from windlass_operator.download.hubs import HUBS, wanted_from
 from windlass_operator.download.progress import Progress
 from windlass_operator.download.wanted import printable
 from windlass_operator.errors import Retry, UserError
-from windlass_operator.json_lines import say
 
 TOKEN = "WINDLASS_HUB_TOKEN"  # noqa: S105 - a variable's name
 AUTHORITIES = "WINDLASS_HUB_CA"

@@ -16,13 +16,13 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx2
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 from windlass_operator.download.reach import Reach, literal
 from windlass_operator.download.refusals import Answer, FileChanged, HubTrouble, refusal
 from windlass_operator.download.wanted import Wanted, broken, printable
 from windlass_operator.download.wire import Meter, install
 from windlass_operator.errors import OperatorError, UserError
-from windlass_operator.untrusted_json import UnusableJsonError, json_of
 
 CONNECT_S = 15.0
 REDIRECTS_MAX = 6

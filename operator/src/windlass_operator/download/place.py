@@ -18,10 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from windlass_base.untrusted_json import UnusableJsonError, json_of
+
 from windlass_operator.download.partfile import sync_folder
 from windlass_operator.download.wanted import OURS, Listing, RemoteFile, Wanted, from_rows
 from windlass_operator.errors import UserError
-from windlass_operator.untrusted_json import UnusableJsonError, json_of
 
 MARKER = f"{OURS}complete.json"
 STAGING = f"{OURS}download-"

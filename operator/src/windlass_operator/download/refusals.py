@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from windlass_base.untrusted_json import UnusableJsonError, json_of
+
 from windlass_operator.download.wanted import Wanted, printable
 from windlass_operator.errors import OperatorError, Retry, UserError
-from windlass_operator.untrusted_json import UnusableJsonError, json_of
 
 RETRY_AFTER_MAX_S = 120.0
 TRANSIENT = frozenset({408, 416, 421, 423, 425, 429})

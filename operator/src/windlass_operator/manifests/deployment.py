@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from windlass_operator.api.v1alpha1 import LLMService
-from windlass_operator.manifests.metadata import SERVER, Manifest, object_meta, pod_selector
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.names import SERVER
+
+from windlass_operator.manifests.metadata import Manifest, object_meta, pod_selector
 from windlass_operator.manifests.pod import PodShape, pod_template
 from windlass_operator.manifests.probes import start_seconds
 

@@ -11,16 +11,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass_operator.api.model import DownloadSpec
-from windlass_operator.api.v1alpha1 import API_VERSION, KIND, LLMService
-from windlass_operator.manifests.metadata import (
-    COMPONENT_LABEL,
-    SERVICE_LABEL,
-    Manifest,
-    container_security,
-    labels,
-    pod_security,
-)
+from windlass_api.crd.model import DownloadSpec
+from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
+from windlass_api.names import COMPONENT_LABEL, SERVICE_LABEL
+
+from windlass_operator.manifests.metadata import Manifest, container_security, labels, pod_security
 from windlass_operator.manifests.volume import ROOT_PATH, VOLUME_NAME, ModelVolume, model_volume
 
 DOWNLOAD = "download"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from windlass_operator.api.pods import EnvVar
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.pods import EnvVar
+from windlass_api.crd.v1alpha1 import LLMService
+
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.sources import adapter_path
 

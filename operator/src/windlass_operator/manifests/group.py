@@ -12,8 +12,10 @@ import json
 import math
 from dataclasses import dataclass, replace
 
-from windlass_operator.api.v1alpha1 import LLMService
-from windlass_operator.manifests.metadata import SERVER, Manifest, object_meta, pod_selector
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.names import SERVER
+
+from windlass_operator.manifests.metadata import Manifest, object_meta, pod_selector
 from windlass_operator.manifests.pod import FACTS_PORT, PodShape, pod_template
 from windlass_operator.manifests.probes import PERIOD_S, start_seconds
 

@@ -6,15 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from windlass_operator.api.v1alpha1 import LLMService
-from windlass_operator.manifests.metadata import (
-    INSPECT,
-    Manifest,
-    container_security,
-    labels,
-    object_meta,
-    pod_security,
-)
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.names import INSPECT
+
+from windlass_operator.manifests.metadata import Manifest, container_security, labels, object_meta, pod_security
 from windlass_operator.manifests.sources import inspected_mounts, inspected_rows, volumes
 from windlass_operator.manifests.volume import ROOT_PATH, model_volume
 

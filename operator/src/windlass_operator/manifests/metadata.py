@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass_operator.api.v1alpha1 import API_VERSION, KIND, LLMService
+from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
+from windlass_api.names import COMPONENT_LABEL, MANAGED_BY_LABEL, MANAGER, SERVER, SERVICE_LABEL
 
 Manifest = dict[str, Any]
 
-SERVICE_LABEL = "serving.windlass.dev/service"
-COMPONENT_LABEL = "app.kubernetes.io/component"
-MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
-MANAGER = "windlass"
-SERVER, INSPECT = "server", "inspect"
 RUN_AS = 10001
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from windlass_operator.api.pod_template import PodTemplateSpec
+from windlass_api.crd.pod_template import PodTemplateSpec
+
 from windlass_operator.manifests.allowed import POD_ANNOTATIONS, refused
 from windlass_operator.manifests.metadata import Manifest, container_security
 from windlass_operator.manifests.sources import ADAPTER, BASE, DRAFT

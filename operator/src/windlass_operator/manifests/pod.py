@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.names import SERVER
+
 from windlass_operator.manifests.environment import (
     CACHE_PATH,
     KEYS_PATH,
@@ -15,14 +17,7 @@ from windlass_operator.manifests.environment import (
     LICENSE_TOKEN,
     environment,
 )
-from windlass_operator.manifests.metadata import (
-    SERVER,
-    Manifest,
-    container_security,
-    labels,
-    pod_security,
-    pod_selector,
-)
+from windlass_operator.manifests.metadata import Manifest, container_security, labels, pod_security, pod_selector
 from windlass_operator.manifests.overlay import laid_over, with_part
 from windlass_operator.manifests.probes import serving_probes
 from windlass_operator.manifests.sources import Mount, base_model, serving_mounts, volumes
@@ -31,6 +26,7 @@ GPU = "nvidia.com/gpu"
 HTTP_PORT, FACTS_PORT = 8501, 8502
 ENDPOINTS_GONE_S = 5  # what it takes until nobody sends new requests to a pod that is told to go
 GRACE_BEYOND_DRAIN_S = 30
+RESTARTED_ANNOTATION = "serving.windlass.dev/restartedAt"  # of the service; another value replaces its pods
 LICENSE_AUDIENCE = "windlass-license-server"  # of the token by which the license server knows the pod
 LICENSE_TOKEN_S = 3600  # until it expires; the kubelet renews it after four fifths
 TOPOLOGY_KEYS = {"Node": "kubernetes.io/hostname", "Zone": "topology.kubernetes.io/zone"}
@@ -62,8 +58,10 @@ def pod_template(service: LLMService, shape: PodShape) -> Manifest:
     wish = service.spec.pod_template
     name = service.metadata.name
     meta: Manifest = {"labels": {**wish.labels, **labels(name, SERVER)}}
-    if wish.annotations:
-        meta["annotations"] = dict(wish.annotations)
+    restarted = service.metadata.annotations.get(RESTARTED_ANNOTATION)
+    told = {**wish.annotations, **({RESTARTED_ANNOTATION: restarted} if restarted else {})}
+    if told:
+        meta["annotations"] = told
     return {"metadata": meta, "spec": laid_over(with_part(_pod(service, shape), shape.over), wish.spec.to_piece())}
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windlass_operator.api.expose import GatewaySpec, IngressSpec
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.expose import GatewaySpec, IngressSpec
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.names import SERVER
+
 from windlass_operator.manifests.allowed import INGRESS_ANNOTATIONS, refused
-from windlass_operator.manifests.metadata import SERVER, Manifest, object_meta
+from windlass_operator.manifests.metadata import Manifest, object_meta
 from windlass_operator.manifests.service import PORT
 
 GATEWAY_API = "gateway.networking.k8s.io/v1"
@@ -29,7 +31,10 @@ def ingress(service: LLMService, wish: IngressSpec) -> Manifest:
     meta = object_meta(service, name, SERVER)
     meta["annotations"] = {**_streaming(service.spec.expose.timeout_seconds), **wish.annotations}
     backend = {"service": {"name": name, "port": {"name": "http"}}}
-    rule = {"host": wish.host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    rule = {
+        "host": wish.host,
+        "http": {"paths": [{"path": service.spec.expose.path or "/", "pathType": "Prefix", "backend": backend}]},
+    }
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",
@@ -59,7 +64,7 @@ def http_route(service: LLMService, wish: GatewaySpec) -> Manifest:
     name = service.metadata.name
     timeout = f"{service.spec.expose.timeout_seconds}s"
     rule = {
-        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+        "matches": [{"path": {"type": "PathPrefix", "value": service.spec.expose.path or "/"}}],
         "backendRefs": [{"group": "", "kind": "Service", "name": name, "port": PORT, "weight": 1}],
         "timeouts": {"request": timeout, "backendRequest": timeout},
     }

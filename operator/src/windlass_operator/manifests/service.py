@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from windlass_operator.api.v1alpha1 import LLMService
-from windlass_operator.manifests.metadata import SERVER, Manifest, object_meta, pod_selector
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.names import SERVER
+
+from windlass_operator.manifests.metadata import Manifest, object_meta, pod_selector
 
 PORT = 8501
 HEAD = {"apps.kubernetes.io/pod-index": "0"}  # Kubernetes sets this label on a StatefulSet's pods, from 1.28 on

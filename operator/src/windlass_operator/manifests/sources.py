@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from windlass_operator.api.model import ModelSource
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.model import ModelSource
+from windlass_api.crd.v1alpha1 import LLMService
+
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.volume import MODEL_PATH, ROOT_PATH, VOLUME_NAME, model_volume, within_volume
 

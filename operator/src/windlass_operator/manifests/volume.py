@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from windlass_operator.api.model import (
+from windlass_api.crd.model import (
     CfsSource,
     GooseFSxSource,
     HostPathSource,
@@ -18,6 +18,7 @@ from windlass_operator.api.model import (
     NfsSource,
     PvcSource,
 )
+
 from windlass_operator.manifests.metadata import Manifest
 
 VOLUME_NAME = "model"

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
 import msgspec
+from windlass_api.plan.model import RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, Refusal
 
 from windlass_operator.errors import UserError
-from windlass_operator.plan.model import RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, Refusal
 from windlass_operator.planner.process import LENGTH_BYTES, Answer, Question, framed
 
 Process = asyncio.subprocess.Process

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import msgspec
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, Placement, Plan, Refusal
 from windlass_sizing.model.facts import ModelFacts
-
-from windlass_operator.api.v1alpha1 import LLMServiceSpec
-from windlass_operator.plan.decide import decide
-from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
 
 LENGTH_BYTES = 4  # before each message, big-endian
 MEMORY_BYTES = 128 * 1024**2  # beside the program itself; a plan for 1,000 nodes needs under 10 MiB

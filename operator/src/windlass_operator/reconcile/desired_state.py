@@ -9,11 +9,17 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
+from windlass_api.crd.model import ModelSource
+from windlass_api.crd.v1alpha1 import ImageSpec, LLMService
+from windlass_api.names import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOTATION
+from windlass_api.objects.reading import Object, dig, uid_of
+from windlass_api.plan.args import DEEPSPEED, container_command, engine_variables
+from windlass_api.plan.model import Plan
+from windlass_api.plan.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
+from windlass_base.untrusted_json import parsed
 from windlass_sizing.errors import FactsError
 from windlass_sizing.model.facts import ModelFacts
 
-from windlass_operator.api.model import ModelSource
-from windlass_operator.api.v1alpha1 import ImageSpec, LLMService
 from windlass_operator.cluster.decode import UNREAD
 from windlass_operator.errors import UserError
 from windlass_operator.manifests.deployment import deployment
@@ -27,15 +33,10 @@ from windlass_operator.manifests.route import http_route, ingress, judge_annotat
 from windlass_operator.manifests.service import service as service_manifest
 from windlass_operator.manifests.sources import serving_mounts, sources
 from windlass_operator.manifests.volume import judge_claims, model_volume, within
-from windlass_operator.plan.args import DEEPSPEED, container_command, engine_variables
-from windlass_operator.plan.model import Plan
-from windlass_operator.plan.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
 from windlass_operator.settings import Settings
-from windlass_operator.status.children import Object, dig, uid_of
 from windlass_operator.status.hold import HELD_ANNOTATION, Hold
-from windlass_operator.status.inspection import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOTATION, Inspection
+from windlass_operator.status.inspection import Inspection
 from windlass_operator.status.observe import Subject
-from windlass_operator.untrusted_json import parsed
 
 
 def parse_service(raw: Mapping[str, Any]) -> LLMService:
@@ -198,10 +199,18 @@ def pod_shape(service: LLMService, plan: Plan, settings: Settings) -> PodShape:
         base=plan.base,
         env=(
             *settings.server_log_env,
+            *_traces(service, settings),
             *engine_variables(service.spec, plan),
             *((peers_variable(service),) if has_peers(service) else ()),
         ),
     )
+
+
+def _traces(service: LLMService, settings: Settings) -> tuple[tuple[str, str], ...]:
+    """The DeepSpeed server makes no traces."""
+    if not settings.traces_env or service.spec.image.family != "vllm":
+        return ()
+    return (*settings.traces_env, ("OTEL_SERVICE_NAME", service.metadata.name))
 
 
 def _serving_image(image: ImageSpec, plan: Plan, settings: Settings) -> str:

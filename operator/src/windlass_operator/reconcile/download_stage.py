@@ -12,8 +12,10 @@ from typing import Any
 
 import httpx2
 from pydantic import ValidationError
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.objects.reading import Object, dig, is_leaving, name_of
+from windlass_base.untrusted_json import parsed
 
-from windlass_operator.api.v1alpha1 import LLMService
 from windlass_operator.cluster.facts import first_answer
 from windlass_operator.cluster.kinds import Jobs, LLMServices
 from windlass_operator.cluster.protocol import Cluster
@@ -29,10 +31,9 @@ from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status import download as downloads
-from windlass_operator.status.children import Children, Object, dig, name_of
+from windlass_operator.status.children import Children
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.download import FINISHED_ANNOTATION, RESULT_ANNOTATION, Download, State
-from windlass_operator.untrusted_json import parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings
         sharers = await _sharers(cluster, ask.service)
         environment = dict((*settings.download_env, *settings.job_log_env))
         await cluster.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
-    if job is None or dig(job, "metadata", "deletionTimestamp"):
+    if job is None or is_leaving(job):
         return _told(downloads.WAITING, None)
     state = downloads.read(job, children.download_pods, children.events)
     wait_s = downloads.retry_in_s(state, ask.failing_since, ask.now) if state.state is State.FAILED else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass_operator.status.children import Object, dig, is_ready, name_of, owned_by, uid_of
+from windlass_api.objects.reading import Object, dig, is_leaving, is_ready, name_of, owned_by, uid_of
 
 REVISION_LABEL = "controller-revision-hash"  # Kubernetes' own, of a StatefulSet's pods
 
@@ -50,4 +50,4 @@ def to_end(sets: Iterable[Object], pods: Iterable[Object]) -> tuple[Object, ...]
 
 
 def _is_going(pod: Object) -> bool:
-    return dig(pod, "metadata", "deletionTimestamp") is not None
+    return is_leaving(pod)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from windlass_operator.cluster.inventory import read_inventory
+from windlass_api.objects.inventory import inventory
+from windlass_api.objects.reading import annotation_of
+from windlass_api.plan.model import Inventory, Placement, Plan, Refusal
+from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
+from windlass_api.plan.rollout import choose_rollout
+
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.errors import UserError
-from windlass_operator.plan.model import Inventory, Placement, Plan, Refusal
-from windlass_operator.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
-from windlass_operator.plan.rollout import choose_rollout
 from windlass_operator.planner.process import Question, answer
+from windlass_operator.reconcile import earlier
 from windlass_operator.reconcile.desired_state import facts_of, pods_digest, with_rollout
 from windlass_operator.reconcile.snapshot import Snapshot
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
-from windlass_operator.status.children import annotation_of
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.inspection import Inspection
 
@@ -29,6 +31,7 @@ class Outcome:
 
     verdict: Verdict
     record: PlanRecord | None = None
+    before: PlanRecord | None = None  # the record that was there
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +55,22 @@ async def in_place(_namespace: str, question: Question) -> Plan | Refusal:
 async def plan(by: Planning, snapshot: Snapshot, found: Inspection) -> Outcome:
     """The plan for the model that was found, and how its pods are replaced."""
     before = recorded_plan(annotation_of(snapshot.children.service, PLAN_ANNOTATION))
-    outcome = await _decided(by, snapshot, found, before)
+    same = before is not None and earlier.unchanged(snapshot, by.settings.operator_image)
+    outcome = await _decided(by, snapshot, found, before, same)
     if outcome.record is None:
         return outcome
-    return Outcome(outcome.verdict, await _rolled_out(by, snapshot, outcome.record, before))
+    if same and before is not None and outcome.record.plan == before.plan:
+        return Outcome(outcome.verdict, outcome.record, before)  # the pods stay, and so does how they are replaced
+    return Outcome(outcome.verdict, await _rolled_out(by, snapshot, outcome.record, before), before)
 
 
-async def _decided(by: Planning, snapshot: Snapshot, found: Inspection, before: PlanRecord | None) -> Outcome:
+async def _decided(
+    by: Planning, snapshot: Snapshot, found: Inspection, before: PlanRecord | None, same: bool
+) -> Outcome:
+    """`same` is whether another operator made the plan for this very service: it may count its inputs otherwise."""
     facts = facts_of(found)
     digest = inputs_digest(snapshot.service, facts)
-    kept = before if before is not None and before.digest == digest else None
+    kept = replace(before, digest=digest) if before is not None and (same or before.digest == digest) else None
     if kept is not None and not snapshot.cannot_be_placed:
         return Outcome(c.yes("Planned", kept.plan.summary()), kept)
     meta = snapshot.service.metadata
@@ -82,5 +91,14 @@ async def _rolled_out(by: Planning, snapshot: Snapshot, record: PlanRecord, befo
     if before is not None and before.pods == pods and before.rollout:
         return with_rollout(record, pods, before.rollout)
     meta = snapshot.service.metadata
-    free = await read_inventory(by.cluster, by.settings.watch_namespaces, meta.namespace, meta.name, own_is_free=False)
+    free = await _free_gpus(by, meta.namespace, meta.name, own_is_free=False)
     return with_rollout(record, pods, choose_rollout(snapshot.service.spec.deployment.rollout, record.plan, free))
+
+
+async def _free_gpus(by: Planning, namespace: str, name: str, *, own_is_free: bool) -> Inventory:
+    """GPUs as the service `namespace/name` sees them: what its own pods hold counts as free for it, or not."""
+    nodes = await by.cluster.gpu_nodes()
+    if not nodes:
+        return Inventory()
+    besides = (namespace, name) if own_is_free else None
+    return inventory(nodes, await by.cluster.gpus_taken(by.settings.watch_namespaces, besides))

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
+from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
+from windlass_api.objects.reading import Object, is_leaving, name_of
 
-from windlass_operator.api.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.events import record
 from windlass_operator.cluster.facts import pod_facts
@@ -25,13 +26,14 @@ from windlass_operator.cluster.rest import UNREACHABLE, StatusError
 from windlass_operator.errors import NotServedError, UserError
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.metadata import Manifest, selector_text
-from windlass_operator.reconcile import download_stage
+from windlass_operator.reconcile import download_stage, earlier
 from windlass_operator.reconcile.desired_state import (
     facts_of,
     finding_of,
     model_sentence,
     must_be_allowed,
     parse_service,
+    pods_digest,
     subject_of,
     with_finding,
     workload,
@@ -44,7 +46,7 @@ from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 from windlass_operator.status import hold as holds
 from windlass_operator.status import inspection as inspections
-from windlass_operator.status.children import Children, Object, dig, name_of
+from windlass_operator.status.children import Children
 from windlass_operator.status.hold import Hold
 from windlass_operator.status.inspection import Inspection, State
 from windlass_operator.status.notes import notes
@@ -86,7 +88,7 @@ class Reconciler:
     async def reconcile(self, key: Key) -> float | None:
         """One snapshot and what follows from it; returns the seconds until the next run, None for "on an event"."""
         raw = await self._cluster.get(LLMServices, key.namespace, key.name)
-        if raw is None or dig(raw, "metadata", "deletionTimestamp"):
+        if raw is None or is_leaving(raw):
             self._applier.forget(key.namespace, key.name)
             self.waiting_for_gpus.discard(key)
             return None
@@ -138,19 +140,29 @@ class Reconciler:
         retry_s = await self._inspect(snapshot, job, live_job, found) if stage.done else stage.again_in_s
         if outcome.record is not None:
             finding = finding_of(live_job, found) if on_service and live_job else None
-            wanted = workload(snapshot.service, outcome.record, settings, held, finding)
+            wanted = self._in_force(
+                snapshot, outcome, workload(snapshot.service, outcome.record, settings, held, finding)
+            )
             snapshot, routes_known = await self._apply_workload(snapshot, wanted)
         status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
         await self._write(snapshot.raw, snapshot.subject, status, snapshot.now)
         self._remember_waiting(key, status)
         return again_in_s(status["conditions"], snapshot.now) if retry_s is None else retry_s
 
+    def _in_force(self, snapshot: Snapshot, outcome: Outcome, wanted: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
+        """The objects, with the templates of an earlier operator where these stay."""
+        if outcome.record is None:
+            return wanted
+        pods = pods_digest(snapshot.service, outcome.record.plan, self._settings)
+        now = earlier.asked(snapshot, outcome.record, outcome.before, self._settings.operator_image, pods)
+        return earlier.settled(wanted, snapshot.children.owned(snapshot.service.metadata.uid), now)
+
     async def _inspect(self, snapshot: Snapshot, job: Manifest, live: Object | None, found: Inspection) -> float | None:
         """Keep exactly the one Job that looks at the present source; a failed one is made anew after its wait."""
         for other in snapshot.children.jobs:
-            if name_of(other) != name_of(job) and not dig(other, "metadata", "deletionTimestamp"):
+            if name_of(other) != name_of(job) and not is_leaving(other):
                 await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name_of(other))
-        if live is not None and dig(live, "metadata", "deletionTimestamp"):
+        if live is not None and is_leaving(live):
             return RECREATE_S
         if live is not None and found.state is State.FAILED:
             wait_s = inspections.retry_in_s(found, snapshot.failing_since, snapshot.now)
@@ -176,7 +188,7 @@ class Reconciler:
                 known = False
         names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
         for old in snapshot.children.owned(snapshot.service.metadata.uid):
-            if (old.get("kind"), name_of(old)) not in names and not dig(old, "metadata", "deletionTimestamp"):
+            if (old.get("kind"), name_of(old)) not in names and not is_leaving(old):
                 await self._cluster.delete(APPLIED[str(old["kind"])], snapshot.service.metadata.namespace, name_of(old))
         for pod in to_end(snapshot.children.stateful_sets, snapshot.children.pods):
             await self._cluster.delete(Pods, snapshot.service.metadata.namespace, name_of(pod))
@@ -199,6 +211,9 @@ class Reconciler:
             download=around[0].progress,
             routes_known=around[1],
             held=around[2],
+            kept_images=earlier.kept_images(
+                snapshot.children.owned(snapshot.service.metadata.uid), snapshot.service.metadata.uid
+            ),
         )
         return observe(snapshot.subject, seen, snapshot.now)
 

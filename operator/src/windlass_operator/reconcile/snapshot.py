@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_operator.api.v1alpha1 import LLMService
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.objects.reading import Object, condition_of, is_ready, living
+
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.status import conditions as c
-from windlass_operator.status.children import Children, Object, condition_of, is_ready, living
+from windlass_operator.status.children import Children
 from windlass_operator.status.observe import Subject
 
 

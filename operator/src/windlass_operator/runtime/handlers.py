@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import kopf
+from windlass_api.names import MANAGED_BY_LABEL, MANAGER
+from windlass_api.objects.claims import EVERYWHERE, Claims
+from windlass_api.objects.inventory import gpu_signature
+from windlass_api.objects.reading import controller_uid, dig, uid_of
 
-from windlass_operator.cluster.claims import Claims
-from windlass_operator.cluster.inventory import gpu_signature
 from windlass_operator.cluster.kinds import (
     Budgets,
     Deployments,
@@ -27,14 +29,12 @@ from windlass_operator.cluster.kinds import (
     Services,
     StatefulSets,
 )
-from windlass_operator.cluster.store import EVERYWHERE, Place, Row, Shelf, Store, place_of
+from windlass_operator.cluster.store import Place, Row, Shelf, Store, place_of
 from windlass_operator.cluster.streams import KEYS, Keys, Stream, Watched
-from windlass_operator.manifests.metadata import MANAGED_BY_LABEL, MANAGER
 from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.runtime import metrics
 from windlass_operator.runtime.queue import WorkQueue
 from windlass_operator.status import conditions as c
-from windlass_operator.status.children import controller_uid, dig, uid_of
 
 OURS = f"{MANAGED_BY_LABEL}={MANAGER}"
 SERVICE, NODE, POD, MAKER = LLMServices.kind, Nodes.kind, Pods.kind, ReplicaSets.kind

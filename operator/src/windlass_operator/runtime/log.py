@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
-from windlass_operator import json_lines
+from windlass_base import json_lines
 
 # A line for each request and each event tells nobody anything.
 CHATTY = ("httpx2", "aiohttp.access", "kopf.objects", "kopf.activities")

@@ -16,8 +16,9 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from windlass_base.json_lines import fields
+
 from windlass_operator.errors import Retry, Unavailable
-from windlass_operator.json_lines import fields
 from windlass_operator.runtime import metrics
 
 logger = logging.getLogger(__name__)

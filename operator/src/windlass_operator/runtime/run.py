@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 
 import httpx2
 import kopf
+from windlass_api.crd.v1alpha1 import GROUP, PLURAL
+from windlass_base.kube.lease import LeaseName, LeaseTimes
 
 from windlass_operator import __version__
-from windlass_operator.api.v1alpha1 import GROUP, PLURAL
 from windlass_operator.cluster.client import ApiServer
 from windlass_operator.cluster.kinds import LLMServices
 from windlass_operator.cluster.rest import UNREACHABLE, Login, Rest, StatusError
@@ -32,7 +33,7 @@ from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.runtime import framework, metrics
 from windlass_operator.runtime.handlers import WATCHES, Router, register, streams
 from windlass_operator.runtime.health import WATCH_PATIENCE_S, Health, judge, serve
-from windlass_operator.runtime.leader_election import LeaderElection, LeaseName, LeaseTimes
+from windlass_operator.runtime.leader_election import LeaderElection
 from windlass_operator.runtime.queue import WorkQueue
 from windlass_operator.settings import Settings
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from windlass_operator.status.children import Object, condition_of, dig, uid_of
+from windlass_api.objects.reading import Object, condition_of, dig, uid_of
+
 from windlass_operator.status.failure import Failure, cut
 
 REFUSALS = (

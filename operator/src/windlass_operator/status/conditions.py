@@ -15,8 +15,10 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 READY, MODEL_READY, PLANNED = "Ready", "ModelReady", "Planned"
 LICENSED, WORKLOAD_READY, ROUTE_READY = "Licensed", "WorkloadReady", "RouteReady"
 DOWNLOADING, DEGRADED, PROGRESSING = "Downloading", "Degraded", "Progressing"
+OUTDATED = "Outdated"  # there only while it is True
 GATES = (MODEL_READY, PLANNED, LICENSED, WORKLOAD_READY, ROUTE_READY)  # in the order in which they become true
-TYPES = (READY, DOWNLOADING, *GATES, DEGRADED, PROGRESSING)
+ALWAYS = (READY, DOWNLOADING, *GATES, DEGRADED, PROGRESSING)
+TYPES = (*ALWAYS, OUTDATED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass_api.objects.reading import Object, dig, name_of
+from windlass_base.untrusted_json import parsed
+
 from windlass_operator.status import reasons
-from windlass_operator.status.children import Object, dig, name_of
 from windlass_operator.status.failure import EXCERPT_MAX, SENTENCE_MAX, Failure, cut
 from windlass_operator.status.signatures import of_text
-from windlass_operator.untrusted_json import parsed
 
 OWN_CONTAINERS = ("server", "inspect", "download")
 STARTED_REASONS = {"StartError": "CommandNotFound", "ContainerCannotRun": "CommandNotFound", "OOMKilled": "OutOfMemory"}

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from windlass_api.objects.reading import Object, dig, living, owned_by, seconds_between, uid_of
+from windlass_base.untrusted_json import parsed
+
 from windlass_operator.status import reasons
-from windlass_operator.status.children import Object, dig, living, owned_by, seconds_between, uid_of
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import diagnose
 from windlass_operator.status.jobs import given_up, instant, terminated
-from windlass_operator.untrusted_json import parsed
 
 RESULT_ANNOTATION = "serving.windlass.dev/download-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/download-finished"

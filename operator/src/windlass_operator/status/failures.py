@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from windlass_api.objects.reading import Object, dig, is_ready, living, name_of
+
 from windlass_operator.status.admission import creation_refused, rollout_stuck
-from windlass_operator.status.children import Children, Object, dig, is_ready, living, name_of
+from windlass_operator.status.children import Children
 from windlass_operator.status.crashes import crash, ended, members_lost
 from windlass_operator.status.failure import Failure
 from windlass_operator.status.kubelet import (

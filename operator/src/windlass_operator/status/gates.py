@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from windlass_api.objects.reading import living
+
+from windlass_operator.manifests.pod import RESTARTED_ANNOTATION
 from windlass_operator.status import conditions as c
 from windlass_operator.status import facts as pod_facts
 from windlass_operator.status import reasons, replicas, routes
-from windlass_operator.status.children import living
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.failure import Failure
 from windlass_operator.status.inspection import State
@@ -136,3 +138,11 @@ def progressing(subject: Subject, seen: Seen, gates: Gates, failure: Failure | N
     if gates[c.WORKLOAD_READY].status != c.TRUE and subject.wanted > 0:
         return c.yes("Starting")
     return c.yes("RollingOut") if replicas.rolling(seen.children) else c.no("Settled")
+
+
+def outdated(subject: Subject, seen: Seen) -> Verdict:
+    """The pods run what an earlier operator rendered, and how to take what this one renders."""
+    again = f"kubectl annotate llm -n {subject.namespace} {subject.name} {RESTARTED_ANNOTATION}=$(date +%s) --overwrite"
+    images = ", ".join(seen.kept_images)
+    message = f"the pods are as an earlier operator rendered them, with {images}; to replace them by today's: {again}"
+    return c.yes("RenderedEarlier", message)

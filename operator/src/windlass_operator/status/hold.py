@@ -12,12 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from windlass_api.objects.reading import Object, dig, is_ready, living, name_of, seconds_between
+from windlass_base.untrusted_json import parsed
+
 from windlass_operator.status import reasons
-from windlass_operator.status.children import Children, Object, dig, is_ready, living, name_of, seconds_between
+from windlass_operator.status.children import Children
 from windlass_operator.status.failure import Failure
 from windlass_operator.status.failures import diagnose, diagnose_service
 from windlass_operator.status.replicas import Group, groups
-from windlass_operator.untrusted_json import parsed
 
 HELD_ANNOTATION = "serving.windlass.dev/held"
 RETRY_ANNOTATION = "serving.windlass.dev/retry"

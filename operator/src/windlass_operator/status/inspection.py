@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from windlass_operator.status import reasons
-from windlass_operator.status.children import (
+from windlass_api.names import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOTATION
+from windlass_api.objects.reading import (
     Object,
     annotation_of,
     condition_of,
@@ -22,14 +22,13 @@ from windlass_operator.status.children import (
     seconds_between,
     uid_of,
 )
+from windlass_base.untrusted_json import parsed
+
+from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import creation_refused, diagnose
 from windlass_operator.status.jobs import given_up, instant, made_at, terminated
-from windlass_operator.untrusted_json import parsed
 
-RESULT_ANNOTATION = "serving.windlass.dev/inspect-result"
-FINISHED_ANNOTATION = "serving.windlass.dev/inspect-finished"
-JOB_ANNOTATION = "serving.windlass.dev/inspect-job"  # on the Service: the uid of the Job whose finding it keeps
 RETRY_FIRST_S = 60.0
 RETRY_MAX_S = 600.0
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from windlass_operator.status.children import Object, condition_of, dig
+from windlass_api.objects.reading import Object, condition_of, dig
 
 
 def terminated(pod: Object) -> Mapping[str, Any] | None:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from windlass_operator.status.children import Object, condition_of, dig, name_of, seconds_between, uid_of
+from windlass_api.objects.reading import Object, condition_of, dig, name_of, seconds_between, uid_of
+
 from windlass_operator.status.failure import Failure, cut
 
 Words = tuple[tuple[re.Pattern[str], str], ...]

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from windlass_api.objects.reading import living, name_of
+
 from windlass_operator.status import conditions as c
 from windlass_operator.status import facts as pod_facts
 from windlass_operator.status import gates as parts
 from windlass_operator.status import replicas, routes
-from windlass_operator.status.children import living, name_of
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.failures import Failure, diagnose_service, last_crash
 from windlass_operator.status.inspection import Inspection, State
@@ -75,6 +76,7 @@ def _verdicts(subject: Subject, seen: Seen, failure: Failure | None, now: str) -
         **gates,
         c.DEGRADED: parts.degraded(subject, seen, gates, failure),
         c.PROGRESSING: parts.progressing(subject, seen, gates, failure),
+        **({c.OUTDATED: parts.outdated(subject, seen)} if seen.kept_images else {}),
     }
 
 

@@ -41,6 +41,12 @@ ROWS = (
     Reason("PartlyReady", "some replicas answer, others not yet", "wait, or read status.failure", NORMAL),
     Reason("ScaledToZero", "spec.replicas is 0", "scale up: kubectl scale llm NAME --replicas=1", NORMAL),
     Reason("Settled", "what runs is what was asked for", "nothing to do", NORMAL),
+    Reason(
+        "RenderedEarlier",
+        "the pods are as an earlier operator rendered them; its upgrade replaced none",
+        "annotate the service with serving.windlass.dev/restartedAt to take today's",
+        NORMAL,
+    ),
     Reason("Suspended", "spec.suspend is true", "set spec.suspend to false", NORMAL),
     Reason("LicenseGranted", "the license server granted the GPUs", "nothing to do", NORMAL),
     Reason("LicenseNotRequired", "spec.license.required is false", "nothing to do", NORMAL),

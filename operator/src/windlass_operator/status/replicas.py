@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass_operator.status.children import Children, Object, dig, is_ready, living, name_of, owned_by, uid_of
+from windlass_api.objects.reading import Object, dig, is_ready, living, name_of, owned_by, uid_of
+
+from windlass_operator.status.children import Children
 
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from windlass_api.objects.reading import seconds_between
+
 from windlass_operator.status import conditions as c
-from windlass_operator.status.children import seconds_between
 
 MOVING_FIRST_S, MOVING_MAX_S = 3.0, 15.0
 STUCK_S = 30.0

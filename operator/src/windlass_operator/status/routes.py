@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from windlass_api.objects.reading import Object, dig
+
 from windlass_operator.status import conditions as c
-from windlass_operator.status.children import Object, dig
 from windlass_operator.status.conditions import Verdict
 
 PORT = 8501
@@ -31,12 +32,13 @@ def addresses(
 ) -> list[dict[str, str]]:
     """`status.addresses`: inside the cluster always, outside as soon as somebody answers there."""
     rows = [{"name": "cluster", "url": f"http://{name}.{namespace}.svc:{PORT}/v1"}]
+    below = f"{expose.get('path') or ''}/v1"
     if expose.get("ingress") and _balancers(ingress):
         scheme = "https" if dig(expose, "ingress", "tlsSecret") else "http"
-        rows.append({"name": "ingress", "url": f"{scheme}://{dig(expose, 'ingress', 'host')}/v1"})
+        rows.append({"name": "ingress", "url": f"{scheme}://{dig(expose, 'ingress', 'host')}{below}"})
     hosts = dig(route, "spec", "hostnames") or ()
     if expose.get("gateway") and hosts and _gateway(_parents(expose), route).status == c.TRUE:
-        rows.append({"name": "gateway", "url": f"http://{hosts[0]}/v1"})
+        rows.append({"name": "gateway", "url": f"http://{hosts[0]}{below}"})
     return rows
 
 

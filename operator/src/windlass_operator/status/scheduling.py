@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from windlass_operator.status.children import Object, condition_of, dig, name_of, seconds_between
+from windlass_api.objects.reading import Object, condition_of, dig, name_of, seconds_between
+
 from windlass_operator.status.failure import Failure, cut
 
 

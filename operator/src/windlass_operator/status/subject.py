@@ -53,4 +53,5 @@ class Seen:
     downloading: Verdict | None = None  # True while it runs, False with why when it fails; None when it is not asked
     download: Mapping[str, Any] | None = None  # status.download
     held: Hold | None = None
+    kept_images: tuple[str, ...] = ()  # of pod templates that an earlier operator rendered and that are in force
     routes_known: bool = True  # whether the cluster serves HTTPRoutes

@@ -47,11 +47,13 @@ from windlass.api.routes import Access, Route, Rows
 from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 from windlass.api.starting import KEY_VARIABLE, OVER_PATH, PROBES, Start
 from windlass.api.stopping import on_stop
+from windlass.api.tracing import Traces
 from windlass.limits.limiter import Limiter
 from windlass.limits.settings import replicas
 from windlass.progress import rule, watch
 from windlass.progress.rule import Progress
 from windlass.progress.watch import Watch
+from windlass.usage import journal
 from windlass.usage.account import Account, Accounts
 
 log = logging.getLogger(__name__)
@@ -106,8 +108,9 @@ class Guard:
         file = KeyFile(settings.keys_file) if settings.keys_file else None
         self._keys = KeyRing(environment.get(KEYS_VARIABLE, ""), file)
         self._replicas = replicas(environment, self._keys)
-        self._accounts = Accounts(Limiter(self._replicas))
+        self._accounts = Accounts(Limiter(self._replicas), journal.Journals(journal.root(environment)))
         self._service = environment.get(SERVICE_VARIABLE, "")
+        self._traces = Traces(environment)
         self._start = Start(environment.get(KEY_VARIABLE, ""))
         self._watch = Watch(_progress(environment), lambda: self._start.is_over)
         self._watching: asyncio.Task[None] | None = None
@@ -222,14 +225,18 @@ class Guard:
             answer.reshape = None if is_open else partial(self._reshape, request.scope, request.asked())
             await self._app(request.scope, request.receive, answer)
         elif request.route.gated and not request.is_ours:
-            account = await self._accounts.begin(key, announced_bytes(request.scope))
-            answer.headers = account.headers
-            try:
-                await self._with_body(request, key, answer, account)
-            finally:
-                account.end()
+            with self._traces.request(request.scope, request.path, key.name) as scope:
+                await self._gated(replace(request, scope=scope), key, answer)
         else:
             await self._with_body(request, key, answer, None)
+
+    async def _gated(self, request: Request, key: Key, answer: Answer) -> None:
+        account = await self._accounts.begin(key, announced_bytes(request.scope))
+        answer.headers = account.headers
+        try:
+            await self._with_body(request, key, answer, account)
+        finally:
+            account.end()
 
     async def _with_body(self, request: Request, key: Key, answer: Answer, account: Account | None) -> None:
         route, shared = request.route, self._keys.several

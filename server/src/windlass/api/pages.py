@@ -85,6 +85,8 @@ def usage(service: str, accounts: Accounts, keys: KeyRing) -> bytes:
     """What keys used, by the names of keys alone, and whether their limits hold, for Prometheus."""
     lines = [
         *counters.lines(service, accounts.totals),
+        *_metric("windlass_usage_unrecorded_total", "counter", "answered requests that the hourly records lack"),
+        f"windlass_usage_unrecorded_total {accounts.journals.unrecorded}",
         *_metric(
             "windlass_limits_refused_total", "counter", "requests refused because a limit of their key was reached"
         ),

@@ -1,7 +1,7 @@
 """Every route of the engine, as rows: who may use it, and what the guard does with its body. Pure.
 
 The rows are an allow-list. A route that has no row is not there for anybody, so an engine that learns a new one opens
-nothing; `tests/engine/test_routes.py` walks the real engine's routes and fails on the first without a row.
+nothing; `tests/engine/api/test_routes.py` walks the real engine's routes and fails on the first without a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`windlass bench`: `replay` says what a drafter would have gained on recorded text, `serve` loads a server."""
+"""`windlass bench`: `serve` loads a server, `run` starts and measures several, `compare` holds results together.
+
+`replay` says what a drafter would have gained on recorded text.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from windlass.cli import bench_serve
+from windlass.cli import bench_compare, bench_run, bench_serve
 from windlass.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +34,10 @@ def bench() -> None:
 
 
 app.command("serve")(bench_serve.command)
+app.command("client")(bench_serve.command)
+app.command("server")(bench_run.server)
+app.command("run")(bench_run.command)
+app.command("compare")(bench_compare.command)
 
 
 @app.command("replay")

@@ -22,8 +22,8 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     model: Annotated[str, typer.Option(help="Model name; the server's first when left out.")] = "",
     name: Annotated[str, typer.Option(help="Name of the rows; day and model when left out.")] = "",
     api: Annotated[Api, typer.Option(help="chat or completions.")] = Api.CHAT,
-    dataset: Annotated[DataSet, typer.Option(help="random, sharegpt, jsonl or shared-prefix.")] = DataSet.RANDOM,
-    dataset_path: Annotated[str | None, typer.Option(help="File of sharegpt or jsonl.")] = None,
+    dataset: Annotated[DataSet, typer.Option(help="Where prompts come from.")] = DataSet.RANDOM,
+    dataset_path: Annotated[str | None, typer.Option(help="File of sharegpt, jsonl, multi-turn or trace.")] = None,
     num_prompts: Annotated[int, typer.Option(min=1, help="Requests of each run.")] = 200,
     input_len: Annotated[int, typer.Option(min=1, help="Tokens of an invented prompt, behind its prefix.")] = 128,
     output_len: Annotated[
@@ -38,12 +38,17 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     burstiness: Annotated[
         float, typer.Option(min=0.01, help="1 is a Poisson process; less comes in bursts, more is even.")
     ] = 1.0,
+    ramp: Annotated[
+        str | None, typer.Option(help="A rate that rises over each run, as linear:1:20 or exponential:1:20.")
+    ] = None,
+    trace_speed: Annotated[float, typer.Option(min=0.001, help="How much faster than recorded a trace is sent.")] = 1.0,
     concurrency: Annotated[
         str | None, typer.Option(help="Most requests at once; 1,10,64 is a run for each. No limit when left out.")
     ] = None,
     warmup: Annotated[int, typer.Option(min=0, help="Requests before the first run, which count nowhere.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; each further run adds one.")] = 0,
     temperature: Annotated[float | None, typer.Option(min=0.0, help="The server's when left out.")] = None,
+    ignore_eos: Annotated[bool, typer.Option(help="Answers have their full length, whatever the model says.")] = False,
     goodput: Annotated[
         list[str] | None, typer.Option(help="Limit of a good request, as ttft:200 in ms; may be given again.")
     ] = None,
@@ -78,10 +83,13 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
         temperature=temperature,
         goodput=tuple(goodput or ()),
         metadata=tuple(metadata or ()),
+        ignore_eos=ignore_eos,
+        ramp=load.ramp(ramp),
+        trace_speed=trace_speed,
     )
     load.check(asked)
     files.check(asked)
-    run.must_have_client(dataset)
+    run.must_have_client()
     folder = output_dir or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     counters = http_address(metrics_url, "--metrics-url") if metrics_url else f"{asked.server}/metrics"
     target = run.Target(folder, counters, token)
@@ -89,12 +97,12 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
 
 
 def _run(asked: Load, target: Target) -> None:
-    from windlass.bench.serving import files, load, run
+    from windlass.bench.serving import files, load, prompts, run
     from windlass.chat.shown import harmless
     from windlass.chat.stream import ChatServer
 
     model = asked.model or ChatServer(asked.server, token=target.token).model
-    asked = load.named(asked, model, f"{datetime.now(UTC):%Y%m%d}")
+    asked = prompts.known(load.named(asked, model, f"{datetime.now(UTC):%Y%m%d}"))
     files.make(target.folder)
 
     def say(sentence: str) -> None:

@@ -90,7 +90,7 @@ def _complain(sentence: str) -> None:
     """One sentence on standard error; of a server as a JSON object, where its log is one."""
     record = ""
     if SERVERS & set(sys.argv[1:2]):
-        from windlass import json_lines
+        from windlass_base import json_lines
 
         record = json_lines.complaint(os.environ, "windlass", sentence)
     print(record or f"windlass: {sentence}", file=sys.stderr)

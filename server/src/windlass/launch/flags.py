@@ -85,6 +85,8 @@ FLAGS: tuple[Flag, ...] = (
          ("MAX_CONCURRENCY",), "128", effect=Effect.OURS),
     Flag("max-waiting-requests", Kind.WHOLE, "requests that may wait; more get 429", ("MAX_WAITING_REQUESTS",), "512",
          effect=Effect.OURS),
+    Flag("otlp-traces-endpoint", Kind.TEXT, "where the guard and the engine send their traces by OTLP; none: nowhere",
+         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",)),
     Flag("worker-num", Kind.WHOLE, "engines in one container, behind one port; GPUs = TP × this", ("WORKER_NUM",), "1",
          engine="data-parallel-size"),
     # How the model is loaded.

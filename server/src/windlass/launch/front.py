@@ -13,6 +13,7 @@ from windlass.adapters.model import AdapterPlan
 from windlass.api.media import engine_media
 from windlass.api.scan import JsonLimits
 from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
+from windlass.api.tracing import TRACES_VARIABLE
 from windlass.launch.model import ModelFiles, Setting
 from windlass.launch.values import Value
 from windlass.sampling import door
@@ -57,6 +58,8 @@ def front(
     )
     # The engine's own check of keys would guard some routes only, and answer in another form.
     variables = {SETTINGS_VARIABLE: api.to_json(), ENGINE_KEY_VARIABLE: "", **media.variables}
+    if _value(settings, "otlp-traces-endpoint"):
+        variables[TRACES_VARIABLE] = "1"
     if keys := _names(settings, "api-keys"):
         variables[KEYS_VARIABLE] = ",".join(keys)
     # The guard counts the cached tokens of prompts, which the engine tells only when asked.

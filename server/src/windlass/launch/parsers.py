@@ -2,8 +2,8 @@
 
 `adjust` asks where table T named no parser; the reference page is printed from the same rows. The rows' order does not
 count: a parser is taken when the rows that fit name one alone. The engine ends at its start when a parser lacks a token
-in the tokenizer, so a row says which tokens its parser needs. tests/engine/parser_samples.py holds each parser to text
-of its models, streamed and not; a parser that gets it wrong is named to the user, and not taken.
+in the tokenizer, so a row says which tokens its parser needs. tests/engine/launch/parser_samples.py holds each parser
+to text of its models, streamed and not; a parser that gets it wrong is named to the user, and not taken.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 from windlass.errors import UsageError, WindlassError
@@ -24,6 +25,7 @@ from windlass.startup import measured, phases
 from windlass.startup.preread import Progress
 from windlass.supervisor import metrics, own_tls
 from windlass.supervisor.bounded import BoundedServer
+from windlass.usage import page as usage
 
 FACTS_PATH = "/windlass/facts"
 READY_PATH = "/windlass/ready"
@@ -187,10 +189,10 @@ def _answers(url: str) -> bool:
 class FactsServer:
     """Serves a board over HTTP; a context manager."""
 
-    def __init__(self, board: FactsBoard, port: int, host: str = "") -> None:
+    def __init__(self, board: FactsBoard, port: int, host: str = "", usage_in: Path | None = None) -> None:
         """Bind at once, so that a taken port is told before anything starts."""
         try:
-            self._http = BoundedServer((host, port), _handler(board))
+            self._http = BoundedServer((host, port), _handler(board, usage_in))
         except OSError as error:
             raise UsageError(
                 f"facts port {port} cannot be opened: {error.strerror}; set WINDLASS_FACTS_PORT"
@@ -212,21 +214,23 @@ class FactsServer:
         self._thread.join()
 
 
-def _handler(board: FactsBoard) -> type[BaseHTTPRequestHandler]:
+def _handler(board: FactsBoard, usage_in: Path | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """Answers three paths."""
+        """Answers four paths."""
 
         timeout = 10
 
         def do_GET(self) -> None:
-            """Facts, metrics, readiness, or where they are."""
-            path = self.path.partition("?")[0]
+            """Facts, metrics, readiness, usage, or where they are."""
+            path, _, query = self.path.partition("?")
             if path == metrics.METRICS_PATH:
                 self._send(200, metrics.CONTENT_TYPE, metrics.render(board.to_dict()))
             elif path == FACTS_PATH:
                 self._send(200, JSON, json.dumps(board.to_dict()))
             elif path == READY_PATH:
                 self._send(200 if board.ready() else 503, JSON, json.dumps({"phase": board.phase}))
+            elif path == usage.PATH:
+                self._send(*usage.answer(usage_in, query))
             else:
                 where = f"facts are at {FACTS_PATH}, metrics at {metrics.METRICS_PATH}, readiness at {READY_PATH}"
                 self._send(404, JSON, json.dumps({"message": where}))

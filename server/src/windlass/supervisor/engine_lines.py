@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from windlass import json_lines
-from windlass.json_lines import LogSettings
+from windlass_base import json_lines
+from windlass_base.json_lines import LogSettings
+
 from windlass.supervisor.output import Sink
 
 LINE_BYTES_MAX = 64 * 1024

@@ -9,6 +9,7 @@ from windlass.api.key_document import Key
 from windlass.api.refusal import Headers
 from windlass.limits.limiter import Expected, Limiter, Slot
 from windlass.usage.counters import NO_KEY, Place, Total
+from windlass.usage.journal import Journals
 from windlass.usage.meter import Meter, Outcome
 from windlass.usage.read import Tokens
 
@@ -26,9 +27,9 @@ class Record:
 class Accounts:
     """All requests' accounts."""
 
-    def __init__(self, limiter: Limiter) -> None:
+    def __init__(self, limiter: Limiter, journals: Journals) -> None:
         """Nothing is used yet."""
-        self.limiter = limiter
+        self.limiter, self.journals = limiter, journals
         self.totals: dict[Place, Total] = {}
 
     async def begin(self, key: Key, body_bytes: int) -> Account:
@@ -40,6 +41,7 @@ class Accounts:
         """Count an answered request."""
         total = self.totals.setdefault((record.key, record.model), Total())
         total.add(record.tokens, estimated=record.estimated)
+        self.journals.add(record.key, record.model, record.tokens, estimated=record.estimated)
 
 
 class Account:

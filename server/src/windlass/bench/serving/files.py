@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from windlass.bench.serving import plots
 from windlass.bench.serving.load import DataSet, Load
-from windlass.bench.serving.page import as_page
+from windlass.bench.serving.page import CHARTS, Chart, as_page, at_once
 from windlass.bench.serving.record import Record
 from windlass.bench.serving.tables import as_csv, as_text
 from windlass.errors import ServerError, UsageError
 
+TRACE_NUMBERS = ("timestamp", "input_length", "output_length")
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "tekken.json", "vocab.json")
 
 
@@ -28,8 +31,10 @@ def check(load: Load) -> None:
     path = Path(load.dataset_path)
     try:
         with path.open(encoding="utf-8") as lines:
-            if load.dataset is DataSet.SHAREGPT:
+            if load.dataset in {DataSet.SHAREGPT, DataSet.MULTI_TURN}:
                 check_sharegpt(path, lines.read(4096))
+            elif load.dataset is DataSet.TRACE:
+                check_trace(path, lines)
             else:
                 check_jsonl(path, lines, has_length=load.output_len is not None)
     except OSError as error:
@@ -63,6 +68,26 @@ def check_jsonl(path: Path, lines: Iterable[str], *, has_length: bool) -> None:
         raise UsageError(f"--dataset-path {path} is empty; write a prompt a line")
 
 
+def check_trace(path: Path, lines: Iterable[str]) -> None:
+    """Each line has a time in milliseconds, two lengths in tokens, and hashes of the prompt's blocks; times rise."""
+    last = -math.inf
+    for count, line in enumerate(lines, 1):
+        where = f"--dataset-path {path}, line {count}:"
+        try:
+            row = json.loads(line)
+        except ValueError:
+            raise UsageError(f"{where} no JSON; write one object a line") from None
+        if not isinstance(row, dict) or not all(type(row.get(name)) in {int, float} for name in TRACE_NUMBERS):
+            raise UsageError(f"{where} it needs the numbers {', '.join(TRACE_NUMBERS)}, as Mooncake's traces have them")
+        if not isinstance(row.get("hash_ids"), list):
+            raise UsageError(f"{where} no hash_ids; they are a list with a number for each block of the prompt")
+        if row["timestamp"] < last:
+            raise UsageError(f"{where} its timestamp is before the line above; sort the lines by it")
+        last = row["timestamp"]
+    if math.isinf(last):
+        raise UsageError(f"--dataset-path {path} is empty; write a request a line")
+
+
 def make(folder: Path) -> None:
     """The folder of a benchmark, which must be new: figures of two are never mixed."""
     try:
@@ -76,8 +101,21 @@ def make(folder: Path) -> None:
 
 def write_commands(folder: Path, versions: dict[str, str], commands: Sequence[Sequence[str]]) -> None:
     """commands.txt: versions, and each command as a shell takes it. Keys are in variables, never among the words."""
-    lines = [*(f"# {name} {value}" for name, value in versions.items()), *(shlex.join(words) for words in commands)]
-    (folder / "commands.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    append_versions(folder, versions)
+    for words in commands:
+        append_command(folder, words)
+
+
+def append_versions(folder: Path, versions: dict[str, str]) -> None:
+    """Into commands.txt, before the commands that ran with them."""
+    with (folder / "commands.txt").open("a", encoding="utf-8") as file:
+        file.writelines(f"# {name} {value}\n" for name, value in versions.items())
+
+
+def append_command(folder: Path, words: Sequence[str]) -> None:
+    """One more line of commands.txt."""
+    with (folder / "commands.txt").open("a", encoding="utf-8") as file:
+        file.write(shlex.join(words) + "\n")
 
 
 def read_result(path: Path) -> dict[str, object]:
@@ -104,3 +142,11 @@ def write(folder: Path, records: Sequence[Record]) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
+    if plots.can_draw():
+        plots.write(folder, [_plot(chart, records) for chart in CHARTS])
+
+
+def _plot(chart: Chart, records: Sequence[Record]) -> plots.Plot:
+    lines = {name: [record.number(field) for record in records] for name, field in chart.lines}
+    places = [at_once(record) for record in records]
+    return plots.Plot(f"{chart.name}.png", f"{chart.title}, by requests at once", places, lines)

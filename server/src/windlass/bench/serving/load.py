@@ -28,10 +28,26 @@ class DataSet(StrEnum):
     SHAREGPT = "sharegpt"
     JSONL = "jsonl"
     SHARED_PREFIX = "shared-prefix"
+    MULTI_TURN = "multi-turn"
+    TRACE = "trace"
+    DEMO = "demo"
 
 
-FROM_FILE = (DataSet.SHAREGPT, DataSet.JSONL)
+FROM_FILE = (DataSet.SHAREGPT, DataSet.JSONL, DataSet.MULTI_TURN, DataSet.TRACE)
 """Data sets that `--dataset-path` names."""
+DRAWN = (DataSet.RANDOM, DataSet.SHARED_PREFIX, DataSet.TRACE)
+"""Data sets whose prompts are drawn as tokens."""
+TOKENS_ONLY = (DataSet.MULTI_TURN, DataSet.TRACE)
+"""Data sets whose prompts are rendered or drawn already, so that the chat route's template would come on top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """A request rate that rises over a run, in requests a second."""
+
+    shape: str
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,9 @@ class Load:
     temperature: float | None = None
     goodput: tuple[str, ...] = ()
     metadata: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    ramp: Ramp | None = None
+    trace_speed: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +120,19 @@ def request_rate(text: str) -> float:
     return rate
 
 
+def ramp(text: str | None) -> Ramp | None:
+    """`linear:1:20` or `exponential:1:20`; nothing is no ramp."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(linear|exponential):([0-9]{1,6}):([0-9]{1,6})", text)
+    if not found or not 0 < int(found[2]) < int(found[3]):
+        raise UsageError(f'--ramp is "{text}"; write linear or exponential and two rising rates, as linear:1:20')
+    return Ramp(found[1], int(found[2]), int(found[3]))
+
+
 def check(load: Load) -> None:
     """UsageError for words that are each right and do not go together."""
+    _check_times(load)
     if load.dataset in FROM_FILE and load.dataset_path is None:
         raise UsageError(f"--dataset {load.dataset} needs its file; name it with --dataset-path")
     if load.dataset not in FROM_FILE and load.dataset_path is not None:
@@ -118,6 +148,18 @@ def check(load: Load) -> None:
         if value.startswith("-") or not value.isprintable():
             raise UsageError(f'{option} is "{value}"; write a name that begins with no dash')
     _check_pairs(load)
+
+
+def _check_times(load: Load) -> None:
+    if load.dataset in TOKENS_ONLY and load.api is not Api.COMPLETIONS:
+        raise UsageError(f"--dataset {load.dataset} makes whole prompts; give --api completions with it")
+    is_rated = not math.isinf(load.request_rate)
+    if load.ramp and is_rated:
+        raise UsageError("--ramp and --request-rate both say how fast requests come; give one of them")
+    if load.dataset is DataSet.TRACE and (load.ramp or is_rated):
+        raise UsageError("--dataset trace has its own times; leave --request-rate and --ramp out")
+    if load.trace_speed != 1.0 and load.dataset is not DataSet.TRACE:
+        raise UsageError("--trace-speed is of --dataset trace; leave it out")
 
 
 def named(load: Load, model: str, day: str) -> Load:

@@ -13,6 +13,8 @@ from windlass.bench.serving.tables import COLUMNS, Value, shown
 WIDTH, HEIGHT = 460, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 28, 40
 COLOURS = ("#1f6feb", "#d1242f", "#1a7f37")
+CEILINGS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10)
+"""Whose quarters have at most two digits more."""
 STEPS = 4
 """Lines across a chart, above zero."""
 HEAD = """\
@@ -37,12 +39,14 @@ class Chart:
 
     title: str
     lines: tuple[tuple[str, str], ...]
+    name: str = ""
+    """Of its file, where it is drawn alone."""
 
 
 CHARTS = (
-    Chart("Time to first token (ms)", (("median", "median_ttft_ms"), ("p99", "p99_ttft_ms"))),
-    Chart("Inter-token latency (ms)", (("median", "median_itl_ms"), ("p99", "p99_itl_ms"))),
-    Chart("Throughput (tokens/s)", (("output", "output_throughput"), ("all", "total_token_throughput"))),
+    Chart("Time to first token (ms)", (("median", "median_ttft_ms"), ("p99", "p99_ttft_ms")), "ttft"),
+    Chart("Inter-token latency (ms)", (("median", "median_itl_ms"), ("p99", "p99_itl_ms")), "itl"),
+    Chart("Throughput (tokens/s)", (("output", "output_throughput"), ("all", "total_token_throughput")), "throughput"),
 )
 
 
@@ -60,12 +64,12 @@ def as_page(records: Sequence[Record]) -> str:
 
 
 def ceiling(values: Sequence[float]) -> float:
-    """The axis's end: the next of 1, 2, 2.5, 5 and 10 times a power of ten."""
+    """The axis's end: the next of CEILINGS times a power of ten."""
     most = max(values, default=0.0)
     if most <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(most))
-    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= most * (1 - 1e-9))
+    return next(step * power for step in CEILINGS if step * power >= most * (1 - 1e-9))
 
 
 def _figure(chart: Chart, records: Sequence[Record]) -> str:
@@ -105,8 +109,13 @@ def _grid(top: float) -> str:
     return "\n".join(lines)
 
 
+def at_once(record: Record) -> str:
+    """The run on the axis."""
+    return "no limit" if record.point.concurrency is None else str(record.point.concurrency)
+
+
 def _tick(place: int, record: Record, many: int) -> str:
-    name = "no limit" if record.point.concurrency is None else str(record.point.concurrency)
+    name = at_once(record)
     return f'<text x="{across(place, many):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{name}</text>'
 
 

@@ -10,7 +10,9 @@ from windlass.bench.serving.counters import Counted
 from windlass.bench.serving.load import DataSet, Load, Point
 
 REPEATED_MAX = 0.05
-"""Share of the prompts' tokens that invented prompts may find in the prefix cache: common first tokens, no more."""
+"""Share of the prompts' tokens that may be in the prefix cache beyond what they have in common by their making."""
+REPEATING = (DataSet.MULTI_TURN, DataSet.TRACE, DataSet.DEMO)
+"""Data sets whose prompts have parts of earlier ones by intent."""
 OTHERS_MAX = 0.05
 """Share by which the engine's count of generated tokens may differ from the client's."""
 
@@ -48,6 +50,22 @@ class Record:
         return tokens / duration_s if tokens is not None and duration_s else None
 
 
+def expected_hits(record: Record) -> float:
+    """The share of the prompts' tokens that they have in common by their making: template, and shared prefix."""
+    load, counted = record.load, record.counted
+    asked, sent = record.number("total_input_tokens") or 0.0, (counted and counted.prefix_queries) or 0.0
+    if load.dataset in REPEATING:
+        return 1.0
+    if not asked or not sent:
+        return 0.0
+    of_template = max(0.0, 1 - asked / sent)
+    if load.dataset is not DataSet.SHARED_PREFIX:
+        return of_template
+    many = record.completed or load.num_prompts
+    shared = load.prefix_len * max(0, many - load.num_prefixes)
+    return min(1.0, of_template + shared / sent)
+
+
 def warnings(record: Record) -> list[str]:
     """Sentences on what makes the figures other than they look."""
     found = []
@@ -58,11 +76,13 @@ def warnings(record: Record) -> list[str]:
     counted = record.counted
     if counted is None:
         return [*found, "the engine's counters could not be read, so hit rate and acceptance are missing"]
-    hit_rate = counted.hit_rate or 0.0
-    if record.load.dataset is DataSet.RANDOM and hit_rate > REPEATED_MAX:
+    expected = expected_hits(record)
+    hit_rate = counted.hit_rate
+    if hit_rate is not None and hit_rate > expected + REPEATED_MAX:
         found.append(
-            f"random prompts hit the prefix cache at {hit_rate:.0%}: they were sent before (give another --seed), or "
-            "the tokenizer makes them alike; time to first token and throughput look better than they are"
+            f"the prefix cache answered {hit_rate:.0%} of the prompts' tokens, and {expected:.0%} are common to them: "
+            "they were sent before (give another --seed, or a file with more prompts), or the tokenizer makes them "
+            "alike; time to first token and throughput look better than they are"
         )
     ours, engines = record.number("total_output_tokens"), counted.generation_tokens
     if ours and engines is not None and abs(engines - ours) > OTHERS_MAX * ours:

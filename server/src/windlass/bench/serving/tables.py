@@ -49,8 +49,8 @@ COLUMNS: tuple[tuple[str, Callable[[Record], Value]], ...] = (
     ("Hit count", _counted(lambda counted: counted.prefix_queries is not None)),
     ("Lookahead", _counted(lambda counted: counted.lookahead)),
     ("Benchmark duration (s)", _measured("duration")),
-    ("Total input tokens", _measured("total_input_tokens")),
-    ("Total generated tokens", _measured("total_output_tokens")),
+    ("Total input tokens", lambda record: _whole(record.number("total_input_tokens"))),
+    ("Total generated tokens", lambda record: _whole(record.number("total_output_tokens"))),
     ("Input token throughput (tok/s)", lambda record: record.input_throughput),
     ("Output token throughput (tok/s)", _measured("output_throughput")),
     *(

@@ -13,29 +13,25 @@ from dataclasses import replace
 
 from windlass.quantization.codebook import BLOCK
 from windlass.quantization.kernels.tiling import FP8, HOPPER, Few, Kind, PackedStream, Stream, Tiling
-from windlass.quantization.kernels.tuned import TUNED, PackedRange, Rate, Row
+from windlass.quantization.kernels.tuned import DEFAULT, PackedRange, Rate, Row, tuned_for
 
 TOKEN_COLUMNS_MAX = 65536  # of x: 1,024 threads of the kernel that quantizes it hold 64 each
-PACKED_STREAMS, STREAMS = TUNED.packed_streams, TUNED.fp8_streams
 PER_TILE_MOST = 4  # blocks that share a tile and nothing else
 APART_BYTES = 80e6  # of x, of which none is found in the L2 cache again: the H200's has 50 MB
 MEMORY_BYTES_PER_US, BLOCK_BYTES_PER_US = 4.0e6, 6.0e4  # of W: what all blocks of a launch stream, and one; H200
 SPLIT_US = 2.5  # to add up the parts of tiles; H200
-# by weights and the major capability; Turing has no cp.async, and dequantizes
-TABLES: dict[tuple[Kind, int], tuple[Row, ...]] = {(4, 7): (), (8, 7): (), (FP8, HOPPER): TUNED.few["fp8_hopper"]}
-OTHERS: dict[Kind, tuple[Row, ...]] = {4: TUNED.few["packed"], 8: TUNED.few["packed"], FP8: TUNED.few["fp8"]}
-"""Of a capability that has no table."""
+TURING = 7  # the major capability: it has no cp.async, and dequantizes
 
 
 @functools.lru_cache(maxsize=8192)
-def choose(bits: int, shape: tuple[int, int, int], processors: int, major: int) -> Tiling | None:
+def choose(bits: int, shape: tuple[int, int, int], processors: int, major: int, device: str = DEFAULT) -> Tiling | None:
     """The tiles for x [m, columns] times packed W [rows, columns], the shape being (m, rows, columns).
 
-    None where W is dequantized first.
+    None where W is dequantized first. `device` is the card's name.
     """
     if major == HOPPER:
-        return _quickest(PACKED_STREAMS[bits], shape, processors)
-    row = _row(bits, shape[0], major)
+        return _quickest(tuned_for(device).packed_streams[bits], shape, processors)
+    row = _row(table(bits, major, device), shape[0])
     return _tiled(row, shape, processors) if row else None
 
 
@@ -45,17 +41,17 @@ def fits_fp8(columns: int, rows: int) -> bool:
 
 
 @functools.lru_cache(maxsize=8192)
-def choose_fp8(shape: tuple[int, int, int], processors: int, major: int) -> Few | None:
+def choose_fp8(shape: tuple[int, int, int], processors: int, major: int, device: str = DEFAULT) -> Few | None:
     """The same for W in FP8 and few rows of x as they are; None where there are more."""
-    row = _row(FP8, shape[0], major)
+    row = _row(table(FP8, major, device), shape[0])
     return _tiled(row, shape, processors) if row else None
 
 
 @functools.lru_cache(maxsize=8192)
-def choose_stream(shape: tuple[int, int, int], processors: int, major: int) -> Stream | None:
+def choose_stream(shape: tuple[int, int, int], processors: int, major: int, device: str = DEFAULT) -> Stream | None:
     """The same for x and W both in FP8; None where the engine multiplies them."""
     m, rows, columns = shape
-    found = next((tiles for tiles in STREAMS if m <= tiles[0]), None)
+    found = next((tiles for tiles in tuned_for(device).fp8_streams if m <= tiles[0]), None)
     if major != HOPPER or not found or columns % Stream.step:
         return None
     _, narrow, broad = found
@@ -109,8 +105,16 @@ def streamed_us(splits: int, weight_bytes: int, tiles: int) -> float:
     return reading + (SPLIT_US if splits > 1 else 0)
 
 
-def _row(kind: Kind, m: int, major: int) -> Row | None:
-    return next((row for row in TABLES.get((kind, major), OTHERS[kind]) if m <= row.rows_max), None)
+def table(kind: Kind, major: int, device: str = DEFAULT) -> tuple[Row, ...]:
+    """The rows of a card whose products mma.sync computes."""
+    few = tuned_for(device).few
+    if kind == FP8:
+        return few["fp8_hopper" if major == HOPPER else "fp8"]
+    return () if major == TURING else few["packed"]
+
+
+def _row(rows: tuple[Row, ...], m: int) -> Row | None:
+    return next((row for row in rows if m <= row.rows_max), None)
 
 
 def _tiled(row: Row, shape: tuple[int, int, int], processors: int) -> Few:

@@ -26,10 +26,10 @@ FP8_OF = {torch.float16: FP8, torch.bfloat16: FP8_BF16}
 
 
 @functools.cache
-def card(device: int) -> tuple[int, int]:
-    """Multiprocessors and the major capability."""
+def card(device: int) -> tuple[int, int, str]:
+    """Multiprocessors, the major capability and the name."""
     properties = torch.cuda.get_device_properties(device)
-    return properties.multi_processor_count, properties.major
+    return properties.multi_processor_count, properties.major, properties.name
 
 
 @functools.cache

@@ -1,19 +1,20 @@
-"""Tilings and their rates, as a card was measured: read once from `tilings/`, which `rates.py` writes.
+"""Tilings and their rates, as cards were measured: read once from `tilings/`, which `rates.py` writes.
 
-A card without a file of its own takes the H200's, the one that is there.
+A file is for the card that its `device` names, as the driver does. A card without a file takes the H200's.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 from windlass.quantization.kernels.tiling import Few, PackedStream, Stream
 
-CARD = "h200"
+DEFAULT = "NVIDIA H200"
+"""The card whose values serve those that nobody has measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,4 +82,16 @@ def _row(one: dict[str, Any]) -> Row:
     return Row(**{**one, "narrow": Few(**one["narrow"]), "broad": Few(**one["broad"])})
 
 
-TUNED = read((files("windlass.quantization.kernels") / "tilings" / f"{CARD}.json").read_text())
+def _all() -> Iterator[Tuned]:
+    for file in (files("windlass.quantization.kernels") / "tilings").iterdir():
+        if file.name.endswith(".json"):
+            yield read(file.read_text())
+
+
+CARDS: Mapping[str, Tuned] = {tuned.device: tuned for tuned in _all()}
+"""By the name of the card."""
+
+
+def tuned_for(device: str) -> Tuned:
+    """The values of a card, or the default's."""
+    return CARDS.get(device, CARDS[DEFAULT])

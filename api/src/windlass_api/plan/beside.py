@@ -1,0 +1,69 @@
+"""What is served beside the model, as the flags and the engine have it: adapters, and a model that drafts. Pure.
+
+The inspect Job tells what lies there; the user's flags may give adapters other room, and not every engine has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from windlass_sizing.model.facts import ModelFacts
+
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.model import Refusal
+from windlass_api.plan.overrides import last_given
+
+VLLM = "vllm"
+OFF = ("false", "0", "no")
+
+
+def in_force(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
+    """The facts with the room that adapters get by the flags; or why they, or the draft, cannot be served."""
+    if spec.image.family != VLLM:
+        return _without(spec, facts)
+    if refusal := _draft_unlike(facts):
+        return refusal
+    if not facts.lora_slots:
+        return facts
+    return _roomy(spec, facts)
+
+
+def _without(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
+    """An engine without adapters passes those in folders of the model over."""
+    if facts.is_adapter:
+        return Refusal(
+            "AdapterUnusable",
+            f"spec.model.source is a LoRA adapter, and spec.image.family {spec.image.family} serves none",
+            "use family vllm, or merge the adapter into its base and serve the result",
+        )
+    return replace(facts, adapters=None, lora_slots=None)
+
+
+def _roomy(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
+    off = last_given(spec, "--no-enable-lora") is not None
+    if off or (last_given(spec, "--enable-lora", "ENABLE_LORA") or "").casefold() in OFF:
+        return replace(facts, adapters=None, lora_slots=None)
+    places, rank = _number(spec, "--max-loras"), _number(spec, "--max-lora-rank")
+    if rank and rank < (facts.lora_rank or 0):
+        return Refusal(
+            "AdapterUnusable",
+            f"--max-lora-rank {rank} is less than the rank {facts.lora_rank} that the adapters need",
+            "leave it out, or raise it",
+        )
+    return replace(facts, lora_slots=places or facts.lora_slots, lora_rank=rank or facts.lora_rank)
+
+
+def _number(spec: LLMServiceSpec, flag: str) -> int | None:
+    said = last_given(spec, flag) or ""
+    return int(said) if said.isdecimal() and int(said) > 0 else None
+
+
+def _draft_unlike(facts: ModelFacts) -> Refusal | None:
+    draft = facts.draft
+    if draft is None or draft.vocab_size == facts.vocab_size:
+        return None
+    return Refusal(
+        "DraftUnusable",
+        f"the draft model has a vocabulary of {draft.vocab_size} tokens, and the served one of {facts.vocab_size}",
+        "point spec.engine.speculation.source at a model of the same family",
+    )

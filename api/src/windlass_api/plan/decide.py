@@ -1,0 +1,189 @@
+"""Decides, before any GPU is taken: which GPU, how many, how the model is split, how long its context may be.
+
+`decide` is a function of values: the spec, the model's facts, the cluster's cards. It answers with a plan that carries
+its reasons, or with a refusal that says what to do. The reconcile loop and `kubectl windlass plan` call it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement import advice, words
+from windlass_sizing.placement.formula import Serving, requests_at_once
+
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.beside import in_force
+from windlass_api.plan.cards import Card, group_selector
+from windlass_api.plan.cpu import cpu_plan
+from windlass_api.plan.host import Load, host_for
+from windlass_api.plan.layout import Layout, parallelism
+from windlass_api.plan.model import (
+    RAY,
+    Inventory,
+    Placement,
+    Plan,
+    Refusal,
+    product_label,
+)
+from windlass_api.plan.offload import Running
+from windlass_api.plan.options import Option, alternatives, on_one_node, preferred
+from windlass_api.plan.quantize import planned_method
+from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
+from windlass_api.plan.requested import Requested, read_requested
+from windlass_api.plan.spread import over_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a plan says beside its figures."""
+
+    requested: Requested
+    alternatives: tuple[str, ...]
+    nodes: tuple[str, ...]  # why these nodes
+
+
+def decide(
+    spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, *, keep: Placement | None = None
+) -> Plan | Refusal:
+    """The plan for one replica, or why there is none.
+
+    `keep` is the placement that runs already for this same spec: while it still fits, it stays, whatever nodes join.
+    """
+    served = in_force(spec, facts)
+    return served if isinstance(served, Refusal) else _decided(spec, served, inventory, keep)
+
+
+def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep: Placement | None) -> Plan | Refusal:
+    requested = read_requested(spec, facts)
+    if isinstance(requested, Refusal):
+        return requested
+    if requested.layout.gpus == 0:
+        return parallelism(requested.layout, facts, 0) or cpu_plan(spec, facts, requested)
+    found = usable_cards(spec.resources, inventory, requested, facts)
+    if isinstance(found, Refusal):
+        return found
+    if refusal := parallelism(requested.layout, facts, max(card.most_per_node for card in found)):
+        return refusal
+    alone = on_one_node(facts, found, requested) if requested.layout.nodes_min == 1 else []
+    spread = _spread(facts, found, requested, (alone, keep))
+    fitting = [option for option in (*alone, *spread) if option.acceptable]
+    if not fitting:
+        every = [*alone, *spread]
+        return does_not_fit(facts, every) if every else not_enough(found, requested)
+    # One node if it fits there.
+    near = [option for option in fitting if option.nodes == 1] or fitting
+    kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]
+    chosen = preferred(kept or near)
+    told = Told(requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone))
+    return _gpu_plan(spec, facts, chosen, told)
+
+
+def _spread(
+    facts: ModelFacts, found: tuple[Card, ...], requested: Requested, known: tuple[list[Option], Placement | None]
+) -> list[Option]:
+    """The options over several nodes: of cards of which one node is not enough, and of a group that runs already."""
+    if requested.layout.nodes_max == 1:
+        return []
+    alone, keep = known
+    group = keep.gpu_type if keep and keep.nodes > 1 else None
+    enough = {option.card for option in alone if option.acceptable and option.card.name != group}
+    return over_nodes(facts, [card for card in found if card not in enough and not card.alone], requested)
+
+
+def _because_of_nodes(chosen: Option, layout: Layout, alone: list[Option]) -> tuple[str, ...]:
+    if chosen.nodes == 1:
+        return ()
+    if layout.nodes_min > 1:
+        return (f"{chosen.nodes} nodes, as spec.deployment asks",)
+    largest = max(alone, key=lambda option: option.cost, default=None)
+    if largest is None:
+        return (f"{chosen.nodes} nodes: no single node has {layout.asked} × {chosen.card.name}",)
+    return (f"{chosen.nodes} nodes: no single node holds it, not even {largest.sentence()}",)
+
+
+def _joined_by(spec: LLMServiceSpec, nodes: int) -> str | None:
+    if nodes == 1:
+        return None
+    return RAY if spec.deployment.group == "Auto" else spec.deployment.group
+
+
+def _steps(serving: Serving) -> tuple[str, ...]:
+    long = serving.max_model_len > serving.tokens_a_step
+    return (f"prompts are read in steps of {serving.tokens_a_step} tokens",) if long else ()
+
+
+def _at_once(facts: ModelFacts, chosen: Option) -> tuple[str, ...]:
+    if chosen.card.real_gib is None:
+        return ()
+    each = requests_at_once(facts, chosen.serving, chosen.card.real_gib)
+    return (words.at_once(each * chosen.workers, chosen.serving.max_model_len),)
+
+
+def _load(facts: ModelFacts, chosen: Option) -> Load:
+    """One pod's share of the replica."""
+    need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
+    gpus = chosen.gpus // chosen.nodes
+    taken_gib = (card.real_gib or 0) * serving.utilization * gpus if card.has_host_memory else 0.0
+    needed_gib = need.required_gib * engines / chosen.nodes
+    # A card of unknown memory is taken for one that has just what is needed.
+    full = requests_at_once(facts, serving, card.real_gib or need.per_gpu_gib)
+    return Load(
+        weights_gib=need.weights_gib * engines / chosen.nodes,
+        video_gib=max(needed_gib, taken_gib),
+        takes_all=taken_gib > needed_gib,
+        gpus=gpus,
+        engines=engines,
+        running=Running(min(serving.sequences, full + 1), serving.max_model_len),
+    )
+
+
+def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Told) -> Plan:
+    card, need, serving, engines = chosen.card, chosen.need, chosen.serving, chosen.workers
+    weights_gib, required_gib = need.weights_gib * engines, need.required_gib * engines
+    host = host_for(spec, _load(facts, chosen))
+    because = (
+        chosen.sentence(),
+        *told.nodes,
+        *words.figures(facts, need, serving),
+        *((f"{engines} engines, each with all of this, as spec.engine.workers asks",) if engines > 1 else ()),
+        *_at_once(facts, chosen),
+        words.quick_formula(chosen.seed_gib),
+        f"{facts.num_attention_heads} heads % {serving.tp} == 0",
+        *told.requested.notes,
+        *((chosen.why,) if chosen.why else ()),
+        *_steps(serving),
+        host.because + (" on each node" if chosen.nodes > 1 else ""),
+    )
+    product = ((product_label(card.resource), card.product),) if card.product else ()
+    return Plan(
+        gpus=chosen.gpus,
+        tp=serving.tp,
+        pp=serving.pp,
+        nodes=chosen.nodes,
+        gpu_type=card.name,
+        max_model_len=serving.max_model_len,
+        dtype=serving.dtype,
+        quantization=planned_method(told.requested.quantization, serving),
+        gpu_memory_utilization_percent=round(serving.utilization * 100),
+        enforce_eager=serving.enforce_eager,
+        weights_gib=weights_gib,
+        kv_gib=need.kv_gib * engines,
+        required_gib=required_gib,
+        seed_required_gib=chosen.seed_gib,
+        cpu=host.cpu,
+        memory=host.memory,
+        shm=host.shm,
+        host_parts=host.figures,
+        node_selector=(*product, *group_selector(spec.resources.resource_group)),
+        group=_joined_by(spec, chosen.nodes),
+        workers=engines,
+        overhead_gib=need.overhead_gib,
+        per_gpu_gib=need.per_gpu_gib,
+        card_gib=card.real_gib,
+        alternatives=told.alternatives,
+        advice=advice.advise(facts, serving, card.real_gib or 0, card.capability, alone=card.alone),
+        because=because,
+        resource=card.resource,
+        base=facts.base_path or "",
+    )

@@ -1,0 +1,136 @@
+"""The CPU and host memory that each pod of a replica asks for, part by part.
+
+Host memory holds the weights while they are loaded and is larger than the video memory in use: what the plan needs of
+the cards, or what the engine takes of them where nodes have host memory to spare (ADR 0043). CPU is in proportion to
+cards: one busy core for each rank. What the spec says wins. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.offload import (
+    Running,
+    kv_offload_gib,
+    lookahead_gib,
+    processor_cache_gib,
+    weights_offload_gib,
+)
+from windlass_api.plan.quantity import gib
+
+HEADROOM = 0.1  # of weights, and of what they and the engine take beside them
+PROCESS_GIB = 1  # of one process: 0.4 to 0.6 GiB after its imports (vLLM 0.32.0, ADR 0012), its context and buffers
+SHM_BASE_GIB = 1  # counted in the container's memory, as it is a memory-backed volume
+SHM_PER_RANK_GIB = 1
+ROUNDING_DIGITS = 6  # of GiB: a sum of shares that is whole stays whole
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one pod runs; figures in GiB are of all its engines together."""
+
+    weights_gib: float
+    running: Running  # of one engine
+    video_gib: float = 0.0  # of its GPUs: what the plan needs of them, or what the engine takes
+    takes_all: bool = False  # whether it is what the engine takes
+    cache_gib: float = 0.0  # on the CPU: the KV cache
+    activations_gib: float = 0.0  # on the CPU
+    beside_gib: float = 0.0  # on the CPU: adapters and a draft model
+    gpus: int = 0
+    engines: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """Processes that compute: one for each GPU, or each engine on the CPU."""
+        return self.gpus or self.engines
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One named part of a pod's host memory."""
+
+    name: str
+    gib: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Kubernetes quantities for one pod, and the parts that its memory is the sum of."""
+
+    cpu: str
+    memory: str
+    shm: str
+    parts: tuple[Part, ...]
+    because: str
+
+    @property
+    def figures(self) -> tuple[tuple[str, float], ...]:
+        """The parts for a status: names and GiB."""
+        return tuple((part.name, part.gib) for part in self.parts)
+
+
+def host_for(spec: LLMServiceSpec, load: Load) -> Host:
+    """What a pod of this service asks of its node for this load."""
+    requested = spec.resources
+    offloaded_gib = kv_offload_gib(spec) * load.engines
+    shm = requested.shared_memory or f"{math.ceil(_shm_gib(load.ranks) + offloaded_gib)}Gi"
+    parts = tuple(part for part in _parts(spec, load, gib(shm) - offloaded_gib, offloaded_gib) if part.gib > 0)
+    summed_gib = total_gib(parts)
+    return Host(
+        cpu=requested.cpu or str(max(1, load.ranks)),
+        memory=requested.memory or f"{summed_gib}Gi",
+        shm=shm,
+        parts=parts,
+        because=_sentence(requested.memory, summed_gib, parts),
+    )
+
+
+def total_gib(parts: tuple[Part, ...]) -> int:
+    """The parts' sum, rounded up to whole GiB."""
+    return math.ceil(round(sum(part.gib for part in parts), ROUNDING_DIGITS))
+
+
+def _parts(spec: LLMServiceSpec, load: Load, shm_gib: float, offloaded_gib: float) -> Iterator[Part]:
+    """Every part, also those that are 0 for this service."""
+    reading = "read ahead into the page cache" if spec.engine.memory_cache else "while the engine loads them"
+    beyond_gib = max(0.0, load.video_gib - load.weights_gib)
+    held_gib = load.weights_gib + beyond_gib + load.cache_gib + load.activations_gib + load.beside_gib
+    yield Part("weights", load.weights_gib, reading)
+    whole = ", of what the engine takes of its GPUs" if load.takes_all else ""
+    yield Part("video memory in use", beyond_gib, f"beyond the weights{whole}")
+    yield Part("KV cache", load.cache_gib, "of the engine on the CPU")
+    yield Part("activations", load.activations_gib, "of the engine on the CPU")
+    yield Part("adapters and draft model", load.beside_gib, "served beside the model")
+    yield Part("headroom", held_gib * HEADROOM, f"{HEADROOM:.0%} of these")
+    processes = _processes(load)
+    yield Part("engine", processes * PROCESS_GIB, f"{processes} processes")
+    yield Part("shared memory", shm_gib, "the volume at /dev/shm")
+    yield Part("KV cache offload", offloaded_gib, "in /dev/shm, by the flags of the spec")
+    kept_gib = weights_offload_gib(spec, load.weights_gib, load.gpus)
+    yield Part("weights offload", kept_gib, "kept in host memory by the flags of the spec")
+    images_gib = processor_cache_gib(spec) * (1 + load.engines)
+    yield Part("processor cache", images_gib, "of images and other inputs, by the flags of the spec")
+    yield Part("lookahead", lookahead_gib(spec, load.running) * load.engines, "its tables")
+
+
+def _shm_gib(ranks: int) -> int:
+    return SHM_BASE_GIB + (SHM_PER_RANK_GIB * ranks if ranks > 1 else 0)
+
+
+def _processes(load: Load) -> int:
+    """One API, a core for each engine, a coordinator of several engines; several GPUs of one have a process each."""
+    coordinator = 1 if load.engines > 1 else 0
+    return 1 + coordinator + load.engines + (load.gpus if load.gpus > load.engines else 0)
+
+
+def _sentence(asked: str | None, summed_gib: int, parts: tuple[Part, ...]) -> str:
+    listed = " + ".join(f"{part.name} {part.gib:.2f} ({part.why})" for part in parts)
+    if asked is None:
+        return f"host memory {summed_gib}Gi: {listed} GiB"
+    if gib(asked) >= summed_gib:
+        return f"host memory {asked} by spec.resources.memory"
+    return f"host memory {asked} by spec.resources.memory, less than the planned {summed_gib}Gi: {listed} GiB"

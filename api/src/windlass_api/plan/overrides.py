@@ -1,0 +1,115 @@
+"""The engine settings in force: `spec.args` wins over `spec.command`, that over `spec.env`, that over `spec.engine`.
+
+A plan that read `spec.engine` alone would size another server than the one that starts. Only the settings that
+change memory are read; the server itself judges all the others. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
+
+RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One engine setting: its field, its flags, its variable, and how its text is read."""
+
+    field: str
+    flags: tuple[str, ...]
+    variable: str  # empty: it has none
+    read: Callable[[str], object]
+
+
+def _percent(text: str) -> int:
+    return round(float(text) * 100)
+
+
+def is_true(text: str) -> bool:
+    """Whether the text of a switch switches it on."""
+    return text.strip().casefold() in ("1", "true", "yes")
+
+
+def _count(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+SETTINGS = (
+    Setting("quantization", ("--quantization", "-q"), "QUANTIZATION", str),
+    Setting("max_model_len", ("--max-model-len",), "MAX_MODEL_LEN", int),
+    Setting("dtype", ("--dtype",), "DTYPE", str),
+    Setting("gpu_memory_utilization_percent", ("--gpu-memory-utilization",), "GPU_MEMORY_UTILIZATION", _percent),
+    Setting("ignore_engine_limits", ("--ignore-engine-limits",), "IGNORE_ENGINE_LIMITS", is_true),
+    Setting("enforce_eager", ("--enforce-eager",), "ENFORCE_EAGER", is_true),
+    Setting("tensor_parallel_size", ("--tensor-parallel-size", "-tp", "--num-gpus"), "TP", _count),
+    Setting("pipeline_parallel_size", ("--pipeline-parallel-size", "-pp"), "", _count),
+    Setting("workers", ("--worker-num",), "WORKER_NUM", _count),
+    Setting("kv_cache_dtype", ("--kv-cache-dtype",), "", str),
+    Setting("max_num_batched_tokens", ("--max-num-batched-tokens",), "", _count),
+    Setting("max_num_seqs", ("--max-num-seqs",), "", _count),
+)
+BY_FLAG = {flag: setting for setting in SETTINGS for flag in setting.flags}
+BY_VARIABLE = {setting.variable: setting for setting in SETTINGS if setting.variable}
+
+
+def runs_windlass(spec: LLMServiceSpec) -> bool:
+    """Whether the container runs `windlass run`; any other command is the user's own and gets no planned flags."""
+    return not spec.command or spec.command[0] == RUN
+
+
+def engine_in_force(spec: LLMServiceSpec) -> EngineSpec:
+    """`spec.engine` with what the variables and flags say laid over it; text that cannot be read is left out."""
+    found: dict[str, object] = {}
+    for name, text in _variables(spec):
+        _lay(found, BY_VARIABLE[name], text)
+    for flag, text in _flags([*spec.command[1:], *spec.args]):
+        _lay(found, BY_FLAG[flag], text)
+    return spec.engine.model_copy(update=found)
+
+
+def last_given(spec: LLMServiceSpec, flag: str, variable: str = "") -> str | None:
+    """The text that the user gives to one of the engine's flags, or else to its variable; empty for a flag alone."""
+    found = next((entry.value for entry in spec.env if entry.name == variable and entry.value), None)
+    for word, after in pairwise((*spec.command[1:], *spec.args, "")):
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") == flag:
+            found = value if equals else "" if after.startswith("--") else after
+    return found
+
+
+def whole_prompts(spec: LLMServiceSpec) -> bool:
+    """Whether the user's flags forbid that a long prompt is read in several steps."""
+    words = [word.replace("_", "-") for word in (*spec.command[1:], *spec.args)]
+    said = {word.partition("=")[0]: word.partition("=")[2] or after for word, after in pairwise((*words, ""))}
+    asked = said.get("--enable-chunked-prefill")
+    return "--no-enable-chunked-prefill" in said or (asked or "").casefold() in ("false", "0", "no")
+
+
+def _lay(found: dict[str, object], setting: Setting, text: str) -> None:
+    try:
+        found[setting.field] = setting.read(text)
+    except ValueError:
+        return  # the server refuses it with a sentence of its own (BadFlag)
+
+
+def _variables(spec: LLMServiceSpec) -> Iterator[tuple[str, str]]:
+    return ((entry.name, entry.value) for entry in spec.env if entry.name in BY_VARIABLE and entry.value)
+
+
+def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
+    for index, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        flag = flag if flag.startswith("-tp") else flag.replace("_", "-")
+        if flag not in BY_FLAG:
+            continue
+        following = words[index + 1] if index + 1 < len(words) else ""
+        if BY_FLAG[flag].read is is_true and not equals:
+            yield flag, "true"
+        else:
+            yield flag, value if equals else following

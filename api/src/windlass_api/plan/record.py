@@ -1,0 +1,105 @@
+"""The plan in force, kept as an annotation of the service's own Service object, and read back from it.
+
+So nodes that come and go, and a newer operator's formula, never move a running service; only a change of what was
+planned for makes a new plan. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from windlass_base.untrusted_json import parsed
+from windlass_sizing.model.facts import ModelFacts
+
+from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.plan.model import Plan
+
+PLAN_ANNOTATION = "serving.windlass.dev/plan"
+SEAL = "seal"
+PLAN_FIELDS = tuple(field.name for field in fields(Plan))
+# Fields that records of older operators lack. They are left out where they have their default, so that such a record
+# stays the plan in force, and an older operator reads the new one.
+LATER_FIELDS = {field.name: field.default for field in fields(Plan) if field.name in ("resource", "host_parts", "base")}
+MODELS_KEPT = 256  # of which the words are kept: several services often serve one model
+# Parts of the spec that no figure depends on; of the image only its family counts.
+NOT_PLANNED_FROM: Any = {
+    **dict.fromkeys(("replicas", "license", "expose", "suspend", "cache", "pod_template"), True),
+    "image": {"version", "repository", "pull_policy", "pull_secrets"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """A plan, the digest of what it was made from, and how its pods are being replaced."""
+
+    digest: str
+    plan: Plan
+    rollout: str = ""  # Surge or Replace, chosen when the pods last changed
+    pods: str = ""  # the digest of these pods
+
+    def to_text(self) -> str:
+        """The annotation's text; one spelling only, and a seal that breaks when somebody edits it."""
+        record = {"digest": self.digest, "plan": _said(self.plan), "rollout": self.rollout, "pods": self.pods}
+        return _json({**record, SEAL: digest_of(record)}).decode()
+
+    def to_status(self) -> dict[str, object]:
+        """`status.plan` of the resource."""
+        return {**self.plan.to_status(), **({"rollout": self.rollout} if self.rollout else {})}
+
+
+def inputs_digest(service: LLMService, facts: ModelFacts) -> str:
+    """Names everything that a plan is made from, but the cluster's nodes."""
+    spec = service.spec.model_dump(mode="json", exclude=NOT_PLANNED_FROM)
+    return digest_of({"spec": spec, "facts": _words_of(facts)})
+
+
+@lru_cache(MODELS_KEPT)
+def _words_of(facts: ModelFacts) -> Mapping[str, Any]:
+    return facts.to_dict()
+
+
+def plan_digest(plan: Plan) -> str:
+    """Names the plan itself; the same for operators that know more fields, while these have their defaults."""
+    return digest_of(_said(plan))
+
+
+def _said(plan: Plan) -> dict[str, Any]:
+    every = {name: getattr(plan, name) for name in PLAN_FIELDS}
+    left_out = {name for name, default in LATER_FIELDS.items() if every[name] == default}
+    return {name: value for name, value in every.items() if name not in left_out}
+
+
+def digest_of(value: object) -> str:
+    """A short name of a JSON value."""
+    return hashlib.sha256(_json(value)).hexdigest()[:16]
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value, order="sorted")
+
+
+def recorded_plan(text: str) -> PlanRecord | None:
+    """The plan that the annotation holds; None when it holds none, or one of another version or hand."""
+    data = parsed(text)
+    try:
+        if data.pop(SEAL) != digest_of(data):
+            return None
+        values = {key: _frozen(value) for key, value in data["plan"].items()}
+        known = PlanRecord(data["digest"], Plan(**values), data["rollout"], data["pods"])
+        return known if _whole(values) else None
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _whole(values: Mapping[str, Any]) -> bool:
+    return values.keys() | LATER_FIELDS.keys() == set(PLAN_FIELDS)
+
+
+def _frozen(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """JSON's lists back as tuples."""
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

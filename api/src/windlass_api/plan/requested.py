@@ -1,0 +1,96 @@
+"""What the user asked for, completed with defaults and checked against the model, before the cluster is looked at.
+
+Pure. `decide.py` takes the result; a contradiction becomes a refusal with a sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
+from windlass_sizing.quantization.question import CPU, Card
+
+from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
+from windlass_api.plan.layout import Layout, read_layout
+from windlass_api.plan.model import Refusal
+from windlass_api.plan.offload import too_small_shm
+from windlass_api.plan.overrides import engine_in_force, whole_prompts
+from windlass_api.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """The settings in force; None is for the plan to choose."""
+
+    layout: Layout
+    quantization: str | None  # as asked
+    serving: Serving  # its tp and pp are filled in by the plan
+    notes: tuple[str, ...]  # what was defaulted, for `because`
+    family: str | None = None  # the engine of our image; None for an image of the user's own
+    engine: Engine = VLLM_WITHIN_LIMITS  # that the flags are for, in whatever image
+
+
+def read_requested(spec: LLMServiceSpec, facts: ModelFacts) -> Requested | Refusal:
+    """What is requested, or the first contradiction."""
+    engine = engine_in_force(spec)
+    if refusal := _context(engine, facts):
+        return refusal
+    layout = read_layout(spec, engine)
+    if isinstance(layout, Refusal):
+        return layout
+    if refusal := too_small_shm(spec, layout.workers):
+        return refusal
+    length, length_note = _length(engine, facts)
+    dtype, dtype_note = number_format(engine, facts, on_cpu=layout.gpus == 0)
+    serving = Serving(
+        max_model_len=length,
+        dtype=dtype,
+        quantization=engine.quantization,
+        utilization=engine.gpu_memory_utilization_percent / 100,
+        enforce_eager=engine.enforce_eager,
+        kv_cache_dtype=engine.kv_cache_dtype,
+        step_tokens=engine.max_num_batched_tokens or _whole_prompts(spec, length, on_cpu=layout.gpus == 0),
+        sequences=engine.max_num_seqs or SAMPLED_SEQUENCES,
+    )
+    notes = tuple(note for note in (length_note, dtype_note) if note)
+    family = None if spec.image.repository else spec.image.family
+    program = Engine(spec.image.family, engine.ignore_engine_limits)
+    return _settled(Requested(layout, engine.quantization, serving, notes, family, program), facts)
+
+
+def _settled(requested: Requested, facts: ModelFacts) -> Requested | Refusal:
+    """On the CPU with the method in effect; on GPUs as asked, since that is for the card, or what no card can."""
+    on_cpu = requested.layout.gpus == 0
+    found = settle(requested.serving, facts, CPU if on_cpu else Card(), requested.engine)
+    if isinstance(found, Refusal):
+        return found
+    if not on_cpu:
+        return requested
+    serving, why = found
+    return replace(requested, serving=serving, notes=(*requested.notes, *((why,) if why else ())))
+
+
+def _length(engine: EngineSpec, facts: ModelFacts) -> tuple[int, str]:
+    if engine.max_model_len:
+        return engine.max_model_len, ""
+    if facts.max_model_len <= DEFAULT_MAX_MODEL_LEN:
+        return facts.max_model_len, ""
+    note = f"context cut from {facts.max_model_len} to {DEFAULT_MAX_MODEL_LEN}; set spec.engine.maxModelLen for more"
+    return DEFAULT_MAX_MODEL_LEN, note
+
+
+def _whole_prompts(spec: LLMServiceSpec, length: int, *, on_cpu: bool) -> int | None:
+    """The tokens of a step that takes a whole prompt: on CPUs, and where the user forbids to split it."""
+    return max(length, STEP_TOKENS_MIN) if on_cpu or whole_prompts(spec) else None
+
+
+def _context(engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
+    asked = engine.max_model_len
+    if not asked or asked <= facts.max_model_len:
+        return None
+    return Refusal(
+        "ContextTooLong",
+        f"maxModelLen {asked} is above the model's own context of {facts.max_model_len} tokens",
+        f"set spec.engine.maxModelLen to {facts.max_model_len} or less",
+    )

@@ -1,0 +1,142 @@
+"""What asking the API server raises, split by what the caller must do; the text of each is one sentence for a person.
+
+ClientError
+├── AccessError          no kubeconfig, unknown context, a credential that cannot be had: correct the set-up
+├── UnauthorizedError    the API server does not accept the credential
+├── ForbiddenError       the credential lacks a right; the text names it
+├── NotFoundError        there is no such service, pod or namespace
+├── NotInstalledError    the API server does not serve the kind: its CRD is missing
+├── AlreadyExistsError   create: the name is taken
+├── ConflictError        someone else changed or owns the field; read again, or force
+├── InvalidError         the API server finds the document wrong; `.problems` has a row for each field
+├── UnreadableError      the answer holds what is not known here: the client is older than the CRD
+├── ExpiredError         the asked version is no longer kept; a watch starts again by itself
+└── UnreachableError     nobody answers, or the API server is too busy: try again later
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class ClientError(Exception):
+    """Anything that the client raises on purpose."""
+
+
+class AccessError(ClientError):
+    """How to reach the API server is not known."""
+
+
+class UnauthorizedError(ClientError):
+    """The API server does not accept the credential."""
+
+
+class ForbiddenError(ClientError):
+    """The API server refuses for want of rights or quota."""
+
+
+class NotFoundError(ClientError):
+    """What was asked for is not there."""
+
+
+class NotInstalledError(ClientError):
+    """The API server does not serve the kind."""
+
+
+class AlreadyExistsError(ClientError):
+    """The name is taken."""
+
+
+class ConflictError(ClientError):
+    """Someone else changed the object in between, or owns the field."""
+
+
+class UnreadableError(ClientError):
+    """What was sent does not fit what is known of it."""
+
+
+class ExpiredError(ClientError):
+    """The asked resource version is no longer kept."""
+
+
+class UnreachableError(ClientError):
+    """No answer, or "later" as the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong with one field."""
+
+    field: str  # as spec.engine.dtype; empty when the whole document is meant
+    message: str
+
+
+class InvalidError(ClientError):
+    """The document is wrong; `problems` has a row for each field that the API server named."""
+
+    def __init__(self, message: str, problems: tuple[FieldProblem, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
+# The reason of a Status first: one code has several.
+BY_REASON: dict[str, type[ClientError]] = {
+    "AlreadyExists": AlreadyExistsError,
+    "Conflict": ConflictError,
+    "Expired": ExpiredError,
+    "Forbidden": ForbiddenError,
+    "Gone": ExpiredError,
+    "NotFound": NotFoundError,
+    "Unauthorized": UnauthorizedError,
+}
+BY_CODE: dict[int, type[ClientError]] = {
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ExpiredError,
+}
+BUSY = (408, 429)
+UNKNOWN = "the API server does not know this kind"
+MESSAGE_MAX, CAUSES_MAX = 4096, 50  # characters of a message, and rows, that are told of a refusal
+
+
+def refusal(code: int, status: Mapping[str, Any] | None, what: str, unknown: str = UNKNOWN) -> ClientError:
+    """The API server's refusal as our error; `status` is the Status that it sent, None when it sent none.
+
+    `unknown` says what to do when the API server does not serve the kind.
+    """
+    if status is None and code == 404:
+        return NotInstalledError(f"{what}: {unknown}")
+    message = str((status or {}).get("message") or "").strip()[:MESSAGE_MAX] or f"HTTP {code}"
+    if code in BUSY or code >= 500:
+        return UnreachableError(f"{what}: the API server cannot answer now: {message}; try again")
+    kind = BY_REASON.get(str((status or {}).get("reason"))) or BY_CODE.get(code)
+    if kind is None:
+        return _invalid(status or {}, message, what)
+    return kind(f"{what}: {message}")
+
+
+def _invalid(status: Mapping[str, Any], message: str, what: str) -> InvalidError:
+    """The fields' sentences where there are any: the message repeats them, behind words that nobody needs."""
+    details = status.get("details")
+    causes = details.get("causes") if isinstance(details, Mapping) else None
+    rows = [row for row in causes if isinstance(row, Mapping)] if isinstance(causes, list) else []
+    problems = tuple(
+        FieldProblem(str(row.get("field") or "")[:MESSAGE_MAX].removeprefix("<nil>"), _cut(row.get("message")))
+        for row in rows[:CAUSES_MAX]
+    )
+    told = "; ".join(_told(row) for row in problems if row.message)
+    return InvalidError(f"{what}: {told or message}", problems)
+
+
+def _cut(message: object) -> str:
+    return str(message or "")[:MESSAGE_MAX]
+
+
+def _told(problem: FieldProblem) -> str:
+    """The field before its sentence, unless the sentence names it already."""
+    words = problem.message.removeprefix("Invalid value: ")
+    return words if not problem.field or problem.field in words else f"{problem.field}: {words}"

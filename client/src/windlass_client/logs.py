@@ -1,0 +1,155 @@
+"""Reads the logs of a service's pods: one after the other, or all at once while they go on and pods come and go.
+
+While following, the API server is asked for times: a container that starts again, or a connection that was cut, is read
+on from the last line that was told, so that no line comes twice and none is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+from windlass_base.kube.errors import InvalidError, NotFoundError, UnreachableError
+from windlass_base.kube.rest import Api, AsText
+
+from windlass_client import paths
+from windlass_client.errors import NoLogsError
+from windlass_client.values import LogLine, Pod
+
+SERVER_CONTAINER = "server"
+LOOK_AGAIN_S = 2.0
+LINES_WAITING_MAX = 1000
+PIECE_MAX = 1 << 20  # characters; a longer line comes in pieces
+FindPods = Callable[[str, str], Awaitable[list[Pod]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Which logs."""
+
+    namespace: str
+    name: str
+    pod: str = ""
+    follow: bool = False
+    previous: bool = False
+    tail_lines: int | None = None
+    container: str = SERVER_CONTAINER
+    raw: bool = False  # true to the byte: what is no UTF-8 as `surrogateescape` keeps it, carriage returns too
+
+
+async def read(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLine]:
+    """The lines; NoLogsError when nothing has been written by any pod and none is awaited."""
+    lines = _follow(api, ask, find_pods) if ask.follow and not ask.previous else _once(api, ask, find_pods)
+    async for line in lines:
+        yield line
+
+
+async def _once(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLine]:
+    """Pod after pod; those that have no log are left out while another has one."""
+    silent: NoLogsError | None = None
+    heard = False
+    for pod in await _names(ask, find_pods):
+        try:
+            async for line in _pod_lines(api, ask, pod):
+                heard = True
+                yield line
+        except NoLogsError as error:
+            silent = silent or error
+    if not heard:
+        raise silent or NoLogsError(f"llmservice {ask.namespace}/{ask.name}: its pods have written nothing yet")
+
+
+async def _follow(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLine]:
+    """A reader for each pod into one queue."""
+    queue: asyncio.Queue[LogLine] = asyncio.Queue(LINES_WAITING_MAX)
+    keeper = asyncio.create_task(_Keeper(api, ask, queue).run(find_pods))
+    try:
+        while True:
+            next_line = asyncio.create_task(queue.get())
+            done, _ = await asyncio.wait({keeper, next_line}, return_when=asyncio.FIRST_COMPLETED)
+            if next_line not in done:
+                next_line.cancel()
+                keeper.result()  # raises what went wrong
+                return
+            yield next_line.result()
+    finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+
+
+class _Keeper:
+    """Keeps a reader on every pod, and knows the time of the last line of each."""
+
+    def __init__(self, api: Api, ask: Ask, queue: asyncio.Queue[LogLine]) -> None:
+        self._api, self._ask, self._queue = api, ask, queue
+        self._readers: dict[str, asyncio.Task[None]] = {}
+        self._last: dict[str, str] = {}
+
+    async def run(self, find_pods: FindPods) -> None:
+        """Until cancelled, or until the pods may not be listed."""
+        try:
+            while True:
+                for pod in await _names(self._ask, find_pods, none_yet=True):
+                    if pod not in self._readers or self._readers[pod].done():
+                        self._readers[pod] = asyncio.create_task(self._read(pod))
+                await asyncio.sleep(LOOK_AGAIN_S)
+        finally:
+            for task in self._readers.values():
+                task.cancel()
+            await asyncio.gather(*self._readers.values(), return_exceptions=True)
+
+    async def _read(self, pod: str) -> None:
+        """One pod until its container ends."""
+        try:
+            async for line in _pod_lines(self._api, self._ask, pod, since=self._last.get(pod, "")):
+                self._last[pod] = line.time
+                await self._queue.put(line)
+        except (NoLogsError, NotFoundError, UnreachableError):
+            return  # not started yet, gone, or cut: looked at again
+
+
+async def _names(ask: Ask, find_pods: FindPods, none_yet: bool = False) -> list[str]:
+    if ask.pod:
+        return [ask.pod]
+    found = [pod.name for pod in await find_pods(ask.name, ask.namespace)]
+    if not found and not none_yet:
+        raise NoLogsError(f"llmservice {ask.namespace}/{ask.name} has no pods; see its status for why")
+    return found
+
+
+async def _pod_lines(api: Api, ask: Ask, pod: str, *, since: str = "") -> AsyncIterator[LogLine]:
+    """The lines of one container, all or those after the time `since`."""
+    follow = ask.follow and not ask.previous
+    params: dict[str, str | int | bool | None] = {
+        "container": ask.container,
+        "follow": follow,
+        "timestamps": follow,
+        "previous": ask.previous,
+        "tailLines": None if since else ask.tail_lines,
+        "sinceTime": since,
+    }
+    path = paths.core(ask.namespace, "pods", pod, "log")
+    as_text = AsText("surrogateescape" if ask.raw else "replace", PIECE_MAX, keep_returns=ask.raw)
+    time, begins = "", True
+    try:
+        async with api.lines(path, f"pod {ask.namespace}/{pod}", params=params, as_text=as_text) as lines:
+            async for text, goes_on in lines:
+                said = text
+                if follow and begins:
+                    time, said = text.partition(" ")[::2]
+                if not since or _later(time, since):  # sinceTime knows whole seconds only
+                    yield LogLine(pod, ask.container, said, time, goes_on)
+                begins = not goes_on
+    except InvalidError as error:  # 400: waiting to start, or no earlier run
+        raise NoLogsError(str(error)) from error
+
+
+def _later(time: str, since: str) -> bool:
+    """Whether one RFC 3339 instant of the kubelet's is after the other; their fractions may differ in length."""
+    return _sortable(time) > _sortable(since)
+
+
+def _sortable(time: str) -> tuple[str, str]:
+    seconds, _, fraction = time.removesuffix("Z").partition(".")
+    return seconds, fraction.ljust(9, "0")

@@ -1,0 +1,82 @@
+"""A plan as a tree: where, how it is split, what each GPU must hold, why, and what else would do. Pure."""
+
+from __future__ import annotations
+
+from windlass_api.crd.status import CardBudget, Measured, PlanStatus
+
+from windlass_kubectl.paint import Branch, Paint
+
+
+def headline(plan: PlanStatus) -> str:
+    """The plan in a line."""
+    place = f"{plan.gpus} × {plan.gpu_type or 'GPU'}" if plan.gpus else "CPU, no GPU"
+    parts = [
+        place,
+        f"{plan.nodes} nodes by {plan.group}" if plan.nodes and plan.nodes > 1 else "",
+        f"TP {plan.tp}" if plan.gpus else "",
+        f"PP {plan.pp}" if plan.pp and plan.pp > 1 else "",
+        f"context {plan.max_model_len}",
+        plan.dtype or "",
+        plan.quantization or "",
+    ]
+    return "plan: " + ", ".join(part for part in parts if part)
+
+
+def plan_branch(plan: PlanStatus, paint: Paint) -> Branch:
+    """Everything that is known of a plan."""
+    rows = (
+        *([budget(plan.per_gpu, paint)] if plan.per_gpu else []),
+        *([Branch(_totals(plan))] if plan.required_gib else []),
+        *([Branch(_measured(plan.measured))] if plan.measured else []),
+        *([Branch(f"pods are replaced by {plan.rollout}")] if plan.rollout else []),
+        *_listed("because", plan.because),
+        *_listed("instead", plan.alternatives),
+        *_listed("advice", plan.advice),
+    )
+    return Branch(headline(plan), "head", rows)
+
+
+def budget(card: CardBudget, paint: Paint) -> Branch:
+    """One GPU's memory as a bar: weights, cache of one context, the engine itself, and what is left."""
+    weights, kv, engine, have = (
+        _number(text) for text in (card.weights_gib, card.kv_gib, card.overhead_gib, card.have_gib)
+    )
+    words = (
+        f"weights {weights:.2f} + KV cache {kv:.2f} + engine {engine:.2f} = "
+        f"{_number(card.required_gib) or weights + kv + engine:.2f} GiB"
+    )
+    if not have:
+        return Branch(f"each GPU: {words}")
+    fits = (_number(card.required_gib) or weights + kv + engine) <= have
+    bar = paint.bar([part / have for part in (weights, kv, engine)])
+    return Branch(f"each GPU: {bar} {words} of {have:.2f}", "good" if fits else "bad")
+
+
+def _totals(plan: PlanStatus) -> str:
+    parts = [
+        f"weights {plan.weights_gib} GiB" if plan.weights_gib else "",
+        f"KV cache {plan.kv_gib} GiB" if plan.kv_gib else "",
+        f"needed {plan.required_gib} GiB",
+    ]
+    return "in all: " + ", ".join(part for part in parts if part)
+
+
+def _measured(seen: Measured) -> str:
+    parts = [
+        f"weights {seen.weights_gib} GiB" if seen.weights_gib else "",
+        f"KV cache {seen.kv_gib} GiB" if seen.kv_gib else "",
+        f"{seen.kv_tokens} tokens" if seen.kv_tokens else "",
+    ]
+    return "measured on one GPU: " + ", ".join(part for part in parts if part)
+
+
+def _listed(title: str, lines: list[str]) -> list[Branch]:
+    return [Branch(title, "", tuple(Branch(line, "dim") for line in lines))] if lines else []
+
+
+def _number(text: str | None) -> float:
+    """Figures of the status are text; one that is none counts as nothing."""
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,62 @@
+"""A key out of a Secret, and a port-forward that fails with kubectl's own words."""
+
+from __future__ import annotations
+
+import base64
+import sys
+
+import pytest
+from windlass_client import InvalidError, UnreachableError
+from windlass_kubectl.chat import first_key
+from windlass_kubectl.forward import port_forward
+from windlass_kubectl.talk import Answer, Talk, connection
+
+
+def b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def test_the_first_key_of_the_first_entry_is_taken():
+    """One key on a line; an entry may be named."""
+    data = {"b": b64("third"), "a": b64("first\nsecond\n")}
+    assert (first_key(data, "", "secret x"), first_key(data, "b", "secret x")) == ("first", "third")
+
+
+WRONG = {
+    "no such entry": ({"a": b64("k")}, "z", "secret x has no entry z; it has: a"),
+    "no entries": ({}, "", "has no entry at all; it has: none"),
+    "empty": ({"a": b64("\n")}, "", "entry a, is empty"),
+    "not text": ({"a": base64.b64encode(b"\xff\xfe").decode()}, "", "entry a, is not text"),
+}
+
+
+@pytest.mark.parametrize(("data", "entry", "words"), WRONG.values(), ids=WRONG.keys())
+def test_a_secret_without_a_key_is_one_sentence(data, entry, words):
+    with pytest.raises(InvalidError, match=words):
+        first_key(data, entry, "secret x")
+
+
+async def test_a_port_forward_that_fails_says_why(tmp_path):
+    """kubectl's words, or that there is no kubectl."""
+    program = tmp_path / "kubectl"
+    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('error: services \"a\" not found')\n")
+    program.chmod(0o755)
+    with pytest.raises(UnreachableError, match='service/a failed: error: services "a" not found'):
+        async with port_forward("a", [], str(program)):
+            pass
+    with pytest.raises(UnreachableError, match="put it on the PATH, or give --address"):
+        async with port_forward("a", [], str(tmp_path / "nothing")):
+            pass
+
+
+async def test_nothing_is_asked_once_the_port_forward_has_ended(tmp_path):
+    """Another program of this machine may have taken its port: neither the key nor the question goes there."""
+    program = tmp_path / "kubectl"
+    program.write_text(f"#!{sys.executable}\nprint('Forwarding from 127.0.0.1:1 -> 8501', flush=True)\n")
+    program.chmod(0o755)
+    async with port_forward("a", [], str(program)) as forward:
+        await forward.process.wait()
+        async with connection(forward.url, "key") as http:
+            with pytest.raises(UnreachableError, match="has ended; start the command again"):
+                async for _ in Talk(http, {}, forward.check).ask("hi", Answer()):
+                    pass

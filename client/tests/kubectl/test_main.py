@@ -1,0 +1,95 @@
+"""The program: instant help, options on both sides of a command, a code for each kind of failure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from windlass_base.kube import errors
+from windlass_client.errors import NoLogsError
+from windlass_kubectl import __main__ as program
+from windlass_kubectl.parser import EXIT_CODES, parser
+
+HEAVY = ("aiohttp", "kubernetes", "lightkube", "httpx2", "pydantic", "yaml", "windlass_sizing", "rich", "typer")
+
+
+def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "windlass_kubectl", *words],
+        env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+def test_help_imports_nothing_heavy():
+    """So that it is instant; the same for every command's own help."""
+    code = (
+        "import sys\nfrom windlass_kubectl.__main__ import main\n"
+        "try: main(['plan', '--help'])\nexcept SystemExit: pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "examples:" in done.stdout
+
+
+def test_no_command_needs_the_operator():
+    """The plug-in runs on laptops, where nothing of the operator is installed."""
+    code = (
+        "import sys\nfor name in 'status plan logs chat report license completion'.split():\n"
+        "  __import__('windlass_kubectl.' + name)\n"
+        "print([name for name in ('windlass_operator', 'kopf', 'kubernetes', 'aiohttp') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_options_stand_before_or_after_the_command():
+    before = parser().parse_args(["-n", "a", "-o", "json", "status"])
+    after = parser().parse_args(["status", "-n", "a", "-o", "json"])
+    assert (before.namespace, before.output) == (after.namespace, after.output) == ("a", "json")
+    assert parser().parse_args(["status"]).output == "text"
+
+
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [("--max_tokens", "--max-tokens"), ("--key_from_secret=a_b", "--key-from-secret=a_b"), ("a_b", "a_b"),
+     ("--what is a_b?", "--what is a_b?"), ("-", "-"), ("__complete", "__complete")],
+)  # fmt: skip
+def test_underscores_are_dashes_in_names_of_options(word, read):
+    assert program._dashed(word) == read
+
+
+CODES = {
+    errors.NotFoundError: 4,
+    errors.AccessError: 5,
+    errors.UnreachableError: 5,
+    errors.UnauthorizedError: 5,
+    errors.ForbiddenError: 5,
+    errors.InvalidError: 1,
+    errors.ConflictError: 1,
+    NoLogsError: 1,
+}
+
+
+@pytest.mark.parametrize(("kind", "code"), CODES.items(), ids=[kind.__name__ for kind in CODES])
+def test_each_failure_has_its_exit_code(kind, code):
+    assert program._code(kind("x")).code == code
+    assert code in [row.code for row in EXIT_CODES]
+
+
+def test_the_help_lists_every_exit_code():
+    text = parser().format_help()
+    assert [row.code for row in EXIT_CODES if f"\n  {row.code} " not in text] == []
+
+
+def test_without_a_cluster_one_sentence_and_code_5(tmp_path):
+    done = run("status", HOME=str(tmp_path), KUBECONFIG="")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr.startswith("kubectl windlass status: no access to a cluster")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["logs"], ["logs", "a", "--tail", "0"], ["plan", "a", "-f", "b"]])
+def test_a_wrong_command_line_is_code_2(words):
+    assert run(*words).returncode == 2

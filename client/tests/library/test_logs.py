@@ -1,0 +1,110 @@
+"""Logs of several pods: one after the other, or merged while they go on; a silent pod is no error of the rest."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx2
+import pytest
+from windlass_client import NoLogsError, logs
+
+from .mock_api import Chunks, MockApi
+
+WAITING = {"kind": "Status", "code": 400, "reason": "BadRequest", "message": 'container "server" is waiting to start'}
+
+
+class Pods:
+    """Pods by name with what their container wrote; None: it has not started."""
+
+    def __init__(self, **texts: bytes | None) -> None:
+        self.texts = {name.replace("_", "-"): text for name, text in texts.items()}
+        self.asked: list[httpx2.Request] = []
+
+    @staticmethod
+    def stamped(line: bytes) -> bytes:
+        """A line that begins with a digit was written in that second."""
+        return b"2026-01-01T00:00:0%s.5Z %s" % (line[:1] if line[:1].isdigit() else b"0", line)
+
+    async def handle(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked.append(request)
+        parts = request.url.path.split("/")
+        if parts[-1] == "pods":
+            items = [{"metadata": {"name": name}} for name in sorted(self.texts)]
+            return httpx2.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": items})
+        text = self.texts[parts[-2]]
+        if text and "timestamps" in request.url.params:
+            text = b"".join(self.stamped(line) for line in text.splitlines(keepends=True))
+        if text is None:
+            return httpx2.Response(400, json=WAITING)
+        return httpx2.Response(200, content=Chunks([text[:3], text[3:]]))
+
+
+async def lines(pods: Pods, **options: object) -> list[tuple[str, str]]:
+    found = MockApi().client(pods.handle).logs("qwen", **options)
+    return [(line.pod, line.text) async for line in found]
+
+
+async def test_every_pod_is_read_by_name_and_line_by_line():
+    """Only a line feed ends a line: progress bars and Unicode separators stay inside."""
+    pods = Pods(b="two\u2028still two\r\nend".encode(), a=b"one\n")
+    assert await lines(pods) == [("a", "one"), ("b", "two\u2028still two"), ("b", "end")]
+
+
+async def test_options_reach_the_api_server():
+    """The run before, the last lines, one pod only."""
+    pods = Pods(a=b"x\n", b=b"y\n")
+    assert await lines(pods, pod="b", previous=True, tail_lines=5) == [("b", "y")]
+    params = dict(pods.asked[-1].url.params)
+    assert params == {"container": "server", "previous": "true", "tailLines": "5"}
+
+
+async def test_a_pod_that_has_not_started_does_not_hide_the_others():
+    """Alone, its sentence is the error."""
+    assert await lines(Pods(a=None, b=b"y\n")) == [("b", "y")]
+    with pytest.raises(NoLogsError, match="waiting to start"):
+        await lines(Pods(a=None))
+    with pytest.raises(NoLogsError, match="has no pods; see its status"):
+        await lines(Pods())
+    with pytest.raises(NoLogsError, match="written nothing"):
+        await lines(Pods(a=b""))
+
+
+async def test_following_takes_in_pods_that_come_later(monkeypatch):
+    """A rollout's new pods are heard without asking again."""
+    monkeypatch.setattr(logs, "LOOK_AGAIN_S", 0.02)
+    pods = Pods(a=b"one\n")
+    stream = MockApi().client(pods.handle).logs("qwen", follow=True)
+    first = await asyncio.wait_for(anext(stream), 10)
+    pods.texts["b"] = b"two\n"
+    seen = {first.pod}
+    while "b" not in seen:
+        seen.add((await asyncio.wait_for(anext(stream), 10)).pod)
+    await stream.aclose()
+
+
+async def test_a_container_that_starts_again_is_read_on(monkeypatch):
+    """No line comes twice, and the time of the last one is what is asked for."""
+    monkeypatch.setattr(logs, "LOOK_AGAIN_S", 0.02)
+    pods = Pods(a=b"1 first\n2 second\n")
+    stream = MockApi().client(pods.handle).logs("qwen", follow=True)
+    seen = [(await asyncio.wait_for(anext(stream), 10)).text for _ in range(2)]
+    waiting = asyncio.create_task(anext(stream))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    pods.texts["a"] = b"2 second\n3 third\n"
+    line = await asyncio.wait_for(waiting, 10)
+    assert [*seen, line.text] == ["1 first", "2 second", "3 third"]
+    read = [request for request in pods.asked if request.url.path.endswith("/log")]  # between two, pods are listed
+    assert read[-1].url.params["sinceTime"] >= "2026-01-01T00:00:02.5Z"
+    await stream.aclose()
+
+
+async def test_following_ends_with_what_went_wrong():
+    """A service whose pods may not be listed is not followed in silence."""
+
+    async def refuse(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(403, json={"kind": "Status", "reason": "Forbidden", "message": "cannot list pods"})
+
+    stream = MockApi().client(refuse).logs("qwen", follow=True)
+    with pytest.raises(Exception, match="cannot list pods"):
+        await anext(stream)

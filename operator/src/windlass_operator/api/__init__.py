@@ -1,4 +1,0 @@
-"""The LLMService resource: pydantic models and the CRD made from them.
-
-The lowest layer: everybody may import it, and it imports no other package of the operator.
-"""

@@ -1,4 +1,0 @@
-"""Pure decisions: from a spec, model facts and the cluster's GPUs to a plan and the server's arguments.
-
-`planner` and `reconcile` call it, and `client` for its preview. `record.py` keeps the plan in force as text.
-"""

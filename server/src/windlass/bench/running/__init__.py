@@ -1,0 +1,1 @@
+"""`windlass bench run`: servers with other settings, started, measured in turns and stopped, and one table of all."""

@@ -1,0 +1,49 @@
+"""Reads JSON lines for vLLM's client where pandas is not installed, as the serving images are.
+
+vLLM asks pandas for three things: `read_json(path_or_buf=, lines=True)`, the columns, and the rows as dictionaries.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+PANDAS = "pandas"
+
+
+class Row(dict[str, object]):
+    """One line."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Itself."""
+        return dict(self)
+
+
+class Lines:
+    """A file of objects, a line each."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self.columns = list(dict.fromkeys(name for row in rows for name in row))
+
+    def iterrows(self) -> Iterator[tuple[int, Row]]:
+        """Each line with its number."""
+        return enumerate(self._rows)
+
+
+def read_json(path_or_buf: str, lines: bool) -> Lines:
+    """The file; only JSON lines are read."""
+    if not lines:
+        raise ValueError("windlass reads JSON lines only; install pandas for other files")
+    text = Path(path_or_buf).read_text(encoding="utf-8")
+    return Lines([Row(json.loads(line)) for line in text.splitlines() if line.strip()])
+
+
+def stand_in(datasets: ModuleType) -> None:
+    """Give vLLM's data sets this reader where they have no pandas."""
+    if importlib.util.find_spec(PANDAS) is None:
+        datasets.pd = ModuleType("windlass_lines")  # type: ignore[attr-defined]
+        datasets.pd.read_json = read_json

@@ -1,0 +1,153 @@
+"""A folder of hourly usage: what is in it, and how journals become totals of an hour. The shell around the disk.
+
+`2026-11-25T12.7.log` is the seventh journal of its writer: a line for each answered request of that hour.
+`2026-11-25T12.json` holds the hour's totals and `folded`, the last journal in them: a journal up to it counts no more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from windlass.usage.counters import Place, Total
+from windlass.usage.read import Tokens
+
+HOURS_KEPT = 35 * 24
+PLACES_MAX = 1000
+"""Pairs of key and model in an hour; what comes beyond counts under the key and OTHER."""
+OTHER = "(other)"
+NAME_MAX = 256
+JOURNAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)\.(\d{1,15})\.log")
+HOUR = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)\.json")
+
+
+@dataclass(slots=True)
+class Hour:
+    """What was used in an hour."""
+
+    folded: int = 0
+    totals: dict[Place, Total] = field(default_factory=dict)
+
+    def add(self, key: str, model: str, tokens: Tokens, *, estimated: bool) -> None:
+        """One more request."""
+        place = (key, model[:NAME_MAX])
+        if place not in self.totals and len(self.totals) >= PLACES_MAX:
+            place = (key, OTHER)
+        self.totals.setdefault(place, Total()).add(tokens, estimated=estimated)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [{"key": key, "model": model, **asdict(total)} for (key, model), total in sorted(self.totals.items())]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Journal:
+    """The name of a journal."""
+
+    number: int
+    hour: str
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return f"{self.hour}.{self.number}.log"
+
+
+def hour_of(seconds: float) -> str:
+    """The hour in UTC of a time since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H")
+
+
+def journals(folder: Path) -> list[Journal]:
+    """All journals, the oldest first."""
+    found = (JOURNAL.fullmatch(name) for name in _names(folder))
+    return sorted(Journal(int(match[2]), match[1]) for match in found if match)
+
+
+def hours(folder: Path) -> list[str]:
+    """Hours that have totals, the oldest first."""
+    return sorted(match[1] for name in _names(folder) if (match := HOUR.fullmatch(name)))
+
+
+def line(key: str, model: str, tokens: Tokens, *, estimated: bool) -> bytes:
+    """A record. The newline comes first: a line that a full disk cut short does not spoil the next."""
+    row = (key, model[:NAME_MAX], tokens.in_, tokens.out, tokens.cached, int(estimated))
+    return b"\n" + json.dumps(row, separators=(",", ":")).encode()
+
+
+def read_hour(folder: Path, hour: str) -> Hour:
+    """The totals of an hour; empty ones when there is no file."""
+    try:
+        document = json.loads((folder / f"{hour}.json").read_bytes())
+    except FileNotFoundError:
+        return Hour()
+    totals = {(row.pop("key"), row.pop("model")): Total(**row) for row in document["rows"]}
+    return Hour(document["folded"], totals)
+
+
+def replay(data: bytes, into: Hour) -> None:
+    """Add a journal's records; a line that was cut short is none."""
+    for text in data.splitlines():
+        with suppress(ValueError):
+            key, model, in_, out, cached, estimated = json.loads(text)
+            into.add(key, model, Tokens(in_, out, cached), estimated=bool(estimated))
+
+
+def fold(folder: Path, journal: Journal) -> None:
+    """Add a journal to its hour, once however often this is cut short."""
+    hour, path = read_hour(folder, journal.hour), folder / journal.name
+    if journal.number > hour.folded:
+        replay(path.read_bytes(), hour)
+        hour.folded = journal.number
+        _write(folder / f"{journal.hour}.json", json.dumps({"folded": hour.folded, "rows": hour.rows()}))
+    path.unlink()
+
+
+def prune(folder: Path) -> None:
+    """Drop the oldest hours beyond HOURS_KEPT."""
+    for hour in hours(folder)[:-HOURS_KEPT]:
+        (folder / f"{hour}.json").unlink(missing_ok=True)
+
+
+def records(root: Path, first: str = "", last: str = "") -> Iterator[dict[str, Any]]:
+    """What all writers recorded from the first hour to the last; another process may write meanwhile.
+
+    Journals are read before totals: one that is folded in between is in the totals, and left out by its number.
+    """
+    for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else ():
+        logs = [(journal, _bytes(folder / journal.name)) for journal in journals(folder)]
+        for name in sorted({*hours(folder), *(journal.hour for journal, _ in logs)}):
+            if (first and name < first) or (last and name > last):
+                continue
+            hour = read_hour(folder, name)
+            for journal, data in logs:
+                if journal.hour == name and journal.number > hour.folded:
+                    replay(data, hour)
+            yield from ({"writer": folder.name, "hour": name, **row} for row in hour.rows())
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # folded since
+        return b""
+
+
+def _write(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

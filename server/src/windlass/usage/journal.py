@@ -1,0 +1,122 @@
+"""Writes each answered request to disk before its client has the end of the answer, so that kill -9 loses none.
+
+Each writing process has a folder of its own, held by a lock that ends with the process; the next process goes on in it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+from windlass.usage import hours
+from windlass.usage.hours import Journal
+from windlass.usage.read import Tokens
+
+log = logging.getLogger(__name__)
+VARIABLE = "WINDLASS_USAGE_DIR"
+JOURNAL_BYTES = 256 * 1024
+LOCK = "lock"
+
+
+def root(environment: Mapping[str, str]) -> Path | None:
+    """Where records are: as told, else in a pod's cache; None outside of pods."""
+    if told := environment.get(VARIABLE):
+        return Path(told)
+    service, cache = environment.get("WINDLASS_SERVICE"), environment.get("XDG_CACHE_HOME")
+    return Path(cache, "windlass", "usage", service) if service and cache else None
+
+
+class Journals:
+    """This process's records. Nothing here fails a request: what cannot be written is counted."""
+
+    def __init__(self, place: Path | None, clock: Callable[[], float] = time.time) -> None:
+        """Nothing is written before the first record."""
+        self.unrecorded = 0
+        self._place, self._clock = place, clock
+        self._writer: _Writer | None = None
+        self._retry_at = 0.0
+
+    def add(self, key: str, model: str, tokens: Tokens, *, estimated: bool) -> None:
+        """Record an answered request."""
+        if not self._place:
+            return
+        now = self._clock()
+        try:
+            if self._writer is None:
+                if now < self._retry_at:
+                    self.unrecorded += 1
+                    return
+                self._writer = _Writer(self._place)
+            self._writer.write(hours.hour_of(now), hours.line(key, model, tokens, estimated=estimated))
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            # A broken disk must not stop the service; the counter and the log tell what the records lack.
+            self.unrecorded += 1
+            if now >= self._retry_at:
+                log.error("windlass: usage cannot be recorded in %s: %s", self._place, error)
+                self._retry_at = now + 60
+
+
+class _Writer:
+    """A locked folder and its open journal."""
+
+    def __init__(self, place: Path) -> None:
+        self._folder, self._lock = _take(place)
+        try:
+            left = (journal.number for journal in hours.journals(self._folder))
+            folded = (hours.read_hour(self._folder, hour).folded for hour in hours.hours(self._folder))
+            self._number = max([*folded, *left], default=0)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        # One thread, so that journals are folded in their order; the event loop does not wait for the disk.
+        self._folding = ThreadPoolExecutor(1, "windlass-usage")
+        self._folding.submit(self._fold, self._number)
+        self._journal: Journal | None = None
+        self._file, self._bytes = -1, 0
+
+    def write(self, hour: str, line: bytes) -> None:
+        if self._journal is None or self._journal.hour != hour or self._bytes >= JOURNAL_BYTES:
+            self._turn(hour)
+        written = os.write(self._file, line)
+        self._bytes += written
+        if written < len(line):
+            raise OSError("the disk is full")
+
+    def _turn(self, hour: str) -> None:
+        journal = Journal(self._number + 1, hour)
+        file = os.open(self._folder / journal.name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        before, self._journal, self._number = self._journal, journal, journal.number
+        if before:
+            os.close(self._file)
+            self._folding.submit(self._fold, before.number)
+        self._file, self._bytes = file, 0
+
+    def _fold(self, last: int) -> None:
+        try:
+            for journal in hours.journals(self._folder):
+                if journal.number <= last:  # a failure ends the loop: a later one would hide the one before it
+                    hours.fold(self._folder, journal)
+            hours.prune(self._folder)
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            log.error("windlass: journals of usage in %s cannot be added to their hours: %s", self._folder, error)
+
+
+def _take(place: Path) -> tuple[Path, int]:
+    """A folder that no living process writes to."""
+    place.mkdir(parents=True, exist_ok=True)
+    for folder in (*sorted(path for path in place.iterdir() if path.is_dir()), place / uuid4().hex):
+        folder.mkdir(exist_ok=True)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            continue
+        return folder, lock
+    raise OSError("the volume takes no locks")

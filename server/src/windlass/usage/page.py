@@ -1,0 +1,26 @@
+"""The facts port's page of hourly usage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from windlass.usage.hours import records
+
+PATH = "/windlass/usage"
+VERSION = 1
+JSON = "application/json"
+
+
+def answer(root: Path | None, query: str) -> tuple[int, str, str]:
+    """Status, type and text; `from` and `to` are the first and last hour, as 2026-11-25T12 in UTC."""
+    asked = parse_qs(query)
+    first, last = (asked.get(name, [""])[0] for name in ("from", "to"))
+    if root is None:
+        return 404, JSON, json.dumps({"message": "usage is not recorded here; set WINDLASS_USAGE_DIR to a directory"})
+    try:
+        rows = list(records(root, first, last))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        return 500, JSON, json.dumps({"message": f"the records of usage cannot be read: {error}"})
+    return 200, JSON, json.dumps({"version": VERSION, "records": rows})

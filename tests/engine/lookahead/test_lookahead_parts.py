@@ -1,0 +1,32 @@
+"""Parts of lookahead's integrations against the engine's own, on drawn cases: no server, and the GPU is simulated."""
+
+import pytest
+
+pytestmark = pytest.mark.on_cpu
+
+
+def test_sampling_parameters_reach_each_draft(engine):
+    """What takes the place of the engine's own expansion, which on CPUs writes into a copy."""
+    assert engine.result("/repo/tests/engine/lookahead/spread_exactly.py", "200")["wrong"] == []
+
+
+def test_the_engine_gets_the_batch_that_the_device_lays_out(engine):
+    """The host's side of placing; the kernel runs on a GPU alone (benchmarks/lookahead/placing.py)."""
+    assert engine.result("/repo/tests/engine/lookahead/place_exactly.py", "300")["wrong"] == []
+
+
+def test_drafts_follow_their_requests_to_the_next_step(engine):
+    """When records are written and drafts are taken.
+
+    The kernels run on a GPU alone (benchmarks/lookahead/waiting.py).
+    """
+    assert engine.result("/repo/tests/engine/lookahead/take_exactly.py", "300")["wrong"] == []
+
+
+def test_the_scheduler_plans_by_draft_budgets(engine):
+    assert engine.result("/repo/tests/engine/lookahead/plan_exactly.py")["wrong"] == []
+
+
+def test_the_ablation_switches_rules_in_a_worker(engine):
+    """Its requests run on a simulated device; on a GPU the same worker serves an engine."""
+    assert engine.result("/repo/tests/engine/lookahead/switch_exactly.py")["wrong"] == []

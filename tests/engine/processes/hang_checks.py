@@ -1,0 +1,66 @@
+"""What the tests of an engine that hangs ask of a container: stop and wake the engine's process, and load it."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
+
+import httpx
+from windlass_testbed import daemon
+
+from ..conftest import Engine
+
+ENGINE_PROCESS = "VLLM::EngineCor"
+"""As the kernel cuts the name."""
+SIGNAL = (
+    "import os, pathlib, sys\n"
+    "names = {path.parent.name: path.read_text().strip() for path in pathlib.Path('/proc').glob('[0-9]*/comm')}\n"
+    f"found = [int(pid) for pid, name in names.items() if name == '{ENGINE_PROCESS}']\n"
+    "[os.kill(pid, int(sys.argv[1])) for pid in found]\n"
+    "print(len(found))\n"
+)
+WORDS = "def add(a, b): return os.path.join math.sqrt " * 20
+STREAMS = 24
+
+
+def signal_engine(engine: Engine, container: str, number: int) -> None:
+    """Send a signal to the process that computes; there has to be one."""
+    told = daemon.docker(engine.paths, "exec", container, "python3", "-c", SIGNAL, str(number))
+    assert told.strip() == "1"
+
+
+def health(url: str) -> tuple[int, str]:
+    """What a probe hears: the status and, of a refusal, the sentence; 0 when nobody answers."""
+    try:
+        answer = httpx.get(f"{url}/health", timeout=5)
+    except httpx.HTTPError:
+        return 0, ""
+    return answer.status_code, answer.json()["error"]["message"] if answer.is_error else ""
+
+
+def until(url: str, status: int, limit_s: float) -> tuple[float, str]:
+    """The seconds until a probe hears this status, and the sentence."""
+    began = time.monotonic()
+    while (heard := health(url))[0] != status:
+        assert time.monotonic() - began < limit_s, heard
+        time.sleep(0.1)
+    return time.monotonic() - began, heard[1]
+
+
+def load(url: str, seconds: float) -> tuple[int, set[int]]:
+    """Long prompts and long answers for so long: how many were answered, and all that probes heard meanwhile."""
+    deadline, heard = time.monotonic() + seconds, set()
+    sizes = cycle((40, 200, 500))
+
+    def asks(tokens: int) -> int:
+        count = 0
+        while time.monotonic() < deadline:
+            body = {"prompt": f"{count} {WORDS}"[: 3 * tokens], "max_tokens": tokens, "ignore_eos": True}
+            count += httpx.post(f"{url}/v1/completions", json=body, timeout=300).is_success
+        return count
+
+    with ThreadPoolExecutor(STREAMS) as pool:
+        running = [pool.submit(asks, tokens) for tokens, _ in zip(sizes, range(STREAMS), strict=False)]
+        while time.monotonic() < deadline:
+            heard.add(health(url)[0])
+            time.sleep(1)
+        return sum(one.result() for one in running), heard

@@ -1,0 +1,82 @@
+"""One request is one trace, from the guard to the engine, by a receiver beside the server."""
+
+import json
+import time
+
+import httpx
+import pytest
+from windlass_testbed.paths import REPOSITORY
+
+PORT = 4318
+"""The receiver's; it imports what only the image has."""
+START = (
+    "python3 /tests/trace_receiver.py /out/spans.jsonl & exec windlass run --model /data/model --dtype float32 "
+    "--max-model-len 512 --served-model-name demo"
+)
+SETTINGS = {
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"http://127.0.0.1:{PORT}/v1/traces",
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+    "OTEL_BSP_SCHEDULE_DELAY": "200",
+    "OTEL_SERVICE_NAME": "chat",
+    "OPENAI_API_KEYS": "sk-secret",
+}
+KEY = {"Authorization": "Bearer sk-secret"}
+PATH = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def traced(engine, tmp_path_factory):
+    """The server's address, and the spans of a request by its id."""
+    out = tmp_path_factory.mktemp("traces")
+    out.chmod(0o777)  # the server is no root
+    mounts = {out: "/out", REPOSITORY / "tests/engine": "/tests:ro"}
+    with engine.serving("sh", "-c", START, mounts=mounts, **SETTINGS) as url:
+        yield url, lambda: [json.loads(line) for line in (out / "spans.jsonl").read_text().splitlines()]
+
+
+def asked(url, **headers):
+    body = {"model": "demo", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8}
+    answer = httpx.post(url + PATH, json=body, headers={**KEY, **headers}, timeout=120)
+    assert answer.status_code == 200, answer.text
+    return answer.headers["x-request-id"]
+
+
+def spans_of(read, request_id):
+    """Ours and the engine's, when both have come."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        rows = read()
+        ours = [row for row in rows if row["attributes"].get("windlass.request_id") == request_id]
+        engines = [row for row in rows if ours and row["name"] == "llm_request" and row["parent"] == ours[0]["id"]]
+        if ours and engines:
+            return ours[0], engines[0]
+        time.sleep(0.2)
+    pytest.fail(f"no two spans for {request_id} among {[(row['name'], row['parent']) for row in read()]}")
+
+
+def test_a_request_is_one_trace_from_the_guard_to_the_engine(traced):
+    """The engine's span lies inside ours, in time too, and both bear the service's name."""
+    url, read = traced
+    ours, engines = spans_of(read, asked(url))
+    assert (ours["scope"], ours["name"], ours["parent"]) == ("windlass.guard", f"POST {PATH}", "")
+    assert engines["trace"] == ours["trace"]
+    assert ours["began"] <= engines["began"] <= engines["ended"] <= ours["ended"] + 50_000_000
+    assert {ours["service"], engines["service"]} == {"chat"}
+    assert engines["attributes"]["gen_ai.usage.completion_tokens"] == 8
+
+
+def test_a_clients_trace_goes_on(traced):
+    """Its span is the parent of ours."""
+    url, read = traced
+    trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    ours, engines = spans_of(read, asked(url, traceparent=f"00-{trace}-{parent}-01"))
+    assert (ours["trace"], ours["parent"], engines["trace"]) == (trace, parent, trace)
+
+
+def test_nothing_secret_is_told(traced):
+    """Neither the key nor what was asked."""
+    url, read = traced
+    spans_of(read, asked(url))
+    text = json.dumps(read())
+    assert "sk-secret" not in text
+    assert "Hello" not in text

@@ -1,0 +1,240 @@
+"""`make test-ingress`: a real Traefik in front of two real services, by Ingress and by the Gateway API.
+
+The commands and the YAML are those of docs/how-to/expose.md, read out of the page. Both services share one host by
+their paths; a client in a pod of its own asks them through each door and by their own address.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+import yaml
+from windlass_testbed import traefik
+from windlass_testbed.cluster import kubectl
+from windlass_testbed.forward import forward
+from windlass_testbed.paths import REPOSITORY
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from strangers import Asker, listener
+
+PAGE = (REPOSITORY / "docs/how-to/expose.md").read_text()
+CLIENT = (Path(__file__).parent / "door_client.py").read_text()
+HOST = "llm.example.com"
+DOOR = "traefik.gateways.svc"
+KEY = "sk-one"
+SERVERS = "serving.windlass.dev/service=one,app.kubernetes.io/component=server"
+LIMIT_S = 0.020
+"""How much later the first token may come through a door than without it."""
+WAYS_IN = {"one": ("websecure", "http"), "two": ("web", "https")}
+"""Where the Ingress and where the HTTPRoute of a service has its door: each of the two ways, with TLS and without."""
+ROUNDS = 40
+SILENCE_S = 60.0
+"""Longer than what many fronts wait for a byte by default."""
+
+
+def block(heading: str, kind: str) -> str:
+    """The first fenced block of a kind below a heading of the page."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    found = re.search(rf"```{kind}\n(.*?)```", section, re.S)
+    assert found, f"docs/how-to/expose.md has no {kind} block below {heading}"
+    return found[1]
+
+
+def run_page(bed, namespace: str, heading: str, name: str, folder: Path) -> list[str]:
+    """Run the page's commands for one service, in a folder that has the files which they name; what each printed."""
+    lines = [line[2:] for line in block(heading, "console").splitlines() if line.startswith("$ ")]
+    out = []
+    for line in lines:
+        program, *words = shlex.split(line.replace(" NAME ", f" {name} "))
+        assert program == "kubectl"
+        command = [bed.paths.bin / "kubectl", "--kubeconfig", bed.paths.kubeconfig, "-n", namespace, *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=200)
+        assert done.returncode == 0 or "already exists" in done.stderr, f"{line}: {done.stderr}"
+        out.append(done.stdout)
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """With a certificate for the host, as the page names it."""
+    place = tmp_path_factory.mktemp("door")
+    subject = ["-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*command, "-keyout", "tls.key", "-out", "tls.crt"], cwd=place, check=True, capture_output=True)
+    return place
+
+
+@pytest.fixture(scope="module")
+def door(bed, folder):
+    with traefik.installed(bed.paths, folder / "tls.crt", folder / "tls.key"):
+        yield DOOR
+
+
+@pytest.fixture(scope="module")
+def client(bed, namespace, door):
+    """A pod that is no part of any service, and what it is told by a door or by a service."""
+    pod = listener("client", bed.images["server-cpu"], [8080])
+    pod["spec"]["containers"][0]["imagePullPolicy"] = "Never"
+    bed.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(pod))
+    bed.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/client", "--timeout=120s")
+    asker = Asker(bed.paths, namespace, "client")
+    return lambda what, **words: asker.run(CLIENT, json.dumps({"what": what, **words}))
+
+
+@pytest.fixture(scope="module")
+def services(bed, namespace, client, folder) -> tuple[str, str]:
+    """Two services on one host: `one` has keys, `two` none and one request at a time; both believe the door."""
+    address = kubectl(bed.paths, "-n", traefik.NAMESPACE, "get", "pods", "-l", "app=traefik",
+                      "-o", "jsonpath={.items[0].status.podIP}")  # fmt: skip
+    believed = yaml.safe_load(block("Client addresses", "yaml"))["spec"]["env"]
+    believed[0]["value"] = address
+    bed.kubectl("-n", namespace, "create", "secret", "generic", "keys", f"--from-literal=alice={KEY}")
+    cheap = {"license": {"required": False}, "resources": {"gpus": 0, "cpu": "300m", "memory": "3Gi"}}
+    for name, (entry, listener_) in WAYS_IN.items():
+        wish = yaml.safe_load(block("From outside", "yaml"))["spec"]["expose"]
+        assert wish["ingress"]["host"] == HOST
+        wish["ingress"]["annotations"] = {"traefik.ingress.kubernetes.io/router.entrypoints": entry}
+        wish["gateway"]["parentRefs"][0]["sectionName"] = listener_
+        own = {"path": f"/{name}", **({"apiKeysSecret": "keys"} if name == "one" else {})}
+        (folder / "door.yaml").write_text(yaml.safe_dump({"spec": {"expose": {**wish, **own}}}))
+        engine = {"maxConcurrency": 1 if name == "two" else 16}
+        # What changes the pod is there from the start, so that the page's patch replaces none.
+        bed.apply(namespace, name, **cheap, expose=own, env=believed, engine=engine)
+        *_, addresses = run_page(bed, namespace, "From outside", name, folder)
+        assert addresses.split()[1:] == [f"https://{HOST}/{name}/v1", f"http://{HOST}/{name}/v1"]
+    for name in ("one", "two"):
+        bed.ready(namespace, name, timeout_s=500)
+    return "one", "two"
+
+
+@pytest.fixture
+def ways(namespace, folder) -> dict[str, dict[str, dict[str, Any]]]:
+    """How each service is reached: directly, with TLS and without. Which of them is the Ingress, WAYS_IN says."""
+    tls = (folder / "tls.crt").read_text()
+
+    def of(name: str) -> dict[str, dict[str, Any]]:
+        told = {"host": HOST, "prefix": f"/{name}", "key": KEY if name == "one" else ""}
+        direct = {**told, "place": f"{name}.{namespace}.svc", "port": 8501, "prefix": ""}
+        return {
+            "direct": direct,
+            "TLS": {**told, "place": DOOR, "authority": tls},
+            "plain": {**told, "place": DOOR, "port": 80},
+        }
+
+    return {name: of(name) for name in ("one", "two")}
+
+
+def test_both_controllers_have_taken_both_services(bed, namespace, services):
+    """The condition says where each leads, in the controllers' words."""
+    for name in services:
+        said = bed.condition(namespace, name, "RouteReady")
+        assert said["status"] == "True"
+        assert DOOR in said["message"]
+        assert "Gateway gateways/public has taken the route" in said["message"]
+
+
+def test_keys_hold_behind_each_door(services, client, ways):
+    """Without one 401, with it the models; a service that has none asks for none."""
+    for way in ways["one"].values():
+        assert client("get", way={**way, "key": ""}, path="/v1/models")["status"] == 401
+        assert client("get", way={**way, "key": "sk-wrong"}, path="/v1/models")["status"] == 401
+        assert json.loads(client("get", way=way, path="/v1/models")["text"])["data"][0]["id"] == "demo"
+    for way in ways["two"].values():
+        assert client("get", way=way, path="/v1/models")["status"] == 200
+
+
+def test_a_path_leads_to_its_own_service_and_no_other_path_to_any(services, client, ways):
+    """One host, two services; what neither has is the door's own 404."""
+    for kind in ("TLS", "plain"):
+        assert client("get", way=ways["one"][kind], path="/windlass/facts")["status"] == 200
+        facts = json.loads(client("get", way=ways["two"][kind], path="/windlass/facts")["text"])
+        assert (facts["keysRequired"], facts["limits"]["concurrency"]) == (False, 1)
+        for prefix in ("", "/onetwo", "/three"):
+            assert client("get", way={**ways["two"][kind], "prefix": prefix}, path="/v1/models")["status"] == 404
+
+
+def test_the_first_token_is_not_held_back(services, client, ways):
+    """Its median through each door, beside that of the service's own address."""
+    rows = client("firsts", ways=ways["one"], rounds=ROUNDS)
+    medians = {name: median(times) for name, times in rows.items()}
+    print("\nfirst token, median ms of", ROUNDS, {name: round(value * 1000, 1) for name, value in medians.items()})
+    for name in ("TLS", "plain"):
+        assert medians[name] - medians["direct"] <= LIMIT_S, medians
+
+
+@pytest.mark.parametrize("kind", ["TLS", "plain"])
+def test_an_answer_comes_token_by_token(services, client, ways, kind):
+    """Not in one piece: half of it has come by the middle of its time, give or take a third."""
+    found = client("stream", way=ways["one"][kind], tokens=200)
+    times = found["times"]
+    assert found["whole"] and len(times) > 100
+    assert len({round(value, 3) for value in times}) > 50
+    assert times[0] < 0.3 * times[-1]
+    assert 0.3 * times[-1] < median(times) < 0.8 * times[-1]
+
+
+def test_a_long_silence_and_a_long_answer_end_well(services, client, ways):
+    """One request at a time: the later ones wait without a byte for longer than a front's usual patience."""
+    started = time.monotonic()
+    waited: list[float] = []
+    stop = threading.Event()
+
+    def ask(number: int) -> None:
+        while not stop.is_set():
+            found = client("stream", way=ways["two"]["TLS" if number % 2 else "plain"], tokens=1500)
+            assert found.get("whole"), found
+            waited.append(found["times"][0])
+            if max(waited) > SILENCE_S or time.monotonic() - started > 400:
+                stop.set()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
+    print(
+        f"\nlongest silence before a first token: {max(waited):.0f} s, {len(waited)} answers of 1,500 tokens, all whole"
+    )
+    assert max(waited) > SILENCE_S
+
+
+def test_the_log_has_the_clients_address_and_no_invented_one(bed, namespace, services, client, ways):
+    """The server believes the door, the door believes nobody; without the door nobody is believed."""
+    own = Asker(bed.paths, namespace, "client").address
+    for number, kind in enumerate(("direct", "TLS", "plain")):
+        lie = {**ways["one"][kind], "headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
+        assert client("get", way=lie, path=f"/v1/models?from={kind}")["status"] == 200
+    pod = bed.items(namespace, "pods", "-l", SERVERS)[0]["metadata"]["name"]
+    logged = bed.wait("the requests in the log", lambda: _lines(bed, namespace, pod), 30)
+    assert "203.0.113." not in logged
+    for kind in ("direct", "TLS", "plain"):
+        (line,) = [row for row in logged.splitlines() if f"from={kind}" in row]
+        assert f"{own}:" in line, line
+
+
+def _lines(bed, namespace: str, pod: str) -> str:
+    rows = bed.kubectl("-n", namespace, "logs", pod, "--since=120s").splitlines()
+    found = [row for row in rows if "/v1/models?from=" in row]
+    return "\n".join(found) if len(found) >= 3 else ""
+
+
+def test_the_chat_page_works_below_its_prefix(bed, services, client, ways):
+    """In a real browser, through the door: the page finds the API beside itself and lists the model."""
+    found = client("get", way=ways["two"]["TLS"], path="/chat")
+    assert (found["status"], found["headers"]["content-type"]) == (200, "text/html; charset=utf-8")
+    with forward(bed.paths, traefik.NAMESPACE, "svc/traefik", 80) as url:
+        rules = f"--host-resolver-rules=MAP {HOST} {url.removeprefix('http://')}"
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=15000", "--no-proxy-server"]
+        command = ["chromium", *flags, rules, "--dump-dom", f"http://{HOST}/two/chat"]
+        page = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    chosen = page.split('id="model"')[1].split("</select>")[0]
+    assert re.search(r"<option[^>]*>demo</option>", chosen), chosen
