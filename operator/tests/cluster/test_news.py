@@ -36,8 +36,7 @@ class World:
         self.stream = Stream(Watched(Deployments), ShelfSink("Deployment", self.router))
         self.cluster = StoredCluster(None, store, Claims(), self.router.answered)
         self.shelf = store.shelves["Deployment"]
-        self.stream.take(None, json.dumps(self.live).encode())
-        self.stream.page({PLACE}, 10, first=True, last=True)
+        self.stream.take_page([json.dumps(self.live).encode()], 10, first=True, last=True)
         self.queue.event(KEY)
         self.run()
 

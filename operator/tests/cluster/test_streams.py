@@ -21,6 +21,11 @@ def give(stream, *events):
     return [stream.take(type_, raw) for type_, raw in events]
 
 
+def listed(stream, *names, version=10, first=True, last=True):
+    raws = [event("", name, 3)[1] for name in names]
+    return stream.take_page(raws, version, first=first, last=last)
+
+
 class Sink:
     def __init__(self):
         self.seen = []
@@ -45,15 +50,28 @@ def stream():
 
 
 def test_a_list_in_pages_then_events(stream):
-    give(stream, event(None, "x", 3))
-    stream.page({("a", "x")}, 10, first=True, last=False)
+    listed(stream, "x", first=True, last=False)
     assert not stream.pulse.synced
-    give(stream, event(None, "y", 4))
-    stream.page({("a", "y")}, 10, first=False, last=True)
+    listed(stream, "y", first=False, last=True)
     assert stream.pulse.synced
     give(stream, event("ADDED", "z", 11))
     give(stream, event("DELETED", "x", 12))
     assert stream.sink.seen == [("put", "x"), ("put", "y"), ("keep", ["x", "y"], 10), ("put", "z"), ("drop", "x")]
+
+
+def test_kopf_sees_one_object_a_stream(stream):
+    """A page is one item with all its keys, an event one with its own; both are the stream's object, at a version."""
+    stream.sink.put = lambda item: [("a", item["metadata"]["name"]), ("a", "shared")]
+    page = listed(stream, "x", "y", "x", last=False)
+    (line,) = give(stream, event("ADDED", "z", 11))
+    handed = [json.loads(one) for one in (page, line)]
+    assert [one["keys"] for one in handed] == [
+        [["a", "shared"], ["a", "x"], ["a", "y"]],
+        [["a", "z"], ["a", "shared"]],
+    ]
+    assert [one["metadata"] for one in handed] == [
+        {"name": "Job", "uid": "Job", "resourceVersion": version} for version in ("10", "11")
+    ]
 
 
 def test_an_empty_list_is_a_list(stream):
@@ -76,17 +94,15 @@ def test_what_a_user_wrote_is_never_kopfs_to_decode(stream):
     assert stream.sink.seen[-1] == ("put", "deep")
 
 
-def test_what_concerns_no_key_is_nothing_for_kopf_but_an_end(stream):
-    """kopf keeps a record of each object that it has seen, and drops it at the object's end."""
+def test_what_concerns_no_key_is_nothing_for_kopf(stream):
+    """The end of an object, too: kopf keeps nothing of it that it would have to forget."""
     stream.sink.put = lambda _: ()
-    assert give(stream, event(None, "x", 3), event("MODIFIED", "x", 11)) == [None, None]
-    (end,) = give(stream, event("DELETED", "x", 12))
-    assert json.loads(end)["keys"] == []
+    assert listed(stream, "x") is None
+    assert give(stream, event("MODIFIED", "x", 11), event("DELETED", "x", 12)) == [None, None]
 
 
 def test_a_broken_object_stops_nobody_and_is_logged_once(stream, caplog):
-    give(stream, event(None, "broken", 3), event(None, "x", 3))
-    stream.page({("a", "broken"), ("a", "x")}, 10, first=True, last=True)
+    listed(stream, "broken", "x")
     assert give(stream, event("MODIFIED", "broken", 11)) == [None]
     assert stream.pulse.synced
     assert stream.sink.seen == [("put", "x"), ("keep", ["broken", "x"], 10)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import kopf
 import pytest
 from kopf._cogs.structs import references
+from kopf._core.actions import throttlers
 from windlass_operator.cluster.kinds import Jobs, Pods
 from windlass_operator.runtime import framework
 from windlass_operator.runtime.handlers import OURS
@@ -32,6 +34,19 @@ def test_kopf_keeps_nothing_of_its_own():
 def test_owned_kinds_are_followed_by_our_label(kind, selectors):
     told = framework.settings(discover=False)
     assert told.watching.label_selectors.collect(a_resource(kind)) == selectors
+
+
+async def test_an_event_that_fails_is_logged_and_the_next_one_is_handled(caplog):
+    """kopf's throttle skips events; a worker here has those of a whole stream."""
+    throttler, delays, ran = throttlers.Throttler(), framework.settings(discover=False).queueing.error_delays, []
+    for fails in (True, True, False):
+        logger = logging.getLogger("kopf")
+        async with throttlers.throttled(throttler=throttler, delays=delays, logger=logger) as should_run:
+            ran.append(should_run)
+            if fails:
+                raise ValueError("broken")
+    assert ran == [True, True, True]
+    assert len([one for one in caplog.records if one.exc_info]) == 2
 
 
 def test_of_a_crd_kopf_gets_what_it_reads():

@@ -132,7 +132,8 @@ async def test_a_handler_asks_for_the_keys_that_the_wire_found(router):
     register(registry, router)
     (handler,) = (one for one in registry._watching.get_all_handlers() if one.id == "LLMService")
     path = "/apis/serving.windlass.dev/v1alpha1/namespaces/team-a/llmservices"
-    handed = json.loads(followed[path].take(None, json.dumps(an_object()).encode()))
+    page = [json.dumps(an_object()).encode()]
+    handed = json.loads(followed[path].take_page(page, 10, first=True, last=True))
     assert router.queue.events == []
     await handler.fn(event={"type": None, "object": handed}, namespace="team-a", memo=None)
     assert router.queue.events == [Key("team-a", "x")]

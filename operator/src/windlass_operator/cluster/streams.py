@@ -1,7 +1,9 @@
 """What the operator knows of one of kopf's streams: its last list, and whether it lives.
 
 kopf lists and watches; `wire.py` hands over pages, lines and failures as they pass. An object is in the store before
-kopf sees it, and kopf gets the keys that it concerns; an object that concerns no key passes kopf as a bookmark.
+kopf sees it. kopf gets one object for each stream, whose name and uid are the stream's, and with each event the keys
+that it concerns; an event that concerns no key passes kopf as a bookmark. So kopf keeps one record and one worker for
+each stream, and not for each object of the cluster (ADR 65).
 A list drops what it does not name, so an object deleted in the gap of a `410 Gone` leaves with the next list. No I/O.
 """
 
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -92,6 +94,17 @@ class Stream:
     _listed: int = -1  # the version of the last whole list
     _told: set[Place] = field(default_factory=set)  # objects whose failure the log has
 
+    def take_page(self, raws: Iterable[bytes], version: int, *, first: bool, last: bool) -> bytes | None:
+        """Take in a page of a list; returns what kopf gets in its place, as `take`: one item for all of its objects."""
+        places: set[Place] = set()
+        keys: set[Place] = set()
+        for raw in raws:
+            place = decode.identity(raw).place
+            places.add(place)
+            keys.update(self._taken(None, place, raw))
+        self.page(places, version, first=first, last=last)
+        return self._handed(str(version), sorted(keys))
+
     def page(self, places: set[Place], version: int, *, first: bool, last: bool) -> None:
         """A page of a list has passed, and its objects have been taken."""
         if first:
@@ -104,17 +117,22 @@ class Stream:
             self._named = set()
         self.heard()
 
-    def take(self, type_: str | None, raw: bytes) -> bytes | None:
-        """Take in an object of a list (no type) or of an event, decoded within bounds.
+    def take(self, type_: str, raw: bytes) -> bytes | None:
+        """Take in an object of an event, decoded within bounds.
 
-        Returns what kopf gets in its place: who it is, and the keys that it concerns. None: it concerns no key. The end
-        of an object always passes, as kopf keeps a record of each that it has seen.
+        Returns what kopf gets in its place: the stream's own object with the event's version, and the keys that the
+        event concerns. None: it concerns no key.
         """
         identity = decode.identity(raw)
-        keys = self._taken(type_, identity.place, raw)
-        if not keys and type_ != DELETED:
+        return self._handed(identity.resourceVersion, self._taken(type_, identity.place, raw))
+
+    def _handed(self, version: str, keys: Keys) -> bytes | None:
+        if not keys:
             return None
-        return msgspec.json.encode({"metadata": identity, KEYS: list(keys)})
+        label = self.row.label
+        return msgspec.json.encode(
+            {"metadata": {"name": label, "uid": label, "resourceVersion": version}, KEYS: list(keys)}
+        )
 
     def _taken(self, type_: str | None, place: Place, raw: bytes) -> Keys:
         try:

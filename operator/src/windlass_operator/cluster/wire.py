@@ -1,8 +1,8 @@
 """What passes between kopf and the API server: kopf's session has this as its middleware.
 
-It holds pages and lines within bounds and hands each object to its stream, which stores it. kopf's decoder sees who an
-object is and which keys it concerns, and nothing that a user wrote. An event that concerns no key, such as the echo of
-a write of ours, passes as a bookmark of its version, for which kopf calls no handler.
+It holds pages and lines within bounds and hands each object to its stream, which stores it. kopf's decoder sees which
+keys a page or an event concerns, and nothing else that a user wrote. An event that concerns no key, such as the echo
+of a write of ours, passes as a bookmark of its version, for which kopf calls no handler.
 
 It makes every failure of a stream one that kopf goes on from: kopf lists anew after a `410 Gone` and connects anew
 after a broken connection; any other failure of a stream would end the operator. `rest.py` logs in.
@@ -113,14 +113,12 @@ class Asking:
             return answer
 
     def _page(self, stream: Stream, body: bytes) -> bytes:
-        """Tell the stream what the page names; the page as kopf gets it."""
+        """Hand the page to the stream; the page as kopf gets it, with one item for all of its objects."""
         page = decode.page(body)
-        raws = [bytes(row) for row in page.items]
-        places = {decode.identity(raw).place for raw in raws}
-        taken = [stream.take(None, raw) for raw in raws]
         first, last = "continue" not in self.request.url.query, not page.metadata.get("continue")
-        stream.page(places, int(page.metadata["resourceVersion"]), first=first, last=last)
-        items = [msgspec.Raw(raw) for raw in taken if raw is not None]
+        raws = map(bytes, page.items)
+        handed = stream.take_page(raws, int(page.metadata["resourceVersion"]), first=first, last=last)
+        items = [] if handed is None else [msgspec.Raw(handed)]
         return msgspec.json.encode({"metadata": page.metadata, "items": items})
 
     async def watch(self, stream: Stream) -> aiohttp.ClientResponse:

@@ -20,7 +20,7 @@ from windlass_operator.cluster.wire import OBJECTS_MAX, Wire
 from windlass_operator.runtime.handlers import WATCHES
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-IDLE_S = 1.0  # until kopf's worker of an object that is quiet ends
+IDLE_S = 1.0  # until kopf's worker of a stream that is quiet ends
 PAUSE_S = 0.2  # between two streams
 STOP_S = 2.0
 
@@ -72,6 +72,7 @@ def settings(*, discover: bool) -> kopf.OperatorSettings:
     told.watching.reconnect_backoff = PAUSE_S
     told.queueing.idle_timeout = IDLE_S
     told.queueing.exit_timeout = STOP_S
+    told.queueing.error_delays = (0.0,)  # a throttled worker skips events, and it has those of a whole stream
     for row in WATCHES:
         if row.labels:
             told.watching.label_selectors[row.kind.names] = row.labels
