@@ -22,6 +22,7 @@ NOT_DEEPSPEED: Mapping[str, Any] = {
     "workers": 2, "pipelineParallelSize": 2, "gpuMemoryUtilizationPercent": 80, "enforceEager": True,
     "maxNumBatchedTokens": 4096, "schedulerSteps": 2, "prefixCaching": False, "kvCacheDtype": "fp8",
     "trustRemoteCode": False, "ignoreEngineLimits": True, "speculation": {"source": PLAIN},
+    "allowedMediaDomains": ["media.example.com"],
 }  # fmt: skip
 
 
@@ -116,7 +117,8 @@ def _deepspeed(spec: Spec) -> None:
     if (spec.get("image") or {}).get("family") != "deepspeed":
         return
     spec["model"].pop("adapters", None)
-    (spec.get("expose") or {}).pop("apiKeysSecret", None)
+    for name in ("apiKeysSecret", "path"):
+        (spec.get("expose") or {}).pop(name, None)
     for name in ("lookahead", "quantization", *NOT_DEEPSPEED):
         (spec.get("engine") or {}).pop(name, None)
     for name in ("mode", "nodes", "group"):

@@ -76,15 +76,34 @@ def legal(schema: Schema, text: str) -> bool:
 
 def keeps(rule: str, text: str) -> bool:
     """The few forms of CEL that our rules for texts have; a rule of another form must be taught here."""
-    if found := re.match(r"^self\.matches\('(.*?)'\)( && !self\.contains\('\.\.'\))?$", rule):
-        return re.search(_go(found[1]), text) is not None and not (found[2] and ".." in text)
-    if rule.startswith("self in ["):
-        return text in ast.literal_eval(rule.removeprefix("self in "))
-    if rule == "!self.split('/').exists(part, part == '..')":
-        return ".." not in text.split("/")
-    if found := re.match(r"^!self\.startsWith\('(.*?)'\)$", rule):
-        return not text.startswith(found[1])
+    for form, holds in FORMS:
+        if found := re.fullmatch(form, rule):
+            return holds(found, text)
     raise ValueError(f"the CRD has a rule for a text that draws cannot read: {rule}")
+
+
+def _has(found: re.Match[str], text: str) -> bool:
+    return re.search(_go(found[1]), text) is not None
+
+
+FORMS: tuple[tuple[str, Callable[[re.Match[str], str], bool]], ...] = (
+    (r"self == '' \|\| (.*)", lambda found, text: not text or keeps(found[1], text)),
+    (r"!\((.*)\)", lambda found, text: not keeps(found[1], text)),
+    (r"!(self\.matches\('.*'\))", lambda found, text: not keeps(found[1], text)),
+    (
+        r"self\.matches\('(.*)'\) && !self\.contains\('\.\.'\)",
+        lambda found, text: _has(found, text) and ".." not in text,
+    ),
+    (r"self\.matches\('(.*)'\)", _has),
+    (r"self in (\[.*\])", lambda found, text: text in ast.literal_eval(found[1])),
+    (
+        r"self\.split\('/'\)\[1\] in (\[.*\])",
+        lambda found, text: [*text.split("/"), ""][1] in ast.literal_eval(found[1]),
+    ),
+    (r"!self\.split\('/'\)\.exists\(part, part == '\.\.'\)", lambda _, text: ".." not in text.split("/")),
+    (r"!self\.startsWith\('(.*)'\)", lambda found, text: not text.startswith(found[1])),
+)
+"""A rule's whole text as a pattern, and whether a text keeps it."""
 
 
 def _go(pattern: str) -> str:

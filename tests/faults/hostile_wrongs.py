@@ -83,6 +83,9 @@ BREAKS = (
          {"image": None, "engine": {"lookahead": {"enabled": True}, "schedulerSteps": 2}}),
     _row("spec.engine", "must be smaller than spec.engine.maxModelLen",
          {"image": None, "engine": {"lookahead": {"speculativeTokens": 8}, "maxModelLen": 8}}),
+    _row("spec.engine.allowedMediaDomains[0]", "holds host names, not IP addresses",
+         {"image": None, "engine": {"allowedMediaDomains": ["10.0.0.1"]}}),
+    _row("spec.expose.path", "begins with / and ends without it", {"image": None, "expose": {"path": "qwen/"}}),
     _row("spec.expose.ingress.host", "a host is a DNS name", {"expose": {"ingress": {"host": "Ünï_x"}}}),
     _row("spec.expose.ingress.annotations", "must not hold an annotation that ends with snippet",
          {"expose": {"ingress": {"host": "a", "annotations": {"x/server-snippet": "y"}}}}),
@@ -120,6 +123,9 @@ BREAKS = (
          {**_model(source={**NO_SOURCE, "pvc": CLAIM}), "cache": {"pvc": CLAIM["claimName"]}}),
     _row("spec", "is read by family vllm",
          _layout(image={"family": "deepspeed"}, expose={"apiKeysSecret": "a"}, model={"adapters": None})),
+    _row("spec", "deepspeed answers at / alone",
+         _layout(image={"family": "deepspeed"}, expose={"path": "/a", "apiKeysSecret": None},
+                 model={"adapters": None})),
 )  # fmt: skip
 
 
