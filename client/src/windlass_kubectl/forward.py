@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ READY_S = 30.0
 STOP_S = 5.0
 TOLD_MAX = 400  # characters
 STDERR_MAX = 64 << 10  # bytes
+PENDING, PENDING_S = "Current status=Pending", 60.0  # what kubectl says of a pod that is being started
 FORWARDING = re.compile(r"^Forwarding from 127\.0\.0\.1:(\d+) ->")
 
 
@@ -40,8 +42,29 @@ async def port_forward(
 ) -> AsyncIterator[Forward]:
     """A port-forward to the service `name`, on a free port of 127.0.0.1."""
     words = ["port-forward", "--address=127.0.0.1", *flags, f"service/{name}", f":{port}"]
+    process, local = await _started(program, words, name)
     try:
-        process = await asyncio.create_subprocess_exec(
+        yield Forward(f"http://127.0.0.1:{local}", process, name)
+    finally:
+        await _stop(process)
+
+
+async def _started(program: str, words: list[str], name: str) -> tuple[asyncio.subprocess.Process, int]:
+    """The process and its port; a pod that is being started is waited for."""
+    deadline = time.monotonic() + PENDING_S
+    while True:
+        process = await _process(program, words)
+        try:
+            return process, await _port(process, name)
+        except UnreachableError as error:
+            if PENDING not in str(error) or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(1)
+
+
+async def _process(program: str, words: list[str]) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
             program,
             *words,
             stdin=asyncio.subprocess.DEVNULL,
@@ -53,10 +76,6 @@ async def port_forward(
         raise UnreachableError(
             f"{program} cannot be started ({error.strerror}); put it on the PATH, or give --address"
         ) from error
-    try:
-        yield Forward(f"http://127.0.0.1:{await _port(process, name)}", process, name)
-    finally:
-        await _stop(process)
 
 
 async def _port(process: asyncio.subprocess.Process, name: str) -> int:
