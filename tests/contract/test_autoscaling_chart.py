@@ -54,6 +54,19 @@ def test_each_service_has_its_own_and_takes_the_rest_from_the_defaults(scaled: S
     assert all(row["metadata"]["ignoreNullValues"] == "false" for row in first["spec"]["triggers"])
 
 
+def test_zero_is_no_default(scaled: Scaled) -> None:
+    """A service that gives replicas back at once."""
+    (one,) = scaled(services=[{**ONE, "idleSeconds": 0}])
+    behavior = one["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 0
+
+
+def test_more_at_least_than_at_most_is_refused(helm: Helm) -> None:
+    """The maximum is the default's."""
+    done = helm("template", "windlass", str(CHART), values={"autoscaling": {"services": [{**ONE, "minReplicas": 5}]}})
+    assert "qwen has minReplicas 5 above maxReplicas 2; set both" in done.stderr
+
+
 @pytest.mark.parametrize("wrong", [{"minReplicas": 0}, {"name": "A"}, {"replicas": 2}, {"kvCachePercent": 101}])
 def test_what_cannot_be_is_refused(helm: Helm, wrong: dict[str, Any]) -> None:
     """By the chart's schema, zero replicas among it."""

@@ -23,3 +23,8 @@ def test_a_prefix_is_taken_off_and_its_absence_is_no_fault(path: str) -> None:
     assert route_path({"path": f"/qwen{path}", "root_path": "/qwen"}) == path
     assert route_path({"path": path, "root_path": "/qwen"}) == path
     assert route_path({"path": f"/qwen2{path}", "root_path": "/qwen"}) == f"/qwen2{path}"
+
+
+def test_the_prefix_itself_is_the_front_page() -> None:
+    """`/qwen/` reaches the guard as `/qwen`."""
+    assert route_path({"path": "/qwen", "root_path": "/qwen"}) == "/"

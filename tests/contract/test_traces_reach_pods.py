@@ -69,7 +69,7 @@ def test_a_service_may_send_them_elsewhere(helm: Helm) -> None:
 
 
 @pytest.mark.parametrize(("values", "family"), [({}, "vllm"), ({"tracing": {"endpoint": ENDPOINT}}, "deepspeed")])
-def test_nobody_is_told_who_makes_no_traces(helm: Helm, values: dict[str, Any], family: str) -> None:
+def test_a_pod_without_traces_gets_no_endpoint(helm: Helm, values: dict[str, Any], family: str) -> None:
     """Nobody out of the box, and never the DeepSpeed server."""
     container = server_of(helm, values, {**BASE, "image": {"family": family}})
     assert not [name for name in variables(container) if name.startswith("OTEL_")]

@@ -116,7 +116,7 @@ async def test_range_filters_and_csv(ask, tmp_path: Path, capsys) -> None:
     assert server.asked[1] == "from=2026-11-02T00&to=2026-11-02T23"
 
 
-async def test_a_pod_that_tells_nothing_is_said(ask, tmp_path: Path, capsys) -> None:
+async def test_a_pod_without_records_is_named(ask, tmp_path: Path, capsys) -> None:
     record(tmp_path, "search", "poet", 3)
     assert await ask(Server({"demo": {"demo-1": tmp_path, "demo-2": None}}), "demo") == 1
     said = capsys.readouterr()

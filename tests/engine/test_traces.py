@@ -73,7 +73,7 @@ def test_a_clients_trace_goes_on(traced):
     assert (ours["trace"], ours["parent"], engines["trace"]) == (trace, parent, trace)
 
 
-def test_nothing_secret_is_told(traced):
+def test_spans_hold_no_secret(traced):
     """Neither the key nor what was asked."""
     url, read = traced
     spans_of(read, asked(url))

@@ -88,6 +88,7 @@ def _has(found: re.Match[str], text: str) -> bool:
 
 FORMS: tuple[tuple[str, Callable[[re.Match[str], str], bool]], ...] = (
     (r"self == '' \|\| (.*)", lambda found, text: not text or keeps(found[1], text)),
+    (r"!self\.startsWith\('/'\) \|\| (.*)", lambda found, text: not text.startswith("/") or keeps(found[1], text)),
     (r"!\((.*)\)", lambda found, text: not keeps(found[1], text)),
     (r"!(self\.matches\('.*'\))", lambda found, text: not keeps(found[1], text)),
     (

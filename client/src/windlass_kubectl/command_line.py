@@ -1,65 +1,11 @@
-"""What `kubectl windlass` says of a wrong command line: one sentence, and exit code 2. Standard library only."""
+"""How `kubectl windlass` reads its command line."""
 
 from __future__ import annotations
 
-import argparse
-import re
-import sys
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import NoReturn
-
-CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '?(?P<said>.*?)'? \(choose from (?P<known>.*)\)")
-CODE = 2
+from windlass_base import command_line
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse with one sentence for a wrong word, and the nearest one that is known."""
+class Parser(command_line.Parser):
+    """Of each of the plug-in's commands."""
 
-    def parse_args(self, args: Sequence[str] | None = None, namespace: None = None) -> argparse.Namespace:  # type: ignore[override]
-        """The options, or the end with a sentence; `--all_namespaces` is `--all-namespaces`."""
-        words = [_dashed(word) for word in (sys.argv[1:] if args is None else args)]
-        options, unknown = self.parse_known_args(words, namespace)
-        if unknown:
-            self.error(_unknown(unknown[0], _options(self, words)))
-        return options
-
-    def error(self, message: str) -> NoReturn:
-        """Say it, and leave."""
-        self.exit(CODE, f"kubectl windlass: {sentence(message)}; see {self.prog} --help\n")
-
-
-def sentence(message: str) -> str:
-    """argparse's words on a choice in ours; any other message as it is."""
-    found = CHOICE.fullmatch(message)
-    if not found:
-        return message.removeprefix("argument ").rstrip(".")
-    said, known = found["said"], [word.strip(" '\"") for word in found["known"].split(",")]
-    if found["what"] == "COMMAND":
-        near = get_close_matches(said, known, 1)
-        return f"there is no command {said}; write {near[0] if near else 'one of ' + ', '.join(known)}"
-    return f'{found["what"].rpartition("/")[2]} is "{said}"; choose one of {", ".join(known)}'
-
-
-def _dashed(word: str) -> str:
-    name, equals, value = word.partition("=")
-    return name.replace("_", "-") + equals + value if word.startswith("--") else word
-
-
-def _options(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
-    """The options of the parser, and of the command that the words name."""
-    found: list[str] = []
-    for action in parser._actions:
-        found += action.option_strings
-        chosen = action.choices if isinstance(action.choices, dict) else {}
-        for name in {*words} & {*chosen}:
-            found += _options(chosen[name], words)
-    return found
-
-
-def _unknown(word: str, options: Sequence[str]) -> str:
-    name = word.partition("=")[0]
-    if not name.startswith("-"):
-        return f'"{name}" belongs to no option'
-    near = get_close_matches(name, options, 1)
-    return f"there is no option {name}{f'; write {near[0]}' if near else ''}"
+    program = "kubectl windlass"

@@ -1,21 +1,18 @@
 """How the command line reads its words, and what it says of wrong ones: one sentence each, and exit code 2.
 
-`Parser` is argparse with underscores for dashes and the nearest option for a misspelled one. The readers below are the
+`Parser` is argparse as all our programs have it. The readers below are the
 `type` of an option: a number that is none, or out of range, is named with what to write.
 """
 
 import argparse
 import errno
 import re
-import sys
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import NoReturn
+
+from windlass_base import command_line
 
 from windlass_license.errors import InputFileError
 
 PORT_MAX = 65535
-COMMAND = re.compile(r"argument COMMAND: invalid choice: '?(?P<said>.*?)'? \(choose from (?P<known>.*)\)")
 WHY = {
     errno.ENOENT: "is not there; name a path that is",
     errno.ENOTDIR: "is not there; name a path that is",
@@ -26,52 +23,10 @@ WHY = {
 }
 
 
-class Parser(argparse.ArgumentParser):
-    """One sentence on standard error for a wrong command line."""
+class Parser(command_line.Parser):
+    """Of each of the server's commands."""
 
-    def parse_args(self, args: Sequence[str] | None = None, namespace: None = None) -> argparse.Namespace:  # type: ignore[override]
-        """The options, or exit code 2; `--tls_dir` is `--tls-dir`."""
-        words = sys.argv[1:] if args is None else args
-        options, unknown = self.parse_known_args([_dashed(word) for word in words], namespace)
-        if unknown:
-            self.error(_unknown(unknown[0], _options(self, words)))
-        return options
-
-    def error(self, message: str) -> NoReturn:
-        """Say it, and leave."""
-        found = COMMAND.fullmatch(message)
-        sentence = _no_command(found) if found else message.removeprefix("argument ").rstrip(".")
-        self.exit(2, f"windlass-license: {sentence}; see {self.prog} --help\n")
-
-
-def _no_command(found: re.Match[str]) -> str:
-    known = [word.strip(" '\"") for word in found["known"].split(",")]
-    near = get_close_matches(found["said"], known, 1)
-    return f"there is no command {found['said']}; write {near[0] if near else 'one of ' + ', '.join(known)}"
-
-
-def _dashed(word: str) -> str:
-    name, equals, value = word.partition("=")
-    return name.replace("_", "-") + equals + value if word.startswith("--") else word
-
-
-def _options(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
-    """The options of the parser, and of the command that the words name."""
-    found: list[str] = []
-    for action in parser._actions:
-        found += action.option_strings
-        chosen = action.choices if isinstance(action.choices, dict) else {}
-        for name in {*words} & {*chosen}:
-            found += _options(chosen[name], words)
-    return found
-
-
-def _unknown(word: str, options: Sequence[str]) -> str:
-    name = word.partition("=")[0]
-    if not name.startswith("-"):
-        return f'"{name}" belongs to no option'
-    near = get_close_matches(name, options, 1)
-    return f"there is no option {name}{f'; write {near[0]}' if near else ''}"
+    program = "windlass-license"
 
 
 def whole(text: str) -> int:

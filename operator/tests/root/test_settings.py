@@ -61,7 +61,7 @@ def test_a_wrong_variable_is_one_sentence(variable, value, words):
     assert words in str(caught.value)
 
 
-def test_traces_go_nowhere_unless_told():
+def test_traces_are_off_by_default():
     """By both variables of OpenTelemetry."""
     assert from_env(ENOUGH).traces_env == ()
     name = "OTEL_EXPORTER_OTLP_TRACES"

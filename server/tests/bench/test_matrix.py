@@ -19,7 +19,7 @@ def test_the_issues_words() -> None:
     assert len({arm.folder for arm in servers}) == 7
 
 
-def test_nothing_said() -> None:
+def test_an_empty_matrix() -> None:
     """One server as it is, one load without a limit."""
     assert arms(axes([]), (), None) == [Arm("windlass")]
     assert loads(axes([])) == [Asked()]

@@ -13,6 +13,7 @@ from windlass.usage.read import Tokens
 
 NOON = 1_800_014_400.0
 TOKENS = Tokens(7, 3, 2)
+WRITER = "0" * 32
 
 
 def total(root: Path, name: str = "requests") -> int:
@@ -30,7 +31,7 @@ def test_a_record_is_there_at_once_and_without_the_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", ["unlink", "replace"])
 def test_a_fold_that_is_cut_short_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: str) -> None:
     """Before the totals take their place, and before the journal goes."""
-    writer, name = tmp_path / "w", Journal(1, "2026-11-25T12")
+    writer, name = tmp_path / WRITER, Journal(1, "2026-11-25T12")
     writer.mkdir()
     (writer / name.name).write_bytes(hours.line("a", "m", TOKENS, estimated=False) * 5)
 
@@ -123,3 +124,39 @@ def test_the_facts_port_shows_the_records(tmp_path: Path) -> None:
         for query, found in (("", 1), (f"?from={hours.hour_of(NOON)}", 1), ("?to=2000-01-01T00", 0)):
             with urllib.request.urlopen(address + query) as answer:
                 assert len(json.load(answer)["records"]) == found
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    """As `lost+found` at the root of a volume, which only root may open."""
+    (tmp_path / "lost+found").mkdir(mode=0o700)
+    writing = Journals(tmp_path, lambda: NOON)
+    writing.add("a", "m", TOKENS, estimated=False)
+    assert (writing.unrecorded, total(tmp_path)) == (0, 1)
+    assert list((tmp_path / "lost+found").iterdir()) == []
+
+
+def test_totals_that_cannot_be_read_are_put_aside(tmp_path: Path) -> None:
+    """An empty file, as a power cut leaves it, stops no writer."""
+    folder = tmp_path / WRITER
+    folder.mkdir()
+    (folder / "2026-01-01T00.json").touch()
+    writing = Journals(tmp_path, lambda: NOON)
+    writing.add("a", "m", TOKENS, estimated=False)
+    assert (writing.unrecorded, total(tmp_path)) == (0, 1)
+    assert (folder / "2026-01-01T00.broken").exists()
+
+
+def test_a_volume_without_locks_gets_no_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no locks available")
+
+    monkeypatch.setattr(journal.fcntl, "flock", fail)
+    writing = Journals(tmp_path, lambda: NOON)
+    writing.add("a", "m", TOKENS, estimated=False)
+    assert (writing.unrecorded, list(tmp_path.iterdir())) == (1, [])
+
+
+@pytest.mark.parametrize("query", ["from=2026-11-25", "to=2026-11-25T1"])
+def test_the_page_takes_whole_hours(tmp_path: Path, query: str) -> None:
+    """A day would compare as less than each of its hours."""
+    assert page.answer(tmp_path, query)[0] == 400

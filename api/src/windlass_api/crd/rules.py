@@ -210,7 +210,7 @@ EXPOSED_PATH_RULES = (
         "spec.expose.path begins with / and ends without it, in lower-case letters, digits and . _ -: /qwen2-7b",
     ),
     Rule(
-        f"self == '' || !(self.split('/')[1] in {_cel_list(OWN_SEGMENTS)})",
+        f"self == '' || !self.startsWith('/') || !(self.split('/')[1] in {_cel_list(OWN_SEGMENTS)})",
         "spec.expose.path must not begin as a path of the server itself does",
         "'spec.expose.path must not begin with /' + self.split('/')[1] + ': the server itself has that path'",
     ),

@@ -44,7 +44,7 @@ class PlanRecord:
 
     def to_text(self) -> str:
         """The annotation's text; one spelling only, and a seal that breaks when somebody edits it."""
-        record = {"digest": self.digest, "plan": _said(self.plan), "rollout": self.rollout, "pods": self.pods}
+        record = {"digest": self.digest, "plan": _plan_fields(self.plan), "rollout": self.rollout, "pods": self.pods}
         return _json({**record, SEAL: digest_of(record)}).decode()
 
     def to_status(self) -> dict[str, object]:
@@ -65,10 +65,10 @@ def _words_of(facts: ModelFacts) -> Mapping[str, Any]:
 
 def plan_digest(plan: Plan) -> str:
     """Names the plan itself; the same for operators that know more fields, while these have their defaults."""
-    return digest_of(_said(plan))
+    return digest_of(_plan_fields(plan))
 
 
-def _said(plan: Plan) -> dict[str, Any]:
+def _plan_fields(plan: Plan) -> dict[str, Any]:
     every = {name: getattr(plan, name) for name in PLAN_FIELDS}
     left_out = {name for name, default in LATER_FIELDS.items() if every[name] == default}
     return {name: value for name, value in every.items() if name not in left_out}

@@ -43,7 +43,7 @@ class KubeApi:
             if answer.status_code in (NOT_FOUND, CONFLICT):
                 return answer.status_code, {}
             if not answer.is_success:
-                raise KubeError(f"{method} {path}: {answer.status_code} {_said(answer, text)}")
+                raise KubeError(f"{method} {path}: {answer.status_code} {_message(answer, text)}")
             return answer.status_code, json.loads(text)
         except (httpx2.HTTPError, OSError, ValueError, RecursionError) as error:
             raise KubeError(f"{method} {path}: {error or type(error).__name__}") from error
@@ -85,7 +85,7 @@ def _bounded(answer: httpx2.Response) -> bytes:
     return bytes(text)
 
 
-def _said(answer: httpx2.Response, text: bytes) -> str:
+def _message(answer: httpx2.Response, text: bytes) -> str:
     try:
         return str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -154,12 +154,12 @@ def find(path: str, opened: Collection[str] = ()) -> Rows | None:
 
 
 def route_path(scope: Mapping[str, Any]) -> str:
-    """The path that the engine's router will match: without the root path, by the router's own rule."""
+    """The path that the engine's router will match: without the root path, by its own rule; the root path is `/`."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     if not root or not path.startswith(root):
         return path
-    rest = path[len(root) :]
-    return rest if rest.startswith("/") or not rest else path
+    rest = path[len(root) :] or "/"
+    return rest if rest.startswith("/") else path
 
 
 def is_open(row: Route, *, metrics_closed: bool) -> bool:

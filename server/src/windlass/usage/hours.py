@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -19,12 +20,14 @@ from typing import Any
 from windlass.usage.counters import Place, Total
 from windlass.usage.read import Tokens
 
+log = logging.getLogger(__name__)
 HOURS_KEPT = 35 * 24
 PLACES_MAX = 1000
 """Pairs of key and model in an hour; what comes beyond counts under the key and OTHER."""
 OTHER = "(other)"
 NAME_MAX = 256
 JOURNAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)\.(\d{1,15})\.log")
+WRITER = re.compile(r"[0-9a-f]{32}")
 HOUR = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)\.json")
 
 
@@ -92,6 +95,17 @@ def read_hour(folder: Path, hour: str) -> Hour:
     return Hour(document["folded"], totals)
 
 
+def sound_hour(folder: Path, hour: str) -> Hour:
+    """The totals of an hour, for its writer; a file that cannot be read is put aside as `.broken`."""
+    try:
+        return read_hour(folder, hour)
+    except (ValueError, LookupError, TypeError) as error:
+        path = folder / f"{hour}.json"
+        log.error("windlass: totals of usage in %s cannot be read and are put aside: %s", path, error)
+        path.replace(path.with_suffix(".broken"))
+        return Hour()
+
+
 def replay(data: bytes, into: Hour) -> None:
     """Add a journal's records; a line that was cut short is none."""
     for text in data.splitlines():
@@ -102,7 +116,7 @@ def replay(data: bytes, into: Hour) -> None:
 
 def fold(folder: Path, journal: Journal) -> None:
     """Add a journal to its hour, once however often this is cut short."""
-    hour, path = read_hour(folder, journal.hour), folder / journal.name
+    hour, path = sound_hour(folder, journal.hour), folder / journal.name
     if journal.number > hour.folded:
         replay(path.read_bytes(), hour)
         hour.folded = journal.number
@@ -121,7 +135,7 @@ def records(root: Path, first: str = "", last: str = "") -> Iterator[dict[str, A
 
     Journals are read before totals: one that is folded in between is in the totals, and left out by its number.
     """
-    for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else ():
+    for folder in writers(root):
         logs = [(journal, _bytes(folder / journal.name)) for journal in journals(folder)]
         for name in sorted({*hours(folder), *(journal.hour for journal, _ in logs)}):
             if (first and name < first) or (last and name > last):
@@ -131,6 +145,11 @@ def records(root: Path, first: str = "", last: str = "") -> Iterator[dict[str, A
                 if journal.hour == name and journal.number > hour.folded:
                     replay(data, hour)
             yield from ({"writer": folder.name, "hour": name, **row} for row in hour.rows())
+
+
+def writers(root: Path) -> list[Path]:
+    """The folders of all writers; others, as `lost+found` of a volume, are not ours."""
+    return sorted(path for path in root.iterdir() if WRITER.fullmatch(path.name)) if root.is_dir() else []
 
 
 def _names(folder: Path) -> list[str]:

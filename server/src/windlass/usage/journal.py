@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -69,7 +70,7 @@ class _Writer:
         self._folder, self._lock = _take(place)
         try:
             left = (journal.number for journal in hours.journals(self._folder))
-            folded = (hours.read_hour(self._folder, hour).folded for hour in hours.hours(self._folder))
+            folded = (hours.sound_hour(self._folder, hour).folded for hour in hours.hours(self._folder))
             self._number = max([*folded, *left], default=0)
         except BaseException:
             os.close(self._lock)
@@ -110,13 +111,26 @@ class _Writer:
 def _take(place: Path) -> tuple[Path, int]:
     """A folder that no living process writes to."""
     place.mkdir(parents=True, exist_ok=True)
-    for folder in (*sorted(path for path in place.iterdir() if path.is_dir()), place / uuid4().hex):
-        folder.mkdir(exist_ok=True)
+    for folder in hours.writers(place):
+        if (lock := _locked(folder)) is not None:
+            return folder, lock
+    folder = place / uuid4().hex
+    folder.mkdir()
+    if (lock := _locked(folder)) is None:  # each retry would leave one more
+        shutil.rmtree(folder)
+        raise OSError("the volume takes no locks")
+    return folder, lock
+
+
+def _locked(folder: Path) -> int | None:
+    """The lock of a folder; None where another process holds it, or it cannot be had."""
+    try:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            continue
-        return folder, lock
-    raise OSError("the volume takes no locks")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock

@@ -117,7 +117,9 @@ def wait(servers: Sequence[Server], limit_s: float, say: Callable[[str], None]) 
         for server in list(left):
             code = server.process.poll()
             if code is not None:
-                failed[server.arm.name] = f"{server.arm.name} ended with code {code} before it was ready{_said(server)}"
+                failed[server.arm.name] = (
+                    f"{server.arm.name} ended with code {code} before it was ready{_last_lines(server)}"
+                )
             elif not _is_ready(server):
                 continue
             else:
@@ -137,7 +139,7 @@ def _is_ready(server: Server) -> bool:
     return False
 
 
-def _said(server: Server) -> str:
+def _last_lines(server: Server) -> str:
     lines = server.log.read_text(encoding="utf-8", errors="replace").splitlines()
     shown = [line for line in lines if line.strip()][-SAID_LINES:]
     return f"; {server.log} ends with:\n" + "\n".join(shown)
@@ -147,7 +149,7 @@ def must_run(server: Server) -> None:
     """ServerError when it ended on its own."""
     code = server.process.poll()
     if code is not None:
-        raise ServerError(f"{server.arm.name} ended with code {code} while it was measured{_said(server)}")
+        raise ServerError(f"{server.arm.name} ended with code {code} while it was measured{_last_lines(server)}")
 
 
 def stop(servers: Sequence[Server]) -> None:
