@@ -49,6 +49,20 @@ async def test_a_port_forward_that_fails_says_why(tmp_path):
             pass
 
 
+async def test_a_pod_that_is_being_started_is_waited_for(tmp_path):
+    """kubectl ends while the pod is Pending; the next try has its port."""
+    program, tried = tmp_path / "kubectl", tmp_path / "tried"
+    text = "error: unable to forward port because pod is not running. Current status=Pending"
+    program.write_text(
+        f"#!{sys.executable}\nimport pathlib, sys, time\n"
+        f"if not (tried := pathlib.Path({str(tried)!r})).exists():\n    tried.touch()\n    sys.exit({text!r})\n"
+        "print('Forwarding from 127.0.0.1:7 -> 8501', flush=True)\ntime.sleep(60)\n"
+    )
+    program.chmod(0o755)
+    async with port_forward("a", [], str(program)) as forward:
+        assert forward.url == "http://127.0.0.1:7"
+
+
 async def test_nothing_is_asked_once_the_port_forward_has_ended(tmp_path):
     """Another program of this machine may have taken its port: neither the key nor the question goes there."""
     program = tmp_path / "kubectl"
