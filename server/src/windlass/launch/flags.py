@@ -15,6 +15,7 @@ class Kind(Enum):
 
     TEXT = "text"
     WHOLE = "whole number"
+    LIMIT = "whole number, or -1 for none"
     PORT = "port"
     LENGTH = "number of tokens"
     FRACTION = "fraction"
@@ -143,6 +144,21 @@ FLAGS: tuple[Flag, ...] = (
          "0.15", effect=Effect.OURS),
     Flag("ignore-prompt-for-lookahead-cache", Kind.SWITCH, "keep prompts out of the lookahead cache", (), "false",
          effect=Effect.OURS),
+    # Prefixes that the KV cache evicts, kept in host memory.
+    Flag("enable-prefix-cache-offload", Kind.SWITCH, "keep evicted blocks of the prefix cache in host memory",
+         ("ENABLE_PREFIX_CACHE_OFFLOAD",), "false", effect=Effect.OURS),
+    Flag("cpu-prefill-memory-utilization", Kind.FRACTION, "share of the host's memory for them, over all cards", (),
+         "0.3", effect=Effect.OURS),
+    Flag("prefix-offload-mib", Kind.WHOLE, "host memory for them in MiB, in place of the share",
+         ("PREFIX_OFFLOAD_MIB",), effect=Effect.OURS),
+    Flag("apc-offload-min-access-threshold", Kind.WHOLE, "times that a block is computed before it is kept", (), "1",
+         effect=Effect.OURS),
+    Flag("apc-offload-enable-hit-cnt", Kind.SWITCH, "print every 100 blocks where prompts' blocks were found", (),
+         "false", effect=Effect.OURS),
+    Flag("apc-offload-not-lazy", Kind.SWITCH, "for debugging: wait for each copy to host memory", (), "false",
+         effect=Effect.OURS),
+    Flag("apc-offload-gpu-evictor-limit", Kind.LIMIT, "for debugging: free blocks of the card that keep a prefix", (),
+         "-1", effect=Effect.OURS),
     # For an engine that has flags which our record of it lacks.
     Flag("allow-unknown-flags", Kind.SWITCH, "pass flags on that neither windlass nor its record of the engine knows",
          ("ALLOW_UNKNOWN_FLAGS",), "false", effect=Effect.OURS),

@@ -76,6 +76,10 @@ class Machine:
     """CPUs that this container may compute on, one of each physical core."""
     group: GroupPlan | None = None
     """The group that this machine is a member of."""
+    memory_bytes: int = 0
+    """Host memory of this container; 0 when nobody looked, as the next."""
+    shared_bytes: int = 0
+    """Free in /dev/shm."""
 
     @property
     def cards(self) -> int:

@@ -21,8 +21,10 @@ from windlass.launch import checkpoint
 from windlass.launch.model import FROM_FILE, Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
+from windlass.startup import memory
 from windlass.startup.model_json import check_files, read_json
 
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the engine's own place for memory that its processes share
 ENGINE_VARIABLE = "WINDLASS_ENGINE"
 ENGINES = ("cpu", "cuda")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_new_tokens")
@@ -123,7 +125,14 @@ def _generation(directory: Path, config: dict[str, object]) -> dict[str, object]
 def machine(environment: Mapping[str, str]) -> Machine:
     """The engine's kind and the container's GPUs."""
     has_compiler = any(shutil.which(name) for name in ("g++", "clang++"))
-    return Machine(engine_kind(environment), gpus.visible(environment), has_compiler, _cores())
+    return Machine(
+        engine_kind(environment),
+        gpus.visible(environment),
+        has_compiler,
+        _cores(),
+        memory_bytes=memory.host_bytes(),
+        shared_bytes=shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else 0,
+    )
 
 
 def _cores() -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from windlass.launch import (
     lookahead,
     loopback,
     lora,
+    prefix_offload,
     quantize,
     templates,
     values,
@@ -101,13 +102,14 @@ def resolve(
     adapters = lora.decide(settings, model, environment, discovers=style.discovers)
     settings |= lora.changes(adapters, settings, model)
     conflicts.check(_question(settings, machine, model, environment, line))
-    drafts = lookahead.decide(lookahead.Start(settings, machine, model, line.engine_words, environment))
+    start = lookahead.Start(settings, machine, model, line.engine_words, environment)
+    drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
     api = front(settings, model, (*line.engine_words, *drafts.closing), adapters)
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),
-        engine_args=(*_all_words(engine), *api.arguments, *drafts.arguments, *group_words, *line.engine_words),
-        warnings=(*warnings, *adapters.notes, *drafts.notes),
+        engine_args=(*_all_words(engine), *api.arguments, *drafts.arguments, *offload.arguments, *group_words, *line.engine_words),
+        warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes),
         files=_files(settings, model),
         merge=adapters.merge,
         variables={

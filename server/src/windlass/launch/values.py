@@ -65,6 +65,7 @@ def _names(text: str) -> tuple[str, ...] | None:
 _READERS: dict[Kind, Callable[[str], Value | None]] = {
     Kind.TEXT: lambda text: text or None,
     Kind.WHOLE: _whole,
+    Kind.LIMIT: lambda text: -1 if text == "-1" else _whole(text),
     Kind.PORT: _port,
     Kind.LENGTH: _length,
     Kind.FRACTION: _fraction,
@@ -75,6 +76,7 @@ _READERS: dict[Kind, Callable[[str], Value | None]] = {
 _EXAMPLES = {
     Kind.TEXT: "give it a value",
     Kind.WHOLE: "write it as digits, as 2",
+    Kind.LIMIT: "write it as digits, as 2000, or -1",
     Kind.PORT: f"write a number from 1 to {PORT_MAX}, as 8501",
     Kind.LENGTH: "write it as 8192, 8K or auto",
     Kind.FRACTION: "write a number above 0 and at most 1, as 0.9",

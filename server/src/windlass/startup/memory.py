@@ -47,6 +47,14 @@ def free_bytes(read: Read = Path.read_text) -> int | None:
     return min(found, default=None)
 
 
+def host_bytes(read: Read = Path.read_text) -> int:
+    """Memory of this machine, or of this container where that is less; 0 where neither says."""
+    found = [_figure(_text(read, MEMINFO), "MemTotal:") or 0]
+    found[0] *= 1024
+    limits = (_text(read, CGROUPS / version.limit).strip() for version in CGROUP_VERSIONS)
+    return min([*found, *(int(limit) for limit in limits if limit.isdigit())])
+
+
 def room_bytes(free: int | None, reserve: int, already_read: int) -> int:
     """Bytes that may still be read ahead. A machine that does not say how much is free gets none."""
     return 0 if free is None else free - reserve - already_read

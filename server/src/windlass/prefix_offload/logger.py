@@ -1,0 +1,34 @@
+"""vLLM's entry point `vllm.stat_logger_plugins`: prints the hit count, where the start command asks for it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from vllm.v1.metrics.loggers import StatLoggerBase
+
+from windlass.prefix_offload.hits import HitCount
+from windlass.prefix_offload.settings import HIT_COUNT
+
+
+class HitLogger(StatLoggerBase):  # type: ignore[misc] # vLLM has no types here
+    """One for each engine behind the port."""
+
+    def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:  # noqa: ANN401 - vLLM's own
+        """Silent unless the connector's configuration asks for the line."""
+        transfer = vllm_config.kv_transfer_config
+        extra = transfer.kv_connector_extra_config if transfer else {}
+        self._count = HitCount(vllm_config.cache_config.block_size) if extra.get(HIT_COUNT) else None
+        self._log = logging.getLogger("vllm.windlass.prefix_offload")
+
+    def record(self, scheduler_stats: Any, *_: object, **__: object) -> None:  # noqa: ANN401 - vLLM's own
+        """A step ended."""
+        if self._count is None or scheduler_stats is None:
+            return
+        card, host = scheduler_stats.prefix_cache_stats, scheduler_stats.connector_prefix_cache_stats
+        line = self._count.add(card.queries, card.hits, host.hits if host else 0)
+        if line:
+            self._log.info(line)
+
+    def log_engine_initialized(self) -> None:
+        """Nothing."""
