@@ -47,12 +47,16 @@ class Engine:
         Raises:
             RuntimeError: the engine failed.
         """
-        assert self.pipe  # noqa: S101 - started by its maker
-        self.pipe.send((word, values))
+        self.send(word, *values)
         fine, found = self._answer(120)
         if not fine:
             raise RuntimeError(f"{self.name}: {found}")
         return found
+
+    def send(self, word: str, *values: Any) -> None:  # noqa: ANN401
+        """Ask, without waiting."""
+        assert self.pipe  # noqa: S101 - started by its maker
+        self.pipe.send((word, values))
 
     def end(self) -> None:
         """Let it go, by pid."""
@@ -100,6 +104,23 @@ class _Arm:
         begun = time.perf_counter()
         self.llm.generate([{"prompt_token_ids": prompt}], self._params(1), use_tqdm=False)
         return 1000 * (time.perf_counter() - begun)
+
+    def texts(self, prompts: list[list[int]], tokens: int) -> list[list[int]]:
+        """The tokens after each prompt, one prompt at a time, so that batches are alike."""
+        found = []
+        for prompt in prompts:
+            output = self.llm.generate([{"prompt_token_ids": prompt}], self._params(tokens), use_tqdm=False)[0]
+            found.append(list(output.outputs[0].token_ids))
+        return found
+
+    def counted(self) -> dict[str, float]:
+        """The engine's own counters of the prefix cache, in tokens and bytes."""
+        wanted = ("prefix_cache", "kv_offload", "prefix_offload")
+        return {
+            metric.name: metric.value
+            for metric in self.llm.get_metrics()
+            if hasattr(metric, "value") and any(word in metric.name for word in wanted)
+        }
 
     def decode(self, prompts: list[list[int]], tokens: int) -> float:
         """Milliseconds a token, from each request's first token on."""

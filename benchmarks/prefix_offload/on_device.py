@@ -1,6 +1,6 @@
 """On a GPU: what a prefix in host memory costs to bring back, and what keeping it costs those who never hit.
 
-    python on_device.py OUT.jsonl [--seconds 400] [--arms plain,native,packed,simple,windlass] [--prefix 10000]
+    python on_device.py OUT.jsonl [--seconds 400] [--arms plain,windlass,native,simple] [--prefix 10000]
 
 One engine for each arm, side by side on one card: Llama-3.1-8B's shape, dummy weights, a KV cache of 40,000 tokens and
 16 GiB of host memory. The arms take turns, one measurement at a time, so that each pair meets the same machine.
@@ -44,8 +44,23 @@ def connector(**extra: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the co
     return {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": extra}
 
 
+def windlass(**extra: Any) -> dict[str, Any]:  # noqa: ANN401
+    """What `windlass run --enable-prefix-cache-offload` gives the engine."""
+    ours = {
+        "spec_name": "PrefixOffloadSpec", "spec_module_path": "windlass.prefix_offload.spec", "eviction_policy": "arc",
+        "store_threshold": 1, "offload_prompt_only": True, "cpu_bytes_to_use": HOST_BYTES, **extra,
+    }  # fmt: skip
+    return {
+        "kv_connector": "PrefixOffloadConnector",
+        "kv_connector_module_path": "windlass.prefix_offload.connector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": ours,
+    }
+
+
 ARMS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "plain": ({}, {}),
+    "windlass": ({"kv_transfer_config": windlass()}, {}),
     "plain-packed": ({}, PACKED),
     "native": ({"kv_transfer_config": connector()}, {}),
     "packed": ({"kv_transfer_config": connector()}, PACKED),
@@ -68,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=400)
-    parser.add_argument("--arms", default="plain,native,packed,packed-256,simple")
+    parser.add_argument("--arms", default="plain,windlass,native,simple")
     parser.add_argument("--prefix", type=int, default=10_000)
     parser.add_argument("--model", type=Path, default=Path("/tmp/llama-3.1-8b-shape"))
     asked = parser.parse_args()

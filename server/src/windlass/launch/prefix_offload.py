@@ -62,7 +62,7 @@ def _connector(start: Start, size: int) -> dict[str, object]:
         "cpu_bytes_to_use": size,
         "eviction_policy": keys.EVICTION,
         "store_threshold": start.whole(THRESHOLD, 1),
-        "offload_prompt_only": False,
+        "offload_prompt_only": True,
     }
     if start.value(HIT_COUNT):
         extra[keys.HIT_COUNT] = True

@@ -1,0 +1,25 @@
+"""A8 on vLLM's own classes: chunks that are kept, skipped and found again; and the CPU engine, which does without."""
+
+import httpx
+
+
+def test_chunks_are_kept_by_reuse(engine):
+    """vLLM's manager holds four chunks here. A whole cache without a hit closes the gate; a look for a key opens it."""
+    assert engine.result("/repo/tests/engine/launch/prefix_parts.py") == {
+        "kept": [2, 2, 2],
+        "came back": 2,
+        "closed": [2, 2, 2, 0],
+        "skipped": 2,
+        "open again": 2,
+        "after a reset": 0,
+        "second time": [0, 2],
+        "layout": "BLHNC",
+    }
+
+
+def test_the_cpu_engine_serves_without(engine):
+    """One sentence says why; the server answers."""
+    words = ("windlass", "run", "--dtype", "float32", "--max-model-len", "512", "--enable-prefix-cache-offload")
+    with engine.serving(*words) as address:
+        assert httpx.get(f"{address}/v1/models", timeout=30).status_code == 200
+        assert "--enable-prefix-cache-offload is off for this start" in engine.output(address)
