@@ -4,7 +4,7 @@
 
 The replicas are processes of the real guard before a scripted engine, which find each other over the loopback. Each way
 has a key of its own for each limit and offers more than the limit in an open loop: twice a limit by the minute, and
-five times the concurrency, because a place stays empty until the next request comes. The limits hold for 61 s each (60
+six times the concurrency, because a place stays empty until the next request comes. The limits hold for 61 s each (60
 whole seconds and the running one), so a measurement of four such spans has four times the limit at most.
 Exits with 1 when a key got more than 10 % above its limit, or less than 10 % below it.
 """
@@ -56,7 +56,7 @@ class Limit:
 LIMITS = (
     Limit("requestsPerMinute", 120, 4.0, 0.05),
     Limit("tokensPerMinute", 12_000, 4.0, 0.05),
-    Limit("concurrency", 4, 24.0, 0.9),
+    Limit("concurrency", 4, 8.0, 3.1),
 )
 
 
