@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass_kubectl import __version__, usage_parser
+from windlass_kubectl import __version__, bench_parser, usage_parser
 from windlass_kubectl.command_line import Parser
 from windlass_kubectl.license_parser import add_actions
 
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     top.set_defaults(context=None, namespace=None, kubeconfig=None, output="text")
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_status, _plan, _logs, _chat, _usage, _report, _license, _completion):
+    for add in (_status, _plan, _logs, _chat, _bench, _usage, _report, _license, _completion):
         add(commands)
     return top
 
@@ -169,6 +169,11 @@ def _chat(commands: Commands) -> None:
     one.add_argument("--max-tokens", type=_count, help="most tokens of an answer")
     one.add_argument("--temperature", type=float, help="0 always takes the likeliest token")
     one.add_argument("--address", metavar="URL", help="ask there instead of through a port-forward")
+
+
+def _bench(commands: Commands) -> None:
+    what = "measure a service by a Job beside it, and bring the results back"
+    bench_parser.add_options(_command(commands, "bench", what, bench_parser.EXAMPLES))
 
 
 def _usage(commands: Commands) -> None:
