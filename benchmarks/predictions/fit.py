@@ -2,9 +2,10 @@
 
     PYTHONPATH=sizing/src python benchmarks/predictions/fit.py [--write] [--table FILE.md]
 
-Rows are `results/*.jsonl`, which `run.sh` wrote, and the engines of `benchmarks/quantization/results` on an H200. Shapes
-of FITTED are fitted, all others are held out. --write renews `sizing/src/windlass_sizing/speed/fitted.json`. The search
-moves one number at a time by a factor that shrinks, so that the same rows always give the same table.
+Rows are `results/*.jsonl`, which `run.sh` wrote, and the engines of `benchmarks/quantization/results` on an H200. The
+shapes of FITTED are fitted, all others are held out. --write renews `sizing/src/windlass_sizing/speed/fitted.json`. The
+search is Levenberg and Marquardt's on logarithms of numbers and errors, so that the same rows always give the same
+table. It needs numpy.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement.formula import Serving
 from windlass_sizing.placement.gpus import find
@@ -34,7 +37,8 @@ SHAPES: dict[str, dict[str, Any]] = json.loads((HERE / "shapes.json").read_text(
 START = CardSpeed(3500.0, 30.0, 0.2, 600.0, 200.0, 3.0)
 FIGURES = ("ms a token", "time to first token", "requests a second")
 ENGINE_IN, ENGINE_OUT = 220, 256
-WEIGHTS = {"ms a token": 1.0, "time to first token": 0.7, "requests a second": 0.0}
+STEPS, STEP, DRIFT = 200, 1e-4, 0.1
+WEIGHTS = {"ms a token": 1.0, "time to first token": 0.8, "requests a second": 0.0}
 """Of a figure's squared error; requests a second follow from the other two."""
 
 
@@ -112,40 +116,47 @@ def missed(row: Row, card: CardSpeed, method: MethodSpeed) -> float:
     return row.predict(Speed(facts(row.shape), serving, own, method)) / row.measured - 1
 
 
-def search(start: dict[str, float], loss: Callable[[dict[str, float]], float]) -> dict[str, float]:
-    """The numbers of the least loss: each is moved up and down by a factor, which shrinks when none helps."""
-    best, least, factor = dict(start), loss(start), 1.5
-    while factor > 1.001:  # noqa: PLR2004 - a thousandth of a number
-        moved = False
-        for name in best:
-            for other in (best[name] * factor, best[name] / factor):
-                found = loss({**best, name: other})
-                if found < least - 1e-12:
-                    best, least, moved = {**best, name: other}, found, True
-        factor = factor if moved else math.sqrt(factor)
-    return best
+def search(start: dict[str, float], errors: Callable[[dict[str, float]], list[float]]) -> dict[str, float]:
+    """The numbers of the least sum of squared errors."""
+    names, at = list(start), np.log(list(start.values()))
+
+    def seen(point: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.array(errors(dict(zip(names, map(float, np.exp(point)), strict=True))))
+
+    here, damping = seen(at), 1.0
+    for _ in range(STEPS):
+        slope = np.stack([(seen(at + STEP * unit) - here) / STEP for unit in np.eye(len(names))], axis=1)
+        square = slope.T @ slope
+        move = np.linalg.solve(
+            square + damping * (np.diag(np.diag(square)) + 1e-9 * np.eye(len(names))), slope.T @ here
+        )
+        there = seen(at - np.clip(move, -1, 1))
+        if there @ there < here @ here:
+            at, here, damping = at - np.clip(move, -1, 1), there, damping / 3
+        else:
+            damping = min(damping * 4, 1e9)
+    return dict(zip(names, map(float, np.exp(at)), strict=True))
 
 
-def squared(chosen: Sequence[Row], card: CardSpeed, method: MethodSpeed) -> float:
-    """Squares of log ratios, by figure."""
-    return sum(WEIGHTS[row.figure] * math.log(max(1e-6, 1 + missed(row, card, method))) ** 2 for row in chosen)
+def errors(chosen: Sequence[Row], card: CardSpeed, method: MethodSpeed) -> list[float]:
+    """Log ratios, each with the weight of its figure."""
+    return [WEIGHTS[row.figure] * math.log(1 + missed(row, card, method)) for row in chosen]
 
 
 def fit_card(chosen: Sequence[Row]) -> CardSpeed:
     """A card's numbers from servers without quantization."""
-    found = search(asdict(START), lambda numbers: squared(chosen, CardSpeed(**numbers), MethodSpeed()))
-    return CardSpeed(**found)
+    return CardSpeed(**search(asdict(START), lambda numbers: errors(chosen, CardSpeed(**numbers), MethodSpeed())))
 
 
 def fit_method(chosen: Sequence[Row], cards: dict[str, CardSpeed]) -> MethodSpeed:
-    """A method's factors, the same on all cards."""
+    """A method's factors, the same on all cards; a factor that no row needs stays 1."""
 
-    def loss(numbers: dict[str, float]) -> float:
-        """With a little held back: a factor that no row needs stays 1."""
-        drift = 0.01 * sum(math.log(value) ** 2 for value in numbers.values())
-        return drift + sum(squared([row], cards[row.card], MethodSpeed(**numbers)) for row in chosen)
+    def all_errors(numbers: dict[str, float]) -> list[float]:
+        one = MethodSpeed(**numbers)
+        drift = [DRIFT * math.log(value) for value in numbers.values()]
+        return [*drift, *(error for row in chosen for error in errors([row], cards[row.card], one))]
 
-    return MethodSpeed(**search(asdict(MethodSpeed()), loss))
+    return MethodSpeed(**search(asdict(MethodSpeed()), all_errors))
 
 
 def fit(chosen: Sequence[Row]) -> tuple[dict[str, CardSpeed], dict[str, MethodSpeed]]:

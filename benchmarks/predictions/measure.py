@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import client
 import shapes
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.formula import Serving, weights_gib
+
+import client
 
 HERE = Path(__file__).parent
 SHAPES: dict[str, dict[str, Any]] = json.loads((HERE / "shapes.json").read_text())
@@ -173,7 +174,7 @@ def wait(job: Job, server: subprocess.Popen[bytes], deadline: float) -> bool:
     """Until it answers; False when it ended or the time is over."""
     while time.monotonic() < deadline and server.poll() is None:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{job.url}/health", timeout=5) as answer:
-            if answer.status == 200:  # noqa: PLR2004 - HTTP's word for yes
+            if answer.status == 200:
                 return True
         time.sleep(0.5)
     return False
@@ -221,18 +222,23 @@ def measure(wave: Sequence[Job], wanted: argparse.Namespace, deadline: float, ab
                 print(f"{job.name}: no time left", flush=True)
                 continue
             keep = Keep(wanted.out, {**about, "shape": job.shape, "method": job.method})
-            try:
-                for row in points(job, plan) if is_ready else ():
-                    keep.write(row)
-            except (aiohttp.ClientError, OSError, IndexError, ValueError) as error:  # the engine has ended, or refuses
-                is_ready = False
-                print(f"{job.name}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-            if not is_ready:
+            if not (is_ready and measured(job, plan, keep)):
                 keep.write({"kind": "failed", "log": tail(job, wanted)})
             print(f"{job.name}: {time.monotonic() - began:.0f} s", flush=True)
     finally:
         end(servers)
     return time.monotonic() < deadline - MEASURE_S - 60
+
+
+def measured(job: Job, plan: Plan, keep: Keep) -> bool:
+    """Write every point; False when the engine ended, or refused."""
+    try:
+        for row in points(job, plan):
+            keep.write(row)
+    except (aiohttp.ClientError, OSError, IndexError, ValueError) as error:
+        print(f"{job.name}: {type(error).__name__}: {str(error)[:200]}", flush=True)
+        return False
+    return True
 
 
 def tail(job: Job, wanted: argparse.Namespace) -> str:

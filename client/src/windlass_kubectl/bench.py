@@ -36,7 +36,7 @@ async def run(session: Session) -> int:
     words = bench_job.check(options.behind)
     service = await session.client.raw(options.name)
     folder = Path(options.out or f"bench-{options.name}-{session.now():%Y%m%d-%H%M%S}")
-    if folder.exists():
+    if await asyncio.to_thread(folder.exists):
         raise InvalidError(f"--out {folder} is there already; name a new folder")
     document = bench_job.job(service, await _serving_pod(session), _wanted(session, service, words), _mark())
     archive = Archive()
@@ -155,7 +155,9 @@ async def _read(session: Session, pod: str, archive: Archive, heard: int) -> int
     path, number = paths.core(session.namespace, "pods", pod, "log"), 0
     params: dict[str, str | int | bool | None] = {"container": bench_job.CONTAINER, "follow": True}
     with suppress(UnreachableError):
-        async with session.client.api.lines(path, f"pod {pod}", params=params, as_text=AsText(line_max=LINE_MAX)) as log:
+        async with session.client.api.lines(
+            path, f"pod {pod}", params=params, as_text=AsText(line_max=LINE_MAX)
+        ) as log:
             async for line, _ in log:
                 number += 1
                 if number > heard and not archive.take(line):

@@ -149,4 +149,6 @@ def _near(service: Mapping[str, Any]) -> Document:
     """On a node of the service, if one has room: image and volume are there already."""
     labels = {"serving.windlass.dev/service": service["metadata"]["name"]}
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
-    return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}}
+    return {
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
+    }

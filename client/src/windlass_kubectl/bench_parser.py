@@ -19,9 +19,7 @@ EXAMPLES = (
 def add_options(one: argparse.ArgumentParser) -> None:
     """Where the results go and what the Job may take; words behind -- are `windlass bench serve`'s."""
     one.usage = "kubectl windlass bench NAME [OPTION ...] [-- OPTION OF windlass bench serve ...]"
-    one.description = (
-        f"{one.description}\nBehind -- stand options of windlass bench serve, but for\n{', '.join(OURS)}."
-    )
+    one.description = f"{one.description}\nBehind -- stand options of windlass bench serve, but for\n{', '.join(OURS)}."
     one.add_argument("name", metavar="NAME", help="the service")
     one.add_argument("--out", metavar="FOLDER", help="new folder for the results (default: bench-NAME-TIME)")
     one.add_argument(

@@ -148,8 +148,11 @@ def session(cluster: Cluster, *words: str, handler: Callable[..., Any] | None = 
     class Fake:
         namespace = "team"
         is_text = options.output == "text"
-        notes: list[str] = []
-        printed: list[Any] = []
+
+        def __init__(self) -> None:
+            self.notes: list[str] = []
+            self.printed: list[Any] = []
+            self.options, self.client = options, client
 
         def note(self, text: str) -> None:
             self.notes.append(text)
@@ -160,10 +163,7 @@ def session(cluster: Cluster, *words: str, handler: Callable[..., Any] | None = 
         def emit(self, document: dict[str, Any]) -> None:
             self.printed.append(document)
 
-    found = Fake()
-    found.options, found.client = options, client  # type: ignore[attr-defined]
-    found.notes, found.printed = [], []
-    return found
+    return Fake()
 
 
 FILES = {"summary.csv": b"Test name,Successful requests\nrow,6\n", "summary.txt": b"block\n", "report.html": b"<html>"}

@@ -105,7 +105,9 @@ def seen(records: Sequence[Record], found: Sequence[Cell]) -> list[Seen]:
         many, mine = cell.asked.concurrency, _of(records, cell.arm, cell.asked)
         whole = sum(record.completed for record in mine)
         if many and whole and cell.asked.request_rate == "inf":
-            tokens = [sum(record.number(f"total_{way}_tokens") or 0.0 for record in mine) for way in ("input", "output")]
+            tokens = [
+                sum(record.number(f"total_{way}_tokens") or 0.0 for record in mine) for way in ("input", "output")
+            ]
             rows.append(Seen(cell.arm, many, tokens[0] / whole, tokens[1] / whole, cell.medians))
     return rows
 
