@@ -176,11 +176,16 @@ def test_kubectl_windlass_benches_by_a_job_that_goes(bed, namespace, service, tm
     load = ("--", "--concurrency", "1,3", "--num-prompts", "6", "--input-len", "24", "--output-len", "8")
     out = tmp_path / "out"
     found = json.loads(windlass(bed, namespace, "bench", service, "-o", "json", "--out", str(out), behind=load).stdout)
-    assert [(row["Maximum concurrency"], row["Successful requests"]) for row in found["runs"]] == [("1", "6"), ("3", "6")]
+    assert [(row["Maximum concurrency"], row["Successful requests"]) for row in found["runs"]] == [
+        ("1", "6"),
+        ("3", "6"),
+    ]
     result = json.loads((out / "02-concurrency-3/result.json").read_text())
     assert (result["completed"], result["total_output_tokens"]) == (6, 48)
     assert (out / "report.html").read_text().count("<circle") == 12
-    bed.wait("the Job's end", lambda: not bed.items(namespace, "jobs,pods", "-l", "app.kubernetes.io/name=windlass-bench"))
+    bed.wait(
+        "the Job's end", lambda: not bed.items(namespace, "jobs,pods", "-l", "app.kubernetes.io/name=windlass-bench")
+    )
 
 
 def test_an_openai_client_streams_an_answer(bed, namespace, service):

@@ -25,23 +25,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         from windlass_kubectl.completion import main as complete
 
         return complete(words[1:])
-    own, behind = _split(words)
-    options = cli.parser().parse_args([_dashed(word) for word in own])
-    options.behind = [_dashed(word) for word in behind]
+    options = cli.parser().parse_args([_dashed(word) for word in words])
     if options.command == "completion":
         from windlass_kubectl.completion import script
 
         print(script(options.shell), end="")
         return cli.OK.code
     return _run(options)
-
-
-def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Our words, and those behind -- of `bench`, which are another program's."""
-    if "bench" in words and "--" in words:
-        at = words.index("--")
-        return words[:at], words[at + 1 :]
-    return words, []
 
 
 def _dashed(word: str) -> str:

@@ -19,7 +19,6 @@ import yaml
 from windlass_base.kube.errors import ClientError, InvalidError
 from windlass_client import AsyncClient, token_access
 from windlass_kubectl import bench, bench_job
-from windlass_kubectl.__main__ import _split
 from windlass_kubectl.bench_archive import MARK
 from windlass_kubectl.parser import parser
 
@@ -92,11 +91,9 @@ def test_what_the_plug_in_sets_is_refused(word: str):
 
 def test_words_behind_two_dashes_are_the_benchmarks():
     """Options of both programs may have the same name."""
-    assert _split(["bench", "demo", "-o", "json", "--", "--name", "x"]) == (
-        ["bench", "demo", "-o", "json"],
-        ["--name", "x"],
-    )
-    assert _split(["chat", "demo", "--", "-x"]) == (["chat", "demo", "--", "-x"], [])
+    seen = parser().parse_args(["bench", "demo", "-o", "json", "--", "--name", "x"])
+    assert (seen.name, seen.output, seen.behind) == ("demo", "json", ["--name", "x"])
+    assert parser().parse_args(["chat", "demo", "--", "-x"]).prompt == "-x"
 
 
 def archive_of(files: dict[str, bytes]) -> list[str]:
@@ -141,7 +138,6 @@ class Cluster:
 def session(cluster: Cluster, *words: str, handler: Callable[..., Any] | None = None) -> Any:
     """The command's own options, over the table."""
     options = parser().parse_args(["bench", "qwen", *words])
-    options.behind = []
     transport = httpx2.MockTransport(handler or cluster.answer)
     client = AsyncClient(token_access("https://api", "t", namespace="team"), transport=transport)
 
