@@ -1,7 +1,7 @@
 """Whether two load generators see the same server: `windlass bench serve` and guidellm, in turns, at scripted delays.
 
     PYTHONPATH=server/src:sizing/src:base/src python benchmarks/client/agree.py OUT.json --tokenizer DIR \
-        --guidellm python3 -m guidellm [--guidellm-path SITE_PACKAGES]
+        --guidellm "python3 -m guidellm" [--guidellm-path SITE_PACKAGES]
 
 guidellm comes from an environment of its own; --guidellm-path is put before its module path alone. The delays are long
 (500 ms to the first token, 100 ms between two), so that 256 streams are 2,560 tokens a second, which either client
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import statistics
 import subprocess
@@ -70,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--tokenizer", required=True)
-    parser.add_argument("--guidellm", nargs="+", required=True, help="command that starts guidellm")
+    parser.add_argument("--guidellm", type=shlex.split, required=True, help="command that starts guidellm")
     parser.add_argument("--guidellm-path", default="", help="folder of its packages")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--limit-s", type=float, default=400, help="begin no measurement after this long")

@@ -175,7 +175,8 @@ def test_kubectl_windlass_benches_by_a_job_that_goes(bed, namespace, service, tm
     """Behind rules that refuse every way out of the cluster; the folder is whole, and no pod of it is left."""
     load = ("--", "--concurrency", "1,3", "--num-prompts", "6", "--input-len", "24", "--output-len", "8")
     out = tmp_path / "out"
-    found = json.loads(windlass(bed, namespace, "bench", service, "-o", "json", "--out", str(out), behind=load).stdout)
+    words = ("bench", service, "-o", "json", "--cpu", "100m", "--out", str(out))
+    found = json.loads(windlass(bed, namespace, *words, behind=load).stdout)
     assert [(row["Maximum concurrency"], row["Successful requests"]) for row in found["runs"]] == [
         ("1", "6"),
         ("3", "6"),

@@ -31,7 +31,7 @@ class Wanted:
     words: tuple[str, ...]
     secret: str = ""
     tokenizer: str = ""
-    cpu: str = "2"
+    cpu: str = "1"
     memory: str = "4Gi"
     minutes: int = 60
 

@@ -28,7 +28,7 @@ def add_options(one: argparse.ArgumentParser) -> None:
         help="keys of the service (default: spec.expose.apiKeysSecret; the first key is used)",
     )
     one.add_argument("--tokenizer", metavar="PATH", help="model directory in the pod (default: the served model's)")
-    one.add_argument("--cpu", type=_quantity, default="2", help="processors of the Job (default: 2)")
+    one.add_argument("--cpu", type=_quantity, default="1", help="processors that the Job asks for (default: 1)")
     one.add_argument("--memory", type=_quantity, default="4Gi", help="most memory of the Job (default: 4Gi)")
     one.add_argument("--minutes", type=_minutes, default=MINUTES, help=f"most minutes it may take (default: {MINUTES})")
     one.add_argument("--keep", action="store_true", help="leave the Job; the cluster deletes it an hour after its end")
