@@ -2,10 +2,10 @@
 
     PYTHONPATH=sizing/src python benchmarks/predictions/fit.py [--write] [--table FILE.md]
 
-Rows are `results/*.jsonl`, which `run.sh` wrote, and the engines of `benchmarks/quantization/results` on an H200. The
-shapes of FITTED are fitted, all others are held out. --write renews `sizing/src/windlass_sizing/speed/fitted.json`. The
-search is Levenberg and Marquardt's on logarithms of numbers and errors, so that the same rows always give the same
-table. It needs numpy.
+Rows are `results/*.jsonl`, which `run.sh` wrote, and an H200's engines and servers of
+`benchmarks/quantization/results`. The shapes of FITTED are fitted, all others are held out. --write renews
+`sizing/src/windlass_sizing/speed/fitted.json`. The search is Levenberg and Marquardt's on logarithms of numbers and
+errors, so that the same rows always give the same table. It needs numpy.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ from windlass_sizing.speed.table import PLAIN, CardSpeed, MethodSpeed
 
 HERE = Path(__file__).parent
 ENGINES = HERE.parent / "quantization/results/2026-11-23-h200-end-to-end-sixth.json"
+SERVERS = HERE.parent / "quantization/results/2026-11-23-h200-serving-second.json"
 FITTED = ("qwen2-7b", "qwen2.5-1.5b")
 """A small and a middle one; every other shape that was measured is held out."""
 SHAPES: dict[str, dict[str, Any]] = json.loads((HERE / "shapes.json").read_text())
-START = CardSpeed(3500.0, 30.0, 0.2, 600.0, 200.0, 3.0)
+START = CardSpeed(3600.0, 25.0, 0.2, 600.0, 250.0, 5.0)
+START_VALUES = tuple(asdict(START).values())
 FIGURES = ("ms a token", "time to first token", "requests a second")
 ENGINE_IN, ENGINE_OUT = 220, 256
-STEPS, STEP, DRIFT = 200, 1e-4, 0.1
+STEPS, STEP, DRIFT = 200, 1e-4, 0.05
 WEIGHTS = {"ms a token": 1.0, "time to first token": 0.8, "requests a second": 0.0}
 """Of a figure's squared error; requests a second follow from the other two."""
 
@@ -74,6 +76,20 @@ def of_engines(path: Path, card: str) -> Iterator[Row]:
             )  # fmt: skip
 
 
+def of_serving(path: Path, card: str) -> Iterator[Row]:
+    """Ten clients over HTTP; requests a second there hold the end of the run, when fewer are busy."""
+    for server in json.loads(path.read_text()):
+        about = (path.stem, card, "qwen2-7b", server["method"])
+        load = Load(10, round(server["mean_tokens_in"]), round(server["mean_tokens_out"]))
+        name = f"10 at once, {load.tokens_in} in, {load.tokens_out} out"
+        yield Row(
+            *about, FIGURES[0], name, server["tpot_ms_mean"], lambda speed, load=load: speed.under(load).ms_per_token
+        )
+        yield Row(
+            *about, FIGURES[1], name, server["ttft_ms_median"], lambda speed, load=load: speed.under(load).ttft_ms
+        )
+
+
 def of_points(path: Path) -> Iterator[Row]:
     """Servers over HTTP: prompts alone, and loads."""
     for line in path.read_text().splitlines():
@@ -100,7 +116,7 @@ def _of_point(point: dict[str, Any], about: tuple[str, str, str, str]) -> Iterat
 def rows() -> list[Row]:
     """All that there are."""
     served = [row for path in sorted((HERE / "results").glob("*.jsonl")) for row in of_points(path)]
-    return [*of_engines(ENGINES, "H200"), *served]
+    return [*of_engines(ENGINES, "H200"), *of_serving(SERVERS, "H200"), *served]
 
 
 @cache
@@ -144,8 +160,13 @@ def errors(chosen: Sequence[Row], card: CardSpeed, method: MethodSpeed) -> list[
 
 
 def fit_card(chosen: Sequence[Row]) -> CardSpeed:
-    """A card's numbers from servers without quantization."""
-    return CardSpeed(**search(asdict(START), lambda numbers: errors(chosen, CardSpeed(**numbers), MethodSpeed())))
+    """A card's numbers from servers without quantization; one that the rows do not tell apart stays near START's."""
+
+    def all_errors(numbers: dict[str, float]) -> list[float]:
+        drift = [DRIFT * math.log(value / begun) for value, begun in zip(numbers.values(), START_VALUES, strict=True)]
+        return [*drift, *errors(chosen, CardSpeed(**numbers), MethodSpeed())]
+
+    return CardSpeed(**search(asdict(START), all_errors))
 
 
 def fit_method(chosen: Sequence[Row], cards: dict[str, CardSpeed]) -> MethodSpeed:
