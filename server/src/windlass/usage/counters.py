@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 from windlass.usage.read import Tokens
 
 NO_KEY = "-"
-"""Stands for requests to a server without keys; no key has this name."""
+"""The key's name in records of a server without keys; no key file may use it."""
 
 
 @dataclass(slots=True)
 class Total:
-    """Of one key and one model."""
+    """The usage of one key and one model."""
 
     requests: int = 0
     tokens_in: int = 0
@@ -23,7 +23,7 @@ class Total:
     """Requests whose tokens the engine did not count."""
 
     def add(self, tokens: Tokens, *, estimated: bool) -> None:
-        """One more request."""
+        """Count one more request."""
         self.requests += 1
         self.tokens_in += tokens.in_
         self.tokens_out += tokens.out

@@ -1,7 +1,7 @@
 """Writes each answered request to disk before its client has the end of the answer, so that kill -9 loses none.
 
-Each writing process has a folder of its own, held by a lock that ends with the process; the next process goes on in it.
-One thread writes, in the order of the answers, and another one folds: the event loop never waits for the disk, and the
+Each process writes to a folder of its own, whose lock ends with the process; the next process continues there.
+One thread writes, in the order of the answers, and another one folds. The event loop never waits for the disk, and the
 end of an answer waits for its own record alone.
 """
 
@@ -33,18 +33,18 @@ UNWRITTEN_MAX = 10_000
 
 
 def root(environment: Mapping[str, str]) -> Path | None:
-    """Where records are: as told, else in a pod's cache; None outside of pods."""
-    if told := environment.get(VARIABLE):
-        return Path(told)
+    """The folder of the records: VARIABLE, else a folder in the pod's cache; None outside of pods."""
+    if given := environment.get(VARIABLE):
+        return Path(given)
     service, cache = environment.get("WINDLASS_SERVICE"), environment.get("XDG_CACHE_HOME")
     return Path(cache, "windlass", "usage", service) if service and cache else None
 
 
 class Journals:
-    """This process's records. Nothing here fails a request: what cannot be written is counted."""
+    """The records of this process. A failure to write ends no request; `unrecorded` counts it."""
 
     def __init__(self, place: Path | None, clock: Callable[[], float] = time.time) -> None:
-        """Nothing is written before the first record."""
+        """Create no folder before the first record."""
         self._place, self._clock = place, clock
         self._writer: _Writer | None = None
         self._retry_at = 0.0
@@ -81,7 +81,7 @@ class Journals:
                 self._writer = _Writer(place)
             self._writer.write(hours.hour_of(now), line)
         except (OSError, ValueError, LookupError, TypeError) as error:
-            # A broken disk must not stop the service; the counter and the log tell what the records lack.
+            # A broken disk must not stop the service; the counter and the log show the gap.
             self._failed += 1
             if now >= self._retry_at:
                 log.error("windlass: usage cannot be recorded in %s: %s", place, error)
@@ -114,13 +114,13 @@ class _Writer:
 
     def write(self, hour: str, line: bytes) -> None:
         if self._journal is None or self._journal.hour != hour or self._bytes >= JOURNAL_BYTES:
-            self._turn(hour)
+            self._next_journal(hour)
         written = os.write(self._file, line)
         self._bytes += written
         if written < len(line):
             raise OSError("the disk is full")
 
-    def _turn(self, hour: str) -> None:
+    def _next_journal(self, hour: str) -> None:
         journal = Journal(self._number + 1, hour)
         file = os.open(self._folder / journal.name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         before, self._journal, self._number = self._journal, journal, journal.number
@@ -132,7 +132,7 @@ class _Writer:
     def _fold(self, last: int) -> None:
         try:
             for journal in hours.journals(self._folder):
-                if journal.number <= last:  # a failure ends the loop: a later one would hide the one before it
+                if journal.number <= last:  # in order: an hour takes no journal below its `folded`
                     hours.fold(self._folder, journal)
             hours.prune(self._folder)
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -140,21 +140,21 @@ class _Writer:
 
 
 def _take(place: Path) -> tuple[Path, int]:
-    """A folder that no living process writes to."""
+    """A locked folder that no other process writes to."""
     place.mkdir(parents=True, exist_ok=True)
     for folder in hours.writers(place):
         if (lock := _locked(folder)) is not None:
             return folder, lock
     folder = place / uuid4().hex
     folder.mkdir()
-    if (lock := _locked(folder)) is None:  # each retry would leave one more
-        shutil.rmtree(folder)
+    if (lock := _locked(folder)) is None:
+        shutil.rmtree(folder)  # or each retry would leave one more
         raise OSError("the volume takes no locks")
     return folder, lock
 
 
 def _locked(folder: Path) -> int | None:
-    """The lock of a folder; None where another process holds it, or it cannot be had."""
+    """The lock of a folder; None where another process holds it, or the volume gives none."""
     try:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:
