@@ -30,7 +30,7 @@ SHOWN = (
     ("ITL P99", "p99_itl_ms", 2),
     ("E2E P50", "median_e2el_ms", 0),
 )
-"""Columns of the table: milliseconds, but where the heading says otherwise."""
+"""Columns of the table, in milliseconds unless the heading has another unit."""
 SAID = {Verdict.BETTER: "faster", Verdict.WORSE: "slower", Verdict.SAME: "the same", Verdict.OPEN: "not shown"}
 THROUGHPUT = "output_throughput"
 FIGURES = (
@@ -55,7 +55,7 @@ class Cell:
 
 
 def write(benchmark: Benchmark, planned: Planned | None = None) -> list[Record]:
-    """All files anew from what the folder has; the records. `planned`: what to write predictions for."""
+    """Write all tables anew from the results in the folder; return the records. `planned`: what to predict for."""
     records = benchmark.records()
     if not records:
         return records
@@ -88,7 +88,7 @@ def _plot(benchmark: Benchmark, found: Sequence[Cell], title: str, field: str) -
 
 
 def cells(benchmark: Benchmark, records: Sequence[Record]) -> list[Cell]:
-    """In the order of the loads, a server after the other."""
+    """The rows in the order of the loads, then of the servers."""
     found = []
     for asked in benchmark.asked:
         series = {arm: _of(records, arm, asked) for arm in benchmark.arms}
@@ -148,7 +148,7 @@ def _runs(records: Sequence[Record]) -> list[Run]:
 
 
 def headings() -> tuple[str, ...]:
-    """Of the table."""
+    """The headings of the table."""
     names = [name for name, _, _ in SHOWN]
     return ("SERVER", "AT ONCE", "TEMP", "ROUNDS", *names, "HITS %", "ACCEPTED %", "OF FIRST", "95 %", "VERDICT")
 
@@ -197,7 +197,7 @@ def _cut(value: float | None) -> str:
 
 
 def note(benchmark: Benchmark) -> str:
-    """What the table's columns are."""
+    """The legend of the table's columns."""
     return (
         "Figures are medians over the rounds, times in milliseconds. OF FIRST is the output throughput over that of "
         f"{benchmark.arms[0].name}: the geometric mean over the rounds, with Student's 95 % interval."
@@ -205,7 +205,7 @@ def note(benchmark: Benchmark) -> str:
 
 
 def warned_of(records: Sequence[Record]) -> list[str]:
-    """Each warning, and the measurements that it is of."""
+    """Each warning with the measurements that have it."""
     said: dict[str, list[str]] = {}
     for record in records:
         for sentence in warnings(record):
@@ -218,7 +218,7 @@ def _where(places: Sequence[str]) -> str:
 
 
 def _groups(benchmark: Benchmark, records: Sequence[Record]) -> list[Group]:
-    """Three measures of each load that has any."""
+    """Up to three charts for each load."""
     found = []
     for asked in benchmark.asked:
         figures = []
