@@ -70,14 +70,15 @@ demo-release: sync ## install dist/'s bundle from a registry on the cluster, by 
 	@$(BED) demo-release
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-gpu test-gpu-lookahead
-test: check sanitize-lookahead test-fast test-apiserver test-e2e ## everything; sets up what it needs
+.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-gpu test-gpu-lookahead
+test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kind test-apiserver # each waits more than it computes
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q $(TWO) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(TWO) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator/test_poisoned_namespace.py -m 'not kind'
-test-engine: sync ## real vLLM in the CPU serving image, without a cluster
-	@$(ENGINE_TESTS) -m 'not long' tests/engine
+test-engine: sync ## real vLLM in the CPU serving image, without a cluster, by two processes
+	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/engine
 test-long: sync ## what the gate leaves out of the tests in the serving image
 	@$(ENGINE_TESTS) -m long tests/engine
 test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
@@ -107,9 +108,9 @@ test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; 
 	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
-test-e2e: sync ## vLLM in its image by two processes, then the scenarios on the kind cluster
-	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/engine
+test-kind: sync ## the scenarios on the kind cluster
 	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/kind
+test-e2e: test-engine test-kind ## vLLM in its image, then the scenarios on the kind cluster
 
 ##@ Break
 .PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
