@@ -41,7 +41,8 @@ PAGES = (
         )
     ),
     *("docs/how-to/benchmark.md", "docs/adr/0061-vllms-client-drives-benchmarks.md"),
-    *("docs/adr/0071-benchmarks-take-turns.md", "docs/explanation/predicting-speed.md"),
+    *("docs/adr/0071-benchmarks-take-turns.md", "docs/explanation/predicting-speed.md", "docs/how-to/cluster.md"),
+    *("docs/adr/0020-leader-election.md", "docs/adr/0076-the-gate-counts-what-waits.md"),
 )
 # Folders whose names are the field's terms, and the words of ours that came before them.
 FOLDERS = ("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead")
