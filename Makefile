@@ -76,7 +76,7 @@ demo-release: sync ## install dist/'s bundle from a registry on the cluster, by 
 .PHONY: test test-fast test-apiserver test-engine test-long test-kind test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-gpu test-gpu-lookahead
 test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kind test-apiserver
-test-fast: sync ## pure and contract tests: seconds
+test-fast: sync ## pure and contract tests: minutes
 	@$(BIN)/pytest -q $(FOUR) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(FOUR) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator/test_poisoned_namespace.py -m 'not kind'
