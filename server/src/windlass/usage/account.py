@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from windlass.api.asgi import Send
@@ -37,11 +38,11 @@ class Accounts:
         slot = await self.limiter.enter(key, body_bytes)
         return Account(self, key.name, body_bytes, slot)
 
-    def add(self, record: Record) -> None:
-        """Count an answered request."""
+    def add(self, record: Record) -> Future[None] | None:
+        """Count an answered request; done when it is recorded."""
         total = self.totals.setdefault((record.key, record.model), Total())
         total.add(record.tokens, estimated=record.estimated)
-        self.journals.add(record.key, record.model, record.tokens, estimated=record.estimated)
+        return self.journals.add(record.key, record.model, record.tokens, estimated=record.estimated)
 
 
 class Account:
@@ -72,13 +73,14 @@ class Account:
         if self._slot:
             self._slot.end(0)
 
-    def _record(self, outcome: Outcome) -> None:
+    def _record(self, outcome: Outcome) -> Future[None] | None:
         tokens, estimated = outcome.tokens, outcome.tokens is None
         if tokens is None:
             tokens = Tokens(self._expected.tokens_in(self._bytes), outcome.events)
         else:
             self._expected.learn(self._bytes, tokens.in_, tokens.out)
-        self._accounts.add(Record(self._key or NO_KEY, self._model, tokens, estimated))
+        record = self._accounts.add(Record(self._key or NO_KEY, self._model, tokens, estimated))
         if self._slot:
             # Without a count and without events the length is unknown: the slot keeps the expected number of tokens.
             self._slot.end(None if estimated and not outcome.events else tokens.in_ + tokens.out)
+        return record

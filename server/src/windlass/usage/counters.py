@@ -52,9 +52,10 @@ def lines(service: str, totals: dict[Place, Total]) -> Iterator[str]:
         yield f"# HELP {name} {meaning}"
         yield f"# TYPE {name} counter"
         for (key, model), total in sorted(totals.items()):
-            labels = f'llmservice="{_escaped(service)}",key="{_escaped(key)}",model="{_escaped(model)}"'
+            labels = f'llmservice="{escaped(service)}",key="{escaped(key)}",model="{escaped(model)}"'
             yield f"{name}{{{labels}}} {getattr(total, field.name)}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A label's value."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,17 +1,20 @@
 """Writes each answered request to disk before its client has the end of the answer, so that kill -9 loses none.
 
 Each process writes to a folder of its own, whose lock ends with the process; the next process continues there.
+One thread writes, in the order of the answers, and another one folds. The event loop never waits for the disk, and the
+end of an answer waits for its own record alone.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import logging
 import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,6 +26,10 @@ log = logging.getLogger(__name__)
 VARIABLE = "WINDLASS_USAGE_DIR"
 JOURNAL_BYTES = 256 * 1024
 LOCK = "lock"
+WAIT_S = 2.0
+"""How long the end of an answer waits for a disk that takes nothing, as a share whose server is away."""
+UNWRITTEN_MAX = 10_000
+"""Records that wait for the disk; those beyond are counted as lost."""
 
 
 def root(environment: Mapping[str, str]) -> Path | None:
@@ -38,29 +45,53 @@ class Journals:
 
     def __init__(self, place: Path | None, clock: Callable[[], float] = time.time) -> None:
         """Create no folder before the first record."""
-        self.unrecorded = 0
         self._place, self._clock = place, clock
         self._writer: _Writer | None = None
         self._retry_at = 0.0
+        self._failed = self._crowded = 0  # of the writing thread and of the event loop
+        self._unwritten: set[Future[None]] = set()
+        self._writing = ThreadPoolExecutor(1, "windlass-usage-write")
 
-    def add(self, key: str, model: str, tokens: Tokens, *, estimated: bool) -> None:
-        """Record an answered request."""
+    @property
+    def unrecorded(self) -> int:
+        """Answered requests that the records lack."""
+        return self._failed + self._crowded
+
+    def add(self, key: str, model: str, tokens: Tokens, *, estimated: bool) -> Future[None] | None:
+        """Record an answered request; done when it is on its way to the disk, or cannot be. None: nothing is to do."""
         if not self._place:
-            return
+            return None
+        if len(self._unwritten) >= UNWRITTEN_MAX:
+            self._crowded += 1
+            return None
         now = self._clock()
+        line = hours.line(key, model, tokens, estimated=estimated)
+        record = self._writing.submit(self._write, self._place, now, line)
+        self._unwritten.add(record)
+        record.add_done_callback(self._unwritten.discard)
+        return record
+
+    def _write(self, place: Path, now: float, line: bytes) -> None:
+        """In the writing thread."""
         try:
             if self._writer is None:
                 if now < self._retry_at:
-                    self.unrecorded += 1
+                    self._failed += 1
                     return
-                self._writer = _Writer(self._place)
-            self._writer.write(hours.hour_of(now), hours.line(key, model, tokens, estimated=estimated))
+                self._writer = _Writer(place)
+            self._writer.write(hours.hour_of(now), line)
         except (OSError, ValueError, LookupError, TypeError) as error:
             # A broken disk must not stop the service; the counter and the log show the gap.
-            self.unrecorded += 1
+            self._failed += 1
             if now >= self._retry_at:
-                log.error("windlass: usage cannot be recorded in %s: %s", self._place, error)
+                log.error("windlass: usage cannot be recorded in %s: %s", place, error)
                 self._retry_at = now + 60
+
+
+async def recorded(record: Future[None] | None) -> None:
+    """Wait until the record is written; a disk that takes nothing holds an answer up for WAIT_S."""
+    if record is not None and not record.done():
+        await asyncio.wait({asyncio.wrap_future(record)}, timeout=WAIT_S)
 
 
 class _Writer:
@@ -75,7 +106,7 @@ class _Writer:
         except BaseException:
             os.close(self._lock)
             raise
-        # One thread, so that journals are folded in their order; the event loop does not wait for the disk.
+        # One thread, so that journals are folded in their order; a record does not wait for a fold.
         self._folding = ThreadPoolExecutor(1, "windlass-usage")
         self._folding.submit(self._fold, self._number)
         self._journal: Journal | None = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from windlass.api.asgi import Message, Send, header
 from windlass.usage import read
+from windlass.usage.journal import recorded
 from windlass.usage.read import Tokens
 
 OVERLAP = 4096
@@ -26,13 +28,17 @@ class Outcome:
 class Meter:
     """An ASGI `send` between the engine and the client."""
 
-    def __init__(self, send: Send, report: Callable[[Outcome], None], *, hides_usage: bool) -> None:
-        """`hides_usage` drops the usage event, which the client did not ask for."""
+    def __init__(self, send: Send, report: Callable[[Outcome], Future[None] | None], *, hides_usage: bool) -> None:
+        """`report` gives what the end of the answer waits for.
+
+        `hides_usage` drops the usage event, which the client did not ask for.
+        """
         self._send, self._report, self._hides_usage = send, report, hides_usage
         self._is_good = self._is_stream = self._has_reported = False
         self._tokens: Tokens | None = None
         self._events = 0
         self._tail = b""
+        self._record: Future[None] | None = None
 
     def __call__(self, message: Message) -> Awaitable[None]:
         """Pass a message on; without a coroutine for messages of a stream, of which each token has one."""
@@ -54,6 +60,9 @@ class Meter:
                 if not kept and not is_end:
                     return
                 message = {**message, "body": kept}
+            if self._record is not None:
+                record, self._record = self._record, None
+                await recorded(record)
         await self._send(message)
 
     def end(self) -> None:
@@ -80,7 +89,7 @@ class Meter:
     def _report_once(self) -> None:
         if not self._has_reported:
             self._has_reported = True
-            self._report(Outcome(self._tokens, self._events))
+            self._record = self._report(Outcome(self._tokens, self._events))
 
 
 def _is_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:

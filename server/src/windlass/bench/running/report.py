@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from windlass.bench.comparing.ratio import Ratio, Verdict
 from windlass.bench.comparing.series import METRICS, Run, compare
+from windlass.bench.running import predicted
 from windlass.bench.running.benchmark import Benchmark
 from windlass.bench.running.matrix import Arm, Asked
 from windlass.bench.running.page import Bar, Figure, Group, as_page
+from windlass.bench.running.predicted import Planned, Seen
 from windlass.bench.serving import plots
 from windlass.bench.serving.record import Record, warnings
 from windlass.bench.serving.tables import as_csv, as_text
@@ -52,8 +54,8 @@ class Cell:
     verdict: Verdict | None = None
 
 
-def write(benchmark: Benchmark) -> list[Record]:
-    """Write all tables anew from the results in the folder; return the records."""
+def write(benchmark: Benchmark, planned: Planned | None = None) -> list[Record]:
+    """Write all tables anew from the results in the folder; return the records. `planned`: what to predict for."""
     records = benchmark.records()
     if not records:
         return records
@@ -69,6 +71,8 @@ def write(benchmark: Benchmark) -> list[Record]:
             f"Benchmark of {benchmark.model.name}", _groups(benchmark, records), table, [explained], warned
         ),
     }
+    if planned and (rows := seen(records, found)):
+        texts |= predicted.texts(rows, planned)
     for name, text in texts.items():
         (benchmark.folder / name).write_text(text, encoding="utf-8")
     if plots.can_draw():
@@ -92,6 +96,20 @@ def cells(benchmark: Benchmark, records: Sequence[Record]) -> list[Cell]:
             if mine:
                 found.append(_cell(arm, asked, mine, series[benchmark.arms[0]]))
     return found
+
+
+def seen(records: Sequence[Record], found: Sequence[Cell]) -> list[Seen]:
+    """The cells whose load can be predicted: as many requests at once as are said, without a rate."""
+    rows = []
+    for cell in found:
+        many, mine = cell.asked.concurrency, _of(records, cell.arm, cell.asked)
+        whole = sum(record.completed for record in mine)
+        if many and whole and cell.asked.request_rate == "inf":
+            tokens = [
+                sum(record.number(f"total_{way}_tokens") or 0.0 for record in mine) for way in ("input", "output")
+            ]
+            rows.append(Seen(cell.arm, many, tokens[0] / whole, tokens[1] / whole, cell.medians))
+    return rows
 
 
 def _of(records: Sequence[Record], arm: Arm, asked: Asked) -> list[Record]:

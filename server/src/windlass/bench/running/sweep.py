@@ -14,6 +14,7 @@ from typing import Self
 from windlass.bench.running import report, servers
 from windlass.bench.running.benchmark import COUNTERS, PART, Benchmark
 from windlass.bench.running.matrix import Arm, Step
+from windlass.bench.running.predicted import Planned
 from windlass.bench.running.servers import Server, Wanted
 from windlass.bench.serving import command, files, run
 from windlass.bench.serving.client import Client
@@ -87,10 +88,25 @@ def measure(benchmark: Benchmark, wanted: Wanted, seconds: float | None, say: Sa
                 break
             _step(benchmark, step, fleet, client)
         failed = list(fleet.failed.values())
-    records = report.write(benchmark)
+    records = report.write(benchmark, planned(benchmark.model))
     if failed:
         raise ServerError(f"{len(failed)} servers failed, and the tables lack them; the first: {failed[0]}")
     return records
+
+
+def planned(model: Path) -> Planned | None:
+    """The model and this machine's first GPU; None for a directory that cannot be planned for."""
+    from windlass_sizing.errors import SizingError
+    from windlass_sizing.files.source import read_facts
+    from windlass_sizing.placement import gpus
+
+    from windlass.license import nvml
+
+    cards = [card.name for one in nvml.gpus() if (card := gpus.find(one.name))]
+    try:
+        return Planned(read_facts(model), cards[0] if cards else "")
+    except SizingError:
+        return None
 
 
 def _step(benchmark: Benchmark, step: Step, fleet: Fleet, client: Client) -> None:
