@@ -139,8 +139,9 @@ class _Arm:
         """Milliseconds of one copy of so many bytes from pinned host memory; the least of five."""
         import torch
 
-        source, target = torch.empty(size, dtype=torch.int8, pin_memory=True), torch.empty(
-            size, dtype=torch.int8, device="cuda"
+        source, target = (
+            torch.empty(size, dtype=torch.int8, pin_memory=True),
+            torch.empty(size, dtype=torch.int8, device="cuda"),
         )
         times = []
         for _ in range(5):

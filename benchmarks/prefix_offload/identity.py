@@ -1,6 +1,6 @@
-"""The same text with evicted prefixes in host memory and without: a real model, greedy, on a KV cache that is too small.
+"""The same text with evicted prefixes in host memory and without: a real model, greedy, on a small KV cache.
 
-    python identity.py MODEL OUT.json [--kills 5]
+    python identity.py MODEL OUT.jsonl [--kills 5]
 
 Each arm asks the same prompts three times. Twelve documents share the card's cache, which holds two of them, so that
 every later prompt finds its prefix in host memory. `--kills`: an engine is killed by SIGKILL in the middle of its
@@ -15,6 +15,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,17 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--kills", type=int, default=5)
     asked = parser.parse_args()
-    rows = [compared(asked.model, name, words) for name, words in LENGTHS.items()]
-    rows.append(killed(asked.model, asked.kills))
-    asked.out.write_text(json.dumps(rows, indent=1))
-    print(json.dumps(rows))
+    with asked.out.open("w") as out:
+        for row in rows(asked.model, asked.kills):
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            print(row, flush=True)
+
+
+def rows(model: str, kills: int) -> Iterator[dict[str, Any]]:
+    """A row as soon as it is there: the time on a card may end before the last."""
+    yield from (compared(model, name, words) for name, words in LENGTHS.items())
+    yield killed(model, kills)
 
 
 def compared(model: str, name: str, words: dict[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--arms", default="plain,windlass,native,simple")
     parser.add_argument("--prefix", type=int, default=10_000)
-    parser.add_argument("--model", type=Path, default=Path("/tmp/llama-3.1-8b-shape"))
+    parser.add_argument("--model", type=Path, default=Path(".cache/llama-3.1-8b-shape"))
     asked = parser.parse_args()
     end = time.monotonic() + asked.seconds
     engines = started(asked.arms.split(","), asked.model)

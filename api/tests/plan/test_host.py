@@ -85,6 +85,8 @@ def test_every_process_of_an_engine_counts(load, processes):
         pytest.param({"args": [*SIXTY_FOUR, *connector(kv_connector_extra_config={"cpu_bytes_to_use": 2**30})]}, 64,
                      id="the size goes before the connector's"),
         pytest.param({"args": [*SIXTY_FOUR, "--kv-offloading-backend", "lmcache"]}, 0, id="a server of its own has it"),
+        pytest.param({"args": ["--enable-prefix-cache-offload", "--prefix-offload-mib", "8192"]}, 8, id="ours"),
+        pytest.param({"args": ["--enable-prefix-cache-offload=0", "--prefix-offload-mib=8"]}, 0, id="off"),
         pytest.param({"args": ["--kv-offloading-size", "much"]}, 0, id="no figure"),
         pytest.param({"args": ["--kv-offloading-size", "nan"]}, 0, id="not a number"),
         pytest.param({"args": ["--kv-offloading-size", "1e300"]}, ASKED_MAX_GIB, id="more than there is"),

@@ -9,7 +9,9 @@ from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import RUN, resolve
 
 GIB = 2**30
-TWO = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(2)), memory_bytes=100 * GIB, shared_bytes=64 * GIB)
+TWO = Machine(
+    "cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(2)), memory_bytes=100 * GIB, shared_bytes=64 * GIB
+)
 CPU = Machine("cpu", memory_bytes=100 * GIB, shared_bytes=64 * GIB)
 QWEN = ModelFiles("/m", "qwen2", 4096, attention_heads=28, architecture="Qwen2ForCausalLM")
 ON = "--enable-prefix-cache-offload"

@@ -12,7 +12,13 @@ def test_a_chunk_is_256_tokens(blocks: list[int], expected: int) -> None:
 
 @pytest.mark.parametrize(
     ("cached", "limit", "expected"),
-    [([1, 2, 3], NO_LIMIT, set()), ([1, 2, 3], 3, set()), ([1, 2, 3], 2, {1}), ([1, 2, 3], 0, {1, 2, 3}), ([], 0, set())],
+    [
+        ([1, 2, 3], NO_LIMIT, set()),
+        ([1, 2, 3], 3, set()),
+        ([1, 2, 3], 2, {1}),
+        ([1, 2, 3], 0, {1, 2, 3}),
+        ([], 0, set()),
+    ],
 )
 def test_the_oldest_go_beyond_the_limit(cached: list[int], limit: int, expected: set[int]) -> None:
     """Free blocks that hold a prefix, oldest first."""

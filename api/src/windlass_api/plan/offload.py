@@ -17,6 +17,8 @@ from windlass_api.plan.quantity import GIB, gib
 KV_SIZE, KV_BACKEND, KV_TRANSFER = "--kv-offloading-size", "--kv-offloading-backend", "--kv-transfer-config"
 KV_BYTES = "cpu_bytes_to_use"  # of a connector in --kv-transfer-config
 KV_ELSEWHERE = "lmcache"  # a backend whose memory is that of a server of its own
+PREFIX, PREFIX_VARIABLE = "--enable-prefix-cache-offload", "ENABLE_PREFIX_CACHE_OFFLOAD"
+PREFIX_MIB, PREFIX_MIB_VARIABLE = "--prefix-offload-mib", "PREFIX_OFFLOAD_MIB"  # of all engines of a pod together
 WEIGHTS_GIB, GROUP, GROUP_PART = "--cpu-offload-gb", "--offload-group-size", "--offload-num-in-group"
 PROCESSOR_GIB = "--mm-processor-cache-gb"  # of each process that has one: the API and each engine
 LOOKAHEAD, LOOKAHEAD_VARIABLE = "--use-lookahead", "USE_LOOKAHEAD"
@@ -41,8 +43,19 @@ def kv_offload_gib(spec: LLMServiceSpec) -> float:
     """The prefix cache that one engine keeps in host memory, over all its ranks; it lies in /dev/shm."""
     if spec.image.family != "vllm" or last_given(spec, KV_BACKEND) == KV_ELSEWHERE:
         return 0.0
-    asked = _number(last_given(spec, KV_SIZE))
+    asked = _number(last_given(spec, KV_SIZE)) or _prefix_mib(spec) / 1024 / spec.engine.workers
     return min(ASKED_MAX_GIB, asked or _connector_bytes(last_given(spec, KV_TRANSFER)) / GIB)
+
+
+def unsized_prefix(spec: LLMServiceSpec, gpus: int) -> Refusal | None:
+    """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
+    if spec.image.family != "vllm" or not gpus or not _keeps_prefixes(spec) or _prefix_mib(spec):
+        return None
+    return Refusal(
+        "PrefixOffloadWithoutSize",
+        f"{PREFIX} says no size, and the share of a pod's memory is not known before the pod is planned",
+        f'add "{PREFIX_MIB}" with a size in MiB to spec.args, such as 16384',
+    )
 
 
 def weights_offload_gib(spec: LLMServiceSpec, weights_gib: float, gpus: int) -> float:
@@ -82,6 +95,15 @@ def too_small_shm(spec: LLMServiceSpec, workers: int) -> Refusal | None:
         f"spec.resources.sharedMemory {size} does not hold the {asked_gib:g} GiB of KV cache offloaded to /dev/shm",
         f"leave spec.resources.sharedMemory out, or set it to {math.ceil(asked_gib) + 1}Gi or more",
     )
+
+
+def _keeps_prefixes(spec: LLMServiceSpec) -> bool:
+    switch = last_given(spec, PREFIX, PREFIX_VARIABLE)
+    return switch is not None and (not switch or is_true(switch))
+
+
+def _prefix_mib(spec: LLMServiceSpec) -> float:
+    return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if _keeps_prefixes(spec) else 0.0
 
 
 def _looks_ahead(spec: LLMServiceSpec) -> bool:

@@ -14,7 +14,7 @@ from windlass_sizing.quantization.question import CPU, Card
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_api.plan.layout import Layout, read_layout
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.offload import too_small_shm
+from windlass_api.plan.offload import too_small_shm, unsized_prefix
 from windlass_api.plan.overrides import engine_in_force, whole_prompts
 from windlass_api.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
 
@@ -39,7 +39,7 @@ def read_requested(spec: LLMServiceSpec, facts: ModelFacts) -> Requested | Refus
     layout = read_layout(spec, engine)
     if isinstance(layout, Refusal):
         return layout
-    if refusal := too_small_shm(spec, layout.workers):
+    if refusal := unsized_prefix(spec, layout.gpus) or too_small_shm(spec, layout.workers):
         return refusal
     length, length_note = _length(engine, facts)
     dtype, dtype_note = number_format(engine, facts, on_cpu=layout.gpus == 0)

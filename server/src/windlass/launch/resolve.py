@@ -108,7 +108,14 @@ def resolve(
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),
-        engine_args=(*_all_words(engine), *api.arguments, *drafts.arguments, *offload.arguments, *group_words, *line.engine_words),
+        engine_args=(
+            *_all_words(engine),
+            *api.arguments,
+            *drafts.arguments,
+            *offload.arguments,
+            *group_words,
+            *line.engine_words,
+        ),
         warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes),
         files=_files(settings, model),
         merge=adapters.merge,

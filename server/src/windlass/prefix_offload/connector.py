@@ -31,7 +31,7 @@ class PrefixOffloadConnector(OffloadingConnector):  # type: ignore[misc] # vLLM 
         super().__init__(vllm_config, role, kv_cache_config)
 
     @classmethod
-    def get_required_kvcache_layout(cls, vllm_config: Any) -> str | None:  # noqa: ARG003, ANN401 - vLLM's own
+    def get_required_kvcache_layout(cls, vllm_config: Any) -> str | None:  # noqa: ANN401 - vLLM's own
         """The engine takes it where the model's attention can, else its own with a warning."""
         return BLOCK_FIRST
 

@@ -27,8 +27,9 @@ class HitCount:
         """In the seed's form, in blocks."""
         total, card, host = (self._blocks(tokens) for tokens in (self.asked, self.card, self.host))
         rest = max(0, total - card - host)
-        shares = [f"{100 * part / total if total else 0:.2f}%" for part in (card, host, rest)]
-        return f"[HIT CNT] total: {total}, gpu: {card} ({shares[0]}) cpu: {host} ({shares[1]}) not hit: {rest} ({shares[2]})"
+        parts = {"gpu": card, "cpu": host, "not hit": rest}
+        shown = [f"{name}: {part} ({100 * part / total if total else 0:.2f}%)" for name, part in parts.items()]
+        return f"[HIT CNT] total: {total}, {' '.join(shown)}"
 
     def _blocks(self, tokens: int) -> int:
         return tokens // self.block_tokens
