@@ -1,4 +1,4 @@
-# The only door: every task of the repository is a target here. `make help` lists them.
+# Every task of the repository is a target here. `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 BIN := .venv/bin
@@ -94,7 +94,7 @@ test-nfs: sync ## inspection, download and serving on an NFS share that goes awa
 	@$(BIN)/pytest -q -s --timeout 4000 -p no:randomly tests/storage
 test-ingress: sync ## two services behind a real Traefik on the cluster, by Ingress and Gateway API; builds Traefik: 10 min the first time
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_doors.py
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_traefik.py
 	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_ingress.py
 test-autoscale: sync ## KEDA takes a service from one replica to three and back on the cluster; builds KEDA: 15 min the first time
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_keda.py
