@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.objects.reading import Object, annotation_of, dig, name_of, owned_by
 from windlass_api.plan.record import SEAL, PlanRecord, digest_of, plan_digest
 from windlass_base.untrusted_json import parsed
@@ -20,12 +21,11 @@ from windlass_base.untrusted_json import parsed
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.pod import RESTARTED_ANNOTATION
 from windlass_operator.reconcile.snapshot import Snapshot
-from windlass_operator.status import conditions as c
+from windlass_operator.status.observe import served_generation
 
 RENDERED_ANNOTATION = "serving.windlass.dev/rendered"
 KINDS = ("Deployment", "StatefulSet")
-# Words with which an operator says that it did not bring a generation about, whatever its number says.
-REFUSED = ("Rejected", "SpecTooLarge", "InternalError", "NameTaken", "NodePathForbidden", "PlanOverdue")
+NOT_OF_THE_PODS = {"replicas", "suspend"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class Rendered:
     plan: str  # digest of the plan
     template: str  # digest of what this operator rendered, whether or not it is in force
     restarted: str = ""  # the service's annotation
+    spec: str = ""  # digest of the service's spec without what concerns no pod
     kept: Manifest | None = None  # an earlier operator's template, which is in force instead
 
     def to_text(self) -> str:
@@ -53,6 +54,7 @@ class Asked:
     operator: str
     restarted: str
     plan: str
+    spec: str
     adopts: bool  # whether a template without a memory is that of the same service and plan, by an earlier operator
 
 
@@ -75,32 +77,45 @@ def asked(snapshot: Snapshot, record: PlanRecord, before: PlanRecord | None, ope
         operator=operator,
         restarted=meta.annotations.get(RESTARTED_ANNOTATION, ""),
         plan=plan_digest(record.plan),
+        spec=spec_digest(snapshot.service),
         adopts=before is not None and before.plan == record.plan and before.pods != pods and _in_force(snapshot),
     )
 
 
+def spec_digest(service: LLMService) -> str:
+    """Names what the service asks of its pods. Defaults are left out: a later release has more fields with them."""
+    return digest_of(service.spec.model_dump(mode="json", exclude=NOT_OF_THE_PODS, exclude_defaults=True))
+
+
 def unchanged(snapshot: Snapshot, operator: str) -> bool:
-    """Whether the service is the one that another operator served: then its plan stays, however it is planned today."""
+    """Whether the service is the one that another operator served: then its plan stays, however it is planned today.
+
+    Of several workloads some may be taken over already, by a reconcile that ended between its writes.
+    """
     owned = snapshot.children.owned(snapshot.service.metadata.uid)
     workloads = [row for row in owned if row.get("kind") in KINDS]
-    return bool(workloads) and all(_by_another(row, snapshot, operator) for row in workloads)
+    taken = [_is_of(row, snapshot) for row in workloads]
+    others = [row for row in workloads if (said := remembered(row)) is None or said.operator != operator]
+    return bool(others) and all(taken)
 
 
-def _by_another(live: Object, snapshot: Snapshot, operator: str) -> bool:
+def _is_of(live: Object, snapshot: Snapshot) -> bool:
+    """Whether the workload was rendered for the service as it is now."""
     said = remembered(live)
     if said is None:
         return _in_force(snapshot)
-    return said.operator != operator and said.generation == snapshot.service.metadata.generation
+    return _same(said, snapshot.service.metadata.generation, spec_digest(snapshot.service))
+
+
+def _same(said: Rendered, generation: int, spec: str) -> bool:
+    """The generation, or what it asks of the pods: a scale makes another generation and no other pods."""
+    return said.generation == generation or (bool(said.spec) and said.spec == spec)
 
 
 def _in_force(snapshot: Snapshot) -> bool:
-    """By the status, which is written after the objects: this generation was planned, and not refused."""
-    if snapshot.subject.previous.get("observedGeneration") != snapshot.service.metadata.generation:
-        return False
-    rows = snapshot.subject.previous_conditions
-    found = [c.find(rows, type_) or {} for type_ in (c.MODEL_READY, c.PLANNED)]
-    moves = c.find(rows, c.PROGRESSING) or {}
-    return all(row.get("status") == c.TRUE for row in found) and moves.get("reason") not in REFUSED
+    """Whether the pods are those of this generation, by the status; a scale since then is of no account."""
+    served, generation = served_generation(snapshot.subject), snapshot.service.metadata.generation
+    return served == generation or (served == generation - 1 and snapshot.subject.scaled_last)
 
 
 def stays(live: Object | None, rendered: Manifest, now: Asked) -> Manifest | None:
@@ -114,7 +129,7 @@ def stays(live: Object | None, rendered: Manifest, now: Asked) -> Manifest | Non
         return None
     if said.template == digest_of(rendered):
         return said.kept
-    if said.operator != now.operator and said.generation == now.generation:
+    if said.operator != now.operator and _same(said, now.generation, now.spec):
         return said.kept or _adopted(live, rendered)
     return None
 
@@ -140,7 +155,8 @@ def settled(wanted: Iterable[Manifest], lives: Iterable[Object], now: Asked) -> 
 def _settled(manifest: Manifest, live: Object | None, now: Asked) -> Manifest:
     spec, meta = manifest["spec"], manifest["metadata"]
     kept = stays(live, spec["template"], now) if spec["replicas"] else None
-    said = Rendered(now.generation, now.operator, now.plan, digest_of(spec["template"]), now.restarted, kept)
+    digest = digest_of(spec["template"])
+    said = Rendered(now.generation, now.operator, now.plan, digest, now.restarted, now.spec, kept)
     annotations = {**meta.get("annotations", {}), RENDERED_ANNOTATION: said.to_text()}
     return {
         **manifest,
