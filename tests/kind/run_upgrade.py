@@ -37,7 +37,7 @@ CHANGE = {"engine": {"allowedMediaDomains": ["example.com"]}}
 """A field that 0.1.0 does not know, and that concerns the pods."""
 CLIENT = (Path(__file__).parent / "upgrade_client.py").read_text()
 AT_A_TIME, TOKENS, MOST_S = 2, 100, 1500
-SERVED_S, SETTLED_S, RENEWED_S = 400.0, 20.0, 60.0
+SERVED_S, SETTLED_S, RENEWED_S = 400.0, 10.0, 90.0
 FACTS = (
     "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8502/windlass/facts', timeout=5).read().decode())"
 )
@@ -180,8 +180,8 @@ def first_state(run: Run) -> None:
     """0.1.0 with two licensed services that answer."""
     install_license_server(run, first=True)
     install_operator(run, first=True)
-    file = licensing.issue(run.paths, cluster.gpu_list(run.paths), run.paths.run / "license-upgrade.dat")
-    run.licenses.upload(file)
+    gpus, keys = cluster.gpu_list(run.paths), licensing.signing_keys(run.paths)
+    run.licenses.upload(first_release.issue(run.paths, gpus, keys / "private.pem"))
     run.kubectl("create", "namespace", NAMESPACE)
     deploy.make_model(run.paths)
     deploy.models_volume(run.paths, NAMESPACE)
@@ -203,9 +203,8 @@ def served(run: Run) -> None:
 
 
 @contextmanager
-def streams(run: Run) -> Iterator[list[dict[str, Any]]]:
+def streams(run: Run, found: list[dict[str, Any]]) -> Iterator[None]:
     """Streams of both services until the block ends; the list is filled then."""
-    found: list[dict[str, Any]] = []
     places = {name: f"{name}.{NAMESPACE}.svc.cluster.local" for name in (STEADY, EDITED)}
     told = {"places": places, "port": 8501, "atATime": AT_A_TIME, "tokens": TOKENS, "stop": "/tmp/stop",
             "seconds": MOST_S}  # fmt: skip
@@ -216,10 +215,12 @@ def streams(run: Run) -> Iterator[list[dict[str, Any]]]:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
     run.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
     run.kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
-    yield found
-    run.kubectl("-n", NAMESPACE, "exec", "client", "--", "touch", "/tmp/stop")
-    run.kubectl("-n", NAMESPACE, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/client", "--timeout=180s")
-    found += [json.loads(line) for line in run.kubectl("-n", NAMESPACE, "logs", "client").splitlines()]
+    try:
+        yield
+    finally:
+        run.kubectl("-n", NAMESPACE, "exec", "client", "--", "touch", "/tmp/stop")
+        run.kubectl("-n", NAMESPACE, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/client", "--timeout=90s")
+        found += [json.loads(line) for line in run.kubectl("-n", NAMESPACE, "logs", "client").splitlines()]
 
 
 def upgrade(run: Run) -> None:
@@ -283,6 +284,8 @@ def judge(run: Run, rows: Sequence[report.Row], found: Sequence[dict[str, Any]])
     allowed = {(EDITED, "a service changes"), (EDITED, "operator and CRD to 0.1.0")}
     wrong += [f"{row.phase}: {count} pods of {name} replaced" for row in rows for name, count in row.replaced.items()
               if count and (name, row.phase) not in allowed]  # fmt: skip
+    if "ended by" in run.seen:
+        return [*wrong, run.seen["ended by"]]
     for before, after in (("audit before", "audit of 0.2.0"), ("audit of 0.2.0", "audit of 0.1.0 again")):
         wrong += [f"lost between {before} and {after}: {one}" for one in report.lost(run.seen[before], run.seen[after])]
     wrong += [f"{phase.name}: a pod's license is {state}" for phase in run.phases
@@ -311,9 +314,13 @@ def main(words: list[str]) -> int:
     try:
         first_release.load_images(where, today["engine-cpu"])
         first_state(run)
-        with streams(run) as found:
-            upgrade(run)
-            back(run)
+        found = list[dict[str, Any]]()
+        try:
+            with streams(run, found):
+                upgrade(run)
+                back(run)
+        except BedError as error:
+            run.seen["ended by"] = str(error)
         return told(run, found, asked.out)
     finally:
         clean(where)

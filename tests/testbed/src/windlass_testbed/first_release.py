@@ -3,6 +3,7 @@
 `tests/kind/run_upgrade.py` upgrades from it and goes back to it.
 """
 
+import sys
 from pathlib import Path
 
 from windlass_testbed import cluster, content, images, scratch_images
@@ -54,3 +55,27 @@ def load_images(paths: Paths, engine: str) -> None:
             load_on_base(paths, image(name), engine, list(cluster.WORKERS))
         else:
             load(paths, image(name), list(cluster.WORKERS))
+
+
+ISSUE = "import sys; from windlass_license.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def issue(paths: Paths, gpus: str, key: Path) -> Path:
+    """Issue a license for `nvidia-smi -L` lines by the release's own code: it refuses what a later one writes."""
+    listing, out = paths.run / "license-first.gpus", paths.run / "license-first.dat"
+    listing.write_text(gpus)
+    out.unlink(missing_ok=True)
+    words = [
+        "issue",
+        "--gpus",
+        str(listing),
+        "--customer",
+        "demo",
+        "--appid",
+        "1",
+        "--expires",
+        "2036-01-01T00:00:00+00:00",
+    ]
+    env = {"PYTHONPATH": str(tree(paths) / "license_server/src")}
+    run([sys.executable, "-c", ISSUE, *words, "--key", key, "--out", out], log="license", env=env)
+    return out
