@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 from windlass_api.plan.record import PLAN_ANNOTATION, digest_of, recorded_plan
-from windlass_operator.cluster.store import SCALED_LAST
 from windlass_operator.errors import Unavailable
 from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION, Asked, Rendered, remembered, stays
 from windlass_operator.reconcile.reconciler import Reconciler
@@ -232,15 +231,10 @@ async def test_groups_stay_and_a_new_replica_is_todays(world) -> None:
     assert image(world, "StatefulSet", "qwen-1") == "windlass/server:1.3"
 
 
-@pytest.mark.parametrize("first", [False, True], ids=["of the last release", "of 0.1.0"])
-async def test_a_scale_in_the_hand_over_replaces_nothing(world, first) -> None:
+async def test_a_scale_in_the_hand_over_replaces_nothing(world) -> None:
     """The newer operator's first look finds another generation, of which only the replicas differ."""
     await served(world)
-    if first:
-        as_of_0_1_0(world)
     world.put_service(replicas=2)
-    if first:
-        world.cluster.one("LLMService", "qwen")["metadata"][SCALED_LAST] = True
     await upgrade(world)
     assert world.cluster.one("Deployment", "qwen")["spec"]["replicas"] == 2
     assert image(world) == "windlass/server:1.2"
@@ -253,17 +247,6 @@ async def test_a_change_in_the_hand_over_takes_the_newer(world, first) -> None:
     if first:
         as_of_0_1_0(world)
     world.put_service(args=["--seed", "1"])
-    await upgrade(world)
-    assert image(world) == "windlass/server:1.3"
-
-
-async def test_a_scale_after_a_change_is_no_scale_alone(world) -> None:
-    """0.1.0 saw neither of both."""
-    await served(world)
-    as_of_0_1_0(world)
-    world.put_service(args=["--seed", "1"])
-    world.put_service(args=["--seed", "1"], replicas=2)
-    world.cluster.one("LLMService", "qwen")["metadata"][SCALED_LAST] = True
     await upgrade(world)
     assert image(world) == "windlass/server:1.3"
 

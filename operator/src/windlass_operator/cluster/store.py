@@ -30,7 +30,6 @@ OBJECT_BYTES_MAX = 512 * KIB  # of any other object: a Deployment repeats its se
 # What the objects of one namespace may take together above FREE_BYTES each, so that one namespace never takes the
 # operator's memory; ordinary objects are smaller than that and count nothing.
 FREE_BYTES, NAMESPACE_BYTES_MAX = 16 * KIB, 32 * KIB * KIB
-SCALED_LAST = "windlass.dev/scaledLast"  # in an LLMService's metadata, which the API server never sends
 UNREAD_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
@@ -51,8 +50,6 @@ class Row:
 def row_of(item: Mapping[str, Any]) -> Row:
     """The object as it is kept."""
     meta = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
-    if item.get("kind") == KIND and scaled_last(item["metadata"].get("managedFields")):
-        meta[SCALED_LAST] = True
     labels = meta.get("labels") or {}
     if any(name in (meta.get("annotations") or {}) for name in UNREAD_ANNOTATIONS):
         kept = {key: value for key, value in meta["annotations"].items() if key not in UNREAD_ANNOTATIONS}
@@ -63,19 +60,6 @@ def row_of(item: Mapping[str, Any]) -> Row:
         owners=tuple(intern(one["name"]) for one in meta.get("ownerReferences") or () if one.get("kind") == KIND),
         body=_body({**item, "metadata": meta}),
     )
-
-
-def scaled_last(managed: object) -> bool:
-    """Whether the last change beside the status was one of the replicas, by the scale subresource; a tie counts as no.
-
-    kubectl scale, HorizontalPodAutoscalers and KEDA scale so. The API server notes times of whole seconds.
-    """
-    rows = [row for row in managed if isinstance(row, Mapping)] if isinstance(managed, list) else []
-    times: dict[bool, list[str]] = {True: [], False: []}
-    for row in rows:
-        if row.get("subresource") != "status":
-            times[row.get("subresource") == "scale"].append(str(row.get("time") or ""))
-    return bool(times[True]) and max(times[True]) > max(times[False], default="")
 
 
 def _body(item: Manifest) -> bytes:

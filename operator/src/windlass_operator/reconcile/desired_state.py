@@ -21,7 +21,6 @@ from windlass_sizing.errors import FactsError
 from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.cluster.decode import UNREAD
-from windlass_operator.cluster.store import SCALED_LAST
 from windlass_operator.errors import UserError
 from windlass_operator.manifests.deployment import deployment
 from windlass_operator.manifests.disruption import disruption_budget
@@ -106,7 +105,6 @@ def subject_of(raw: Mapping[str, Any]) -> Subject:
         previous=status if isinstance(status, Mapping) else {},
         suspended=dig(raw, "spec", "suspend") is True,
         expose=dig(raw, "spec", "expose") or {},
-        scaled_last=dig(raw, "metadata", SCALED_LAST) is True,
     )
 
 

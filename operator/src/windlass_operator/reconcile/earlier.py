@@ -113,9 +113,8 @@ def _same(said: Rendered, generation: int, spec: str) -> bool:
 
 
 def _in_force(snapshot: Snapshot) -> bool:
-    """Whether the pods are those of this generation, by the status; a scale since then is of no account."""
-    served, generation = served_generation(snapshot.subject), snapshot.service.metadata.generation
-    return served == generation or (served == generation - 1 and snapshot.subject.scaled_last)
+    """Whether the pods are those of this generation, by the status."""
+    return served_generation(snapshot.subject) == snapshot.service.metadata.generation
 
 
 def stays(live: Object | None, rendered: Manifest, now: Asked) -> Manifest | None:

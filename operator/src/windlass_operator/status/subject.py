@@ -27,7 +27,6 @@ class Subject:
     previous: Mapping[str, Any] = field(default_factory=dict)
     suspended: bool = False
     expose: Mapping[str, Any] = field(default_factory=dict)  # spec.expose as written
-    scaled_last: bool = False  # whether the last change of the spec was one of its replicas alone
 
     @property
     def previous_conditions(self) -> list[Mapping[str, Any]]:
