@@ -66,11 +66,15 @@ images-gpu: sync ## build the GPU images from Debian and the package index, and 
 	@$(BED) images-gpu
 
 ##@ Release
-.PHONY: release demo-release
+.PHONY: release demo-release upgrade-live upgrade-licenses
 release: sync ## wheels, charts, images, bundle, SBOMs, sums, signature, provenance into dist/; GPU=1 with the GPU images
 	@$(BED) release $(if $(GPU),gpu)
 demo-release: sync ## install dist/'s bundle from a registry on the cluster, by digest and without egress, and ask the model
 	@$(BED) demo-release
+upgrade-live: sync ## 0.1.0 to this release and back on the cluster with streams running; takes every LLMService away
+	@$(BIN)/python tests/kind/run_upgrade.py
+upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in turn on one database
+	@$(BIN)/python license_server/crash/upgrade.py
 
 ##@ Test
 .PHONY: test test-fast test-apiserver test-engine test-long test-kind test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead

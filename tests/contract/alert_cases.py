@@ -78,6 +78,20 @@ CASES = (
     ),
     Case("WindlassWatchDead", "all are heard of", {'windlass_watch_alive{kind="Pod"}': "1x20"}, 20),
     Case(
+        "WindlassCRDMismatch",
+        "the CRD lacks two fields, as both operators see",
+        {f'windlass_crd_mismatch_fields{{fields="missing",pod="{pod}"}}': "2x30" for pod in ("a", "b")},
+        16,
+        {"fields": "missing"},
+        {"summary": "The CRD and the operator are of different releases: 2 fields are missing."},
+    ),
+    Case(
+        "WindlassCRDMismatch",
+        "an upgrade of chart and operator",
+        {'windlass_crd_mismatch_fields{fields="unknown"}': "3x5 0x30"},
+        20,
+    ),
+    Case(
         "LLMServiceNotServing",
         "one service has no model",
         _services("PathNotFound", "1x30"),

@@ -192,6 +192,14 @@ class LLMServiceStatus(ApiModel):
         json_schema_extra=INT64,
         description="observedGeneration is the spec's generation that this status speaks of.",
     )
+    served_generation: int | None = Field(
+        None,
+        ge=0,
+        le=GENERATION_MAX,
+        json_schema_extra=INT64,
+        description="servedGeneration is the spec's generation that the pods are of: lower than observedGeneration "
+        "while a change is refused or not planned yet.",
+    )
     conditions: list[Condition] = Field(
         default_factory=list,
         max_length=16,

@@ -77,11 +77,13 @@ class Reconciler:
         settings: Settings,
         clock: Callable[[], str] = utc_now,
         decide: Decide = in_place,
+        served: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> None:
         self._cluster = cluster
         self._http = http
         self._settings = settings
         self._clock = clock
+        self._served = served  # the status without what the CRD in the cluster lacks
         self._applier = Applier(cluster)
         self._planning = Planning(cluster, settings, decide)
         self.waiting_for_gpus: set[Key] = set()
@@ -228,6 +230,7 @@ class Reconciler:
 
     async def _write(self, raw: Manifest, subject: Subject, status: dict[str, Any], now: str) -> None:
         """Write the status when it differs, and tell what is new in it as Events."""
+        status = self._served(status)
         if status == subject.previous:
             return
         meta = {"name": subject.name, "namespace": subject.namespace}

@@ -31,6 +31,12 @@ WATCH_HEARD = Gauge(
     "windlass_watch_last_event_timestamp_seconds", "When the API server last said anything of a kind.", ["kind"]
 )
 LEADER = Gauge("windlass_leader", "1 on the replica that holds the lease and writes, 0 on a stand-by.")
+CRD_FIELDS = Gauge(
+    "windlass_crd_mismatch_fields",
+    "Fields of this operator that the CRD in the cluster lacks (missing: the CRD is older), and fields of the CRD that "
+    "this operator does not know (unknown: it is newer).",
+    ["fields"],
+)
 BUILD = Gauge(
     "windlass_build_info", "1; the labels name the version of the operator and of Python.", ["version", "python"]
 )
