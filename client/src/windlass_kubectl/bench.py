@@ -72,7 +72,12 @@ async def _serving_pod(session: Session) -> Mapping[str, Any]:
     running = [one for one in found if (one.get("status") or {}).get("phase") == "Running"]
     if not running:
         raise InvalidError(f"service {session.options.name} has no running pod; see kubectl windlass status")
-    return min(running, key=lambda one: str(one["metadata"]["name"]))
+    return min(running, key=lambda one: (not _is_ready(one), str(one["metadata"]["name"])))
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 @asynccontextmanager
