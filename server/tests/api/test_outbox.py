@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from windlass.api.budget import Shares
+from windlass.api.connections import UNKNOWN, Connection
 from windlass.api.guard import Guard
 from windlass.api.outbox import Outbox, Reader, Stock
 
@@ -81,7 +82,7 @@ async def test_a_keys_share_leaves_room_for_others() -> None:
 async def test_a_reader_that_takes_nothing_is_ended() -> None:
     """Its connection ends, what it had not read is given up, and what is still made for it goes nowhere."""
     slow, stock, ended = Client(reads=False), Stock(Shares(10)), asyncio.Event()
-    outbox = Outbox(slow.send, stock, Reader(abort=ended.set, timeout_s=0.02))
+    outbox = Outbox(slow.send, stock, Reader(connection=Connection(UNKNOWN.flow, ended.set), timeout_s=0.02))
     await outbox(piece(b"12345"))
     await outbox(piece(b"12345"))
     await asyncio.wait_for(ended.wait(), 1)
