@@ -1,17 +1,18 @@
-"""Processor time of the API's process a token and a request: vLLM alone, and with our guard before it, in turns.
+"""Processor time of the API's process for each piece of a stream: vLLM alone, and with our guard before it, in turns.
 
     PYTHONPATH=server/src:base/src:sizing/src python benchmarks/front/run.py --out FILE [--before FOLDER]
 
-Both are vLLM's API server before an engine that computes nothing (`scripted_engine`). Each pair asks both the same,
-in the order A B B A; the time is that of all threads of the process, by the kernel. Long answers less short ones give
-what a token costs and what a request costs besides. --before names another checkout's server/src: a third server, with
-that guard. --profile N samples each server while it answers N streams (py-spy).
+All are vLLM's API server before an engine that computes nothing (`scripted_engine`); a piece holds a token. Each turn
+asks all servers the same, in one order and then in the other. The time is that of all threads of the process, by the
+kernel, with each request's own share in it: answers have 128 tokens. --before names another checkout's server/src, for
+a third server with that guard. --profile N samples each server while it answers N streams (py-spy).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import shutil
@@ -32,9 +33,9 @@ import streams as client
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 STREAMS = (10, 64, 128, 256)
-LONG, SHORT = 128, 8
-STEP_MS = 0.4
-"""For each stream: so slow that a core is never full, and every token comes as a piece of its own."""
+TOKENS = 128
+STEP_MS = 40.0
+"""So slow that one core can do 256 streams, and every token comes as a piece of its own."""
 KEY = "front-benchmark-key"
 START_S = 300.0
 
@@ -56,7 +57,7 @@ def variables(source: Path, folder: Path) -> dict[str, str]:
 class Server:
     """One API server."""
 
-    def __init__(self, name: str, source: Path | None, step_ms: float, folder: Path, model: Path) -> None:
+    def __init__(self, name: str, source: Path | None, folder: Path, model: Path) -> None:
         """Start it; `source` holds the guard, None for vLLM alone."""
         folder.mkdir(parents=True)
         self.name, self.log = name, folder / "log"
@@ -70,7 +71,7 @@ class Server:
         if source:
             words += ["--middleware", "windlass.api.guard.Guard", "--enable-prompt-tokens-details"]
             own |= variables(source, folder)
-        command = [sys.executable, str(HERE / "scripted_engine.py"), "--step-ms", str(step_ms), str(model), *words]
+        command = [sys.executable, str(HERE / "scripted_engine.py"), "--step-ms", str(STEP_MS), str(model), *words]
         with self.log.open("wb") as log:
             self.process = keeper.start(command, patience_s=5, stdout=log, stderr=log, env=os.environ | own)
 
@@ -97,51 +98,38 @@ class Server:
         return sum(int(row[0]) for row in rows) / 1e9
 
 
-def ask(server: Server, streams: int, tokens: int, each: int) -> float:
-    """Processor milliseconds a request of so many tokens; a wrong count of events is an error."""
-    body = {"model": "demo", "stream": True, "max_tokens": tokens, "ignore_eos": True, "temperature": 0}
+def ask(server: Server, streams: int, each: int) -> dict[str, Any]:
+    """Processor microseconds a piece; an answer without all its tokens is an error."""
+    body = {"model": "demo", "stream": True, "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0}
     body |= {"messages": [{"role": "user", "content": "What does os.path.join do?"}]}
     asked = client.request("/v1/chat/completions", body, KEY)
     before = server.processor_s()
     counted = asyncio.run(client.load(server.port, streams, each, asked))
     spent = server.processor_s() - before
-    requests = streams * each
-    if counted.requests != requests or counted.events < requests * tokens:
-        raise RuntimeError(f"{server.name}: {counted} of {requests} requests of {tokens} tokens; see {server.log}")
-    return 1000 * spent / requests
+    if counted.requests != streams * each:
+        raise RuntimeError(f"{server.name}: {counted} of {streams * each} requests; see {server.log}")
+    return {"server": server.name, "streams": streams, "us": 1e6 * spent / counted.events, "pieces": counted.events}
 
 
-def pair(servers: list[Server], streams: int, each: int, turn: int) -> list[dict[str, Any]]:
+def turn_of(servers: list[Server], streams: int, each: int, number: int) -> list[dict[str, Any]]:
     """All servers in one order, then in the other."""
-    found: dict[str, dict[int, list[float]]] = {one.name: {LONG: [], SHORT: []} for one in servers}
-    for server in [*servers, *servers[::-1]] if turn % 2 == 0 else [*servers[::-1], *servers]:
-        for tokens in (LONG, SHORT):
-            found[server.name][tokens].append(ask(server, streams, tokens, each))
-    rows = []
-    for name, of in found.items():
-        long_ms, short_ms = statistics.fmean(of[LONG]), statistics.fmean(of[SHORT])
-        token_us = 1000 * (long_ms - short_ms) / (LONG - SHORT)
-        request_us = 1000 * short_ms - SHORT * token_us
-        rows.append({"server": name, "streams": streams, "token_us": token_us, "request_us": request_us})
-    return rows
+    order = servers if number % 2 == 0 else servers[::-1]
+    return [ask(server, streams, each) | {"turn": number} for server in (*order, *order[::-1])]
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
-    """Medians of the pairs, and of each pair's difference to vLLM alone."""
-    lines = ["| streams | server | µs a token | more than vLLM alone | µs a request | more |", "|" + " --- |" * 6]
+    """Medians, and the median of what a server needs more than vLLM alone in the same half of a turn."""
+    lines = ["| streams | server | µs a piece | more than vLLM alone | |", "|" + " --- |" * 5]
     for streams in dict.fromkeys(row["streams"] for row in rows):
-        of = {name: [row for row in rows if (row["streams"], row["server"]) == (streams, name)] for name in
-              dict.fromkeys(row["server"] for row in rows)}  # fmt: skip
-        stock = of["stock"]
+        of: dict[str, list[float]] = {}
+        for row in rows:
+            if row["streams"] == streams:
+                of.setdefault(row["server"], []).append(row["us"])
         for name, found in of.items():
-            token, request = (statistics.median(row[field] for row in found) for field in ("token_us", "request_us"))
-            more = [
-                statistics.median(one[field] - plain[field] for one, plain in zip(found, stock, strict=True))
-                for field in ("token_us", "request_us")
-            ]
-            share = 100 * more[0] / statistics.median(row["token_us"] for row in stock)
-            words = (f"{more[0]:+.1f} ({share:+.1f} %)", f"{more[1]:+.0f}") if name != "stock" else ("–", "–")
-            lines.append(f"| {streams} | {name} | {token:.1f} | {words[0]} | {request:.0f} | {words[1]} |")
+            more = statistics.median(one - plain for one, plain in zip(found, of["stock"], strict=True))
+            share = 100 * more / statistics.median(of["stock"])
+            words = f"{more:+.1f} µs | {share:+.1f} %" if name != "stock" else "– |"
+            lines.append(f"| {streams} | {name} | {statistics.median(found):.1f} | {words} |")
     return lines
 
 
@@ -152,10 +140,10 @@ def profile(servers: list[Server], streams: int, out: Path) -> None:
         raise SystemExit("--profile needs py-spy on the path")
     for server in servers:
         picture = out.with_name(f"{out.stem}-{server.name}.svg")
-        words = [spy, "record", "--pid", str(server.pid), "--rate", "500", "--duration", "20", "--output", str(picture)]
-        recording = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        words = [spy, "record", "--pid", str(server.pid), "--rate", "500", "--duration", "15", "--output", str(picture)]
+        recording = keeper.start(words, stdout=subprocess.DEVNULL)
         while recording.poll() is None:
-            ask(server, streams, LONG, 1)
+            ask(server, streams, 1)
 
 
 def main() -> None:
@@ -165,7 +153,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="another checkout's server/src")
     parser.add_argument("--streams", type=int, nargs="+", default=STREAMS)
     parser.add_argument("--turns", type=int, default=4)
-    parser.add_argument("--requests", type=int, default=256, help="of one server and length in half a turn, at least")
+    parser.add_argument("--requests", type=int, default=30, help="of one server in half a turn, at least")
     parser.add_argument("--model", type=Path, default=ROOT / "models/demo")
     parser.add_argument("--profile", type=int, metavar="STREAMS")
     wanted = parser.parse_args()
@@ -174,26 +162,22 @@ def main() -> None:
         sources["before"] = wanted.before.resolve()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as work:
-        for streams in [wanted.profile] if wanted.profile else wanted.streams:
-            servers = [
-                Server(name, source, STEP_MS * streams, Path(work, f"{name}-{streams}"), wanted.model)
-                for name, source in sources.items()
-            ]
-            try:
-                for server in servers:
-                    server.wait()
-                    ask(server, streams, LONG, 1)
-                if wanted.profile:
-                    profile(servers, streams, wanted.out)
-                    return
-                for turn in range(wanted.turns):
-                    rows += pair(servers, streams, max(1, -(-wanted.requests // streams)), turn)
-                    wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
-            finally:
-                for server in servers:
-                    server.process.terminate()
-                for server in servers:
-                    server.process.wait()
+        servers = [Server(name, source, Path(work, name), wanted.model) for name, source in sources.items()]
+        try:
+            for server in servers:
+                server.wait()
+                ask(server, 10, 1)
+            if wanted.profile:
+                profile(servers, wanted.profile, wanted.out)
+                return
+            for number, streams in itertools.product(range(wanted.turns), wanted.streams):
+                rows += turn_of(servers, streams, -(-wanted.requests // streams), number)
+                wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
+        finally:
+            for server in servers:
+                server.process.terminate()
+            for server in servers:
+                server.process.wait()
     print("\n".join(table(rows)))
 
 

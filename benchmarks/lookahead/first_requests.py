@@ -116,14 +116,14 @@ def figures(answers: list[Answer]) -> dict[str, float]:
 
 def measure(arm: str, url: str, log: Path, wanted: argparse.Namespace) -> dict[str, Any]:
     """The first requests of a server that is ready, and later ones."""
-    said = len(log.read_text(errors="replace"))
+    read = len(log.read_text(errors="replace"))
     size = (shapes.SMALL if wanted.small else shapes.QWEN2_7B)["vocab_size"]
     row: dict[str, Any] = {"arm": arm}
     for name, count, seed in (("first", FIRST, 1), ("later", LATER, 2)):
         row[name] = figures(asyncio.run(load(url, count, size, seed)))
         text = log.read_text(errors="replace")
-        row[f"compiled_{name}"] = sorted({" ".join(found) for found in COMPILED.findall(text[said:])})
-        said = len(text)
+        row[f"compiled_{name}"] = sorted({" ".join(found) for found in COMPILED.findall(text[read:])})
+        read = len(text)
     steps = re.findall(r"\d+ first steps took .*", log.read_text(errors="replace"))
     return row | {"first_steps": steps}
 

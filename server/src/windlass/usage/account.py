@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.api.asgi import Send
+from windlass.api.asgi import Answer, Send
 from windlass.api.key_document import Key
 from windlass.api.refusal import Headers
 from windlass.limits.limiter import Expected, Limiter, Slot
@@ -59,7 +59,7 @@ class Account:
         """What every answer says of the limits."""
         return self._slot.headers if self._slot else ()
 
-    def watch(self, send: Send, model: str, *, hides_usage: bool) -> Send:
+    def watch(self, send: Answer, model: str, *, hides_usage: bool) -> Send:
         """The `send` for the engine's answer."""
         self._model = model
         self._meter = Meter(send, self._answered, hides_usage=hides_usage)

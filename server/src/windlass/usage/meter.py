@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from windlass.api.asgi import Message, Send, header
+from windlass.api.asgi import Answer, Message, Send, header
 from windlass.usage import read
-from windlass.usage.read import Tokens
+from windlass.usage.read import DONE, FIELD, Tokens
 
+EVENT = b"data: "
 OVERLAP = 4096
 """Bytes of an answer's earlier piece that are looked at again: a usage is shorter."""
 
@@ -26,9 +27,10 @@ class Outcome:
 class Meter:
     """A `send` between the engine and the client."""
 
-    def __init__(self, send: Send, report: Callable[[Outcome], None], *, hides_usage: bool) -> None:
+    def __init__(self, send: Answer, report: Callable[[Outcome], None], *, hides_usage: bool) -> None:
         """`hides_usage` drops the event that only we asked for."""
-        self._send, self._report, self._hides_usage = send, report, hides_usage
+        self._send: Send = send
+        self._answer, self._report, self._hides_usage = send, report, hides_usage
         self._is_good = self._is_stream = self._has_reported = False
         self._tokens: Tokens | None = None
         self._events = 0
@@ -38,8 +40,8 @@ class Meter:
         """Pass a message on. No coroutine of its own: a stream has a message for each token."""
         if self._is_stream and message.get("more_body"):
             data = message.get("body", b"")
-            if read.FIELD not in data and read.DONE not in data:
-                self._events += data.count(b"data: ")
+            if FIELD not in data and DONE not in data:
+                self._events += data.count(EVENT)
                 return self._send(message)
         return self._watched(message)
 
@@ -55,6 +57,7 @@ class Meter:
                     return
                 message = {**message, "body": kept}
         await self._send(message)
+        self._send = self._answer.rest
 
     def end(self) -> None:
         """There is no more of the answer; the client may have left."""
@@ -64,14 +67,14 @@ class Meter:
     def _look(self, data: bytes, *, is_end: bool) -> bytes:
         found = None
         if self._is_stream:
-            self._events += data.count(b"data: ")
+            self._events += data.count(EVENT)
             found = read.find(data)
         elif data:
             found = read.find(self._tail + data)
             self._tail = b"" if is_end else data[-OVERLAP:]
         if found:
             self._tokens = found.most(self._tokens) if self._tokens else found
-        if is_end or (found and self._is_stream and read.is_last(data)) or (self._is_stream and read.DONE in data):
+        if is_end or (found and self._is_stream and read.is_last(data)) or (self._is_stream and DONE in data):
             self._tell()
         if found and self._hides_usage and read.NO_CHOICES in data:
             return read.without_usage_event(data)
