@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from vllm import SamplingParams
+from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.worker.gpu.warmup import warmup_kernels
 
 from windlass.lookahead.verification import Verification
@@ -44,10 +45,15 @@ class FirstSteps:
         if self._manager is None or self._manager.cost_tables is None:
             return
         began = time.monotonic()
-        for self._parameters in REQUESTS:
-            for share in SHARES:
-                with self._verifying(share):
-                    warmup_kernels(self._runner, self._step, self._sample)
+        try:
+            for self._parameters in REQUESTS:
+                for share in SHARES:
+                    with self._verifying(share):
+                        warmup_kernels(self._runner, self._step, self._sample)
+        except Exception:  # the outermost place: a server whose first requests wait is better than none
+            logger.exception("the first requests may wait for kernels: a first step failed")
+            self._forget()
+            return
         logger.info("%d first steps took %.1f s", self.steps, time.monotonic() - began)
 
     def _verifying(self, share: float) -> AbstractContextManager[None]:
@@ -57,9 +63,18 @@ class FirstSteps:
     def _step(self, output: Any) -> Any:  # noqa: ANN401 - the engine has no types here
         """One of vLLM's steps, which has switched off just what is served."""
         self._runner.adaptive_verification = self._manager
-        self._sampler.enable_adaptive_verification = True
+        if self._sampler is not None:
+            self._sampler.enable_adaptive_verification = True
         if self._parameters is not None:
             for new in output.scheduled_new_reqs:
                 new.sampling_params = self._parameters
         self.steps += 1
         return self._execute(output)
+
+    def _forget(self) -> None:
+        """End the requests of a step that failed; vLLM's warm-up leaves them."""
+        cleanup = SchedulerOutput.make_empty()
+        cleanup.finished_req_ids = set(self._runner.req_states.req_id_to_index)
+        self._runner.kv_connector.set_disabled(True)
+        self._execute(cleanup)
+        self._runner.kv_connector.set_disabled(False)

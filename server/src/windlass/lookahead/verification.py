@@ -35,6 +35,9 @@ UNDER_WAY = 8
 class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the engine has no types here
     """In the place of the engine's own manager, with its cost tables."""
 
+    _share: float | None = None
+    """Of the planned drafts, while first steps are taken."""
+
     def __init__(
         self,
         stock: AdaptiveVerificationManager,
@@ -60,7 +63,6 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         self._one_row = torch.tensor(one_row, dtype=torch.int32, device=device)
         self._judging_ms = judging_ms(self.req_states.vocab_size, most_logits)
         self._budget = 0
-        self._share: float | None = None
         self._planned = self._plain = np.zeros(0, dtype=np.int32)
 
     def add_request(self, req_idx: int) -> None:
