@@ -160,7 +160,7 @@ class Reconciler:
         if outcome.record is None:
             return wanted
         pods = pods_digest(snapshot.service, outcome.record.plan, self._settings)
-        now = earlier.asked(snapshot, outcome.record, outcome.before, self._settings.operator_image, pods)
+        now = earlier.desired(snapshot, outcome.record, outcome.before, self._settings.operator_image, pods)
         return earlier.settled(wanted, snapshot.children.owned(snapshot.service.metadata.uid), now)
 
     @spans.stage("inspect")
