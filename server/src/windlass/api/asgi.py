@@ -83,11 +83,6 @@ class Answer:
         self.headers: Headers = ()
         """What every answer to this request says besides."""
 
-    @property
-    def rest(self) -> Send:
-        """The way for what follows: once an answer has begun, it passes as it is."""
-        return self._send if self.started else self
-
     def __call__(self, message: Message) -> Awaitable[None]:
         """Pass a message of the application on; an error's is held until it is complete."""
         if self.started:  # no coroutine of our own: a stream has a message for each token

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from windlass.api.asgi import Answer, Send
+from windlass.api.asgi import Send
 from windlass.api.key_document import Key
 from windlass.api.refusal import Headers
 from windlass.limits.limiter import Expected, Limiter, Slot
@@ -60,7 +60,7 @@ class Account:
         """The rate limit headers of the answer."""
         return self._slot.headers if self._slot else ()
 
-    def watch(self, send: Answer, model: str, *, hides_usage: bool) -> Send:
+    def watch(self, send: Send, model: str, *, hides_usage: bool) -> Send:
         """Wrap `send`: the wrapper reads the token counts of the engine's answer."""
         self._model = model
         self._meter = Meter(send, self._answered, hides_usage=hides_usage)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from windlass.api.asgi import Answer, Message, Send, header
+from windlass.api.asgi import Message, Send, header
 from windlass.usage import read
 from windlass.usage.journal import recorded
 from windlass.usage.read import DONE, FIELD, Tokens
@@ -29,13 +29,12 @@ class Outcome:
 class Meter:
     """An ASGI `send` between the engine and the client."""
 
-    def __init__(self, send: Answer, report: Callable[[Outcome], Future[None] | None], *, hides_usage: bool) -> None:
+    def __init__(self, send: Send, report: Callable[[Outcome], Future[None] | None], *, hides_usage: bool) -> None:
         """`report` gives what the end of the answer waits for.
 
         `hides_usage` drops the usage event, which the client did not ask for.
         """
-        self._send: Send = send
-        self._answer, self._report, self._hides_usage = send, report, hides_usage
+        self._send, self._report, self._hides_usage = send, report, hides_usage
         self._is_good = self._is_stream = self._has_reported = False
         self._tokens: Tokens | None = None
         self._events = 0
@@ -66,7 +65,6 @@ class Meter:
                 record, self._record = self._record, None
                 await recorded(record)
         await self._send(message)
-        self._send = self._answer.rest
 
     def end(self) -> None:
         """Report what came, where the answer ends early because the client left."""
