@@ -171,11 +171,14 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: bench-cli bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
+.PHONY: bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
 	@$(BIN)/python server/bench/limits.py
+bench-front: sync ## processor time of the API's process: the guard alone, then vLLM's server without it and with it; TURNS=4 BEFORE=a checkout's server/src below the repository
+	@PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/guard_alone.py
+	@$(BED) python /repo/benchmarks/front/run.py --out /work/front.json --turns $(or $(TURNS),4) $(if $(BEFORE),--before /repo/$(BEFORE))
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts
