@@ -28,7 +28,7 @@ from windlass_testbed.paths import paths
 pytestmark = pytest.mark.apiserver
 
 CHART = Path(__file__).parents[2] / "charts/windlass/files"
-SERVING = ("vllm:", "windlass_lookahead_")
+SERVING = ("vllm:", "windlass_lookahead_", "windlass_llmservice_wait_")  # a wait is over once a pod answers
 PATIENCE_S = 60.0
 FOR = "2s"
 """In the place of minutes: how long an expression must hold, here."""
@@ -139,9 +139,9 @@ def ask(tmp_path, ports) -> Iterator[Callable[[str], Any]]:
 
 
 def firing(ask: Callable[[str], Any]) -> set[str]:
-    """The alerts that fire, with the reason where they have one."""
-    rows = [row for row in ask("alerts")["alerts"] if row["state"] == "firing"]
-    return {" ".join(filter(None, (row["labels"]["alertname"], row["labels"].get("reason")))) for row in rows}
+    """The alerts that fire, with the service and the reason where they have one."""
+    rows = [row["labels"] for row in ask("alerts")["alerts"] if row["state"] == "firing"]
+    return {" ".join(row[key] for key in ("alertname", "namespace", "name", "reason") if key in row) for row in rows}
 
 
 def values(ask: Callable[[str], Any], query: str) -> list[float]:
@@ -191,7 +191,10 @@ def test_queries_have_data_and_faults_fire_their_alerts(apiserver, running, lice
     until(all_have_data, "data for every query")
     assert firing(ask) == set()
     assert not apiserver.apply(a_service("forbidden", {"hostPath": {"path": "/etc"}})).returncode
-    until(lambda: "LLMServiceNotServing NodePathForbidden" in firing(ask), "the alert of a service that may not")
+    alert = "LLMServiceNotServing default forbidden NodePathForbidden"
+    until(lambda: alert in firing(ask), "the alert of a service that may not")
+    apiserver.kubectl("delete", "llmservice", "forbidden", "-n", "default")
+    until(lambda: alert not in firing(ask), "the end of the alert, with the service")
     licenses.put(3)
     ends = {"WindlassLicenseEndsInAMonth", "WindlassLicenseEndsInAWeek"}
     until(lambda: ends <= firing(ask), "the alerts of a license that ends")

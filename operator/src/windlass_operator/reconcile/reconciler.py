@@ -52,13 +52,13 @@ from windlass_operator.status.inspection import Inspection, State
 from windlass_operator.status.notes import notes
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
 from windlass_operator.status.requeue import again_in_s
+from windlass_operator.status.waits import GPU_REASONS
 
 logger = logging.getLogger(__name__)
 
 REJECTED_AGAIN_S = 60.0  # a quota or a policy may have been changed meanwhile
 FAILURE_WORDS = 512  # of an exception; the log has it whole
 RECREATE_S = 1.0  # between deleting a Job and making it anew
-GPU_REASONS = ("NoGpuNodes", "GpuTypeNotFound", "NotEnoughGpus", "DoesNotFit", "InsufficientGpus")
 
 
 def utc_now() -> str:
