@@ -28,7 +28,7 @@ class Census:
         now, at_s, before = Standing.of(item), self.clock(), self.tracked.get(place)
         if before is not None and before.standing == now:
             return
-        self._show(place, before and before.standing, now)
+        self._show(place, before.standing if before else None, now)
         if before is None:
             self.tracked[place] = first(now, at_s)
             return
@@ -39,10 +39,10 @@ class Census:
     def forget(self, place: Place) -> None:
         """The service is gone, and its series with it."""
         before = self.tracked.pop(place, None)
-        self._show(place, before and before.standing, None)
+        self._show(place, before.standing if before else None, None)
 
     def _show(self, place: Place, before: Standing | None, now: Standing | None) -> None:
-        old, new = before and before.reason, now and now.reason
+        old, new = before.reason if before else None, now.reason if now else None
         if old is not None and old != new:
             metrics.LLMSERVICES.labels(old).dec()
             metrics.LLMSERVICE_READY.remove(*place, old)
