@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
+from windlass_api.crd.older import older_forms
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_api.objects.reading import Object, is_leaving, name_of
 
@@ -211,6 +212,7 @@ class Reconciler:
             download=around[0].progress,
             routes_known=around[1],
             held=around[2],
+            older_forms=older_forms(snapshot.service.spec),
             kept_images=earlier.kept_images(
                 snapshot.children.owned(snapshot.service.metadata.uid), snapshot.service.metadata.uid
             ),
