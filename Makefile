@@ -70,7 +70,7 @@ demo-release: sync ## install dist/'s bundle from a registry on the cluster, by 
 	@$(BED) demo-release
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-gpu test-gpu-lookahead
+.PHONY: test test-fast test-apiserver test-engine test-long test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
 test: check sanitize-lookahead test-fast test-apiserver test-e2e ## everything; sets up what it needs
 test-fast: sync ## pure and contract tests: seconds
 	@$(BIN)/pytest -q $(TWO) -m 'not apiserver and not kind'
@@ -95,6 +95,8 @@ test-ingress: sync ## two services behind a real Traefik on the cluster, by Ingr
 test-autoscale: sync ## KEDA takes a service from one replica to three and back on the cluster; builds KEDA: 15 min the first time
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_keda.py
 	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_autoscale.py
+test-usage: sync ## `kubectl windlass usage` on the cluster: two replicas, two keys, a container killed with -9: 4 min
+	@$(BED) during $(BIN)/pytest -q -s --timeout 1200 -p no:randomly tests/kind/run_usage.py
 test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against float64, against sorting and with a late host, every method on a real checkpoint; OUT=folder SMOOTHQUANT=its file
 	@mkdir -p $(or $(OUT),.cache/gpu)
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
@@ -161,9 +163,11 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: bench-cli bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
+.PHONY: bench-cli bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
+bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
+	@$(BIN)/python server/bench/limits.py
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts

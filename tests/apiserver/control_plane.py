@@ -1,7 +1,7 @@
 """A real etcd and a real kube-apiserver as processes, for tests of CRD, CEL and server-side-apply semantics.
 
 No container, no cluster: two processes on free loopback ports in a directory of their own, stopped by process id.
-Binaries come from $WINDLASS_KUBE_BIN, else from the test bed.
+Binaries come from $WINDLASS_KUBE_BIN, else from the test cluster.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ApiServer:
 
 
 def find_binary(name: str) -> Path:
-    """The program from $WINDLASS_KUBE_BIN, else from the test bed, which builds it when it has to."""
+    """The program from $WINDLASS_KUBE_BIN, else from the test cluster, which builds it when it has to."""
     folder = os.environ.get("WINDLASS_KUBE_BIN")
     if folder:
         path = Path(folder) / name
@@ -88,7 +88,7 @@ def find_binary(name: str) -> Path:
         [sys.executable, "-m", "windlass_testbed", "tool", name], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise RuntimeError(f"the test bed has no {name}: {done.stderr.strip()}")
+        raise RuntimeError(f"the test cluster has no {name}: {done.stderr.strip()}")
     return Path(done.stdout.strip().splitlines()[-1])
 
 

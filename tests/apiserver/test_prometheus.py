@@ -16,6 +16,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,12 @@ from windlass_testbed.paths import paths
 pytestmark = pytest.mark.apiserver
 
 CHART = Path(__file__).parents[2] / "charts/windlass/files"
-SERVING = ("vllm:", "windlass_lookahead_", "windlass_llmservice_wait_")  # a wait is over once a pod answers
+HERE = ("operator", "licenses")
+"""The dashboards about what runs here; `tests/engine/test_dashboards.py` has the others."""
+WAITS = "windlass_llmservice_wait_"
+"""A service's wait is over once a pod answers, and none does here."""
 PATIENCE_S = 60.0
+PICTURE_S = 180.0
 FOR = "2s"
 """In the place of minutes: how long an expression must hold, here."""
 
@@ -67,6 +72,16 @@ def process(*command: str | Path, log: Path, **env: str) -> Iterator[subprocess.
         finally:
             running.terminate()
             running.wait(30)
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """Its API."""
+
+    address: str
+
+    def __call__(self, path: str) -> Any:
+        return fetch(f"{self.address}/api/v1/{path}")["data"]
 
 
 class Licenses:
@@ -117,7 +132,7 @@ def licenses(tmp_path, ports) -> Iterator[Licenses]:
 
 
 @pytest.fixture
-def ask(tmp_path, ports) -> Iterator[Callable[[str], Any]]:
+def ask(tmp_path, ports) -> Iterator[Prometheus]:
     """Asks Prometheus' API; it scrapes both each second, with the chart's rules and a shorter `for`."""
     groups = yaml.safe_load((CHART / "rules.yaml").read_text())
     for rule in (rule for group in groups for rule in group["rules"]):
@@ -135,19 +150,31 @@ def ask(tmp_path, ports) -> Iterator[Callable[[str], Any]]:
     program = prometheus.ensure(paths()) / "prometheus"
     with process(program, *flags, f"--web.listen-address={address}", log=tmp_path / "prometheus.log"):
         until(lambda: fetch(f"http://{address}/-/ready"), "Prometheus")
-        yield lambda path: fetch(f"http://{address}/api/v1/{path}")["data"]
+        yield Prometheus(f"http://{address}")
 
 
-def firing(ask: Callable[[str], Any]) -> set[str]:
+def firing(ask: Prometheus) -> set[str]:
     """The alerts that fire, with the service and the reason where they have one."""
     rows = [row["labels"] for row in ask("alerts")["alerts"] if row["state"] == "firing"]
     return {" ".join(row[key] for key in ("alertname", "namespace", "name", "reason") if key in row) for row in rows}
 
 
-def values(ask: Callable[[str], Any], query: str) -> list[float]:
+def values(ask: Prometheus, query: str) -> list[float]:
     """What a panel would show now."""
     rows = ask(f"query?{urllib.parse.urlencode({'query': query})}")["result"]
     return [number for row in rows if not math.isnan(number := float(row["value"][1]))]
+
+
+def draw(ask: Prometheus, folder: str, look: Callable[[], Any]) -> None:
+    """The pictures of the docs, after three minutes of scraping; `look` gives the programs work meanwhile."""
+    until_ = time.monotonic() + PICTURE_S
+    while time.monotonic() < until_:
+        look()
+        time.sleep(1)
+    uv = [Path(sys.executable).parent / "uv", "run", "--quiet", "--no-project", "--with", "matplotlib==3.11.2"]
+    for name in HERE:
+        words = [CHART.parents[2] / "tools/docs/draw_dashboard.py", name, ask.address, f"{folder}/dashboard-{name}.png"]
+        subprocess.run([*uv, *words, str(PICTURE_S / 60)], check=True)
 
 
 def a_service(name: str, source: dict[str, Any]) -> dict[str, Any]:
@@ -158,9 +185,9 @@ def a_service(name: str, source: dict[str, Any]) -> dict[str, Any]:
 
 def queries() -> list[str]:
     """Of every panel about what runs here."""
-    panels = json.loads((CHART / "dashboard.json").read_text())["panels"]
-    found = [target["expr"] for panel in panels for target in panel["targets"]]
-    return [query for query in found if not any(name in query for name in SERVING)]
+    boards = (json.loads((CHART / f"dashboards/{name}.json").read_text()) for name in HERE)
+    found = [target["expr"] for board in boards for panel in board["panels"] for target in panel["targets"]]
+    return [query for query in found if WAITS not in query]
 
 
 @pytest.fixture
@@ -190,6 +217,15 @@ def test_queries_have_data_and_faults_fire_their_alerts(apiserver, running, lice
 
     until(all_have_data, "data for every query")
     assert firing(ask) == set()
+    if folder := os.environ.get("WINDLASS_PICTURES"):
+
+        def look() -> None:
+            all_have_data()
+            apiserver.apply(
+                a_service(f"more-{time.monotonic() // 20:.0f}", {"nfs": {"server": "10.0.0.12", "path": "/m"}})
+            )
+
+        draw(ask, folder, look)
     assert not apiserver.apply(a_service("forbidden", {"hostPath": {"path": "/etc"}})).returncode
     alert = "LLMServiceNotServing default forbidden NodePathForbidden"
     until(lambda: alert in firing(ask), "the alert of a service that may not")

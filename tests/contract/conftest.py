@@ -14,7 +14,7 @@ import yaml
 
 @pytest.fixture(scope="session")
 def helm_binary() -> Path:
-    """The program from $WINDLASS_KUBE_BIN, else the test bed's, which builds it when it has to."""
+    """The program from $WINDLASS_KUBE_BIN, else the test cluster's, which builds it when it has to."""
     if folder := os.environ.get("WINDLASS_KUBE_BIN"):
         return Path(folder) / "helm"
     bed = [sys.executable, "-m", "windlass_testbed", "tool", "helm"]

@@ -116,5 +116,8 @@ def test_the_guard_has_the_metric_and_both_scrapers_its_path(helm: Helm, tmp_pat
     subprocess.run([prometheus.ensure(paths()) / "promtool", "check", "config", config], check=True)
     jobs = yaml.safe_load(config.read_text())["scrape_configs"]
     wanted = ["/metrics", "/windlass/metrics"]
-    assert [one["path"] for one in monitor["spec"]["podMetricsEndpoints"]] == wanted
+    endpoints = monitor["spec"]["podMetricsEndpoints"]
+    assert [one["path"] for one in endpoints] == wanted
+    apart = {"sourceLabels": ["__metrics_path__"], "targetLabel": "metrics_path"}
+    assert [one["relabelings"] for one in endpoints] == [[apart]] * 2, "else both write the same series `up`"
     assert [job["metrics_path"] for job in jobs if "dns_sd_configs" in job] == wanted

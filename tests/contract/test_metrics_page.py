@@ -35,7 +35,7 @@ HEAD = """\
 <!-- Printed from the programs: WINDLASS_GOLDEN=write pytest tests/contract/test_metrics_page.py -->
 
 Every metric of Windlass' own, in Prometheus' text format. A histogram `x` has the series `x_bucket`, `x_sum` and
-`x_count`. The [alerts](alerts.md) and the dashboard come with the operator's chart.
+`x_count`. The [alerts](alerts.md) and the [dashboards](../how-to/dashboards.md) come with the operator's chart.
 """
 TABLE = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
 # What each section begins with: who answers, where, and who may ask.
@@ -101,6 +101,7 @@ def api() -> str:
     accounts.add(Record("key", "model", Tokens(), estimated=False))
     accounts.limiter.refused["key", "requests"] += 1
     own = pages.metrics(Gate(1, 1), {400: 1}, Stock(), Shares(1))
+    own += pages.quantization("service", "ifq")
     return (own + pages.usage("service", accounts, KeyRing("", None))).decode()
 
 

@@ -20,6 +20,8 @@ from windlass_operator.status import reasons
 from .conftest import Helm, documents
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass"
+METRICS_PAGE = CHART.parents[1] / "docs/reference/metrics.md"
+DASHBOARDS = ("licenses", "lookahead", "operator", "quantization", "services")
 LICENSE_METRICS = CHART.parents[1] / "license_server/src/windlass_license/http/metrics.py"
 Objects = dict[tuple[str, str], dict[str, Any]]
 BAD_VALUES = {
@@ -92,7 +94,7 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     )
     (container,) = objects["Deployment", "windlass"]["spec"]["template"]["spec"]["containers"]
     names = [row["name"] for row in container["env"]]
-    assert set(names) <= {row.name for row in VARIABLES}
+    assert set(names) <= {row.name for row in VARIABLES} | {"MALLOC_MMAP_THRESHOLD_"}  # which glibc reads
     settings = from_env({row["name"]: row.get("value", "from the pod's own fields") for row in container["env"]})
     assert settings.lease_name == "windlass-operator"
     assert settings.node_paths == ("/goosefsx", "/models")
@@ -169,12 +171,17 @@ def test_alerts_and_dashboard_speak_of_metrics_that_are_there(render):
     written |= {f"windlass_license_{name}" for name in re.findall(r'\("([a-z_]+)", "', source)}
     written |= set(re.findall(r'"(windlass_license_[a-z_]+)",', source))
     rules = json.dumps(objects["PrometheusRule", "windlass"])
-    board = objects["ConfigMap", "windlass-dashboard"]["data"]["windlass.json"]
+    boards = objects["ConfigMap", "windlass-dashboard"]["data"]
+    assert sorted(boards) == [f"windlass-{name}.json" for name in DASHBOARDS]
+    written |= set(re.findall(r"^\| `(windlass_[a-z_]+?)(?:_total)?` \|", METRICS_PAGE.read_text(), re.M))
+    board = "".join(boards.values())
     said = set(re.findall(r"\bwindlass_[a-z_]+", rules + board))
     assert said
     for name in said:
         assert re.sub(r"_(total|bucket|count|sum)$", "", name) in written, name
-    assert json.loads(board)["panels"]
+    loaded = [json.loads(text) for text in boards.values()]
+    assert all(one["panels"] for one in loaded)
+    assert len({one["uid"] for one in loaded}) == len(DASHBOARDS)
     groups = objects["PrometheusRule", "windlass"]["spec"]["groups"]
     alerts = [rule["alert"] for group in groups for rule in group["rules"]]
     page = (CHART.parents[1] / "docs" / "reference" / "alerts.md").read_text()

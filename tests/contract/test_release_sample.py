@@ -19,7 +19,7 @@ KEY = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    """The program from $WINDLASS_KUBE_BIN, else the test bed's, which builds it when it has to."""
+    """The program from $WINDLASS_KUBE_BIN, else the test cluster's, which builds it when it has to."""
     if folder := os.environ.get("WINDLASS_KUBE_BIN"):
         return Path(folder) / "helm"
     bed = [sys.executable, "-m", "windlass_testbed", "tool", "helm"]

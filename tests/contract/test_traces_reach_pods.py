@@ -18,7 +18,7 @@ from windlass_api.plan.model import Plan
 from windlass_api.plan.record import PlanRecord
 from windlass_api.plan.rollout import choose_rollout
 from windlass_operator.reconcile.desired_state import parse_service, workload
-from windlass_operator.settings import from_env
+from windlass_operator.settings import Settings, from_env
 
 from .conftest import Helm, documents
 
@@ -28,14 +28,19 @@ NODE = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(8)))
 FILES = ModelFiles("/data/model", model_type="qwen2", max_model_len=131072, attention_heads=28)
 
 
-def server_of(helm: Helm, values: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    """The container that the operator of a chart with these values makes for a service."""
+def settings_of(helm: Helm, values: dict[str, Any]) -> Settings:
+    """What the operator of a chart with these values is told."""
     done = helm("template", "windlass", str(CHART), values=values)
     assert done.returncode == 0, done.stderr
     (operator,) = [one for one in documents(done.stdout) if one["kind"] == "Deployment"]
     rows = operator["spec"]["template"]["spec"]["containers"][0]["env"]
     pod = {"WINDLASS_POD_NAME": "operator-0", "WINDLASS_POD_NAMESPACE": "windlass-system"}
-    settings = from_env({**pod, **{row["name"]: row["value"] for row in rows if "value" in row}})
+    return from_env({**pod, **{row["name"]: row["value"] for row in rows if "value" in row}})
+
+
+def server_of(helm: Helm, values: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    """The container that this operator makes for a service."""
+    settings = settings_of(helm, values)
     service = parse_service({"metadata": {"name": "qwen", "namespace": "a", "uid": "u"}, "spec": spec})
     plan = decide(service.spec, FACTS, INVENTORY)
     assert isinstance(plan, Plan)
@@ -59,6 +64,22 @@ def test_the_endpoint_reaches_the_engine_and_the_guard(helm: Helm, protocol: str
     words = list(plan.engine_args)
     assert words[words.index("--otlp-traces-endpoint") + 1] == ENDPOINT
     assert plan.variables[TRACES_VARIABLE] == "1"
+
+
+@pytest.mark.parametrize(
+    ("tracing", "expected"),
+    [
+        ({"endpoint": ENDPOINT, "protocol": "http/protobuf"}, ENDPOINT),
+        ({"endpoint": "http://collector:4317"}, ""),
+        ({"endpoint": "http://collector:4317", "operatorEndpoint": ENDPOINT}, ENDPOINT),
+        ({"operatorEndpoint": ENDPOINT}, ENDPOINT),
+        ({}, ""),
+    ],
+    ids=["http", "grpc", "both", "own alone", "off"],
+)
+def test_the_endpoint_reaches_the_operator(helm: Helm, tracing: dict[str, Any], expected: str) -> None:
+    """Its own one, else that of the pods where it takes HTTP."""
+    assert settings_of(helm, {"tracing": tracing}).traces_endpoint == expected
 
 
 def test_a_service_may_send_them_elsewhere(helm: Helm) -> None:

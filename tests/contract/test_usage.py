@@ -74,7 +74,7 @@ def record(root: Path, key: str, model: str, count: int, hours_ago: int = 0) -> 
     """Requests of one process."""
     journals = Journals(root, (NOW - timedelta(hours=hours_ago)).timestamp)
     for _ in range(count):
-        journals.add(key, model, TOKENS, estimated=False)
+        journals.add(key, model, TOKENS, estimated=False).result(10)
 
 
 async def test_a_table_sums_services_keys_and_models(ask, tmp_path: Path, capsys) -> None:

@@ -32,13 +32,11 @@ SHORT_LIMIT = 64
 MADE = "/repo/models/tiny/make.py"
 ENGINE_CACHE = "/cache/vllm"
 """vLLM keeps there what it learns of a model class, for which it starts another Python: 10 s of processor a start."""
-SERVED = {
-    "WINDLASS_LICENSE_REQUIRED": "false",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "OMP_NUM_THREADS": "1",
-}
-"""Of every server here. vLLM binds each server to the first of two cores; two servers at once would share that one."""
+ONE_THREAD = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
+"""Of everything here: two tests run at once on two cores. Two threads for each would spin while they wait for a core,
+which doubles the processor time; and vLLM would bind every engine to the first core."""
+SERVED = {"WINDLASS_LICENSE_REQUIRED": "false", "VLLM_CPU_KVCACHE_SPACE": "1", **ONE_THREAD}
+"""Of every server here."""
 OTHERS = {"cpu": "on_card", "cuda": "on_cpu"}
 """The marker of what a device leaves out."""
 
@@ -90,7 +88,8 @@ class Engine(ServingEngine):
 
     def python(self, *words: str, mounts: dict[Path, str] | None = None, timeout_s: float = 900) -> str:
         """Run Python as root in a container without a network; return what it printed."""
-        command = serving.python_command(self.image, words, {self.caches / "root": ENGINE_CACHE, **(mounts or {})})
+        volumes = {self.caches / "root": ENGINE_CACHE, **(mounts or {})}
+        command = serving.python_command(self.image, words, volumes, ONE_THREAD)
         env = os.environ | daemon.docker_env(self.paths)
         done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=timeout_s, check=False)
         if done.returncode:

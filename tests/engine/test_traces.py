@@ -2,15 +2,16 @@
 
 import json
 import time
+from pathlib import Path
 
 import httpx
 import pytest
-from windlass_testbed.paths import REPOSITORY
+from windlass_testbed import trace_receiver
 
 PORT = 4318
-"""The receiver's; it imports what only the image has."""
+RECEIVER = Path(trace_receiver.__file__)
 START = (
-    "python3 /tests/trace_receiver.py /out/spans.jsonl & exec windlass run --model /data/model --dtype float32 "
+    f"python3 /receiver.py /out/spans.jsonl {PORT} & exec windlass run --model /data/model --dtype float32 "
     "--max-model-len 512 --served-model-name demo"
 )
 SETTINGS = {
@@ -29,9 +30,9 @@ def traced(engine, tmp_path_factory):
     """The server's address, and the spans of a request by its id."""
     out = tmp_path_factory.mktemp("traces")
     out.chmod(0o777)  # the server is no root
-    mounts = {out: "/out", REPOSITORY / "tests/engine": "/tests:ro"}
+    mounts = {out: "/out", RECEIVER: "/receiver.py:ro"}
     with engine.serving("sh", "-c", START, mounts=mounts, **SETTINGS) as url:
-        yield url, lambda: [json.loads(line) for line in (out / "spans.jsonl").read_text().splitlines()]
+        yield url, lambda: trace_receiver.read(out / "spans.jsonl")
 
 
 def asked(url, **headers):

@@ -14,7 +14,7 @@ PAGES = (
         f"docs/reference/{name}.md"
         for name in ("startup", "load", "lookahead", "quantization", "groups", "scale", "endurance", "faults")
     ),
-    *(f"docs/adr/{name}.md" for name in ("0021-lookahead-doors", "0030-kernels-are-launched-by-the-driver")),
+    *(f"docs/adr/{name}.md" for name in ("0021-lookahead-integrations", "0030-kernels-are-launched-by-the-driver")),
     *(f"docs/adr/{name}.md" for name in ("0051-quantized-weights-are-streamed", "0053-the-operator-is-packages")),
     *("docs/explanation/speculation.md", "docs/adr/0054-one-speculation-policy.md"),
     *(

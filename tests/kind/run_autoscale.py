@@ -183,10 +183,21 @@ def test_replicas_follow_the_load_and_no_answer_is_cut(bed, namespace, service, 
 
 
 def draw(bed, picture: str) -> None:
-    """The chart's dashboard of this hour, for the docs."""
+    """The chart's dashboard of services in these minutes, for the docs."""
     script = REPOSITORY / "tools/docs/draw_dashboard.py"
     with forward(bed.paths, "monitoring", "svc/prometheus-operated", 9090) as url:
-        words = ["run", "--quiet", "--no-project", "--with", "matplotlib==3.11.2", script, url, picture, "10"]
+        words = [
+            "run",
+            "--quiet",
+            "--no-project",
+            "--with",
+            "matplotlib==3.11.2",
+            script,
+            "services",
+            url,
+            picture,
+            "10",
+        ]
         subprocess.run([Path(sys.executable).parent / "uv", *words], check=True)
 
 

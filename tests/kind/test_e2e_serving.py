@@ -139,13 +139,13 @@ def test_the_plan_shows_what_the_engine_measured(bed, namespace, service):
     assert float(seen["kvGiB"]) > 0
 
 
-def windlass(bed, namespace, *words):
+def windlass(bed, namespace, *words, behind=()):
     """`kubectl windlass …`, as a user with our environment on the PATH has it."""
     ways = os.pathsep.join([str(bed.paths.bin), str(Path(sys.executable).parent), os.environ["PATH"]])
     where = ["--kubeconfig", bed.paths.kubeconfig, "--namespace", namespace]
     done = subprocess.run(
-        [bed.paths.bin / "kubectl", "windlass", *words, *where],
-        env={**os.environ, "PATH": ways}, capture_output=True, text=True, timeout=120, check=False,
+        [bed.paths.bin / "kubectl", "windlass", *words, *where, *behind],
+        env={**os.environ, "PATH": ways}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done
@@ -169,6 +169,24 @@ def test_kubectl_windlass_chats_through_a_forwarded_port(bed, namespace, service
     told = json.loads(windlass(bed, namespace, *words, "-o", "json").stdout)
     assert (told["text"], told["finishReason"]) == (JOIN, "stop")
     assert told["completionTokens"] > 10
+
+
+def test_kubectl_windlass_benches_by_a_job_that_goes(bed, namespace, service, tmp_path):
+    """Behind rules that refuse every way out of the cluster; the folder is whole, and no pod of it is left."""
+    load = ("--", "--concurrency", "1,3", "--num-prompts", "6", "--input-len", "24", "--output-len", "8")
+    out = tmp_path / "out"
+    words = ("bench", service, "-o", "json", "--cpu", "100m", "--out", str(out))
+    found = json.loads(windlass(bed, namespace, *words, behind=load).stdout)
+    assert [(row["Maximum concurrency"], row["Successful requests"]) for row in found["runs"]] == [
+        ("1", "6"),
+        ("3", "6"),
+    ]
+    result = json.loads((out / "02-concurrency-3/result.json").read_text())
+    assert (result["completed"], result["total_output_tokens"]) == (6, 48)
+    assert (out / "report.html").read_text().count("<circle") == 12
+    bed.wait(
+        "the Job's end", lambda: not bed.items(namespace, "jobs,pods", "-l", "app.kubernetes.io/name=windlass-bench")
+    )
 
 
 def test_an_openai_client_streams_an_answer(bed, namespace, service):

@@ -1,7 +1,7 @@
-"""Draws the dashboard of the chart with matplotlib, by its own queries and a Prometheus: a picture for the docs.
+"""Draws a dashboard of the chart with matplotlib, by its own queries and a Prometheus: a picture for the docs.
 
-Grafana draws the same panels in its own looks; it is in no package registry that a build of ours reaches. Run as
-`uv run --no-project --with matplotlib tools/docs/draw_dashboard.py http://127.0.0.1:9090 OUT.png [MINUTES]`.
+Grafana draws the same panels in its own looks; it is no Debian package, and its front end is a build of its own. Run as
+`uv run --no-project --with matplotlib tools/docs/draw_dashboard.py services http://127.0.0.1:9090 OUT.png [MINUTES]`.
 """
 
 import json
@@ -17,11 +17,11 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-DASHBOARD = Path(__file__).resolve().parents[2] / "charts/windlass/files/dashboard.json"
+DASHBOARDS = Path(__file__).resolve().parents[2] / "charts/windlass/files/dashboards"
 COLUMNS = 24
 """Of Grafana's grid."""
 STEPS = 120
-UNITS = {"s": "s", "percentunit": "share", "ops": "a second", "reqps": "a second", "d": "days"}
+UNITS = {"bytes": "bytes", "s": "s", "percentunit": "share", "ops": "a second", "reqps": "a second", "d": "days"}
 
 
 def ask(prometheus: str, query: str, minutes: float) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def draw(axes: Axes, panel: dict[str, Any], prometheus: str, minutes: float) -> 
     unit = UNITS.get(panel["fieldConfig"]["defaults"].get("unit", ""), "")
     axes.set_title(panel["title"] + (f" ({unit})" if unit else ""), loc="left", fontsize=9)
     axes.set_xlim(-minutes, 0)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.25 * max(axes.get_ylim()[1], 1e-6))
     axes.grid(alpha=0.3)
     axes.tick_params(labelsize=7)
     if count:
@@ -61,10 +61,11 @@ def draw(axes: Axes, panel: dict[str, Any], prometheus: str, minutes: float) -> 
     return count
 
 
-def main(prometheus: str, out: str, minutes: str = "10") -> None:
+def main(name: str, prometheus: str, out: str, minutes: str = "10") -> None:
     """Draw every panel at its place, and say which have no data."""
     mpl.use("Agg")
-    panels = json.loads(DASHBOARD.read_text())["panels"]
+    board = json.loads((DASHBOARDS / f"{name}.json").read_text())
+    panels = board["panels"]
     rows = max(one["gridPos"]["y"] + one["gridPos"]["h"] for one in panels)
     figure = plt.figure(figsize=(14, rows / 3.4), layout="constrained")
     grid = figure.add_gridspec(rows, COLUMNS)
@@ -74,9 +75,10 @@ def main(prometheus: str, out: str, minutes: str = "10") -> None:
         axes = figure.add_subplot(grid[place["y"] : place["y"] + place["h"], place["x"] : place["x"] + place["w"]])
         if not draw(axes, panel, prometheus, float(minutes)):
             empty.append(panel["title"])
-    figure.supxlabel("minutes", fontsize=8)
+    figure.suptitle(board["title"], x=0.01, ha="left", fontsize=12, weight="bold")
+    figure.supxlabel("minutes; drawn by matplotlib from the dashboard's queries", fontsize=8)
     figure.savefig(out, dpi=90)
-    print(json.dumps({"panels": len(panels), "empty": empty}))
+    print(json.dumps({"dashboard": name, "panels": len(panels), "empty": empty}))
 
 
 if __name__ == "__main__":

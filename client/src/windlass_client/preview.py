@@ -28,6 +28,7 @@ from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_client import in_force, paths, watching
 from windlass_client.errors import NoFactsError
 from windlass_client.in_force import InForce
+from windlass_client.predicted import prediction
 from windlass_client.values import AnyService, meta_of, service_of, spec_of
 
 CONFIG = "config.json"
@@ -45,6 +46,7 @@ class PlanPreview:
     message: str
     remedy: str = ""
     in_force: bool = False  # the service has this plan already, and keeps it
+    prediction: dict[str, Any] | None = None  # how fast it would be, predicted from measurements of other shapes
 
     @property
     def fits(self) -> bool:
@@ -61,6 +63,7 @@ class PlanPreview:
             "message": self.message,
             "remedy": self.remedy,
             "plan": plan,
+            "prediction": self.prediction,
             "model": self.facts.to_dict(),
             "gpus": [
                 {"node": node.node, "product": node.product, "allocatable": node.allocatable, "free": node.free}
@@ -95,7 +98,8 @@ def decided(spec: LLMServiceSpec, facts: ModelFacts, gpus: Inventory, now: InFor
     if isinstance(answer, Refusal):
         return PlanPreview(facts, gpus, None, answer.reason, answer.message, answer.remedy)
     plan = PlanStatus.model_validate(answer.to_status())
-    return PlanPreview(facts, gpus, plan, "Planned", answer.summary(), in_force=kept)
+    speed = prediction(spec, facts, plan)
+    return PlanPreview(facts, gpus, plan, "Planned", answer.summary(), in_force=kept, prediction=speed)
 
 
 def facts_of(model: Path | str | Mapping[str, Any] | ModelFacts) -> ModelFacts:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass_kubectl import __version__, usage_parser
+from windlass_kubectl import __version__, bench_parser, usage_parser
 from windlass_kubectl.command_line import Parser
 from windlass_kubectl.license_parser import add_actions
 
@@ -37,7 +37,7 @@ EXIT_CODES = (OK, FAILED, USAGE, NOTHING_FITS, NOT_FOUND, UNREACHABLE, INTERRUPT
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = Parser(
+    top = Whole(
         prog=PROGRAM,
         description="Look at LLMServices, preview their plans, read logs, talk to them, report bugs, license GPUs.",
         epilog=_examples(
@@ -52,10 +52,21 @@ def parser() -> argparse.ArgumentParser:
     )
     top.set_defaults(context=None, namespace=None, kubeconfig=None, output="text")
     top.add_argument("--version", action="version", version=__version__)
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_status, _plan, _logs, _chat, _usage, _report, _license, _completion):
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+    for add in (_status, _plan, _logs, _chat, _bench, _usage, _report, _license, _completion):
         add(commands)
     return top
+
+
+class Whole(Parser):
+    """All words; those behind -- of `bench` are another program's, and stand in `behind`."""
+
+    def parse_args(self, args: Sequence[str], namespace: None = None) -> argparse.Namespace:  # type: ignore[override]
+        """The options; argparse itself would give a list behind -- to the first argument that takes several."""
+        at = args.index("--") if "bench" in args and "--" in args else len(args)
+        found = super().parse_args(args[:at], namespace)
+        found.behind = list(args[at + 1 :])
+        return found
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -169,6 +180,11 @@ def _chat(commands: Commands) -> None:
     one.add_argument("--max-tokens", type=_count, help="most tokens of an answer")
     one.add_argument("--temperature", type=float, help="0 always takes the likeliest token")
     one.add_argument("--address", metavar="URL", help="ask there instead of through a port-forward")
+
+
+def _bench(commands: Commands) -> None:
+    what = "measure a service by a Job beside it, and bring the results back"
+    bench_parser.add_options(_command(commands, "bench", what, bench_parser.EXAMPLES))
 
 
 def _usage(commands: Commands) -> None:

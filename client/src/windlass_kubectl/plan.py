@@ -12,6 +12,7 @@ import yaml
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND
 from windlass_base.kube.errors import ForbiddenError, InvalidError
 from windlass_client.preview import PlanPreview
+from windlass_sizing.speed import words
 
 from windlass_kubectl.paint import Branch
 from windlass_kubectl.parser import NOTHING_FITS, OK
@@ -88,4 +89,6 @@ def branch_of(name: str, preview: PlanPreview, session: Session) -> Branch:
         refused = Branch(f"{paint.mark('bad')} {preview.reason}: {preview.message}", "bad")
         return Branch(f"{name}: nothing fits", "bad", (model, offered, refused, Branch("what to do", "head", remedies)))
     said = "fits; this plan is in force and stays" if preview.in_force else "fits"
-    return Branch(f"{name}: {said}", "good", (model, offered, plan_branch(preview.plan, paint)))
+    speed = tuple(Branch(line, "dim") for line in words.lines(preview.prediction)) if preview.prediction else ()
+    parts = (model, offered, plan_branch(preview.plan, paint), *([Branch("speed", "", speed)] if speed else []))
+    return Branch(f"{name}: {said}", "good", parts)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
+from windlass_base.chat_events import (
+    EventReader,
+    UnusableEventError,
+    failure,
+    finish_reason,
+    is_step,
+    pieces,
+    tokens,
+)
 from windlass_base.kube.errors import ClientError, InvalidError, UnreachableError
 from windlass_base.untrusted_json import UnusableJsonError, json_of
 
-from windlass_kubectl.events import Events, failure, finish_reason, is_step, pieces, tokens
-
 CONNECT_S, SILENCE_S = 10.0, 300.0
 REFUSAL_MAX = 600  # bytes
-WORD_MAX = 64  # characters of a finish reason
 PORT_MAX = 65535
 ANSWER_MAX = 16 << 20  # characters; a context of a million tokens has about 4 million
 
@@ -83,13 +89,20 @@ class Talk:
                 raise ClientError("the service compresses its answer, which was asked for as it is")
             if not response.is_success:
                 raise _refused(response.status_code, await _beginning(response))
-            reader, heard = Events(), time.monotonic()
+            reader, heard = EventReader(), time.monotonic()
             async for data in response.aiter_bytes():
-                for event in reader.feed(data):
+                for event in _fed(reader, data):
                     heard = time.monotonic() if is_step(event) else heard
                     yield event
                 if time.monotonic() - heard > SILENCE_S:
                     raise ClientError(f"the service sends no token for {SILENCE_S:.0f} s")
+
+
+def _fed(reader: EventReader, data: bytes) -> Iterator[Mapping[str, Any]]:
+    try:
+        yield from reader.feed(data)
+    except UnusableEventError as error:
+        raise ClientError(f"the service {error}") from error
 
 
 async def _beginning(response: httpx2.Response) -> bytes:
@@ -107,7 +120,7 @@ def _pieces(event: Mapping[str, Any], answer: Answer) -> list[str]:
         raise ClientError(f"the service broke off: {failure(event)[:REFUSAL_MAX]}")
     answer.prompt_tokens = tokens(event, "prompt_tokens") or answer.prompt_tokens
     answer.completion_tokens = tokens(event, "completion_tokens") or answer.completion_tokens
-    answer.finish_reason = finish_reason(event)[:WORD_MAX] or answer.finish_reason
+    answer.finish_reason = finish_reason(event) or answer.finish_reason
     return pieces(event)
 
 

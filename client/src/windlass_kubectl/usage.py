@@ -48,7 +48,7 @@ async def run(session: Session) -> int:
             except ClientError as error:
                 whole = False
                 session.note(f"pod {pod.name} is left out or incomplete: {error}")
-    _show(session, summed(found, options.by, key=options.key, model=options.model))
+    _show(session, summed(found, options.by, key=options.key, model=options.model), whole=whole)
     return OK.code if whole else FAILED.code
 
 
@@ -105,7 +105,7 @@ def summed(
     ]
 
 
-def _show(session: Session, rows: list[dict[str, Any]]) -> None:
+def _show(session: Session, rows: list[dict[str, Any]], *, whole: bool) -> None:
     columns = (*session.options.by, *SUMS)
     if session.options.csv:
         session.data(as_csv(columns, rows), end="")
@@ -114,7 +114,7 @@ def _show(session: Session, rows: list[dict[str, Any]]) -> None:
     elif rows:
         headings = [column.upper().replace("_", " ") for column in columns]
         session.say(session.paint.table(headings, list(_cells(columns, rows))))
-    else:
+    elif whole:
         session.note("no usage is recorded in that time")
 
 

@@ -26,7 +26,11 @@ class Known(Cluster):
 
 
 ROWS = {
-    "commands": ([""], ["status", "plan", "logs", "chat", "usage", "report", "license", "completion"], NO_FILES),
+    "commands": (
+        [""],
+        ["status", "plan", "logs", "chat", "bench", "usage", "report", "license", "completion"],
+        NO_FILES,
+    ),
     "actions of a command": (["license", ""], ["init", "status", "renew", "add-gpus"], NO_FILES),
     "an action begun": (["license", "re"], ["renew"], NO_FILES),
     "options of an action": (["license", "init", "--cust"], ["--customer"], NO_FILES),

@@ -39,6 +39,7 @@ class Settings:
     job_log_env: tuple[tuple[str, str], ...] = ()  # how Jobs log; empty: text from info on
     server_log_env: tuple[tuple[str, str], ...] = ()  # how serving pods log
     traces_env: tuple[tuple[str, str], ...] = ()  # where serving pods of family vllm send their traces; none: nowhere
+    traces_endpoint: str = ""  # where the operator sends its own, by OTLP over HTTP; empty: it makes none
     watch_namespaces: tuple[str, ...] = ()  # none: all namespaces
     ingress_annotations: tuple[str, ...] = ()  # allowed beside the built-in table; a row may end with *
     pod_annotations: tuple[str, ...] = ()  # as above, of spec.podTemplate
@@ -107,6 +108,10 @@ VARIABLES = (
     Variable("WINDLASS_SERVER_LOG_LEVEL", "their lowest level logged: debug, info, warning, error", "info"),
     Variable("WINDLASS_TRACES_ENDPOINT", "where serving pods send their traces by OTLP; empty: nowhere"),
     Variable("WINDLASS_TRACES_PROTOCOL", "how: grpc, http/protobuf", "grpc"),
+    Variable(
+        "WINDLASS_OPERATOR_TRACES_ENDPOINT",
+        "where the operator sends traces of its own, always as http/protobuf; empty: to the other, if that takes them",
+    ),
     Variable("WINDLASS_POD_NAME", "name of the operator's pod; with a Lease, its holder"),
     Variable("WINDLASS_POD_NAMESPACE", "namespace of the operator's pod and of the Lease"),
 )
@@ -130,6 +135,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         job_log_env=_logging("WINDLASS_LOG", values),
         server_log_env=_logging("WINDLASS_SERVER_LOG", values),
         traces_env=_traces(values),
+        traces_endpoint=_own_traces(values),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
         watch_namespaces=_namespaces("WINDLASS_WATCH_NAMESPACE", values),
@@ -200,12 +206,22 @@ def _one_of(name: str, values: Mapping[str, str], allowed: tuple[str, ...]) -> s
 
 def _traces(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """OpenTelemetry's own variables, which the engine reads."""
-    endpoint = values["WINDLASS_TRACES_ENDPOINT"]
+    endpoint = _url("WINDLASS_TRACES_ENDPOINT", values)
     protocol = _one_of("WINDLASS_TRACES_PROTOCOL", values, TRACE_PROTOCOLS)
-    if endpoint and not endpoint.startswith(("http://", "https://")):
-        raise SettingsError(f'WINDLASS_TRACES_ENDPOINT is "{endpoint}": begin it with http:// or https://')
     name = "OTEL_EXPORTER_OTLP_TRACES"
     return ((f"{name}_ENDPOINT", endpoint), (f"{name}_PROTOCOL", protocol)) if endpoint else ()
+
+
+def _own_traces(values: Mapping[str, str]) -> str:
+    """The operator speaks http/protobuf alone: gRPC's library takes 15 MiB of memory (ADR 74)."""
+    shared = values["WINDLASS_TRACES_PROTOCOL"] == "http/protobuf"
+    return _url("WINDLASS_OPERATOR_TRACES_ENDPOINT", values) or (values["WINDLASS_TRACES_ENDPOINT"] if shared else "")
+
+
+def _url(name: str, values: Mapping[str, str]) -> str:
+    if values[name] and not values[name].startswith(("http://", "https://")):
+        raise SettingsError(f'{name} is "{values[name]}": begin it with http:// or https://')
+    return values[name]
 
 
 def _logging(prefix: str, values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from aiohttp import web
+from windlass_operator.cluster import rest as module
 from windlass_operator.cluster.kinds import Deployments, LLMServices, LLMServiceStatus, Nodes, Pods
 from windlass_operator.cluster.rest import APPLY, UNREACHABLE, Login, StatusError, encoded
 from windlass_operator.errors import SettingsError
@@ -107,3 +108,24 @@ def test_a_body_is_one_document_to_json_and_yaml():
     every = "".join(map(chr, (*range(0x300), *range(0x2000, 0x2070), 0xFDD0, 0xFEFF, 0xFFFD, 0xFFFE, 0xFFFF, 0x1F600)))
     body = encoded({"status": {"message": every}})
     assert json.loads(body) == yaml.safe_load(body) == {"status": {"message": every}}
+
+
+async def test_an_unused_connection_is_closed(unused_tcp_port, monkeypatch):
+    """With TLS each one holds a third of a MiB, and a burst of writes opens one for each worker."""
+    closed = asyncio.Event()
+
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        assert await reader.read() == b""
+        closed.set()
+        writer.close()
+
+    monkeypatch.setattr(module, "IDLE_S", 0.05)
+    login = Login()
+    login.configuration.host = f"http://127.0.0.1:{unused_tcp_port}"
+    async with await asyncio.start_server(serve, "127.0.0.1", unused_tcp_port):
+        client = login.rest()
+        assert await client.call("GET", "/x") == b"{}"
+        await asyncio.wait_for(closed.wait(), 10)
+        await client.aclose()

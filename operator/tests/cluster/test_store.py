@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass_api.names import SERVICE_LABEL
-from windlass_operator.cluster.store import DOWNLOAD_LABEL, Shelf, Store
+from windlass_operator.cluster.store import DOWNLOAD_LABEL, TOO_WIDE, Shelf, Store
 
 
 def an_object(name="qwen", version=1, kind="Deployment", labels=None, owners=(), **rest):
@@ -111,6 +111,16 @@ def test_what_nobody_reads_is_not_kept():
     assert "managedFields" not in found
     assert found["annotations"] == {"a": "b"}
     assert "managedFields" in item["metadata"]
+
+
+def test_a_number_beyond_64_bits_leaves_a_stub():
+    """The API server writes 1e20 of an untyped field in digits."""
+    shelf = Shelf()
+    shelf.put(an_object(kind="LLMService", spec={"podTemplate": {"x": 10**20}}, status={"a": 1}))
+    found = shelf.get(PLACE)
+    assert (found["windlass.dev/unread"], found["status"], "spec" in found) == (TOO_WIDE, {"a": 1}, False)
+    shelf.put(an_object(version=2, kind="LLMService", spec={"x": 2**64 - 1, "y": -(2**63)}))
+    assert shelf.get(PLACE)["spec"] == {"x": 2**64 - 1, "y": -(2**63)}
 
 
 def test_objects_are_found_by_label_and_namespace():

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from windlass_api.plan.record import PLAN_ANNOTATION, digest_of, recorded_plan
-from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION, Asked, Rendered, remembered, stays
+from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION, Desired, Rendered, remembered, stays
 from windlass_operator.reconcile.reconciler import Reconciler
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
@@ -28,7 +28,7 @@ def a_template(image: str) -> dict:
 
 
 BEFORE, TODAY, EDITED = a_template("server:1.2"), a_template("server:1.3"), a_template("server:edited")
-NOW = Asked(generation=3, operator=NEW, restarted="", plan="p", adopts=False)
+NOW = Desired(generation=3, operator=NEW, restarted="", plan="p", adopts=False)
 BY_OLD = Rendered(generation=3, operator=OLD, plan="p", template=digest_of(BEFORE))
 KEPT = Rendered(generation=3, operator=NEW, plan="p", template=digest_of(TODAY), kept=BEFORE)
 
@@ -61,7 +61,7 @@ def a_workload(said: Rendered | None, template: dict = BEFORE, replicas: int = 1
         pytest.param(a_workload(None), replace(NOW, adopts=True, restarted="1"), None, id="of such one, restarted"),
     ],
 )
-def test_a_template_stays(live: dict | None, now: Asked, kept: dict | None) -> None:
+def test_a_template_stays(live: dict | None, now: Desired, kept: dict | None) -> None:
     assert stays(live, TODAY, now) == kept
 
 

@@ -49,6 +49,7 @@ def test_every_variable_is_read():
         ("WINDLASS_SERVER_IMAGE", "windlass/server@sha256:12", "write a digest as @sha256: and 64 hex digits"),
         ("WINDLASS_SERVER_IMAGE", f"windlass/server:1.2@sha256:{'a' * 64}", "leave the tag out"),
         ("WINDLASS_IMAGE_PULL_POLICY", "Sometimes", "use one of Always, IfNotPresent, Never"),
+        ("WINDLASS_OPERATOR_TRACES_ENDPOINT", "c:4318", "begin it with http:// or https://"),
         ("WINDLASS_LS_ADDR", "licenses:10080", "each address begins with http:// or https://"),
         ("WINDLASS_METRICS_PORT", "http", "use a port number from 1 to 65535, or 0"),
         ("WINDLASS_HEALTH_PORT", "70000", "use a port number from 1 to 65535, or 0"),
@@ -69,6 +70,21 @@ def test_traces_are_off_by_default():
     assert settings.traces_env == ((f"{name}_ENDPOINT", "http://c:4317"), (f"{name}_PROTOCOL", "grpc"))
     with pytest.raises(SettingsError, match='WINDLASS_TRACES_ENDPOINT is "c:4317": begin it with http'):
         from_env({**ENOUGH, "WINDLASS_TRACES_ENDPOINT": "c:4317"})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ""),
+        ({"WINDLASS_TRACES_ENDPOINT": "http://c:4317"}, ""),
+        ({"WINDLASS_TRACES_ENDPOINT": "http://c/v1/traces", "WINDLASS_TRACES_PROTOCOL": "http/protobuf"}, "http://c/v1/traces"),
+        ({"WINDLASS_TRACES_ENDPOINT": "http://c:4317", "WINDLASS_OPERATOR_TRACES_ENDPOINT": "http://o/v1/traces"}, "http://o/v1/traces"),
+    ],
+    ids=["off", "grpc", "http", "own"],
+)  # fmt: skip
+def test_the_operator_sends_its_own_traces_by_http_alone(given, expected):
+    """To the pods' endpoint where that takes them, else to one of its own."""
+    assert from_env({**ENOUGH, **given}).traces_endpoint == expected
 
 
 def test_logging_is_passed_on_where_it_is_not_the_default():

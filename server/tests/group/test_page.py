@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from windlass.group import contract, line
+from windlass.group import connection, contract
 from windlass.group.contract import EXITS, VARIABLES, Exit, Variable
 from windlass.group.follower import CONNECT_S_MAX, RETRY_S
 from windlass.group.ray_cluster import START_S_MAX
@@ -121,7 +121,7 @@ def page() -> str:
     figures = {
         "timeout": contract.TIMEOUT.default,
         "lost": contract.LOST_AFTER.default,
-        "beats": line.BEATS_PER_SILENCE,
+        "beats": connection.BEATS_PER_SILENCE,
         "start": silence.DEFAULT_S,
         "ray": START_S_MAX,
         "stop": GROUP_STOP_S_MAX,

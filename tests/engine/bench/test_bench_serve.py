@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from windlass_kubectl.bench_archive import Archive
 from windlass_testbed import daemon
 
 from ..api.own_commands import FLAGS
@@ -46,6 +47,21 @@ def test_a_sweep_of_random_prompts(engine, short):
         assert float(row["P99 TTFT (ms)"]) == pytest.approx(result["p99_ttft_ms"])
         assert min(result[f"{which}_{name}_ms"] for which in ("mean", "p99") for name in ("ttft", "itl", "e2el")) > 0
     assert read("report.html").count("<circle") == 12
+
+
+def test_the_folder_is_printed_for_whoever_reads_the_log(engine, short):
+    """With the key of a file, as a Job has it; the last line has the sum of what was printed."""
+    container = engine.container(short)
+    key = f"printf '# ours\\n{FLAGS[1]}\\n' > /tmp/keys"
+    daemon.docker(engine.paths, "exec", container, "sh", "-c", key)
+    serve = (*SERVE[: SERVE.index("--token")], "--token-file", "/tmp/keys", "--print-archive")
+    said = daemon.docker(engine.paths, "exec", container, *serve, "--output-dir", "/tmp/printed")
+    archive = Archive()
+    rest = [line for line in said.splitlines() if not archive.take(line)]
+    assert not any(FLAGS[1] in line for line in rest)
+    files = archive.files()
+    assert json.loads(files["01-open/result.json"])["completed"] == 6
+    assert b"<html" in files["report.html"]
 
 
 def test_sharegpt_and_the_completions_route(engine, short, tmp_path):

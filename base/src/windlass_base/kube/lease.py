@@ -1,11 +1,11 @@
-"""Leader election: a Lease that one replica renews and the others watch. Operator and license server hold theirs by it.
+"""Leader election of operator and license server: one replica renews a Lease, the others watch it.
 
-`decide` goes by change that was observed, never by comparing two machines' clocks: a holder is gone when its Lease has
-stood still for as long as it promised to renew. A holder stops some seconds before its Lease ends, so that no write of
-a replica that was cut off can meet one of its successor.
+`decide` compares no clocks of two machines. It counts the time since this replica last saw the Lease change: after the
+duration in the Lease, the holder is gone. A holder stops writing some seconds before its Lease ends, so no write of a
+replica without a network meets a write of its successor.
 
-Nothing here speaks to the API server: `attempt` and `release` yield requests and are sent the answers. Whoever runs
-them, on an event loop or a thread, ends them with an exception when there is no answer.
+`attempt` and `release` do no I/O: they yield requests and receive the answers. The caller runs them on an event loop or
+a thread, and throws an exception into them when there is no answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 NOT_FOUND, CONFLICT = 404, 409
 ANSWERS = (NOT_FOUND, CONFLICT)
-"""Refusals that are answers to a request for a Lease; every other one ends the attempt."""
+"""Refusals that the election handles; any other refusal ends the attempt."""
 NOBODY = "nobody"
 
 
@@ -27,15 +27,15 @@ NOBODY = "nobody"
 class LeaseTimes:
     """How long a Lease lasts and how often it is renewed, in seconds."""
 
-    duration_s: int = 15  # that long the others wait for a change
-    deadline_s: float = 7.0  # that long after the last renewal the holder may still write
+    duration_s: int = 15  # the others wait so long for a change
+    deadline_s: float = 7.0  # the holder may write so long after its last renewal
     renew_s: float = 2.0
     watch_s: float = 2.0
-    request_s: float = 7.0  # less than there is between deadline and duration: a write in flight has ended by then
+    request_s: float = 7.0  # less than duration - deadline: a write in flight ends before a successor begins
 
 
 class Act(Enum):
-    """What to do about the Lease now."""
+    """What a replica does with the Lease."""
 
     TAKE = "take"
     RENEW = "renew"
@@ -44,7 +44,7 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The Lease as it was last read, and since when it reads so (monotonic)."""
+    """The Lease as it was last read, and the monotonic time since when it has not changed."""
 
     version: str
     holder: str
@@ -53,7 +53,7 @@ class Seen:
 
 
 def decide(seen: Seen | None, me: str, now: float) -> Act:
-    """What `me` does: None means that there is no Lease."""
+    """What the replica `me` does; `seen` is None where there is no Lease."""
     if seen is None or not seen.holder:
         return Act.TAKE
     if seen.holder == me:
@@ -62,7 +62,7 @@ def decide(seen: Seen | None, me: str, now: float) -> Act:
 
 
 def observed(before: Seen | None, lease: Mapping[str, Any], now: float) -> Seen:
-    """What was read; its time begins anew only when the Lease has changed."""
+    """The Lease as read now; `since` changes only when the Lease has changed."""
     version, spec = str(lease["metadata"]["resourceVersion"]), lease.get("spec") or {}
     if before is not None and before.version == version:
         return before
@@ -70,7 +70,7 @@ def observed(before: Seen | None, lease: Mapping[str, Any], now: float) -> Seen:
 
 
 def written(lease: Mapping[str, Any] | None, name: str, holder: str, times: LeaseTimes, now: str) -> dict[str, Any]:
-    """The Lease as `holder` writes it; a new holder is a transition. An empty holder releases it."""
+    """The Lease as `holder` writes it; a change of the holder counts as a transition, an empty holder releases it."""
     old = dict((lease or {}).get("spec") or {})
     changed = holder != old.get("holderIdentity")
     spec = {
@@ -87,21 +87,21 @@ def written(lease: Mapping[str, Any] | None, name: str, holder: str, times: Leas
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
-    """Where the Lease lies and who asks for it."""
+    """The Lease's namespace and name, and the replica that asks for it."""
 
     namespace: str
     name: str
     me: str
 
     def path(self, name: str = "") -> str:
-        """Of the collection, or of the Lease `name` in it."""
+        """The API path of all Leases of the namespace, or of the Lease `name`."""
         collection = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
         return f"{collection}/{name}" if name else collection
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What the API server is asked."""
+class LeaseRequest:
+    """A request to the API server."""
 
     method: str
     path: str
@@ -109,56 +109,58 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The Lease, or one of ANSWERS without one."""
+class LeaseAnswer:
+    """The Lease, or one of ANSWERS and no Lease."""
 
     code: int
     lease: dict[str, Any] = field(default_factory=dict)
 
 
-Steps: TypeAlias = Generator[Request, Answer, None]
+Steps: TypeAlias = Generator[LeaseRequest, LeaseAnswer, None]
 
 
 def boot_time() -> float:
-    """Seconds that also pass while the machine is suspended, as they pass for the others."""
+    """Seconds since boot, those of a suspended machine included: they pass for the other replicas, too."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass
 class Lease:
-    """One replica's view of the Lease; `holds` is asked before every write."""
+    """One replica's view of the Lease; the caller checks `holds` before every write."""
 
     name: LeaseName
     times: LeaseTimes = field(default_factory=LeaseTimes)
     clock: Callable[[], float] = boot_time
-    _until: float = float("-inf")  # may write until then
+    _until: float = float("-inf")  # clock time until when this replica may write
     _seen: Seen | None = None
     _live: dict[str, Any] | None = None
-    _sure: bool = False  # a write without an answer may have happened
+    _sure: bool = False  # False after a write without an answer, which may have happened
 
     def holds(self) -> bool:
         """Whether this replica may write now."""
         return self.clock() < self._until
 
     def holder(self) -> str:
-        """Whose Lease it was when it was last seen."""
+        """The holder when the Lease was last read."""
         return (self._seen.holder if self._seen else "") or NOBODY
 
     def attempt(self) -> Steps:
-        """Read the Lease, then take it, renew it or wait; without an answer a holder stays one until its deadline."""
+        """Read the Lease, then take it, renew it or wait. Without an answer a holder stays one until its deadline."""
         begun = self.clock()
-        if not (self.holds() and self._sure):  # else it knows what it wrote last; the version says whether it is so
+        if not (
+            self.holds() and self._sure
+        ):  # else its own last write is still there, or the version refuses the next one
             yield from self._read()
         if decide(self._seen, self.name.me, self.clock()) is Act.WAIT:
             self._until = float("-inf")
         elif (yield from self._write(self.name.me)):
-            self._until = begun + self.times.deadline_s  # from before the request: the promise counts from its arrival
-        else:  # someone else has touched it
+            self._until = begun + self.times.deadline_s  # from before the request: the others count from a later time
+        else:  # another client wrote in between
             self._until = float("-inf")
             yield from self._read()
 
     def release(self) -> Steps:
-        """Let go at once, so that the next need not wait; of a Lease that is not ours nothing is written."""
+        """Release the Lease, so that the next replica need not wait; leave a Lease of another replica as it is."""
         held, self._until = self.holds(), float("-inf")
         if held and not self._sure:
             yield from self._read()
@@ -166,18 +168,18 @@ class Lease:
             yield from self._write("")
 
     def _read(self) -> Steps:
-        answer = yield Request("GET", self.name.path(self.name.name))
+        answer = yield LeaseRequest("GET", self.name.path(self.name.name))
         self._sure = True
         self._live = None if answer.code in ANSWERS else answer.lease
         self._seen = None if self._live is None else observed(self._seen, self._live, self.clock())
 
-    def _write(self, holder: str) -> Generator[Request, Answer, bool]:
-        """Replace what was read; somebody else's write in between is refused by its version."""
+    def _write(self, holder: str) -> Generator[LeaseRequest, LeaseAnswer, bool]:
+        """Replace the Lease as it was read; the API server refuses that when its version has changed."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         body = written(self._live, self.name.name, holder, self.times, now)
         verb, name = ("PUT", self.name.name) if self._live else ("POST", "")
         self._sure = False
-        answer = yield Request(verb, self.name.path(name), body)
+        answer = yield LeaseRequest(verb, self.name.path(name), body)
         self._sure = True
         if answer.code in ANSWERS:
             return False

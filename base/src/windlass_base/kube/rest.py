@@ -1,4 +1,4 @@
-"""HTTP to the API server: JSON in and out, lines of a stream, refusals as our errors. Nothing here knows LLMService."""
+"""HTTP to the Kubernetes API server: JSON, streams of lines, and an error for each refusal. It knows no LLMService."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LINE_MAX = 16 << 20  # characters of a watch's line; etcd stores at most 1.5 MiB
 TIMES_MAX = 5  # a whole answer may take as many times as long as one wait for a part of it
 
 
-class Line(NamedTuple):
-    """A line of a stream; one that is longer than asked for comes in pieces, and all but the last go on."""
+class StreamLine(NamedTuple):
+    """A line of a stream; a longer one than asked for comes in pieces, of which all but the last have `goes_on`."""
 
     text: str
     goes_on: bool = False
@@ -79,7 +79,7 @@ class Api:
         content = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if content is not None else {}
         given = {"params": _given(params), "content": content, "headers": headers}
-        with _told(self.server, what):
+        with _transport_errors(self.server, what):
             async with (
                 asyncio.timeout(TIMES_MAX * self._timeout_s),
                 self._http.stream(method, path, **cast(Any, given)) as answer,
@@ -100,10 +100,10 @@ class Api:
         params: Params | None = None,
         silence_s: float | None = None,
         as_text: AsText = AsText(),
-    ) -> AsyncIterator[AsyncIterator[Line]]:
+    ) -> AsyncIterator[AsyncIterator[StreamLine]]:
         """The lines of a streamed answer; `silence_s` is how long it may say nothing (None: for ever)."""
         timeout = httpx2.Timeout(self._timeout_s, read=silence_s)
-        with _told(self.server, what):
+        with _transport_errors(self.server, what):
             async with self._http.stream("GET", path, params=_given(params), timeout=timeout) as answer:
                 if not answer.is_success:
                     async with asyncio.timeout(TIMES_MAX * self._timeout_s):
@@ -114,11 +114,11 @@ class Api:
                 yield _lines(answer, as_text)
 
     async def aclose(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         await self._http.aclose()
 
 
-async def _lines(answer: httpx2.Response, as_text: AsText) -> AsyncIterator[Line]:
+async def _lines(answer: httpx2.Response, as_text: AsText) -> AsyncIterator[StreamLine]:
     """Split at line feeds only: a log line may hold any other separator of Unicode's."""
     decoder = codecs.getincrementaldecoder("utf-8")(as_text.errors)
     rest: list[str] = []  # of a line whose end has not come
@@ -127,15 +127,15 @@ async def _lines(answer: httpx2.Response, as_text: AsText) -> AsyncIterator[Line
         *whole, last = decoder.decode(data).split("\n")
         for line in whole:
             rest.append(line)
-            yield Line(as_text.end("".join(rest)))
+            yield StreamLine(as_text.end("".join(rest)))
             rest, length = [], 0
         rest.append(last)
         length += len(last)
         if length > as_text.line_max:
-            yield Line("".join(rest), goes_on=True)
+            yield StreamLine("".join(rest), goes_on=True)
             rest, length = [], 0
     if any(rest):
-        yield Line("".join(rest))
+        yield StreamLine("".join(rest))
 
 
 async def _bounded(answer: httpx2.Response, most: int) -> bytes | None:
@@ -168,7 +168,7 @@ def _document(text: bytes, who: str) -> Document:
 
 
 def _given(params: Params | None) -> dict[str, str]:
-    """Parameters that say something, as Kubernetes spells them."""
+    """The parameters with a value, as Kubernetes spells them."""
     rows = (params or {}).items()
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in rows if value}
 
@@ -182,8 +182,8 @@ def _status(body: bytes) -> Document | None:
     return document if isinstance(document, dict) and document.get("kind") == "Status" else None
 
 
-class _told:  # noqa: N801 - reads as a verb where it stands
-    """Failures of the connection as one sentence."""
+class _transport_errors:  # noqa: N801 - a context manager, as contextlib names them
+    """Turns failures of the connection into one error with a sentence."""
 
     def __init__(self, server: str, what: str) -> None:
         self._where = f"{what}: no answer from {server}"

@@ -19,6 +19,7 @@ from windlass_operator.cluster.protocol import ALL_NAMESPACES
 from windlass_operator.cluster.rest import APPLY, UNREACHABLE, Rest, StatusError, TooLargeError
 from windlass_operator.errors import InvalidError, NotServedError, OperatorError, Retry, Unavailable, UserError
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.spans import spans
 
 logger = logging.getLogger(__name__)
 FIELD_MANAGER = "windlass"
@@ -146,7 +147,8 @@ class ApiServer:
         params = {"fieldManager": FIELD_MANAGER, **({"force": "true"} if how == "apply" else {})}
         path = kind.path(meta["namespace"], meta["name"])
         try:
-            return _decoded(await self.rest.call("PATCH", path, params, manifest, PATCHES[how]))
+            with spans.span(f"{verb} {manifest['kind']}", namespace=meta["namespace"], object=meta["name"]):
+                return _decoded(await self.rest.call("PATCH", path, params, manifest, PATCHES[how]))
         except (*UNREACHABLE, TooLargeError) as error:
             raise _unavailable(error) from error
 
@@ -154,7 +156,8 @@ class ApiServer:
         """Delete an object and what it owns; nothing when it is gone already."""
         self._allowed(kind.kind, "delete")
         try:
-            await self.rest.call("DELETE", kind.path(namespace, name), {"propagationPolicy": "Background"})
+            with spans.span(f"delete {kind.kind}", namespace=namespace, object=name):
+                await self.rest.call("DELETE", kind.path(namespace, name), {"propagationPolicy": "Background"})
         except StatusError as error:
             if error.code != NOT_FOUND:
                 raise

@@ -30,6 +30,7 @@ HOME_CONFIG = "~/.kube/config"
 TIMEOUT_S = 30.0
 CONNECT_S = 10.0
 CONNECTIONS = 64
+IDLE_S = 5.0  # until an unused connection is closed; with TLS each holds 0.3 MiB (ADR 73)
 GOODBYE_S = 0.25
 UNAUTHORIZED = 401
 READ_BUFFER = 2**20
@@ -121,22 +122,26 @@ class Login:
         token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         return {"Authorization": token} if token else {}
 
-    def client(self, connections: int = CONNECTIONS, **options: Any) -> ApiClient:  # noqa: ANN401 - of aiohttp's session
-        """A client with a pool of its own; 0 connections: no bound. Needs a running event loop."""
-        mine = copy(self.configuration)
-        mine.connection_pool_maxsize = connections
-        mine.client_session_kwargs = {"trust_env": False, "read_bufsize": READ_BUFFER, "headers": HEADERS, **options}
-        return ApiClient(mine)
+    def client(self) -> ApiClient:
+        """A client with a pool of its own. Needs a running event loop."""
+        made = ApiClient(copy(self.configuration))
+        made.rest_client.pool_manager = _session(made.rest_client.ssl_context, CONNECTIONS, headers=HEADERS)
+        return made
 
     def session(self, **options: Any) -> aiohttp.ClientSession:  # noqa: ANN401 - of aiohttp's session
         """For kopf: a session as that of the library's client, without a bound on connections."""
-        tls: ssl.SSLContext = self.client().rest_client.ssl_context
-        connector, proxy = aiohttp.TCPConnector(ssl=tls, limit=0), self.configuration.proxy
-        return aiohttp.ClientSession(connector=connector, proxy=proxy, read_bufsize=READ_BUFFER, **options)
+        tls: ssl.SSLContext = ApiClient(copy(self.configuration)).rest_client.ssl_context
+        return _session(tls, 0, proxy=self.configuration.proxy, **options)
 
     def rest(self, timeout_s: float = TIMEOUT_S) -> Rest:
         """A client of its own pool."""
         return Rest(self, self.client(), timeout_s)
+
+
+def _session(tls: ssl.SSLContext, connections: int, **options: Any) -> aiohttp.ClientSession:  # noqa: ANN401 - of aiohttp's session
+    """A session with a pool of its own, which keeps no connection for long that nobody uses."""
+    connector = aiohttp.TCPConnector(ssl=tls, limit=connections, keepalive_timeout=IDLE_S)
+    return aiohttp.ClientSession(connector=connector, trust_env=False, read_bufsize=READ_BUFFER, **options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What the streams have brought, in memory: a reconcile reads from here and asks the API server for almost nothing.
 
-Objects lie as JSON bytes, without what nobody reads: a tenth of the memory of dicts, and each reader gets a copy of its
-own. Pure: no I/O, no clock. The handlers fill it, `stored.py` reads it and adds the answers to our own writes.
+Objects lie as MessagePack, without what nobody reads: a tenth of the memory of dicts, a fifth less than JSON, and each
+reader gets a copy of its own. Pure: no I/O, no clock. The handlers fill it, `stored.py` reads it and adds the answers
+to our own writes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ OBJECT_BYTES_MAX = 512 * KIB  # of any other object: a Deployment repeats its se
 # What the objects of one namespace may take together above FREE_BYTES each, so that one namespace never takes the
 # operator's memory; ordinary objects are smaller than that and count nothing.
 FREE_BYTES, NAMESPACE_BYTES_MAX = 16 * KIB, 32 * KIB * KIB
+# The API server writes an untyped number below 1e21 that is no int64 in digits.
+TOO_WIDE = "a number of the resource has more than 64 bits"
 UNREAD_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
@@ -44,7 +47,7 @@ class Row:
 
     def read(self) -> Manifest:
         """A copy of the object."""
-        return cast(Manifest, msgspec.json.decode(self.body))
+        return cast(Manifest, msgspec.msgpack.decode(self.body))
 
 
 def row_of(item: Mapping[str, Any]) -> Row:
@@ -63,12 +66,15 @@ def row_of(item: Mapping[str, Any]) -> Row:
 
 
 def _body(item: Manifest) -> bytes:
-    """The object's bytes; of one that is too large those of its stub."""
-    body = msgspec.json.encode(item)
+    """The object's bytes; of one that is too large, or has a number that MessagePack has not, those of its stub."""
+    try:
+        body = msgspec.msgpack.encode(item)
+    except OverflowError:
+        return msgspec.msgpack.encode(stub(item, TOO_WIDE))
     most = SERVICE_BYTES_MAX if item.get("kind") == KIND else OBJECT_BYTES_MAX
     if len(body) <= most:
         return body
-    return msgspec.json.encode(stub(item, f"the resource is larger than {most // KIB} KiB without managedFields"))
+    return msgspec.msgpack.encode(stub(item, f"the resource is larger than {most // KIB} KiB without managedFields"))
 
 
 class Shares:
@@ -83,7 +89,7 @@ class Shares:
         before = self._taken.get(namespace, 0) - _excess(old)
         if _excess(row) and before + _excess(row) > self._most:
             why = f"the resources of namespace {namespace} take more than {self._most // KIB // KIB} MiB"
-            row = replace(row, body=msgspec.json.encode(stub(row.read(), why)))
+            row = replace(row, body=msgspec.msgpack.encode(stub(row.read(), why)))
         self._set(namespace, before + _excess(row))
         return row
 

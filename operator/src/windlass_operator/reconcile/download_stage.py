@@ -29,6 +29,7 @@ from windlass_operator.manifests.download_job import (
 )
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.settings import Settings
+from windlass_operator.spans import spans
 from windlass_operator.status import conditions as c
 from windlass_operator.status import download as downloads
 from windlass_operator.status.children import Children
@@ -66,6 +67,7 @@ class Ask:
     now: str
 
 
+@spans.stage("download")
 async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings, ask: Ask) -> DownloadStage:
     """Keep the Job that the download needs, and say how far it is."""
     if ask.service.spec.model.download is None:

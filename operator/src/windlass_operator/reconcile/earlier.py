@@ -1,8 +1,8 @@
 """Whether serving pods keep the template that an earlier operator rendered. Pure; ADR 70 has the rule.
 
-An upgrade of the operator shall replace no pod. Each Deployment and StatefulSet remembers for which generation of its
-service, by which operator and from which plan it was rendered. Where another operator finds the same service and plan,
-the template in the cluster stays in force, word for word, until the service, its plan or its annotation changes.
+An upgrade of the operator replaces no pod. An annotation of each Deployment and StatefulSet records the generation of
+its service, the operator and the plan that its template was rendered from. When another operator finds the same service
+and plan, the template in the cluster stays, until the service, its plan or its restart annotation changes.
 """
 
 from __future__ import annotations
@@ -24,53 +24,53 @@ from windlass_operator.status import conditions as c
 
 RENDERED_ANNOTATION = "serving.windlass.dev/rendered"
 KINDS = ("Deployment", "StatefulSet")
-# Words with which an operator says that it did not bring a generation about, whatever its number says.
+# Reasons of Progressing with which an operator says that it did not carry out the observed generation.
 REFUSED = ("Rejected", "SpecTooLarge", "InternalError", "NameTaken", "NodePathForbidden", "PlanOverdue")
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What a workload remembers: for whom its template was rendered, and the template where it is an earlier one."""
+    """The record in a workload's annotation: what its template was rendered from."""
 
     generation: int
-    operator: str  # its image
+    operator: str  # image of the operator
     plan: str  # digest of the plan
-    template: str  # digest of what this operator rendered, whether or not it is in force
-    restarted: str = ""  # the service's annotation
-    kept: Manifest | None = None  # an earlier operator's template, which is in force instead
+    template: str  # digest of the template that this operator rendered, whether or not it is in the cluster
+    restarted: str = ""  # the restart annotation of the service
+    kept: Manifest | None = None  # the template of an earlier operator, which is in the cluster instead
 
     def to_text(self) -> str:
-        """The annotation's text; one spelling only, and a seal that breaks when somebody edits it."""
-        said = msgspec.to_builtins(self)
-        return msgspec.json.encode({**said, SEAL: digest_of(said)}, order="sorted").decode()
+        """The text of the annotation: sorted JSON with a digest, so that an edit shows."""
+        fields = msgspec.to_builtins(self)
+        return msgspec.json.encode({**fields, SEAL: digest_of(fields)}, order="sorted").decode()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a reconcile renders for."""
+class Desired:
+    """What a reconcile renders from."""
 
     generation: int
     operator: str
     restarted: str
     plan: str
-    adopts: bool  # whether a template without a memory is that of the same service and plan, by an earlier operator
+    adopts: bool  # whether a template without a record comes from the same service and plan, by an earlier operator
 
 
 def remembered(live: Object | None) -> Rendered | None:
-    """What the workload says of itself; None where it says nothing that can be read, as every one of 0.1.0."""
-    said = parsed(annotation_of(live, RENDERED_ANNOTATION))
-    if not isinstance(said, dict) or said.pop(SEAL, None) != digest_of(said):
+    """The record of a workload; None where it is missing, as in version 0.1.0, or was edited."""
+    fields = parsed(annotation_of(live, RENDERED_ANNOTATION))
+    if not isinstance(fields, dict) or fields.pop(SEAL, None) != digest_of(fields):
         return None
     try:
-        return msgspec.convert(said, Rendered)
+        return msgspec.convert(fields, Rendered)
     except msgspec.ValidationError:
         return None
 
 
-def asked(snapshot: Snapshot, record: PlanRecord, before: PlanRecord | None, operator: str, pods: str) -> Asked:
+def desired(snapshot: Snapshot, record: PlanRecord, before: PlanRecord | None, operator: str, pods: str) -> Desired:
     """The service and its plan, as `stays` compares them; `pods` is the digest of the pods that are rendered now."""
     meta = snapshot.service.metadata
-    return Asked(
+    return Desired(
         generation=meta.generation,
         operator=operator,
         restarted=meta.annotations.get(RESTARTED_ANNOTATION, ""),
@@ -80,21 +80,21 @@ def asked(snapshot: Snapshot, record: PlanRecord, before: PlanRecord | None, ope
 
 
 def unchanged(snapshot: Snapshot, operator: str) -> bool:
-    """Whether the service is the one that another operator served: then its plan stays, however it is planned today."""
+    """Whether another operator rendered all workloads from this generation: then its plan stays."""
     owned = snapshot.children.owned(snapshot.service.metadata.uid)
     workloads = [row for row in owned if row.get("kind") in KINDS]
     return bool(workloads) and all(_by_another(row, snapshot, operator) for row in workloads)
 
 
 def _by_another(live: Object, snapshot: Snapshot, operator: str) -> bool:
-    said = remembered(live)
-    if said is None:
+    record = remembered(live)
+    if record is None:
         return _in_force(snapshot)
-    return said.operator != operator and said.generation == snapshot.service.metadata.generation
+    return record.operator != operator and record.generation == snapshot.service.metadata.generation
 
 
 def _in_force(snapshot: Snapshot) -> bool:
-    """By the status, which is written after the objects: this generation was planned, and not refused."""
+    """Whether this generation was planned and not refused, by the status, which is written after the objects."""
     if snapshot.subject.previous.get("observedGeneration") != snapshot.service.metadata.generation:
         return False
     rows = snapshot.subject.previous_conditions
@@ -103,24 +103,24 @@ def _in_force(snapshot: Snapshot) -> bool:
     return all(row.get("status") == c.TRUE for row in found) and moves.get("reason") not in REFUSED
 
 
-def stays(live: Object | None, rendered: Manifest, now: Asked) -> Manifest | None:
-    """The template in force instead of the one that is rendered; None where the rendered one is to be taken."""
+def stays(live: Object | None, rendered: Manifest, now: Desired) -> Manifest | None:
+    """The template in the cluster where it stays; None where the rendered one replaces it."""
     if live is None or not dig(live, "spec", "replicas"):
         return None  # no pod would be replaced
-    said = remembered(live)
-    if said is None:
+    record = remembered(live)
+    if record is None:
         return _adopted(live, rendered) if now.adopts and not now.restarted else None
-    if (said.restarted, said.plan) != (now.restarted, now.plan):
+    if (record.restarted, record.plan) != (now.restarted, now.plan):
         return None
-    if said.template == digest_of(rendered):
-        return said.kept
-    if said.operator != now.operator and said.generation == now.generation:
-        return said.kept or _adopted(live, rendered)
+    if record.template == digest_of(rendered):
+        return record.kept
+    if record.operator != now.operator and record.generation == now.generation:
+        return record.kept or _adopted(live, rendered)
     return None
 
 
 def _adopted(live: Object, rendered: Manifest) -> Manifest:
-    """The template in the cluster as ours; annotations of others (`kubectl rollout restart`) stay theirs."""
+    """The template in the cluster without the annotations of others, such as `kubectl rollout restart` leaves."""
     template: dict[str, Any] = copy.deepcopy(dict(dig(live, "spec", "template")))
     ours = dig(rendered, "metadata", "annotations") or {}
     noted = {key: text for key, text in (dig(template, "metadata", "annotations") or {}).items() if key in ours}
@@ -128,8 +128,8 @@ def _adopted(live: Object, rendered: Manifest) -> Manifest:
     return {**template, "metadata": meta}
 
 
-def settled(wanted: Iterable[Manifest], lives: Iterable[Object], now: Asked) -> tuple[Manifest, ...]:
-    """The objects with the templates that are in force, and with what they remember."""
+def settled(wanted: Iterable[Manifest], lives: Iterable[Object], now: Desired) -> tuple[Manifest, ...]:
+    """The objects with the templates that stay in the cluster, and with their records."""
     known = {(row.get("kind"), name_of(row)): row for row in lives}
     return tuple(
         _settled(row, known.get((row["kind"], row["metadata"]["name"])), now) if row["kind"] in KINDS else row
@@ -137,11 +137,11 @@ def settled(wanted: Iterable[Manifest], lives: Iterable[Object], now: Asked) -> 
     )
 
 
-def _settled(manifest: Manifest, live: Object | None, now: Asked) -> Manifest:
+def _settled(manifest: Manifest, live: Object | None, now: Desired) -> Manifest:
     spec, meta = manifest["spec"], manifest["metadata"]
     kept = stays(live, spec["template"], now) if spec["replicas"] else None
-    said = Rendered(now.generation, now.operator, now.plan, digest_of(spec["template"]), now.restarted, kept)
-    annotations = {**meta.get("annotations", {}), RENDERED_ANNOTATION: said.to_text()}
+    record = Rendered(now.generation, now.operator, now.plan, digest_of(spec["template"]), now.restarted, kept)
+    annotations = {**meta.get("annotations", {}), RENDERED_ANNOTATION: record.to_text()}
     return {
         **manifest,
         "metadata": {**meta, "annotations": annotations},
@@ -152,7 +152,7 @@ def _settled(manifest: Manifest, live: Object | None, now: Asked) -> Manifest:
 def kept_images(workloads: Iterable[Mapping[str, Any]], uid: str) -> tuple[str, ...]:
     """The serving images of the templates that an earlier operator rendered; empty where there are none."""
     found = (remembered(row) for row in owned_by(workloads, uid))
-    templates = [said.kept for said in found if said is not None and said.kept]
+    templates = [one.kept for one in found if one is not None and one.kept]
     return tuple(sorted({str(row.get("image")) for one in templates for row in _servers(one)}))
 
 

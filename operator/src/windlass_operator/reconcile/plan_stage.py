@@ -18,6 +18,7 @@ from windlass_operator.reconcile import earlier
 from windlass_operator.reconcile.desired_state import facts_of, pods_digest, with_rollout
 from windlass_operator.reconcile.snapshot import Snapshot
 from windlass_operator.settings import Settings
+from windlass_operator.spans import spans
 from windlass_operator.status import conditions as c
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.inspection import Inspection
@@ -52,6 +53,7 @@ async def in_place(_namespace: str, question: Question) -> Plan | Refusal:
     return decided
 
 
+@spans.stage("plan")
 async def plan(by: Planning, snapshot: Snapshot, found: Inspection) -> Outcome:
     """The plan for the model that was found, and how its pods are replaced."""
     before = recorded_plan(annotation_of(snapshot.children.service, PLAN_ANNOTATION))

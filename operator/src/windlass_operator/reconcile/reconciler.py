@@ -44,6 +44,7 @@ from windlass_operator.reconcile.group_rollout import to_end
 from windlass_operator.reconcile.plan_stage import Decide, Outcome, Planning, in_place, plan
 from windlass_operator.reconcile.snapshot import Key, Snapshot
 from windlass_operator.settings import Settings
+from windlass_operator.spans import spans
 from windlass_operator.status import conditions as c
 from windlass_operator.status import hold as holds
 from windlass_operator.status import inspection as inspections
@@ -88,6 +89,10 @@ class Reconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """One snapshot and what follows from it; returns the seconds until the next run, None for "on an event"."""
+        with spans.span("reconcile", namespace=key.namespace, service=key.name):
+            return await self._reconcile(key)
+
+    async def _reconcile(self, key: Key) -> float | None:
         raw = await self._cluster.get(LLMServices, key.namespace, key.name)
         if raw is None or is_leaving(raw):
             self._applier.forget(key.namespace, key.name)
@@ -115,6 +120,7 @@ class Reconciler:
         words = f"the operator failed at this resource with {type(error).__name__}: {str(error)[:FAILURE_WORDS]}"
         await self._write(raw, subject, rejected(subject, "InternalError", words, now), now)
 
+    @spans.stage("read")
     async def _children(self, service: LLMService, now: str) -> Children:
         meta, place = service.metadata, download_stage.where(service)
         return await read_children(self._cluster, meta.namespace, meta.name, meta.uid, place, now)
@@ -155,9 +161,10 @@ class Reconciler:
         if outcome.record is None:
             return wanted
         pods = pods_digest(snapshot.service, outcome.record.plan, self._settings)
-        now = earlier.asked(snapshot, outcome.record, outcome.before, self._settings.operator_image, pods)
+        now = earlier.desired(snapshot, outcome.record, outcome.before, self._settings.operator_image, pods)
         return earlier.settled(wanted, snapshot.children.owned(snapshot.service.metadata.uid), now)
 
+    @spans.stage("inspect")
     async def _inspect(self, snapshot: Snapshot, job: Manifest, live: Object | None, found: Inspection) -> float | None:
         """Keep exactly the one Job that looks at the present source; a failed one is made anew after its wait."""
         for other in snapshot.children.jobs:
@@ -175,6 +182,7 @@ class Reconciler:
         await self._applier.apply(job, live)
         return None
 
+    @spans.stage("apply")
     async def _apply_workload(self, snapshot: Snapshot, wanted: tuple[Manifest, ...]) -> tuple[Snapshot, bool]:
         """Apply what is wanted, then take away what serves and is wanted no longer.
 
@@ -197,6 +205,7 @@ class Reconciler:
             snapshot = replace(snapshot, children=await self._children(snapshot.service, snapshot.now))
         return snapshot, known
 
+    @spans.stage("observe")
     async def _observe(
         self, snapshot: Snapshot, found: Inspection, outcome: Outcome, around: tuple[DownloadStage, bool, Hold | None]
     ) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from windlass_base.kube.lease import ANSWERS, Answer, Lease, LeaseName, LeaseTimes, Request, Steps, boot_time
+from windlass_base.kube.lease import ANSWERS, Lease, LeaseAnswer, LeaseName, LeaseRequest, LeaseTimes, Steps, boot_time
 
 from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError
 
@@ -70,13 +70,13 @@ class LeaderElection:
             except StopIteration:
                 return
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: LeaseRequest) -> LeaseAnswer:
         try:
-            return Answer(OK, _decoded(await self.rest.call(request.method, request.path, body=request.body)))
+            return LeaseAnswer(OK, _decoded(await self.rest.call(request.method, request.path, body=request.body)))
         except StatusError as error:
             if error.code not in ANSWERS:
                 raise
-            return Answer(error.code)
+            return LeaseAnswer(error.code)
 
     def _say(self, words: str) -> None:
         if words != self._said:

@@ -36,6 +36,7 @@ from windlass_operator.runtime.health import WATCH_PATIENCE_S, Health, judge, se
 from windlass_operator.runtime.leader_election import LeaderElection
 from windlass_operator.runtime.queue import WorkQueue
 from windlass_operator.settings import Settings
+from windlass_operator.spans import spans
 
 logger = logging.getLogger(__name__)
 CRD_AGAIN_S = 5.0
@@ -49,6 +50,7 @@ async def operate(
     """Run until stopped; `ready` is set once every stream has had its first list."""
     metrics.BUILD.labels(__version__, platform.python_version()).set(1)
     async with AsyncExitStack() as stack:
+        _trace(settings, stack)
         login = await Login.find()
         rest = await stack.enter_async_context(aclosing(login.rest()))
         election = _election(settings, rest)
@@ -72,6 +74,17 @@ async def operate(
             stop_flag=work.over,
         )
         work.failure()
+
+
+def _trace(settings: Settings, stack: AsyncExitStack) -> None:
+    """Make spans where that is asked for; the last of them go out when all else has ended."""
+    if settings.traces_endpoint:
+        spans.start(settings.traces_endpoint, settings.pod_name, __version__)
+        stack.callback(spans.stop)
+        logger.info("reconciles are traced")
+    elif settings.traces_env:
+        words = "set tracing.operatorEndpoint to an address that takes OTLP over HTTP"
+        logger.warning("serving pods are traced, reconciles are not: %s", words)
 
 
 @dataclass

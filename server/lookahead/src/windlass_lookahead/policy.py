@@ -54,16 +54,11 @@ RULES = (
     Rule("extra-fade", "that extra time fades while no drafts are verified", {"extra_kept": 1.0}),
     Rule("extra-cap", "no step counts for more than its expected time as extra", {"extra_times_max": MANY}),
     Rule("row-groups", "close row counts share their measured times", {"row_groups": NEVER}),
-    Rule("outlier-cap", "no plain step counts for more than twice the mean", {"outlier_times": MANY},
-         ran_on_card=False),
-    Rule("planned-baseline", "extra time is counted over steps that had drafts planned", {"baseline_steps_min": MANY},
-         ran_on_card=False),
-    Rule("planning-price", "the time that planning adds is charged to a large batch", {"planning_weight": 0.0},
-         ran_on_card=False),
-    Rule("planning-trust", "the trust in that price fades while none are planned", {"planning_forgotten": 0.0},
-         ran_on_card=False),
-    Rule("planning-share", "that price is spread over a third of the steps or more", {"verifying_share_min": 0.0},
-         ran_on_card=False),
+    Rule("outlier-cap", "no plain step counts for more than twice the mean", {"outlier_times": MANY}),
+    Rule("planned-baseline", "extra time is counted over steps that had drafts planned", {"baseline_steps_min": MANY}),
+    Rule("planning-price", "the time that planning adds is charged to a large batch", {"planning_weight": 0.0}),
+    Rule("planning-trust", "the trust in that price fades while none are planned", {"planning_forgotten": 0.0}),
+    Rule("planning-share", "that price is spread over a third of the steps or more", {"verifying_share_min": 0.0}),
 )  # fmt: skip
 
 

@@ -308,6 +308,7 @@ class Guard:
 
     async def _metrics(self, _: Scope, answer: Answer) -> None:
         text = pages.metrics(self._gate, self._refused, self._stock, self._bodies.shares)
+        text += pages.quantization(self._service, self._settings.quantization)
         await answer.give(200, text + pages.usage(self._service, self._accounts, self._keys), pages.TEXT)
 
     def _names(self, scope: Scope) -> tuple[str, ...]:

@@ -81,6 +81,14 @@ def metrics(gate: Gate, refused: Mapping[int, int], stock: Stock, bodies: Shares
     return ("\n".join(lines) + "\n").encode()
 
 
+def quantization(service: str, method: str) -> bytes:
+    """The method of the weights as a label, which queries join to other series of the pod."""
+    name = "windlass_quantization_info"
+    labels = f'llmservice="{counters.escaped(service)}",method="{counters.escaped(method)}"'
+    help_ = "1; the label names the method of the weights"
+    return ("\n".join([*_metric(name, "gauge", help_), f"{name}{{{labels}}} 1"]) + "\n").encode()
+
+
 def usage(service: str, accounts: Accounts, keys: KeyRing) -> bytes:
     """What keys used, by the names of keys alone, and whether their limits hold, for Prometheus."""
     lines = [

@@ -53,6 +53,8 @@ class ApiSettings:
     keys_file: str = ""
     generation_fields: tuple[str, ...] = ()
     """Fields that the model's generation_config.json sets: for them our default stays out."""
+    quantization: str = "none"
+    """The method of the model's weights, for metrics."""
     no_repeat_missing: str = ""
     """Why the engine has no `no_repeat_ngram_size`, as the end of a sentence; empty when it has."""
 
@@ -140,5 +142,6 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "extra_stop_ids": (_ids, "a list of token ids"),
     "keys_file": (lambda value: isinstance(value, str), "a path"),
     "generation_fields": (_names, "a list of field names"),
+    "quantization": (lambda value: isinstance(value, str), "the name of a method"),
     "no_repeat_missing": (lambda value: isinstance(value, str), "why no_repeat_ngram_size is not there"),
 }

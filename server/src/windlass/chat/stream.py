@@ -9,8 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from windlass_base.chat_events import (
+    EventReader,
+    UnusableEventError,
+    failure,
+    finish_reason,
+    is_step,
+    json_object,
+    pieces,
+    rows,
+    tokens,
+)
 
-from windlass.chat.events import Events, document, failure, finish_reason, is_step, pieces, rows, tokens
 from windlass.errors import ServerError, UsageError
 
 CONNECT_TIMEOUT_S = 10.0
@@ -90,7 +100,7 @@ class ChatServer:
     def model(self) -> str:
         """The model's name."""
         if self._model is None:
-            listed = rows(document(self._call("GET", "models")), "data")
+            listed = rows(_document(self._call("GET", "models")), "data")
             named = [row["id"] for row in listed if isinstance(row, Mapping) and isinstance(row.get("id"), str)]
             if not named:
                 raise ServerError(f"{self._address} serves no model")
@@ -157,15 +167,30 @@ def http_address(text: str, option: str = "--server") -> str:
 
 def _events(response: httpx.Response) -> Iterator[Mapping[str, Any]]:
     """The events; ServerError when none brings a token for READ_TIMEOUT_S, whatever else comes."""
-    reader, heard = Events(), time.monotonic()
+    reader, heard = EventReader(), time.monotonic()
     for data in response.iter_bytes():
-        for event in reader.feed(data):
+        for event in _fed(reader, data):
             if event.get("error"):
                 raise ServerError(f"the server broke off: {failure(event)[:REFUSAL_MAX]}")
             heard = time.monotonic() if is_step(event) else heard
             yield event
         if time.monotonic() - heard > READ_TIMEOUT_S:
             raise ServerError(f"the server sends no token for {READ_TIMEOUT_S:.0f} s")
+
+
+def _fed(reader: EventReader, data: bytes) -> Iterator[Mapping[str, Any]]:
+    try:
+        yield from reader.feed(data)
+    except UnusableEventError as error:
+        raise ServerError(f"the server {error}") from error
+
+
+def _document(text: bytes) -> Mapping[str, Any]:
+    """A JSON object that the server sent; ServerError when it sent something else."""
+    try:
+        return json_object(text)
+    except UnusableEventError as error:
+        raise ServerError(f"the server {error}") from error
 
 
 def _pieces(event: Mapping[str, Any], measure: Measure) -> list[str]:
@@ -187,6 +212,6 @@ def _bounded(response: httpx.Response, most: int) -> bytes:
 
 def _sentence(content: bytes) -> str:
     try:
-        return failure(document(content))[:REFUSAL_MAX]
+        return failure(_document(content))[:REFUSAL_MAX]
     except ServerError:
         return content.decode(errors="replace")[:REFUSAL_MAX].strip() or "nothing"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windlass.bench.serving.load import Api, DataSet
+from windlass.errors import UsageError
 
 if TYPE_CHECKING:
     from windlass.bench.serving.load import Load
@@ -56,6 +57,12 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     metrics_url: Annotated[str | None, typer.Option(help="The engine's counters; /metrics of the server.")] = None,
     output_dir: Annotated[Path | None, typer.Option(help="New folder for results; bench-TIME when left out.")] = None,
     token: Annotated[str | None, typer.Option(envvar="WINDLASS_API_KEY", help="Bearer key.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File or folder of keys, as a service has them; its first key is used.")
+    ] = None,
+    print_archive: Annotated[
+        bool, typer.Option(help="Print the folder as an archive in text at the end, for kubectl windlass bench.")
+    ] = False,
 ) -> None:
     """Load a server with vLLM's client, and write tables, a page and the engine's own counters."""
     from windlass.bench.serving import files, load, run
@@ -92,12 +99,24 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     run.must_have_client()
     folder = output_dir or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     counters = http_address(metrics_url, "--metrics-url") if metrics_url else f"{asked.server}/metrics"
-    target = run.Target(folder, counters, token)
-    _run(asked, target)
+    target = run.Target(folder, counters, _key(token, token_file))
+    _run(asked, target, print_archive=print_archive)
 
 
-def _run(asked: Load, target: Target) -> None:
-    from windlass.bench.serving import files, load, prompts, run
+def _key(token: str | None, path: Path | None) -> str | None:
+    from windlass.api.key_document import KeyDocumentError
+    from windlass.api.key_files import first_key
+
+    if path is None or token:
+        return token
+    try:
+        return first_key(path)
+    except (OSError, KeyDocumentError) as error:
+        raise UsageError(f"--token-file {path}: {error}") from error
+
+
+def _run(asked: Load, target: Target, *, print_archive: bool) -> None:
+    from windlass.bench.serving import archive, files, load, prompts, run
     from windlass.chat.shown import harmless
     from windlass.chat.stream import ChatServer
 
@@ -113,3 +132,5 @@ def _run(asked: Load, target: Target) -> None:
     finally:
         if (target.folder / "summary.csv").exists():
             say(f"results are in {target.folder}: report.html, summary.csv, summary.txt, commands.txt")
+            if print_archive:
+                print("\n".join(archive.lines(target.folder)), flush=True)

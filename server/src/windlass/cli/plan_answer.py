@@ -1,6 +1,7 @@
 """What `windlass plan` prints: the answer as one document, as a table, JSON or YAML. Pure but for the printing.
 
-The keys are those of the resource's `status.plan`, so that both can be read by the same program.
+The keys are those of the resource's `status.plan`, so that both can be read by the same program; `prediction` is here
+alone.
 """
 
 from __future__ import annotations
@@ -58,7 +59,18 @@ def document(facts: ModelFacts, offers: Sequence[Offer], answer: Answer) -> dict
         "alternatives": _alternatives(facts, offers, answer),
         "advice": list(answer.advice),
         "because": list(answer.because),
+        **_prediction(facts, answer),
     }
+
+
+def _prediction(facts: ModelFacts, answer: Answer) -> dict[str, Any]:
+    """How fast it would be; nothing where it does not fit."""
+    from windlass_sizing.speed import words
+
+    choice = answer.choice
+    if not answer.fits:
+        return {}
+    return {"prediction": words.document(facts, choice.serving, choice.offer.name, choice.offer.real_gib)}
 
 
 def _alternatives(facts: ModelFacts, offers: Sequence[Offer], answer: Answer) -> list[str]:
@@ -98,7 +110,9 @@ def _yaml(found: dict[str, Any]) -> list[str]:
 
 def _table(found: dict[str, Any]) -> None:
     from windlass_sizing.placement import words
+    from windlass_sizing.speed import words as speed_words
 
+    predicted = speed_words.lines(found["prediction"]) if "prediction" in found else []
     verdict = "fits" if found["fits"] else "does not fit"
     rows = [
         ("model", f"{found['model']}, {_said(found['params'])} parameters ({found['paramsHow']})"),
@@ -111,6 +125,7 @@ def _table(found: dict[str, Any]) -> None:
         ("split", f"TP {found['tp']}, PP {found['pp']}, {found['nodes']} node{'s' if found['nodes'] > 1 else ''}"),
         ("at once", words.at_once(found["requestsAtOnce"], found["maxModelLen"])),
         ("check", words.quick_formula(found["seedRequiredGiB"])),
+        *(("speed" if not at else "", line) for at, line in enumerate(predicted)),
     ]
     table.show(("WHAT", "HOW MUCH"), rows)
     sections = {"alternatives": found["alternatives"], "advice": [] if found["fits"] else found["advice"]}

@@ -1,4 +1,4 @@
-"""A follower of a group: goes to the head until it answers, starts when told to, and ends when the head goes."""
+"""A follower of a group: connects to the head, starts its engine at *go*, and ends when the head goes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from windlass.errors import GroupIncompleteError, MemberLostError, UsageError, WindlassError
 from windlass.group import contract
-from windlass.group.line import Line
-from windlass.group.membership import GroupFacts, last_word
+from windlass.group.connection import Connection
+from windlass.group.membership import GroupFacts, last_message
+from windlass.group.messages import END, GO, HELLO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, Message
 from windlass.group.plan import GroupPlan
-from windlass.group.words import END, GO, HELLO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, Word
 
 RETRY_S = 1.0
 CONNECT_S_MAX = 5.0
@@ -22,47 +22,47 @@ class Follower:
     """Any member but 0. A Membership."""
 
     def __init__(self, plan: GroupPlan, report: Callable[[GroupFacts], None]) -> None:
-        """`report` hears whether the head is waited for."""
+        """`report` gets the reason while the head does not answer."""
         self._plan, self._report = plan, report
-        self._line: Line | None = None
+        self._connection: Connection | None = None
         self._ready = False
         self._go, self._served = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
-        """Stay with the head: come again until all were told to go, then MemberLostError when it goes."""
+        """Stay with the head: connect again until *go*; afterwards MemberLostError when it goes."""
         while True:
-            async with await self._connect() as line:
-                self._line = line
-                await self._talk(line)
+            async with await self._connect() as connection:
+                self._connection = connection
+                await self._talk(connection)
             await asyncio.sleep(RETRY_S)
 
     async def ready(self) -> None:
-        """Tell the head, and wait for its go."""
+        """Send the head that this member is ready, and wait for *go*."""
         self._ready = True
-        if self._line:
-            await self._line.say(Word(READY))
+        if self._connection:
+            await self._connection.send(Message(READY))
         await self._go.wait()
 
     async def served(self) -> None:
-        """The head says so."""
+        """Wait until the head says that the group serves."""
         await self._served.wait()
 
     async def serving(self) -> None:
-        """Only a head knows."""
+        """Nothing: only a head knows."""
 
     async def part(self, error: WindlassError | None) -> None:
-        """Tell the head why."""
-        if self._line:
-            await self._line.say(last_word(self._plan, error))
-            self._line.close()
+        """Send the head the reason."""
+        if self._connection:
+            await self._connection.send(last_message(self._plan, error))
+            self._connection.close()
 
-    async def _connect(self) -> Line:
+    async def _connect(self) -> Connection:
         head, port, limit_s = self._plan.head, self._plan.port, self._plan.timeout_s
-        began, told = time.monotonic(), ""
+        began, reported = time.monotonic(), ""
         while True:
             try:
                 opening = asyncio.open_connection(head, port, limit=LINE_BYTES_MAX)
-                return Line(*await asyncio.wait_for(opening, CONNECT_S_MAX), self._plan.lost_after_s)
+                return Connection(*await asyncio.wait_for(opening, CONNECT_S_MAX), self._plan.lost_after_s)
             except OSError as error:
                 why = error.strerror or str(error) or f"no answer in {CONNECT_S_MAX:g} s"
             if limit_s is not None and time.monotonic() - began >= limit_s:
@@ -71,34 +71,34 @@ class Follower:
                     f"or raise {contract.TIMEOUT.name}",
                     (HEAD,),
                 )
-            if why != told:
+            if why != reported:
                 self._report(GroupFacts(self._plan, (HEAD,), f"waits for the head {head}:{port}: {why}"))
-                told = why
+                reported = why
             await asyncio.sleep(RETRY_S)
 
-    async def _talk(self, line: Line) -> None:
-        """Until the head goes; returns when that was before its go."""
+    async def _talk(self, connection: Connection) -> None:
+        """Follow the head until it goes; return when it goes before *go*."""
         plan = self._plan
-        await line.say(Word(HELLO, plan.index, plan.size, plan.engine, revision=plan.revision))
+        await connection.send(Message(HELLO, plan.index, plan.size, plan.engine, revision=plan.revision))
         if self._ready:
-            await line.say(Word(READY))
+            await connection.send(Message(READY))
         self._report(GroupFacts(plan, message=f"the head {plan.head}:{plan.port} is there"))
-        while word := await line.hear():
-            if word.kind == REFUSED:
-                raise UsageError(f"the head {plan.head} refuses this member: {word.message}")
-            if word.kind == LATER:
-                self._report(GroupFacts(plan, (HEAD,), f"the head {plan.head} {word.message}"))
+        while message := await connection.receive():
+            if message.kind == REFUSED:
+                raise UsageError(f"the head {plan.head} refuses this member: {message.text}")
+            if message.kind == LATER:
+                self._report(GroupFacts(plan, (HEAD,), f"the head {plan.head} {message.text}"))
                 return
-            if word.kind == END:
-                self._lost(word.member, word.message if word.member else f"ended: {word.message}")
+            if message.kind == END:
+                self._lost(message.member, message.text if message.member else f"ended: {message.text}")
                 return
-            self._event(word)
-        self._lost(HEAD, line.lost)
+            self._event(message)
+        self._lost(HEAD, connection.lost)
 
-    def _event(self, word: Word) -> None:
-        if word.kind == GO:
+    def _event(self, message: Message) -> None:
+        if message.kind == GO:
             self._go.set()
-        if word.kind == SERVING:
+        if message.kind == SERVING:
             self._served.set()
 
     def _lost(self, member: int, how: str) -> None:

@@ -1,4 +1,4 @@
-"""The head of a group: followers come to its port; when all may start it says go, and it ends when one of them goes."""
+"""The head of a group: followers connect to its port. When all are ready it sends go; when one goes, it ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from windlass.errors import GroupError, GroupIncompleteError, MemberLostError, UsageError, WindlassError
 from windlass.group import contract
-from windlass.group.line import Line
-from windlass.group.membership import GroupFacts, last_word
+from windlass.group.connection import Connection
+from windlass.group.membership import GroupFacts, last_message
+from windlass.group.messages import END, GO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, Message
 from windlass.group.plan import GroupPlan
-from windlass.group.roll import Roll, named
-from windlass.group.words import END, GO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, Word
+from windlass.group.roster import Roster, named
 
 PART_S_MAX = 5.0
 
@@ -58,19 +58,19 @@ class Head:
     def __init__(
         self, plan: GroupPlan, report: Callable[[GroupFacts], None], cluster: Cluster | None = None, host: str = ""
     ) -> None:
-        """`host` is the address to listen at, all by default; `report` hears who is waited for."""
+        """`host` is the address to listen at, all by default; `report` gets the members that are missing."""
         self._plan, self._report, self._host = plan, report, host
         self._cluster = cluster or NoCluster()
-        self._roll = Roll(plan)
-        self._lines: dict[int, Line] = {}
-        self._meetings: dict[asyncio.Task[None], Line] = {}
+        self._roster = Roster(plan)
+        self._connections: dict[int, Connection] = {}
+        self._meetings: dict[asyncio.Task[None], Connection] = {}
         self._changed = asyncio.Event()
         self._went = False
-        self._told: GroupFacts | None = None
+        self._reported: GroupFacts | None = None
         self._lost: asyncio.Future[GroupError] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Let followers in; MemberLostError when one goes after all were told to go."""
+        """Let followers in; MemberLostError when one goes after *go*."""
         server = await self._listen()
         watch = asyncio.create_task(self._cluster.watch())
         try:
@@ -87,32 +87,32 @@ class Head:
     async def ready(self) -> None:
         """Wait for the followers, then let all start; GroupIncompleteError when some are missing for too long."""
         began = time.monotonic()
-        while unready := self._roll.unready:
-            missing = self._roll.missing
+        while unready := self._roster.unready:
+            missing = self._roster.missing
             if not missing:
                 began = time.monotonic()  # those that came may take their time: they wait for their license
-            self._tell_of(missing, unready)
+            self._report_waiting(missing, unready)
             await self._change(began, missing)
         await self._cluster.start()
         self._went = True
-        await self._tell(Word(GO))
+        await self._send(Message(GO))
         await self._cluster.formed()
         self._report(GroupFacts(self._plan, message="all members are there"))
 
     async def served(self) -> None:
-        """The head's engine is asked itself."""
+        """Wait for ever: the supervisor asks the head's own engine."""
         await asyncio.Event().wait()
 
     async def serving(self) -> None:
-        """Tell the followers."""
-        await self._tell(Word(SERVING))
+        """Send the followers that the group serves."""
+        await self._send(Message(SERVING))
 
     async def part(self, error: WindlassError | None) -> None:
-        """Tell the followers why, and let them go."""
+        """Send the followers the reason, and wait until they have gone."""
         self._went = False
-        await self._tell(last_word(self._plan, error))
-        for line in self._meetings.values():
-            line.close()
+        await self._send(last_message(self._plan, error))
+        for connection in self._meetings.values():
+            connection.close()
         if self._meetings:
             await asyncio.wait(self._meetings, timeout=PART_S_MAX)
         await self._cluster.stop()
@@ -138,60 +138,60 @@ class Head:
             ) from None
         self._changed.clear()
 
-    def _tell_of(self, missing: tuple[int, ...], unready: tuple[int, ...]) -> None:
+    def _report_waiting(self, missing: tuple[int, ...], unready: tuple[int, ...]) -> None:
         members = missing or unready
         who = named(members, self._plan.size)
         message = f"waits for {who} to come" if missing else f"waits for the license of {who}"
         facts = GroupFacts(self._plan, members, message)
-        if facts != self._told:
-            self._told = facts
+        if facts != self._reported:
+            self._reported = facts
             self._report(facts)
 
-    async def _tell(self, word: Word) -> None:
-        await asyncio.gather(*(line.say(word) for line in self._lines.values()))
+    async def _send(self, message: Message) -> None:
+        await asyncio.gather(*(one.send(message) for one in self._connections.values()))
 
     def _meet(self, reader: StreamReader, writer: StreamWriter) -> None:
-        line = Line(reader, writer, self._plan.lost_after_s)
-        meeting = asyncio.create_task(self._meeting(line))
-        self._meetings[meeting] = line
+        connection = Connection(reader, writer, self._plan.lost_after_s)
+        meeting = asyncio.create_task(self._meeting(connection))
+        self._meetings[meeting] = connection
         meeting.add_done_callback(self._meetings.pop)
 
-    async def _meeting(self, connection: Line) -> None:
+    async def _meeting(self, connection: Connection) -> None:
         """One connection, from its hello to its end."""
-        async with connection as line:
-            hello = await line.hear()
+        async with connection:
+            hello = await connection.receive()
             if hello is None:
                 return  # a probe of the port
-            if why := self._roll.refusal(hello):
-                await line.say(Word(REFUSED, message=why))
+            if why := self._roster.refusal(hello):
+                await connection.send(Message(REFUSED, text=why))
                 return
-            if why := self._roll.later(hello):
-                await line.say(Word(LATER, message=why))
+            if why := self._roster.later(hello):
+                await connection.send(Message(LATER, text=why))
                 return
-            await self._listen_to(line, hello.member)
+            await self._listen_to(connection, hello.member)
 
-    async def _listen_to(self, line: Line, member: int) -> None:
-        if member in self._lines:
+    async def _listen_to(self, connection: Connection, member: int) -> None:
+        if member in self._connections:
             self._gone(member, "was started again")
-        self._lines[member] = line
-        self._roll.come(member)
+        self._connections[member] = connection
+        self._roster.come(member)
         self._changed.set()
         try:
-            while word := await line.hear():
-                if word.kind == READY:
-                    self._roll.ready.add(member)
+            while message := await connection.receive():
+                if message.kind == READY:
+                    self._roster.ready.add(member)
                     self._changed.set()
-                if word.kind == END:
-                    self._gone(member, f"ended: {word.message}")
+                if message.kind == END:
+                    self._gone(member, f"ended: {message.text}")
                     return
         finally:
-            if self._lines.get(member) is line:
-                self._gone(member, line.lost)
-                del self._lines[member]
+            if self._connections.get(member) is connection:
+                self._gone(member, connection.lost)
+                del self._connections[member]
 
     def _gone(self, member: int, how: str) -> None:
-        """Before all were told to go a member may come again; afterwards the group ends with it."""
-        self._roll.gone(member)
+        """Before *go* a member may come again; afterwards the group ends with it."""
+        self._roster.gone(member)
         self._changed.set()
         if self._went and not self._lost.done():
             self._lost.set_result(MemberLostError(f"member {member} of {self._plan.size} {how}", member))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from windlass.errors import MemberLostError, WindlassError
+from windlass.group.messages import END, Message
 from windlass.group.plan import GroupPlan
-from windlass.group.words import END, Word
 
 TOLD_TO_STOP = "it was told to stop"
 
@@ -52,8 +52,8 @@ class GroupFacts:
         }
 
 
-def last_word(plan: GroupPlan, error: WindlassError | None) -> Word:
-    """What the others are told at the end: who failed, and why."""
+def last_message(plan: GroupPlan, error: WindlassError | None) -> Message:
+    """The end that the others get: the member that failed, and why."""
     if isinstance(error, MemberLostError):
-        return Word(END, member=error.members[0], message=str(error))
-    return Word(END, member=plan.index, message=str(error) if error else TOLD_TO_STOP)
+        return Message(END, member=error.members[0], text=str(error))
+    return Message(END, member=plan.index, text=str(error) if error else TOLD_TO_STOP)

@@ -54,6 +54,7 @@ def front(
         queue=_whole(settings, "max-waiting-requests", 512),
         keys_file=str(_value(settings, "api-keys-file") or ""),
         generation_fields=tuple(sorted(model.generation)),
+        quantization=str(_value(settings, "quantization") or model.quantization or "none"),
         no_repeat_missing=door.missing(model, words),
     )
     # The engine's own check of keys would guard some routes only, and answer in another form.

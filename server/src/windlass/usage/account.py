@@ -1,7 +1,8 @@
-"""What the guard does about a key's limits and usage: one account for each request that occupies the engine."""
+"""Joins limits and usage for the guard: one account for each request that occupies the engine."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from windlass.api.asgi import Send
@@ -25,10 +26,10 @@ class Record:
 
 
 class Accounts:
-    """All requests' accounts."""
+    """Opens an account for each request, and holds the totals of this process."""
 
     def __init__(self, limiter: Limiter, journals: Journals) -> None:
-        """Nothing is used yet."""
+        """Start with totals of zero."""
         self.limiter, self.journals = limiter, journals
         self.totals: dict[Place, Total] = {}
 
@@ -37,18 +38,18 @@ class Accounts:
         slot = await self.limiter.enter(key, body_bytes)
         return Account(self, key.name, body_bytes, slot)
 
-    def add(self, record: Record) -> None:
-        """Count an answered request."""
+    def add(self, record: Record) -> Future[None] | None:
+        """Count an answered request; done when it is recorded."""
         total = self.totals.setdefault((record.key, record.model), Total())
         total.add(record.tokens, estimated=record.estimated)
-        self.journals.add(record.key, record.model, record.tokens, estimated=record.estimated)
+        return self.journals.add(record.key, record.model, record.tokens, estimated=record.estimated)
 
 
 class Account:
-    """One request's."""
+    """One request, from its admission to the end of its answer."""
 
     def __init__(self, accounts: Accounts, key: str, body_bytes: int, slot: Slot | None) -> None:
-        """It has begun."""
+        """`accounts` gets the record; `slot` is the request's share of the key's limits, None without limits."""
         self._accounts, self._key, self._bytes, self._slot = accounts, key, body_bytes, slot
         self._expected: Expected = accounts.limiter.expected(key)
         self._meter: Meter | None = None
@@ -56,29 +57,30 @@ class Account:
 
     @property
     def headers(self) -> Headers:
-        """What every answer says of the limits."""
+        """The rate limit headers of the answer."""
         return self._slot.headers if self._slot else ()
 
     def watch(self, send: Send, model: str, *, hides_usage: bool) -> Send:
-        """The `send` for the engine's answer."""
+        """Wrap `send`: the wrapper reads the token counts of the engine's answer."""
         self._model = model
         self._meter = Meter(send, self._answered, hides_usage=hides_usage)
         return self._meter
 
     def end(self) -> None:
-        """The request is over, answered or not."""
+        """End the request, with or without an answer."""
         if self._meter:
             self._meter.end()
         if self._slot:
             self._slot.end(0)
 
-    def _answered(self, outcome: Outcome) -> None:
+    def _answered(self, outcome: Outcome) -> Future[None] | None:
         tokens, estimated = outcome.tokens, outcome.tokens is None
         if tokens is None:
             tokens = Tokens(self._expected.tokens_in(self._bytes), outcome.events)
         else:
             self._expected.learn(self._bytes, tokens.in_, tokens.out)
-        self._accounts.add(Record(self._key or NO_KEY, self._model, tokens, estimated))
+        record = self._accounts.add(Record(self._key or NO_KEY, self._model, tokens, estimated))
         if self._slot:
-            # Where neither the engine nor a stream says how long the answer was, what was expected stays counted.
+            # Without a count and without events the length is unknown: the slot keeps the expected number of tokens.
             self._slot.end(None if estimated and not outcome.events else tokens.in_ + tokens.out)
+        return record

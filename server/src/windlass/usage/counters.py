@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 from windlass.usage.read import Tokens
 
 NO_KEY = "-"
-"""Stands for requests to a server without keys; no key has this name."""
+"""The key's name in records of a server without keys; no key file may use it."""
 
 
 @dataclass(slots=True)
 class Total:
-    """Of one key and one model."""
+    """The usage of one key and one model."""
 
     requests: int = 0
     tokens_in: int = 0
@@ -23,7 +23,7 @@ class Total:
     """Requests whose tokens the engine did not count."""
 
     def add(self, tokens: Tokens, *, estimated: bool) -> None:
-        """One more request."""
+        """Count one more request."""
         self.requests += 1
         self.tokens_in += tokens.in_
         self.tokens_out += tokens.out
@@ -52,9 +52,10 @@ def lines(service: str, totals: dict[Place, Total]) -> Iterator[str]:
         yield f"# HELP {name} {meaning}"
         yield f"# TYPE {name} counter"
         for (key, model), total in sorted(totals.items()):
-            labels = f'llmservice="{_escaped(service)}",key="{_escaped(key)}",model="{_escaped(model)}"'
+            labels = f'llmservice="{escaped(service)}",key="{escaped(key)}",model="{escaped(model)}"'
             yield f"{name}{{{labels}}} {getattr(total, field.name)}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A label's value."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,7 +1,7 @@
-"""A folder of hourly usage: what is in it, and how journals become totals of an hour. The shell around the disk.
+"""Hourly usage on disk: the files of a folder, and the folding of journals into totals of an hour.
 
-`2026-11-25T12.7.log` is the seventh journal of its writer: a line for each answered request of that hour.
-`2026-11-25T12.json` holds the hour's totals and `folded`, the last journal in them: a journal up to it counts no more.
+`2026-11-25T12.7.log` is the seventh journal of its writer: it has a line for each answered request of that hour.
+`2026-11-25T12.json` has the hour's totals, and in `folded` the number of the last journal that the totals include.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from windlass.usage.read import Tokens
 log = logging.getLogger(__name__)
 HOURS_KEPT = 35 * 24
 PLACES_MAX = 1000
-"""Pairs of key and model in an hour; what comes beyond counts under the key and OTHER."""
+"""Pairs of key and model in an hour; requests of further pairs count under their key and the model OTHER."""
 OTHER = "(other)"
 NAME_MAX = 256
 JOURNAL = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)\.(\d{1,15})\.log")
@@ -33,33 +33,33 @@ HOUR = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)\.json")
 
 @dataclass(slots=True)
 class Hour:
-    """What was used in an hour."""
+    """The totals of an hour."""
 
     folded: int = 0
     totals: dict[Place, Total] = field(default_factory=dict)
 
     def add(self, key: str, model: str, tokens: Tokens, *, estimated: bool) -> None:
-        """One more request."""
+        """Count one more request."""
         place = (key, model[:NAME_MAX])
         if place not in self.totals and len(self.totals) >= PLACES_MAX:
             place = (key, OTHER)
         self.totals.setdefault(place, Total()).add(tokens, estimated=estimated)
 
     def rows(self) -> list[dict[str, Any]]:
-        """For JSON."""
+        """The totals as rows for JSON."""
         return [{"key": key, "model": model, **asdict(total)} for (key, model), total in sorted(self.totals.items())]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Journal:
-    """The name of a journal."""
+    """A journal by its number and its hour."""
 
     number: int
     hour: str
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of its file."""
         return f"{self.hour}.{self.number}.log"
 
 
@@ -69,18 +69,18 @@ def hour_of(seconds: float) -> str:
 
 
 def journals(folder: Path) -> list[Journal]:
-    """All journals, the oldest first."""
+    """The journals of a folder, the oldest first."""
     found = (JOURNAL.fullmatch(name) for name in _names(folder))
     return sorted(Journal(int(match[2]), match[1]) for match in found if match)
 
 
 def hours(folder: Path) -> list[str]:
-    """Hours that have totals, the oldest first."""
+    """The hours of a folder that have totals, the oldest first."""
     return sorted(match[1] for name in _names(folder) if (match := HOUR.fullmatch(name)))
 
 
 def line(key: str, model: str, tokens: Tokens, *, estimated: bool) -> bytes:
-    """A record. The newline comes first: a line that a full disk cut short does not spoil the next."""
+    """A record as a line. The newline comes first, so a line that a full disk cuts short does not spoil the next."""
     row = (key, model[:NAME_MAX], tokens.in_, tokens.out, tokens.cached, int(estimated))
     return b"\n" + json.dumps(row, separators=(",", ":")).encode()
 
@@ -96,7 +96,7 @@ def read_hour(folder: Path, hour: str) -> Hour:
 
 
 def sound_hour(folder: Path, hour: str) -> Hour:
-    """The totals of an hour, for its writer; a file that cannot be read is put aside as `.broken`."""
+    """The totals of an hour, for the process that writes them; an unreadable file is renamed to `.broken`."""
     try:
         return read_hour(folder, hour)
     except (ValueError, LookupError, TypeError) as error:
@@ -107,7 +107,7 @@ def sound_hour(folder: Path, hour: str) -> Hour:
 
 
 def replay(data: bytes, into: Hour) -> None:
-    """Add a journal's records; a line that was cut short is none."""
+    """Add a journal's records to an hour, without lines that were cut short."""
     for text in data.splitlines():
         with suppress(ValueError):
             key, model, in_, out, cached, estimated = json.loads(text)
@@ -115,7 +115,7 @@ def replay(data: bytes, into: Hour) -> None:
 
 
 def fold(folder: Path, journal: Journal) -> None:
-    """Add a journal to its hour, once however often this is cut short."""
+    """Add a journal to its hour. The journal counts once, however often the process is killed in between."""
     hour, path = sound_hour(folder, journal.hour), folder / journal.name
     if journal.number > hour.folded:
         replay(path.read_bytes(), hour)
@@ -125,15 +125,15 @@ def fold(folder: Path, journal: Journal) -> None:
 
 
 def prune(folder: Path) -> None:
-    """Drop the oldest hours beyond HOURS_KEPT."""
+    """Delete the oldest hours beyond HOURS_KEPT."""
     for hour in hours(folder)[:-HOURS_KEPT]:
         (folder / f"{hour}.json").unlink(missing_ok=True)
 
 
 def records(root: Path, first: str = "", last: str = "") -> Iterator[dict[str, Any]]:
-    """What all writers recorded from the first hour to the last; another process may write meanwhile.
+    """The records of all writers from the first hour to the last; other processes may write meanwhile.
 
-    Journals are read before totals: one that is folded in between is in the totals, and left out by its number.
+    Journals are read before totals. A journal that is folded in between is in the totals, whose number leaves it out.
     """
     for folder in writers(root):
         logs = [(journal, _bytes(folder / journal.name)) for journal in journals(folder)]
@@ -148,7 +148,7 @@ def records(root: Path, first: str = "", last: str = "") -> Iterator[dict[str, A
 
 
 def writers(root: Path) -> list[Path]:
-    """The folders of all writers; others, as `lost+found` of a volume, are not ours."""
+    """The folders of all writers, without folders of others such as a volume's `lost+found`."""
     return sorted(path for path in root.iterdir() if WRITER.fullmatch(path.name)) if root.is_dir() else []
 
 

@@ -1,17 +1,20 @@
 """Writes each answered request to disk before its client has the end of the answer, so that kill -9 loses none.
 
-Each writing process has a folder of its own, held by a lock that ends with the process; the next process goes on in it.
+Each process writes to a folder of its own, whose lock ends with the process; the next process continues there.
+One thread writes, in the order of the answers, and another one folds. The event loop never waits for the disk, and the
+end of an answer waits for its own record alone.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import logging
 import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,44 +26,72 @@ log = logging.getLogger(__name__)
 VARIABLE = "WINDLASS_USAGE_DIR"
 JOURNAL_BYTES = 256 * 1024
 LOCK = "lock"
+WAIT_S = 2.0
+"""How long the end of an answer waits for a disk that takes nothing, as a share whose server is away."""
+UNWRITTEN_MAX = 10_000
+"""Records that wait for the disk; those beyond are counted as lost."""
 
 
 def root(environment: Mapping[str, str]) -> Path | None:
-    """Where records are: as told, else in a pod's cache; None outside of pods."""
-    if told := environment.get(VARIABLE):
-        return Path(told)
+    """The folder of the records: VARIABLE, else a folder in the pod's cache; None outside of pods."""
+    if given := environment.get(VARIABLE):
+        return Path(given)
     service, cache = environment.get("WINDLASS_SERVICE"), environment.get("XDG_CACHE_HOME")
     return Path(cache, "windlass", "usage", service) if service and cache else None
 
 
 class Journals:
-    """This process's records. Nothing here fails a request: what cannot be written is counted."""
+    """The records of this process. A failure to write ends no request; `unrecorded` counts it."""
 
     def __init__(self, place: Path | None, clock: Callable[[], float] = time.time) -> None:
-        """Nothing is written before the first record."""
-        self.unrecorded = 0
+        """Create no folder before the first record."""
         self._place, self._clock = place, clock
         self._writer: _Writer | None = None
         self._retry_at = 0.0
+        self._failed = self._crowded = 0  # of the writing thread and of the event loop
+        self._unwritten: set[Future[None]] = set()
+        self._writing = ThreadPoolExecutor(1, "windlass-usage-write")
 
-    def add(self, key: str, model: str, tokens: Tokens, *, estimated: bool) -> None:
-        """Record an answered request."""
+    @property
+    def unrecorded(self) -> int:
+        """Answered requests that the records lack."""
+        return self._failed + self._crowded
+
+    def add(self, key: str, model: str, tokens: Tokens, *, estimated: bool) -> Future[None] | None:
+        """Record an answered request; done when it is on its way to the disk, or cannot be. None: nothing is to do."""
         if not self._place:
-            return
+            return None
+        if len(self._unwritten) >= UNWRITTEN_MAX:
+            self._crowded += 1
+            return None
         now = self._clock()
+        line = hours.line(key, model, tokens, estimated=estimated)
+        record = self._writing.submit(self._write, self._place, now, line)
+        self._unwritten.add(record)
+        record.add_done_callback(self._unwritten.discard)
+        return record
+
+    def _write(self, place: Path, now: float, line: bytes) -> None:
+        """In the writing thread."""
         try:
             if self._writer is None:
                 if now < self._retry_at:
-                    self.unrecorded += 1
+                    self._failed += 1
                     return
-                self._writer = _Writer(self._place)
-            self._writer.write(hours.hour_of(now), hours.line(key, model, tokens, estimated=estimated))
+                self._writer = _Writer(place)
+            self._writer.write(hours.hour_of(now), line)
         except (OSError, ValueError, LookupError, TypeError) as error:
-            # A broken disk must not stop the service; the counter and the log tell what the records lack.
-            self.unrecorded += 1
+            # A broken disk must not stop the service; the counter and the log show the gap.
+            self._failed += 1
             if now >= self._retry_at:
-                log.error("windlass: usage cannot be recorded in %s: %s", self._place, error)
+                log.error("windlass: usage cannot be recorded in %s: %s", place, error)
                 self._retry_at = now + 60
+
+
+async def recorded(record: Future[None] | None) -> None:
+    """Wait until the record is written; a disk that takes nothing holds an answer up for WAIT_S."""
+    if record is not None and not record.done():
+        await asyncio.wait({asyncio.wrap_future(record)}, timeout=WAIT_S)
 
 
 class _Writer:
@@ -75,7 +106,7 @@ class _Writer:
         except BaseException:
             os.close(self._lock)
             raise
-        # One thread, so that journals are folded in their order; the event loop does not wait for the disk.
+        # One thread, so that journals are folded in their order; a record does not wait for a fold.
         self._folding = ThreadPoolExecutor(1, "windlass-usage")
         self._folding.submit(self._fold, self._number)
         self._journal: Journal | None = None
@@ -83,13 +114,13 @@ class _Writer:
 
     def write(self, hour: str, line: bytes) -> None:
         if self._journal is None or self._journal.hour != hour or self._bytes >= JOURNAL_BYTES:
-            self._turn(hour)
+            self._next_journal(hour)
         written = os.write(self._file, line)
         self._bytes += written
         if written < len(line):
             raise OSError("the disk is full")
 
-    def _turn(self, hour: str) -> None:
+    def _next_journal(self, hour: str) -> None:
         journal = Journal(self._number + 1, hour)
         file = os.open(self._folder / journal.name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         before, self._journal, self._number = self._journal, journal, journal.number
@@ -101,7 +132,7 @@ class _Writer:
     def _fold(self, last: int) -> None:
         try:
             for journal in hours.journals(self._folder):
-                if journal.number <= last:  # a failure ends the loop: a later one would hide the one before it
+                if journal.number <= last:  # in order: an hour takes no journal below its `folded`
                     hours.fold(self._folder, journal)
             hours.prune(self._folder)
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -109,21 +140,21 @@ class _Writer:
 
 
 def _take(place: Path) -> tuple[Path, int]:
-    """A folder that no living process writes to."""
+    """A locked folder that no other process writes to."""
     place.mkdir(parents=True, exist_ok=True)
     for folder in hours.writers(place):
         if (lock := _locked(folder)) is not None:
             return folder, lock
     folder = place / uuid4().hex
     folder.mkdir()
-    if (lock := _locked(folder)) is None:  # each retry would leave one more
-        shutil.rmtree(folder)
+    if (lock := _locked(folder)) is None:
+        shutil.rmtree(folder)  # or each retry would leave one more
         raise OSError("the volume takes no locks")
     return folder, lock
 
 
 def _locked(folder: Path) -> int | None:
-    """The lock of a folder; None where another process holds it, or it cannot be had."""
+    """The lock of a folder; None where another process holds it, or the volume gives none."""
     try:
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError:

@@ -1,41 +1,44 @@
-"""Watches an answer pass by and reports what it used, before the client gets the last of it."""
+"""Reads the token counts of an answer on its way to the client, and reports them before the last part is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from windlass.api.asgi import Message, Send, header
 from windlass.usage import read
+from windlass.usage.journal import recorded
 from windlass.usage.read import Tokens
 
 OVERLAP = 4096
-"""Bytes of an answer's earlier piece that are looked at again: a usage is shorter."""
+"""Bytes of the part before that are searched again: a usage field is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a good answer used."""
+    """The usage of an answer below HTTP 400."""
 
     tokens: Tokens | None
-    """None when the engine did not say."""
+    """None when the engine sent no count."""
     events: int = 0
     """Events of a stream; most have one token."""
 
 
 class Meter:
-    """A `send` between the engine and the client."""
+    """An ASGI `send` between the engine and the client."""
 
-    def __init__(self, send: Send, report: Callable[[Outcome], None], *, hides_usage: bool) -> None:
-        """`hides_usage` drops the event that only we asked for."""
+    def __init__(self, send: Send, report: Callable[[Outcome], Future[None] | None], *, hides_usage: bool) -> None:
+        """`report` gives what the end of the answer waits for. `hides_usage` drops the usage event, which the client did not ask for."""
         self._send, self._report, self._hides_usage = send, report, hides_usage
         self._is_good = self._is_stream = self._has_reported = False
         self._tokens: Tokens | None = None
         self._events = 0
         self._tail = b""
+        self._record: Future[None] | None = None
 
     def __call__(self, message: Message) -> Awaitable[None]:
-        """Pass a message on. No coroutine of its own: a stream has a message for each token."""
+        """Pass a message on; without a coroutine for messages of a stream, of which each token has one."""
         if self._is_stream and message.get("more_body"):
             data = message.get("body", b"")
             if read.FIELD not in data and read.DONE not in data:
@@ -49,19 +52,22 @@ class Meter:
             self._is_stream = self._is_good and _is_stream(message.get("headers", ()))
         elif self._is_good and message["type"] == "http.response.body":
             data, is_end = message.get("body", b""), not message.get("more_body", False)
-            kept = self._look(data, is_end=is_end)
+            kept = self._part(data, is_end=is_end)
             if kept is not data:
                 if not kept and not is_end:
                     return
                 message = {**message, "body": kept}
+            if self._record is not None:
+                record, self._record = self._record, None
+                await recorded(record)
         await self._send(message)
 
     def end(self) -> None:
-        """There is no more of the answer; the client may have left."""
+        """Report what came, where the answer ends early because the client left."""
         if self._is_good:
-            self._tell()
+            self._report_once()
 
-    def _look(self, data: bytes, *, is_end: bool) -> bytes:
+    def _part(self, data: bytes, *, is_end: bool) -> bytes:
         found = None
         if self._is_stream:
             self._events += data.count(b"data: ")
@@ -72,15 +78,15 @@ class Meter:
         if found:
             self._tokens = found.most(self._tokens) if self._tokens else found
         if is_end or (found and self._is_stream and read.is_last(data)) or (self._is_stream and read.DONE in data):
-            self._tell()
+            self._report_once()
         if found and self._hides_usage and read.NO_CHOICES in data:
             return read.without_usage_event(data)
         return data
 
-    def _tell(self) -> None:
+    def _report_once(self) -> None:
         if not self._has_reported:
             self._has_reported = True
-            self._report(Outcome(self._tokens, self._events))
+            self._record = self._report(Outcome(self._tokens, self._events))
 
 
 def _is_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:

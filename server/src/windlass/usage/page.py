@@ -1,4 +1,4 @@
-"""The facts port's page of hourly usage."""
+"""Hourly usage at the facts port."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ WHOLE_HOUR = re.compile(r"\d{4}-\d\d-\d\dT\d\d")
 
 
 def answer(root: Path | None, query: str) -> tuple[int, str, str]:
-    """Status, type and text; `from` and `to` are the first and last hour, as 2026-11-25T12 in UTC."""
-    asked = parse_qs(query)
-    first, last = (asked.get(name, [""])[0] for name in ("from", "to"))
+    """HTTP status, content type and body; `from` and `to` are the first and last hour, as 2026-11-25T12 in UTC."""
+    fields = parse_qs(query)
+    first, last = (fields.get(name, [""])[0] for name in ("from", "to"))
     if any(one and not WHOLE_HOUR.fullmatch(one) for one in (first, last)):
         return 400, JSON, json.dumps({"message": "from and to are whole hours in UTC, as 2026-11-25T12"})
     if root is None:

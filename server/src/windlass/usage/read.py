@@ -27,20 +27,20 @@ DETAILS = ("prompt_tokens_details", "input_tokens_details")
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Of one answer, or of many."""
+    """Token counts of one answer, or of many."""
 
     in_: int = 0
     out: int = 0
     cached: int = 0
-    """Of the tokens in, those whose keys and values the engine had."""
+    """Prompt tokens that the prefix cache had."""
 
     def most(self, other: Tokens) -> Tokens:
-        """Of two counts of the same answer the later."""
+        """The later of two counts of one answer: counts only grow."""
         return Tokens(max(self.in_, other.in_), max(self.out, other.out), max(self.cached, other.cached))
 
 
 def find(data: bytes) -> Tokens | None:
-    """The last usage in the data; None without one."""
+    """The counts of the last usage field in the data; None without one."""
     end = len(data)
     while (at := data.rfind(FIELD, 0, end)) >= 0:
         if match := USAGE.match(data, at):
@@ -50,12 +50,12 @@ def find(data: bytes) -> Tokens | None:
 
 
 def is_last(data: bytes) -> bool:
-    """Whether the usage of this event is the whole answer's."""
+    """Whether this event counts the whole answer."""
     return any(mark in data for mark in LAST)
 
 
 def without_usage_event(data: bytes) -> bytes:
-    """The events without the one that has no choices."""
+    """The events without the usage event, which has no choices."""
     return EVENT_END.join(event for event in data.split(EVENT_END) if NO_CHOICES not in event)
 
 

@@ -1,4 +1,4 @@
-"""Takes the way out of the cluster away: what is installed and served then, is so without any egress."""
+"""Takes the cluster's egress away: later installations and downloads then work without an outside network."""
 
 from windlass_testbed import cluster, daemon
 from windlass_testbed.paths import Paths
@@ -21,7 +21,7 @@ def deny_egress(paths: Paths) -> None:
 
 
 def refused(paths: Paths, node: str) -> bool:
-    """Whether the rules stand on the node, last of them the one that refuses."""
+    """Whether the node has the rules, and the refusing one comes last."""
     said = daemon.docker(paths, "exec", node, "iptables", "-S")
     rows = [row for row in said.splitlines() if row.startswith(f"-A {CHAIN}")]
     ways = [row for row in said.splitlines() if row in (f"-A OUTPUT -j {CHAIN}", f"-A FORWARD -j {CHAIN}")]
@@ -29,7 +29,7 @@ def refused(paths: Paths, node: str) -> bool:
 
 
 def refusals(paths: Paths) -> dict[str, int]:
-    """How many packets each node has refused since the rules stand."""
+    """The packets that each node has refused since it has the rules."""
     return {node: counted(daemon.docker(paths, "exec", node, "iptables", "-nvxL", CHAIN)) for node in NODES}
 
 

@@ -38,7 +38,7 @@ class Release:
     source: str = ""
 
     def install(self, values: Sequence[str], more: Sequence[str] = ()) -> None:
-        """Install or upgrade it with `--set` values and further flags; wait until what it runs is ready."""
+        """Install or upgrade the chart with `--set` values and further flags; wait until its pods are ready."""
         flags = ["--namespace", self.namespace, "--create-namespace", "--wait", "--timeout", "180s", *more]
         sets = [word for value in values for word in ("--set", value)]
         self._settle()
@@ -57,7 +57,7 @@ class Release:
             helm(self.paths, "rollback", self.chart, "--namespace", self.namespace)
 
     def _pods(self) -> str:
-        """What its pods are and wrote last; as much of it as kubectl gives."""
+        """Its pods and the last lines of their logs, as far as kubectl gives them."""
         words = (["get", "pods", "-o", "wide"],
                  ["logs", "-l", f"app.kubernetes.io/instance={self.chart}", "--tail=15", "--prefix"])  # fmt: skip
         return "\n".join(_or_empty(self.paths, ["-n", self.namespace, *row]) for row in words)

@@ -1,4 +1,4 @@
-"""The command line of the test bed: `python -m windlass_testbed …`, called by the Makefile."""
+"""The command line of the test cluster: `python -m windlass_testbed …`, called by the Makefile."""
 
 import argparse
 import os

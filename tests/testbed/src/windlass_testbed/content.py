@@ -1,4 +1,4 @@
-"""Content keys: what was built is found again by a hash of everything that went into it, never by its name alone."""
+"""Content keys: a build result is found by a hash of all its inputs, never by its name alone."""
 
 import hashlib
 import shutil

@@ -148,7 +148,7 @@ def stop(paths: Paths) -> None:
 
 
 def identity(paths: Paths) -> str:
-    """What tells this run of our Docker daemon from an earlier one; empty when there is none."""
+    """The identity of this run of our Docker daemon; empty when it does not run."""
     file = paths.run / "dockerd.pid"
     return file.read_text().strip() if file.exists() else ""
 

@@ -77,12 +77,12 @@ def load_images(paths: Paths, deployed: Deployed) -> None:
 
 
 def _cluster_uid(paths: Paths) -> str:
-    """Return what tells this cluster from an earlier one of the same shape."""
+    """Return the identity of this cluster, which differs from an earlier one of the same shape."""
     return kubectl(paths, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
 
 
 def install_charts(paths: Paths, deployed: Deployed) -> None:
-    """Install or upgrade both charts and wait until what they run is ready."""
+    """Install or upgrade both charts and wait until their pods are ready."""
     LicenseServer(paths, LICENSE_NAMESPACE).install(deployed["license-server"])
     server, version = charts.repository_and_tag(deployed["server-cpu"])
     repository, tag = charts.repository_and_tag(deployed["operator"])

@@ -1,4 +1,4 @@
-"""Errors of the test bed.
+"""Errors of the test cluster.
 
 * BedError: the machine or a tool refused; the message says what, where and what to do. The command line prints it
   as one sentence and exits 1.

@@ -45,7 +45,7 @@ PACKAGES: tuple[tuple[str, str], ...] = (
 def check(paths: Paths, need: Need) -> None:
     """Raise BedError when the machine cannot hold what is needed: not root, too little disk or memory."""
     if os.geteuid() != 0:
-        raise BedError("the test bed starts a container engine and needs root: run `sudo make …`.")
+        raise BedError("the test cluster starts a container engine and needs root: run `sudo make …`.")
     paths.cache.mkdir(parents=True, exist_ok=True)
     free_gib = shutil.disk_usage(paths.cache).free / 2**30
     wanted_gib = DISK_WARM_GIB if (paths.cache / "stores").exists() else DISK_COLD_GIB

@@ -1,4 +1,4 @@
-"""Where the test bed keeps things: one cache root, content-keyed below, and one run directory for daemons."""
+"""Where the test cluster keeps things: one cache root, content-keyed below, and one run directory for daemons."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ TESTBED = REPOSITORY / "tests/testbed"
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The folders of one test bed; everything under `cache` may be deleted at any time and is made again."""
+    """The folders of one test cluster; everything under `cache` may be deleted at any time and is made again."""
 
     cache: Path
     run: Path

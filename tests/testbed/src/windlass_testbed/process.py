@@ -23,7 +23,7 @@ class Hint:
 
 HINTS: tuple[Hint, ...] = (
     Hint("no space left on device", "The disk is full: free about 30 GB, or point WINDLASS_CACHE at a larger disk."),
-    Hint("permission denied", "A permission is missing: the test bed runs as root (sudo make …)."),
+    Hint("permission denied", "A permission is missing: the test cluster needs root (sudo make …)."),
     Hint("port is already allocated", "Another program holds the port: stop it, or run `make cluster-delete` first."),
     Hint("address already in use", "Another program holds the address: stop it, or run `make cluster-delete` first."),
     Hint("Cannot connect to the Docker daemon", "Our Docker daemon is not running: run `make cluster` again."),

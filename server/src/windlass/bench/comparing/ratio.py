@@ -23,13 +23,13 @@ PAIRS_MIN = 2
 
 
 class Verdict(StrEnum):
-    """What the interval allows to say of B beside A."""
+    """The verdict on B against A."""
 
     BETTER = "better"
     WORSE = "worse"
     SAME = "same"
     OPEN = "open"
-    """The interval holds both: no difference is shown, and none is excluded."""
+    """The interval holds 1 and reaches beyond the margin: it shows no difference and excludes none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from windlass.bench.comparing.ratio import Ratio, Verdict, ratio, verdict
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure of vLLM's result, and which direction is good."""
+    """A figure of vLLM's result, and whether more of it is better."""
 
     name: str
     field: str
@@ -34,18 +34,18 @@ METRICS = (
 LOAD_FIELDS = ("max_concurrency", "request_rate", "num_prompts", "backend", "temperature")
 """Fields of a result that must be equal for two runs to be a pair; temperature is there when `bench run` says it."""
 TOKENS_MAX = 0.02
-"""Share by which the tokens of a pair may differ: beyond it the two did not do the same work."""
+"""Share by which the tokens of a pair may differ; beyond it the two runs did different work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One result: its place below the folder, vLLM's fields."""
+    """One result: its path below the folder, and vLLM's fields."""
 
     place: str
     fields: Mapping[str, object]
 
     def number(self, field: str) -> float | None:
-        """A field that is a finite number."""
+        """The field as a number; None unless it is finite."""
         value = self.fields.get(field)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             return None
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def load(self) -> tuple[str, ...]:
-        """What was asked of the server, as far as it stands in the result."""
+        """The load of the run, as far as the result has it."""
         return tuple(f"{field}={self.fields[field]}" for field in LOAD_FIELDS if self.fields.get(field) is not None)
 
     @property
@@ -76,7 +76,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows, and sentences on what makes them other than they look."""
+    """The rows of the table, and warnings."""
 
     rows: tuple[Row, ...]
     warnings: tuple[str, ...]

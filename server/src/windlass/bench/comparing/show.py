@@ -19,7 +19,7 @@ SAID = {
 
 
 def load(row: Row) -> str:
-    """The load as people read it; what is the same everywhere is in the folders."""
+    """The load as text for people, without the settings that all rows share."""
     words = dict(word.split("=", 1) for word in row.load)
     many = words.get("max_concurrency")
     parts = [f"{many} at once" if many else "no limit"]
@@ -39,7 +39,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def as_csv(comparison: Comparison) -> str:
-    """A heading, and a line a figure."""
+    """The table: a heading and a line for each figure."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["Load", "Figure", "A", "B", "Ratio", "Low", "High", "Pairs", "Verdict"])

@@ -1,4 +1,4 @@
-"""What a whole benchmark asks, what its folder holds of it, and what is left to measure."""
+"""The plan of a whole benchmark, the results that its folder has, and the measurements that are left."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PLAN = "plan.json"
 COUNTERS = "counters.json"
 PROMPTS = "prompts"
 PART = ".part"
-"""A measurement that runs; it gets its name when it is whole."""
+"""The folder of a measurement that runs; it is renamed when the measurement is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Servers, loads and rounds; `load` is what they all have in common."""
+    """Servers, loads and rounds; `load` has the settings that all loads share."""
 
     model: Path
     folder: Path
@@ -38,20 +38,20 @@ class Benchmark:
 
     @property
     def steps(self) -> list[Step]:
-        """In the order in which they are measured."""
+        """The measurements in their order."""
         return steps(self.arms, self.asked, self.rounds, together=self.is_together)
 
     @property
     def left(self) -> list[Step]:
-        """Without those that the folder has."""
+        """The measurements whose results are not in the folder."""
         return [step for step in self.steps if not (self.folder / step.folder / RESULT).is_file()]
 
     def place(self, step: Step) -> int:
-        """The number of a round and load: the same for all servers."""
+        """The number of a round and a load; it is the same for all servers."""
         return (step.round - 1) * len(self.asked) + self.asked.index(step.asked)
 
     def load_of(self, step: Step, url: str) -> Load:
-        """What the client is told: the prompts are the same for all servers of a round, and never come again."""
+        """The client's load: all servers of a round get the same prompts, and no other round gets them."""
         said = [f"server={step.arm.name}", f"round={step.round}"]
         warm = step.asked.temperature
         return replace(
@@ -68,11 +68,11 @@ class Benchmark:
         )
 
     def warmup_of(self, arm: Arm, url: str) -> Load:
-        """Random prompts, before a server is measured."""
+        """Warm a server up with random prompts."""
         return replace(self.load, server=url, model=NAME, name=arm.name)
 
     def point_of(self, step: Step, folder: str) -> Point:
-        """The step as the client's words have it."""
+        """The step as options of the client."""
         return Point(folder, self.load_of(step, "").seed, step.asked.concurrency)
 
     def _prompts(self, number: int) -> str | None:
@@ -85,7 +85,7 @@ class Benchmark:
         return ".json" if self.load.dataset is DataSet.SHAREGPT else ".jsonl"
 
     def record(self, step: Step) -> Record:
-        """A measurement that the folder has."""
+        """A measurement whose result is in the folder."""
         place = self.folder / step.folder
         counted = None
         if (place / COUNTERS).is_file():
@@ -95,14 +95,14 @@ class Benchmark:
         )
 
     def records(self) -> list[Record]:
-        """All of them, a server after the other."""
+        """The finished measurements, server by server."""
         order = {arm.name: at for at, arm in enumerate(self.arms)}
         have = [step for step in self.steps if (self.folder / step.folder / RESULT).is_file()]
         have.sort(key=lambda step: (order[step.arm.name], self.asked.index(step.asked), step.round))
         return [self.record(step) for step in have]
 
     def to_dict(self) -> dict[str, object]:
-        """For plan.json; a folder goes on only with the same."""
+        """The content of plan.json; a benchmark continues in a folder only with the same plan."""
         load = asdict(self.load) | {"server": "", "model": "", "request_rate": None}
         whole = {
             "model": str(self.model),
@@ -116,7 +116,7 @@ class Benchmark:
 
 
 def open_folder(benchmark: Benchmark) -> None:
-    """Make the folder, or see that it is of the same benchmark, which then goes on."""
+    """Make the folder, or check that it belongs to the same benchmark, which then continues."""
     path = benchmark.folder / PLAN
     if not path.is_file():
         files.make(benchmark.folder)
@@ -141,7 +141,7 @@ def _and(names: Sequence[str]) -> str:
 
 
 def _write_prompts(benchmark: Benchmark) -> None:
-    """A file for each round and load, which all servers get."""
+    """Write a file of prompts for each round and load; all servers get the same file."""
     load, rounds = benchmark.load, range(1, benchmark.rounds + 1)
     if load.dataset_path is None or load.dataset is DataSet.TRACE:
         return

@@ -10,7 +10,7 @@ from itertools import product
 from windlass.errors import UsageError
 
 LOAD_AXES = ("concurrency", "temperature", "request-rate")
-"""What the client says; every other axis is a flag of the server."""
+"""The axes of the client's load; every other axis is a flag of the server."""
 LOOKAHEAD = "lookahead"
 SWITCHES = {"off": (), "on": ("--use-lookahead",)}
 STOCK = "stock"
@@ -20,7 +20,7 @@ WORD = re.compile(r"[A-Za-z0-9][\w.,:+-]*")
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A server: the words behind `windlass run --model DIR`, or behind the engine's own `vllm serve DIR`."""
+    """A server: the flags of `windlass run --model DIR`, or of the engine's own `vllm serve DIR`."""
 
     name: str
     words: tuple[str, ...] = ()
@@ -28,13 +28,13 @@ class Arm:
 
     @property
     def folder(self) -> str:
-        """A folder's name: `quantization=fp8 lookahead=on` becomes `quantization-fp8_lookahead-on`."""
+        """The name of its folder: `quantization=fp8 lookahead=on` becomes `quantization-fp8_lookahead-on`."""
         return re.sub(r"[^\w.-]", "_", self.name.replace("=", "-"))
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the client asks of each server in each round."""
+    """The load that each server gets in each round."""
 
     concurrency: int | None = None
     temperature: float | None = None
@@ -42,7 +42,7 @@ class Asked:
 
     @property
     def folder(self) -> str:
-        """A folder's name, as concurrency-10_temperature-0.7."""
+        """The name of its folder, such as concurrency-10_temperature-0.7."""
         many = "open" if self.concurrency is None else f"concurrency-{self.concurrency}"
         parts = [many]
         if self.temperature is not None:
@@ -54,7 +54,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One measurement."""
+    """One measurement: a server, a load and a round."""
 
     round: int
     arm: Arm
@@ -62,12 +62,12 @@ class Step:
 
     @property
     def folder(self) -> str:
-        """Below the run's folder; the same behind the server for all servers, so that runs make pairs."""
+        """The folder of the result; below the server's folder its name is the same for all servers, so runs pair."""
         return f"{self.arm.folder}/{self.asked.folder}/round-{self.round:02d}"
 
 
 def axes(words: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """`quantization=none,fp8` and so on; a flag of `windlass run` without its dashes, or an axis of the load."""
+    """Read axes such as `quantization=none,fp8`: a flag of `windlass run` without dashes, or an axis of the load."""
     found: dict[str, tuple[str, ...]] = {}
     for word in words:
         name, _, text = word.partition("=")

@@ -10,7 +10,7 @@ from windlass.bench.serving.page import HEAD, ceiling
 
 COLOURS = ("#1f6feb", "#d1242f", "#1a7f37", "#9a6700", "#8250df", "#bf3989", "#0a7a83", "#57606a")
 WIDTH, BAR, GAP, TOP = 130, 16, 6, 8
-"""Pixels: of the longest bar, of a bar's height, between two bars, above and below all."""
+"""Pixels: the longest bar, the height of a bar, the space between two bars, the margin above and below."""
 CHARACTER = 5.9
 """Width of a character of the labels in pixels, at 11 px."""
 VALUE_WIDTH = 48

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from windlass.bench.comparing.ratio import Ratio, Verdict
 from windlass.bench.comparing.series import METRICS, Run, compare
+from windlass.bench.running import predicted
 from windlass.bench.running.benchmark import Benchmark
 from windlass.bench.running.matrix import Arm, Asked
 from windlass.bench.running.page import Bar, Figure, Group, as_page
+from windlass.bench.running.predicted import Planned, Seen
 from windlass.bench.serving import plots
 from windlass.bench.serving.record import Record, warnings
 from windlass.bench.serving.tables import as_csv, as_text
@@ -28,7 +30,7 @@ SHOWN = (
     ("ITL P99", "p99_itl_ms", 2),
     ("E2E P50", "median_e2el_ms", 0),
 )
-"""Columns of the table: milliseconds, but where the heading says otherwise."""
+"""Columns of the table, in milliseconds unless the heading has another unit."""
 SAID = {Verdict.BETTER: "faster", Verdict.WORSE: "slower", Verdict.SAME: "the same", Verdict.OPEN: "not shown"}
 THROUGHPUT = "output_throughput"
 FIGURES = (
@@ -52,8 +54,8 @@ class Cell:
     verdict: Verdict | None = None
 
 
-def write(benchmark: Benchmark) -> list[Record]:
-    """All files anew from what the folder has; the records."""
+def write(benchmark: Benchmark, planned: Planned | None = None) -> list[Record]:
+    """Write all tables anew from the results in the folder; return the records. `planned`: what to predict for."""
     records = benchmark.records()
     if not records:
         return records
@@ -69,6 +71,8 @@ def write(benchmark: Benchmark) -> list[Record]:
             f"Benchmark of {benchmark.model.name}", _groups(benchmark, records), table, [explained], warned
         ),
     }
+    if planned and (rows := seen(records, found)):
+        texts |= predicted.texts(rows, planned)
     for name, text in texts.items():
         (benchmark.folder / name).write_text(text, encoding="utf-8")
     if plots.can_draw():
@@ -84,7 +88,7 @@ def _plot(benchmark: Benchmark, found: Sequence[Cell], title: str, field: str) -
 
 
 def cells(benchmark: Benchmark, records: Sequence[Record]) -> list[Cell]:
-    """In the order of the loads, a server after the other."""
+    """The rows in the order of the loads, then of the servers."""
     found = []
     for asked in benchmark.asked:
         series = {arm: _of(records, arm, asked) for arm in benchmark.arms}
@@ -92,6 +96,20 @@ def cells(benchmark: Benchmark, records: Sequence[Record]) -> list[Cell]:
             if mine:
                 found.append(_cell(arm, asked, mine, series[benchmark.arms[0]]))
     return found
+
+
+def seen(records: Sequence[Record], found: Sequence[Cell]) -> list[Seen]:
+    """The cells whose load can be predicted: as many requests at once as are said, without a rate."""
+    rows = []
+    for cell in found:
+        many, mine = cell.asked.concurrency, _of(records, cell.arm, cell.asked)
+        whole = sum(record.completed for record in mine)
+        if many and whole and cell.asked.request_rate == "inf":
+            tokens = [
+                sum(record.number(f"total_{way}_tokens") or 0.0 for record in mine) for way in ("input", "output")
+            ]
+            rows.append(Seen(cell.arm, many, tokens[0] / whole, tokens[1] / whole, cell.medians))
+    return rows
 
 
 def _of(records: Sequence[Record], arm: Arm, asked: Asked) -> list[Record]:
@@ -130,7 +148,7 @@ def _runs(records: Sequence[Record]) -> list[Run]:
 
 
 def headings() -> tuple[str, ...]:
-    """Of the table."""
+    """The headings of the table."""
     names = [name for name, _, _ in SHOWN]
     return ("SERVER", "AT ONCE", "TEMP", "ROUNDS", *names, "HITS %", "ACCEPTED %", "OF FIRST", "95 %", "VERDICT")
 
@@ -179,7 +197,7 @@ def _cut(value: float | None) -> str:
 
 
 def note(benchmark: Benchmark) -> str:
-    """What the table's columns are."""
+    """The legend of the table's columns."""
     return (
         "Figures are medians over the rounds, times in milliseconds. OF FIRST is the output throughput over that of "
         f"{benchmark.arms[0].name}: the geometric mean over the rounds, with Student's 95 % interval."
@@ -187,7 +205,7 @@ def note(benchmark: Benchmark) -> str:
 
 
 def warned_of(records: Sequence[Record]) -> list[str]:
-    """Each warning, and the measurements that it is of."""
+    """Each warning with the measurements that have it."""
     said: dict[str, list[str]] = {}
     for record in records:
         for sentence in warnings(record):
@@ -200,7 +218,7 @@ def _where(places: Sequence[str]) -> str:
 
 
 def _groups(benchmark: Benchmark, records: Sequence[Record]) -> list[Group]:
-    """Three measures of each load that has any."""
+    """Up to three charts for each load."""
     found = []
     for asked in benchmark.asked:
         figures = []

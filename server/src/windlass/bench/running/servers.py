@@ -1,4 +1,4 @@
-"""Servers as processes: started from the words of an arm, waited for, and ended with all that they started."""
+"""Servers as processes: starts them by an arm's flags, waits until they are ready, ends them with their children."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.bench.running.matrix import Arm
 from windlass.errors import ServerError
 
 STOP_S = 45.0
-"""`windlass run` itself gives its engine 30 s."""
+"""Seconds; `windlass run` itself gives its engine 30 s to end."""
 POLL_S = 0.5
 PROBE_TIMEOUT_S = 5.0
 SAID_LINES = 12
@@ -34,7 +34,7 @@ NAME = "bench"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What all servers share."""
+    """The settings that all servers share."""
 
     model: Path
     logs: Path
@@ -53,26 +53,26 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The address of its API."""
         return f"http://127.0.0.1:{self.port}"
 
 
 def command(arm: Arm, model: Path, port: int) -> list[str]:
-    """The whole command; the engine's own server is the one that vLLM ships, not the image's `vllm`."""
+    """The start command; for the engine's own server that of vLLM, not the image's `vllm`, which is ours."""
     start = [*ENGINES, str(model)] if arm.is_stock else [*OURS, "--model", str(model)]
     place = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", NAME]
     return [sys.executable, *start, *place, *arm.words]
 
 
 def variables(arm: Arm, facts_port: int | None = None) -> dict[str, str]:
-    """On top of ours: a facts port for each server, and none of our plug-ins in the engine's own."""
+    """The variables of a server: a facts port of its own, and none of our plug-ins in the engine's own server."""
     if arm.is_stock:
         return {"VLLM_PLUGINS": ""}
     return {} if facts_port is None else {"WINDLASS_FACTS_PORT": str(facts_port)}
 
 
 def start(arms: Sequence[Arm], wanted: Wanted) -> list[Server]:
-    """Start them and do not wait; what each says goes into a file of its own."""
+    """Start the servers without waiting; each has a log file of its own."""
     ports = _free_ports(2 * len(arms))  # all at once: one that is given back may be given again
     return [_start(arm, wanted, *ports[2 * at : 2 * at + 2]) for at, arm in enumerate(arms)]
 
@@ -97,7 +97,7 @@ def _start(arm: Arm, wanted: Wanted, port: int, facts_port: int) -> Server:
 
 
 def _own_cache(arm: Arm) -> dict[str, str]:
-    """Engines that compile at the same time write no file of each other's."""
+    """A folder of compiled code for each server, so that two engines do not write the same file."""
     root = Path(os.environ.get("VLLM_CACHE_ROOT") or Path.home() / ".cache/vllm")
     return {"VLLM_CACHE_ROOT": str(root / "windlass-bench" / arm.folder)}
 
@@ -106,12 +106,12 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _end_with_parent() -> None:
-    """SIGTERM to the server when this process is killed and can end nothing."""
+    """Let the kernel send SIGTERM to the server when this process is killed."""
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def wait(servers: Sequence[Server], limit_s: float, say: Callable[[str], None]) -> dict[str, str]:
-    """Until each is ready or gave up; the sentence of each that did not become ready."""
+    """Wait until each server is ready or has ended; return the reason of each that did not become ready."""
     began, left, failed = time.monotonic(), list(servers), {}
     while left:
         for server in list(left):
@@ -146,14 +146,14 @@ def _last_lines(server: Server) -> str:
 
 
 def must_run(server: Server) -> None:
-    """ServerError when it ended on its own."""
+    """Raise ServerError when the server has ended by itself."""
     code = server.process.poll()
     if code is not None:
         raise ServerError(f"{server.arm.name} ended with code {code} while it was measured{_last_lines(server)}")
 
 
 def stop(servers: Sequence[Server]) -> None:
-    """Tell all to end, wait, and kill what is left of their sessions: by process id, whatever came before."""
+    """Send SIGTERM to all servers, wait, and kill the rest of their sessions by process id."""
     for server in servers:
         with contextlib.suppress(ProcessLookupError):
             server.process.terminate()
@@ -168,7 +168,7 @@ def stop(servers: Sequence[Server]) -> None:
 
 
 def _session(leader: int) -> list[int]:
-    """Processes of the leader's session: workers that outlived it, the leader too when it does not listen."""
+    """The processes of the leader's session: workers that outlive it, and the leader when it ignores SIGTERM."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Parts of a file of prompts: a part for each round and load, so that no server gets a prompt twice. Pure."""
+"""Cuts a file of prompts into a part for each round and load, so that no server gets a prompt twice. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from windlass.errors import UsageError
 
 BY_LINE = (DataSet.JSONL, DataSet.DEMO)
 SPARE = 3
-"""Parts have up to this many times the wanted prompts: vLLM's client leaves very short and very long ones out."""
+"""A part has up to this many times the wanted prompts, since vLLM's client skips very short and very long ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part as text, and its prompts."""
+    """A part of the file: its text and its number of prompts."""
 
     text: str
     prompts: int
 
 
 def shares(dataset: DataSet, text: str, many: int, wanted: int, seed: int) -> list[Share]:
-    """As many parts as rounds and loads; drawn by the seed."""
+    """A part for each round and load, drawn by the seed."""
     rows = _rows(dataset, text)
     size = min(len(rows) // many, SPARE * wanted)
     if not size:

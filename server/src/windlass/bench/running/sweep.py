@@ -1,4 +1,4 @@
-"""Measures a benchmark's servers in turns; whatever ends it, the servers are stopped and what was measured stays."""
+"""Measures the servers of a benchmark in turns. However it ends, it stops the servers and keeps the results."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Self
 from windlass.bench.running import report, servers
 from windlass.bench.running.benchmark import COUNTERS, PART, Benchmark
 from windlass.bench.running.matrix import Arm, Step
+from windlass.bench.running.predicted import Planned
 from windlass.bench.running.servers import Server, Wanted
 from windlass.bench.serving import command, files, run
 from windlass.bench.serving.client import Client
@@ -28,7 +29,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass
 class Fleet:
-    """The servers that live; a context that stops them."""
+    """The running servers; a context manager that stops them."""
 
     wanted: Wanted
     say: Say
@@ -39,13 +40,13 @@ class Fleet:
         return self
 
     def __exit__(self, *why: object) -> None:
-        """Nothing interrupts the end: a signal that comes now would leave servers behind."""
+        """Stop all servers; signals are ignored meanwhile, since an interrupted end would leave servers behind."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         self.keep(())
 
     def begin(self, arms: Iterable[Arm]) -> list[Server]:
-        """Start what does not live, and wait; a server that gives up is named and left out from then on."""
+        """Start the servers that do not run, and wait; a server that ends is reported and left out from then on."""
         fresh = [arm for arm in arms if arm.name not in self.living and arm.name not in self.failed]
         if not fresh:
             return []
@@ -57,7 +58,7 @@ class Fleet:
         return [server for server in started if server.arm.name in self.living]
 
     def keep(self, arms: Iterable[Arm]) -> None:
-        """Stop all others."""
+        """Stop all servers but these."""
         kept = {arm.name for arm in arms}
         ended = [name for name in self.living if name not in kept]
         servers.stop([self.living[name] for name in ended])
@@ -65,14 +66,14 @@ class Fleet:
             del self.living[name]
 
     def fail(self, name: str, sentence: str) -> None:
-        """Stop it for good."""
+        """Stop a server and never start it again."""
         self.failed[name] = sentence
         self.say(sentence)
         servers.stop([self.living.pop(name)])
 
 
 def measure(benchmark: Benchmark, wanted: Wanted, seconds: float | None, say: Say) -> list[Record]:
-    """All that is left, or as much as the time is for; a record of each measurement that the folder has."""
+    """Measure until nothing is left or the time is over; return a record of each finished measurement."""
     began, left = time.monotonic(), benchmark.left
     say(f"{len(left)} of {len(benchmark.steps)} measurements are left")
     with Client() as client, Fleet(wanted, say) as fleet:
@@ -87,10 +88,25 @@ def measure(benchmark: Benchmark, wanted: Wanted, seconds: float | None, say: Sa
                 break
             _step(benchmark, step, fleet, client)
         failed = list(fleet.failed.values())
-    records = report.write(benchmark)
+    records = report.write(benchmark, planned(benchmark.model))
     if failed:
         raise ServerError(f"{len(failed)} servers failed, and the tables lack them; the first: {failed[0]}")
     return records
+
+
+def planned(model: Path) -> Planned | None:
+    """The model and this machine's first GPU; None for a directory that cannot be planned for."""
+    from windlass_sizing.errors import SizingError
+    from windlass_sizing.files.source import read_facts
+    from windlass_sizing.placement import gpus
+
+    from windlass.license import nvml
+
+    cards = [card.name for one in nvml.gpus() if (card := gpus.find(one.name))]
+    try:
+        return Planned(read_facts(model), cards[0] if cards else "")
+    except SizingError:
+        return None
 
 
 def _step(benchmark: Benchmark, step: Step, fleet: Fleet, client: Client) -> None:
@@ -121,7 +137,7 @@ def _warm_up(benchmark: Benchmark, server: Server, client: Client) -> None:
 
 
 def _measured(benchmark: Benchmark, step: Step, server: Server, client: Client) -> Record:
-    """Into a folder that gets its name when it is whole, so that what was interrupted is measured again."""
+    """Measure into a folder that is renamed when the result is complete, so an interrupted measurement runs again."""
     servers.must_run(server)
     part = f"{step.folder}{PART}"
     for name in (part, step.folder):
@@ -141,7 +157,7 @@ def _measured(benchmark: Benchmark, step: Step, server: Server, client: Client) 
 
 
 def _clear(folder: Path) -> None:
-    """What is left of a measurement without its result: files of one level."""
+    """Delete the files of an interrupted measurement."""
     if folder.is_dir():
         for path in folder.iterdir():
             path.unlink()

@@ -1,4 +1,4 @@
-"""vLLM's client as a child: one process for all points of a benchmark, which forks for each (`forks`)."""
+"""vLLM's client as a child process: one process serves all points of a benchmark and forks for each (see `forks`)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FORKS = ("-P", "-m", "windlass.bench.serving.forks")
 LEFT_OUT = frozenset({"OPENAI_API_KEY", "VLLM_USE_RUST_BENCH"})
 """A key of another server; a client with other options."""
 FIXED = {"HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
-"""No hub is asked for a tokenizer; vLLM draws a trace's prompts by Python's hash of a text."""
+"""The client asks no hub for a tokenizer; Python's hash of a text, by which vLLM draws a trace, is fixed."""
 END_TIMEOUT_S = 10.0
-"""How long the client has to end after Ctrl-C."""
+"""Seconds that the client has to end after Ctrl-C."""
 
 
 ALIKE_SAID = (
@@ -27,14 +27,14 @@ ALIKE_SAID = (
 
 
 class Client:
-    """A context: the process begins with it and ends with it."""
+    """A context manager: the process lives as long as the context."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._codes: TextIO | None = None
 
     def __enter__(self) -> Self:
-        """Start to import vLLM; nobody waits for it."""
+        """Start the process, which imports vLLM in the background."""
         ours, theirs = os.pipe()
         kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
         self._process = subprocess.Popen(
@@ -49,7 +49,7 @@ class Client:
         return self
 
     def __exit__(self, *why: object) -> None:
-        """End it, and a command that runs."""
+        """End the process and the command that it runs."""
         process, codes = self._process, self._codes
         if process is None or codes is None or process.stdin is None:
             return
@@ -67,7 +67,7 @@ class Client:
         return self.run([TOKENIZER, tokenizer], {}) == ALIKE
 
     def run(self, words: Sequence[str], variables: Mapping[str, str]) -> int:
-        """The exit code of one command, whose output is on this terminal."""
+        """Run one command on this terminal; return its exit code."""
         if self._process is None or self._process.stdin is None or self._codes is None:
             raise RuntimeError("the client runs inside of its context")
         try:

@@ -24,7 +24,7 @@ WARMUP_SEED = 1_000_003
 
 
 def argv(load: Load, point: Point, folder: str) -> list[str]:
-    """The words behind `python`; the result goes into the folder. No key is among them."""
+    """The arguments of `python`; the client writes its result into the folder. No API key is among them."""
     words = [*CLIENT, *_server(load), *_data(load), *_rate(load, point)]
     words += ["--num-prompts", str(load.num_prompts), "--seed", str(point.seed)]
     words += ["--save-result", "--result-dir", folder, "--result-filename", RESULT, "--label", load.name]
@@ -37,7 +37,7 @@ def argv(load: Load, point: Point, folder: str) -> list[str]:
 
 
 def warmup(load: Load, point: Point) -> list[str]:
-    """Requests before anything is counted, with prompts of their own; their figures are kept nowhere."""
+    """The command of the warm-up: its prompts are not measured again, and its figures are dropped."""
     few = replace(load, num_prefixes=min(load.num_prefixes, load.warmup), ramp=None)  # vLLM wants a request a prefix
     if load.dataset is not DataSet.SHARED_PREFIX:  # prompts of a file would be sent again
         few = replace(few, dataset=DataSet.RANDOM, dataset_path=None)

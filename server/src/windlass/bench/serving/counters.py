@@ -1,4 +1,4 @@
-"""What the engine counted during a run: its /metrics before and after, and the difference. Pure."""
+"""Counters of the engine: /metrics before and after a run, and the difference. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ COUNTERS = {
     "draft_tokens": "vllm:spec_decode_num_draft_tokens_total",
     "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
 }
-"""Our names and vLLM's; hits and queries are in tokens."""
+"""Our names and vLLM's metrics; hits and queries count tokens."""
 CACHE_CONFIG = "vllm:cache_config_info"
 LOOKAHEAD = "windlass_lookahead_num_iters_total"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One answer of /metrics: sums over the pod's engines, and what is switched on. Absent counters are None."""
+    """One reading of /metrics: sums over the engines of the pod; a counter that is absent is None."""
 
     counts: Mapping[str, float | None]
     prefix_cache: bool | None = None
@@ -36,7 +36,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a run added to each counter; None is a counter that the engine does not have."""
+    """The increase of each counter in a run; None where the engine has no such counter."""
 
     prompt_tokens: float | None = None
     generation_tokens: float | None = None
@@ -58,7 +58,7 @@ class Counted:
 
     @property
     def offload_hit_rate(self) -> float | None:
-        """Share of the tokens that were asked of the offloaded cache and were there."""
+        """Share of the tokens that the offloaded cache had, of those that it was asked for."""
         return _share(self.external_hits, self.external_queries)
 
     @property
@@ -73,7 +73,7 @@ class Counted:
         return None if share is None else 1 + share
 
     def to_dict(self) -> dict[str, object]:
-        """For counters.json."""
+        """The content of counters.json."""
         return asdict(self)
 
 
@@ -114,7 +114,7 @@ def _number(text: str) -> float | None:
 
 
 def difference(before: Snapshot | None, after: Snapshot | None) -> Counted | None:
-    """What was added; None without both, and when a counter fell: the engine started anew in between."""
+    """The increase; None where a reading is missing, or a counter fell because the engine restarted."""
     if before is None or after is None:
         return None
     added: dict[str, float | None] = {}

@@ -1,4 +1,4 @@
-"""What a benchmark reads and writes on disk; data sets are looked at before anything starts."""
+"""The files of a benchmark; data sets are checked before anything starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "tek
 
 
 def check(load: Load) -> None:
-    """UsageError when the tokenizer or the data set is not there, or is not what its option says."""
+    """Raise UsageError when the tokenizer or the data set is missing, or has another format than its option says."""
     directory = Path(load.tokenizer)
     if not directory.is_dir():
         raise UsageError(f"--tokenizer {directory} is no directory; name the directory of the model that is served")
@@ -89,7 +89,7 @@ def check_trace(path: Path, lines: Iterable[str]) -> None:
 
 
 def make(folder: Path) -> None:
-    """The folder of a benchmark, which must be new: figures of two are never mixed."""
+    """Make the folder of a benchmark; it must be new, so that figures of two benchmarks never mix."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         taken = any(folder.iterdir())
@@ -107,7 +107,7 @@ def write_commands(folder: Path, versions: dict[str, str], commands: Sequence[Se
 
 
 def append_versions(folder: Path, versions: dict[str, str]) -> None:
-    """Into commands.txt, before the commands that ran with them."""
+    """Write the versions into commands.txt, before the commands."""
     with (folder / "commands.txt").open("a", encoding="utf-8") as file:
         file.writelines(f"# {name} {value}\n" for name, value in versions.items())
 
@@ -119,7 +119,7 @@ def append_command(folder: Path, words: Sequence[str]) -> None:
 
 
 def read_result(path: Path) -> dict[str, object]:
-    """What vLLM's client saved."""
+    """Read the result that vLLM's client saved."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -130,7 +130,7 @@ def read_result(path: Path) -> dict[str, object]:
 
 
 def write(folder: Path, records: Sequence[Record]) -> None:
-    """Tables and page of all runs that have ended, and the last one's counters."""
+    """Write tables and page of all finished runs, and the counters of the last one."""
     last = records[-1]
     if last.counted is not None:
         counters = json.dumps(last.counted.to_dict(), indent=1) + "\n"

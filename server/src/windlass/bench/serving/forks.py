@@ -27,16 +27,16 @@ IMPORTED_BY_IT = (
     *("vllm.benchmarks.serve", "vllm.entrypoints.cli.benchmark.main", "vllm.entrypoints.cli.serve"),
     *("vllm.entrypoints.cli.launch", "vllm.entrypoints.cli.openai", "vllm.entrypoints.cli.run_batch"),
 )
-"""What the command imports only when it runs; one that a release does not have is left out."""
+"""Modules that the command imports only when it runs; a module that a release lacks is left out."""
 TOKENIZER = "tokenizer"
-"""In the place of a command: looks at the tokenizer of the directory behind it."""
+"""A word in the place of a command: check the tokenizer of the directory that follows."""
 ALIKE = 3
-"""The exit code of a look that found one which makes unlike tokens alike."""
+"""The exit code of that check when the tokenizer merges unlike tokens."""
 PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Until standard input ends, or SIGTERM, which ends a command that runs too."""
+    """Run commands until standard input ends, or SIGTERM comes, which also ends the running command."""
     with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as codes:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us ends us
@@ -72,7 +72,7 @@ def _answer(words: list[str], variables: dict[str, str], codes: TextIO) -> None:
 
 
 def _run(words: list[str], variables: dict[str, str]) -> int:
-    """The command in this fork; its exit code."""
+    """Run the command in this fork; return its exit code."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(variables)

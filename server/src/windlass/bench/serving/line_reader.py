@@ -15,15 +15,15 @@ PANDAS = "pandas"
 
 
 class Row(dict[str, object]):
-    """One line."""
+    """One line as pandas' row."""
 
     def to_dict(self) -> dict[str, object]:
-        """Itself."""
+        """Return the reader itself, as pandas does."""
         return dict(self)
 
 
 class Lines:
-    """A file of objects, a line each."""
+    """A file with one JSON object a line."""
 
     def __init__(self, rows: list[Row]) -> None:
         self._rows = rows
@@ -35,7 +35,7 @@ class Lines:
 
 
 def read_json(path_or_buf: str, lines: bool) -> Lines:
-    """The file; only JSON lines are read."""
+    """Open a file of JSON lines; other formats are refused."""
     if not lines:
         raise ValueError("windlass reads JSON lines only; install pandas for other files")
     text = Path(path_or_buf).read_text(encoding="utf-8")

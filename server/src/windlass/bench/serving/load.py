@@ -15,7 +15,7 @@ CONCURRENCY_MAX = 65536
 
 
 class Api(StrEnum):
-    """Which route is asked."""
+    """The route of the API that gets the requests."""
 
     CHAT = "chat"
     COMPLETIONS = "completions"
@@ -52,7 +52,7 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is sent, how fast, and how often; lengths are in tokens. No model is the first that the server lists."""
+    """The requests, their rate and number; lengths are in tokens. No model means the first that the server lists."""
 
     server: str
     tokenizer: str
@@ -82,7 +82,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run of the load generator; `concurrency` None lets every request go when its time has come."""
+    """One run of the load generator; with `concurrency` None it sends each request at its time, however many run."""
 
     folder: str
     seed: int
@@ -100,7 +100,7 @@ def points(load: Load) -> list[Point]:
 
 
 def concurrency(text: str | None) -> tuple[int, ...]:
-    """`1,10,64` as numbers; nothing is no limit."""
+    """Read `1,10,64`; an empty text means no limit."""
     if text is None:
         return ()
     words = [word.strip() for word in text.split(",")]
@@ -121,7 +121,7 @@ def request_rate(text: str) -> float:
 
 
 def ramp(text: str | None) -> Ramp | None:
-    """`linear:1:20` or `exponential:1:20`; nothing is no ramp."""
+    """Read `linear:1:20` or `exponential:1:20`; an empty text means no ramp."""
     if text is None:
         return None
     found = re.fullmatch(r"(linear|exponential):([0-9]{1,6}):([0-9]{1,6})", text)
@@ -131,7 +131,7 @@ def ramp(text: str | None) -> Ramp | None:
 
 
 def check(load: Load) -> None:
-    """UsageError for words that are each right and do not go together."""
+    """Raise UsageError for options that are valid alone and contradict each other."""
     _check_times(load)
     if load.dataset in FROM_FILE and load.dataset_path is None:
         raise UsageError(f"--dataset {load.dataset} needs its file; name it with --dataset-path")
@@ -163,7 +163,7 @@ def _check_times(load: Load) -> None:
 
 
 def named(load: Load, model: str, day: str) -> Load:
-    """The load with its model, and with a name as the manual has them: day and model."""
+    """The load with its model and its name, which is day and model."""
     found = replace(load, model=model, name=load.name or f"{day}_{model.rpartition('/')[2]}")
     check(found)
     return found

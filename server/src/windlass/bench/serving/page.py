@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 460, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 28, 40
 COLOURS = ("#1f6feb", "#d1242f", "#1a7f37")
 CEILINGS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10)
-"""Whose quarters have at most two digits more."""
+"""Ends of an axis whose quarters have at most two more digits."""
 STEPS = 4
 """Lines across a chart, above zero."""
 HEAD = """\
@@ -40,7 +40,7 @@ class Chart:
     title: str
     lines: tuple[tuple[str, str], ...]
     name: str = ""
-    """Of its file, where it is drawn alone."""
+    """The name of its PNG file."""
 
 
 CHARTS = (
@@ -90,7 +90,7 @@ def _figure(chart: Chart, records: Sequence[Record]) -> str:
 
 
 def across(place: int, many: int) -> float:
-    """Where a run stands: runs are equally far from each other, one alone in the middle."""
+    """The horizontal place of a run: runs have equal distances, a single run is in the middle."""
     width = WIDTH - LEFT - RIGHT
     return LEFT + width * (place + 0.5) / many
 
@@ -110,7 +110,7 @@ def _grid(top: float) -> str:
 
 
 def at_once(record: Record) -> str:
-    """The run on the axis."""
+    """The label of a run on the axis."""
     return "no limit" if record.point.concurrency is None else str(record.point.concurrency)
 
 
@@ -120,7 +120,7 @@ def _tick(place: int, record: Record, many: int) -> str:
 
 
 def _line(values: Sequence[float | None], top: float, colour: str) -> str:
-    """A point a run, joined; a run without the figure breaks the line."""
+    """A line with a point for each run; a run without the figure breaks the line."""
     places = [
         None if value is None else (across(place, len(values)), _up(value, top)) for place, value in enumerate(values)
     ]

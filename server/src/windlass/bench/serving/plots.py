@@ -32,12 +32,12 @@ class Plot:
 
 
 def can_draw() -> bool:
-    """Whether Pillow is there."""
+    """Whether Pillow can be imported."""
     return importlib.util.find_spec("PIL") is not None
 
 
 def write(folder: Path, plots: Sequence[Plot]) -> None:
-    """A PNG for each."""
+    """Write a PNG file for each chart."""
     for plot in plots:
         _draw(folder / plot.file, plot)
 

@@ -18,12 +18,12 @@ from windlass.startup.chat_template import Template
 CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
 BLOCK = 10
-"""Conversations at once where no concurrency is given."""
+"""The number of concurrent conversations where no concurrency is given."""
 DEMO = "demo_questions.jsonl"
 
 
 def known(load: Load) -> Load:
-    """The demo's questions have a file of ours."""
+    """Write the demo's questions into a file of the benchmark."""
     if load.dataset is not DataSet.DEMO:
         return load
     return replace(load, dataset_path=str(resources("windlass.bench.serving") / DEMO))
@@ -48,7 +48,7 @@ def _text(token: object) -> str:
 
 
 def conversations(path: Path) -> list[list[talks.Message]]:
-    """All of a ShareGPT file with more than one turn."""
+    """The conversations of a ShareGPT file with more than one turn."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""One run as a record: what vLLM's client measured, what the engine counted, and what a reader must know. Pure."""
+"""One run as a record: the figures of vLLM's client, the engine's counters, and warnings. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Record:
     counted: Counted | None = None
 
     def number(self, field: str) -> float | None:
-        """A field that is a finite number."""
+        """The field as a number; None unless it is finite."""
         value = self.measured.get(field)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             return None
@@ -35,12 +35,12 @@ class Record:
 
     @property
     def completed(self) -> int:
-        """Requests that were answered."""
+        """The number of answered requests."""
         return int(self.number("completed") or 0)
 
     @property
     def failed(self) -> int:
-        """Requests that were not."""
+        """The number of failed requests."""
         return int(self.number("failed") or 0)
 
     @property
@@ -67,7 +67,7 @@ def expected_hits(record: Record) -> float:
 
 
 def warnings(record: Record) -> list[str]:
-    """Sentences on what makes the figures other than they look."""
+    """Warnings: why the figures do not mean what they seem to."""
     found = []
     if record.failed:
         found.append(

@@ -27,7 +27,7 @@ PROMPTS = "prompts"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where results go, where counters are, and the key of the server."""
+    """The folder of the results, the address of the counters, and the server's API key."""
 
     folder: Path
     metrics_url: str
@@ -35,7 +35,7 @@ class Target:
 
 
 def must_have_client() -> None:
-    """UsageError where vLLM is not installed."""
+    """Raise UsageError where vLLM is not installed."""
     if importlib.util.find_spec("vllm") is None:
         raise UsageError(
             "windlass bench serve needs vLLM's load generator, and vLLM is not installed here; run it in the serving "
@@ -75,7 +75,7 @@ def run(load: Load, target: Target, say: Callable[[str], None]) -> list[Record]:
 
 
 def warn_of_alike(client: Client, load: Load, say: Callable[[str], None]) -> None:
-    """Before prompts are drawn as tokens."""
+    """Check the tokenizer before prompts are drawn as tokens."""
     if load.dataset in DRAWN and client.makes_alike(load.tokenizer):
         say(f"warning: {ALIKE_SAID.format(load.tokenizer)}")
 
@@ -89,7 +89,7 @@ def measure(client: Client, load: Load, point: Point, words: Sequence[str], targ
 
 
 def _counters(target: Target) -> Snapshot | None:
-    """None where the server has no /metrics, or other metrics than vLLM's."""
+    """Read the counters; None where the server has no /metrics of vLLM."""
     headers = {"Authorization": f"Bearer {target.token}"} if target.token else {}
     try:
         answer = httpx.get(target.metrics_url, headers=headers, timeout=METRICS_TIMEOUT_S)
@@ -109,7 +109,7 @@ def drive(client: Client, words: Sequence[str], target: Target) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What a reader needs to know of the programs."""
+    """The versions of the programs."""
     from windlass.launch.probe import engine_version
 
     return {

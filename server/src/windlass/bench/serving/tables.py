@@ -37,7 +37,7 @@ def _percent(share: float | None) -> float | None:
 
 
 def rate(record: Record) -> str:
-    """Requests a second that were asked for."""
+    """The requested rate in requests a second."""
     return "inf" if math.isinf(record.load.request_rate) else f"{record.load.request_rate:g}"
 
 
@@ -74,7 +74,7 @@ COLUMNS: tuple[tuple[str, Callable[[Record], Value]], ...] = (
 
 
 def cell(value: Value) -> str:
-    """As CSV has it: what is unknown is empty."""
+    """A figure in CSV; an unknown one is empty."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):
@@ -83,12 +83,12 @@ def cell(value: Value) -> str:
 
 
 def shown(value: str | float) -> str:
-    """As people read it."""
+    """A figure as text for people."""
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def as_csv(records: Sequence[Record]) -> str:
-    """A heading, and a line a run."""
+    """The table: a heading and a line for each run."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(heading for heading, _ in COLUMNS)
@@ -97,7 +97,7 @@ def as_csv(records: Sequence[Record]) -> str:
 
 
 def as_text(record: Record) -> str:
-    """The block that the manual shows; what is not known is a dash."""
+    """The summary of one run; an unknown figure is a dash."""
     lines = [f"{' Serving Benchmark Result ':=^50}", *(_line(title, value) for title, value in _head(record))]
     for name, field in LATENCIES:
         lines.append(f"{TITLES[name]:-^50}")

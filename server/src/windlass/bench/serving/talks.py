@@ -45,5 +45,5 @@ def requests(talks: Sequence[Sequence[Message]], render: Render, block: int, mos
 
 
 def lines(prompts: Iterator[str], output_tokens: int) -> str:
-    """As JSON lines."""
+    """The requests as JSON lines."""
     return "".join(json.dumps({"prompt": prompt, "output_tokens": output_tokens}) + "\n" for prompt in prompts)

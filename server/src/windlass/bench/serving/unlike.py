@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 TOKENS = 256
 SHARE_MIN = 0.5
-"""Of the drawn tokens that must come back as unlike ones; whole vocabularies give 0.8 and more, since some join."""
+"""Share of the drawn tokens that must come back as unlike ones; whole vocabularies give 0.8 or more."""
 
 
 def share(

@@ -1,4 +1,4 @@
-"""One connection between two members: words in and out, a beat while there is nothing to say, and its loss noticed."""
+"""A connection between two members: messages both ways, heartbeats between them, and the reason of its loss."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from asyncio import StreamReader, StreamWriter
 from types import TracebackType
 from typing import Self
 
-from windlass.group.words import BEAT, Word, decode, encode
+from windlass.group.messages import BEAT, Message, decode, encode
 
 BEATS_PER_SILENCE = 6
 CLOSE_S_MAX = 2.0
 
 
-class Line:
-    """An open connection; an asynchronous context manager that beats as long as it is entered."""
+class Connection:
+    """An asynchronous context manager; it sends heartbeats as long as it is entered."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter, lost_after_s: float) -> None:
-        """The other side counts as lost after this many seconds without a word."""
+        """The other side counts as lost after this many seconds without a message or a heartbeat."""
         self._reader, self._writer = reader, writer
         self._lost_after_s = lost_after_s
         self._beats: asyncio.Task[None] | None = None
         self.lost = ""
-        """How the other side went, after `hear` gave None."""
+        """Why the connection ended, once `receive` has returned None."""
 
     @property
     def peer(self) -> str:
@@ -31,15 +31,15 @@ class Line:
         name = self._writer.get_extra_info("peername")
         return str(name[0]) if name else "unknown"
 
-    async def say(self, word: Word) -> None:
-        """Send a word; a connection that is gone is noticed by `hear`."""
+    async def send(self, message: Message) -> None:
+        """Send a message; `receive` reports a connection that is gone."""
         with contextlib.suppress(OSError):
-            self._writer.write(encode(word))
+            self._writer.write(encode(message))
             async with asyncio.timeout(self._lost_after_s):  # Python 3.11's wait_for can swallow a cancellation
                 await self._writer.drain()
 
-    async def hear(self) -> Word | None:
-        """The next word; None when the connection ended, fell silent, or holds no words of ours."""
+    async def receive(self) -> Message | None:
+        """The next message but heartbeats; None when the connection ended, fell silent, or brings something else."""
         while True:
             try:
                 async with asyncio.timeout(self._lost_after_s):
@@ -49,15 +49,15 @@ class Line:
                 return None
             except (OSError, ValueError):  # ValueError: the line has no end
                 line = b""
-            word = decode(line) if line else None
-            if word is None:
+            message = decode(line) if line else None
+            if message is None:
                 self.lost = "closed its connection without a word"
                 return None
-            if word.kind != BEAT:
-                return word
+            if message.kind != BEAT:
+                return message
 
     def close(self) -> None:
-        """End the connection; the task that hears it ends, too."""
+        """End the connection; the task that receives from it ends, too."""
         self._writer.close()
 
     async def __aenter__(self) -> Self:
@@ -76,5 +76,5 @@ class Line:
 
     async def _beat(self) -> None:
         while True:
-            await self.say(Word(BEAT))
+            await self.send(Message(BEAT))
             await asyncio.sleep(self._lost_after_s / BEATS_PER_SILENCE)

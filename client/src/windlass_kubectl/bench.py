@@ -1,0 +1,186 @@
+"""`kubectl windlass bench`: a Job beside the service loads it, and its log brings the results back.
+
+Ctrl-C, a closed terminal and failures delete the Job. Rights: `get` of the service and of its Secret's name alone,
+`list` of pods, `get` of `pods/log`, `create` and `delete` of Jobs. No exec, no port-forward, no Secret is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from windlass_base.kube.errors import ClientError, InvalidError, NotFoundError, UnreachableError
+from windlass_base.kube.rest import AsText
+from windlass_client import paths
+
+from windlass_kubectl import bench_archive, bench_job
+from windlass_kubectl.bench_archive import Archive
+from windlass_kubectl.parser import FAILED, OK
+from windlass_kubectl.session import Session
+
+LOOK_S = 1.0
+LINE_MAX = 64 << 10
+ENDED = ("Succeeded", "Failed")
+SUMMARY = "summary.csv"
+
+
+async def run(session: Session) -> int:
+    """Make the Job, show its progress, write its results, delete it."""
+    options = session.options
+    words = bench_job.check(options.behind)
+    service = await session.client.raw(options.name)
+    folder = Path(options.out or f"bench-{options.name}-{session.now():%Y%m%d-%H%M%S}")
+    if await asyncio.to_thread(folder.exists):
+        raise InvalidError(f"--out {folder} is there already; name a new folder")
+    document = bench_job.job(service, await _serving_pod(session), _wanted(session, service, words), _mark())
+    archive = Archive()
+    async with _created(session, document) as name:
+        pod = await _follow(session, name, archive)
+    code = _exit_code(pod)
+    if archive.is_whole:
+        files = archive.files()
+        await asyncio.to_thread(bench_archive.write, folder, files)
+        _show(session, name, folder, files, code)
+    elif code == 0:
+        raise ClientError(f"job {name} ended without results in its log; the kubelet may have cut the log")
+    if code:
+        session.note(f"job {name} ended with code {code}; its last lines are above")
+    return OK.code if code == 0 else FAILED.code
+
+
+def _mark() -> str:
+    return secrets.token_hex(3)
+
+
+def _wanted(session: Session, service: Mapping[str, Any], words: tuple[str, ...]) -> bench_job.Wanted:
+    options = session.options
+    secret = options.key_from_secret or (service["spec"].get("expose") or {}).get("apiKeysSecret") or ""
+    return bench_job.Wanted(words, secret, options.tokenizer or "", options.cpu, options.memory, options.minutes)
+
+
+async def _serving_pod(session: Session) -> Mapping[str, Any]:
+    """A pod that serves: its image and volumes are the benchmark's."""
+    path = paths.core(session.namespace, "pods")
+    params = {"labelSelector": paths.of_service(session.options.name)}
+    found = (await session.client.api.call("GET", path, "pods", params=params)).get("items") or []
+    running = [one for one in found if (one.get("status") or {}).get("phase") == "Running"]
+    if not running:
+        raise InvalidError(f"service {session.options.name} has no running pod; see kubectl windlass status")
+    return min(running, key=lambda one: str(one["metadata"]["name"]))
+
+
+@asynccontextmanager
+async def _created(session: Session, document: dict[str, Any]) -> AsyncIterator[str]:
+    """The Job while its results are awaited; whatever ends that, it is deleted, pods and all."""
+    name, jobs = document["metadata"]["name"], paths.jobs(session.namespace)
+    params = {"fieldManager": session.client.field_manager, "fieldValidation": "Strict"}
+    await session.client.api.call("POST", jobs, f"job {session.namespace}/{name}", params=params, body=document)
+    session.note(f"job {name} loads service {session.options.name}")
+    done = False
+    try:
+        yield name
+        done = True
+    finally:
+        if not (done and session.options.keep):
+            with suppress(NotFoundError):
+                # A cancelled task may still await: the deletion is short, and nothing else would do it.
+                await asyncio.shield(_delete(session, f"{jobs}/{name}", name))
+
+
+async def _delete(session: Session, path: str, name: str) -> None:
+    await session.client.api.call("DELETE", path, f"job {name}", params={"propagationPolicy": "Background"})
+
+
+async def _follow(session: Session, job: str, archive: Archive) -> Mapping[str, Any]:
+    """The Job's pod once it has ended; its words go to standard error as they come."""
+    heard, noted = 0, ""
+    while True:
+        pod = await _pod_of(session, job)
+        status = (pod or {}).get("status") or {}
+        if pod and (status.get("phase") in ENDED or _has_begun(status)):
+            heard = await _read(session, pod["metadata"]["name"], archive, heard)
+            pod = await _pod_of(session, job) or pod
+            if (pod.get("status") or {}).get("phase") in ENDED:
+                await _read(session, pod["metadata"]["name"], archive, heard)
+                return pod
+        reason = _waits_for(pod)
+        if reason and reason != noted:
+            session.note(f"job {job}: {reason}")
+            noted = reason
+        await _must_be_there(session, job, pod)
+        await asyncio.sleep(LOOK_S)
+
+
+async def _must_be_there(session: Session, job: str, pod: Mapping[str, Any] | None) -> None:
+    """A Job that was refused its pod or ran out of time says so; one that somebody deleted is not found."""
+    path = f"{paths.jobs(session.namespace)}/{job}"
+    status = (await session.client.api.call("GET", path, f"job {session.namespace}/{job}")).get("status") or {}
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "Failed" and condition.get("status") == "True" and pod is None:
+            raise ClientError(f"job {job} failed: {condition.get('message') or condition.get('reason')}")
+
+
+async def _pod_of(session: Session, job: str) -> Mapping[str, Any] | None:
+    params = {"labelSelector": f"batch.kubernetes.io/job-name={job}"}
+    found = await session.client.api.call("GET", paths.core(session.namespace, "pods"), "pods", params=params)
+    return next(iter(found.get("items") or []), None)
+
+
+def _has_begun(status: Mapping[str, Any]) -> bool:
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or []]
+    return any("running" in state or "terminated" in state for state in states)
+
+
+def _waits_for(pod: Mapping[str, Any] | None) -> str:
+    """Why its container has not begun, in the cluster's words."""
+    status = (pod or {}).get("status") or {}
+    for one in status.get("containerStatuses") or []:
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return f"{waiting['reason']}: {waiting.get('message', '')}"[:500]
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason"))[:500]
+    return ""
+
+
+async def _read(session: Session, pod: str, archive: Archive, heard: int) -> int:
+    """Lines behind those that were heard; how many there are. A cut connection is read again by the caller."""
+    path, number = paths.core(session.namespace, "pods", pod, "log"), 0
+    params: dict[str, str | int | bool | None] = {"container": bench_job.CONTAINER, "follow": True}
+    with suppress(UnreachableError):
+        async with session.client.api.lines(
+            path, f"pod {pod}", params=params, as_text=AsText(line_max=LINE_MAX)
+        ) as log:
+            async for line, _ in log:
+                number += 1
+                if number > heard and not archive.take(line):
+                    session.note(line)
+    return max(heard, number)
+
+
+def _exit_code(pod: Mapping[str, Any]) -> int:
+    """Of the container; 1 when the pod ended without one, by eviction for example."""
+    for one in (pod.get("status") or {}).get("containerStatuses") or []:
+        ended = (one.get("state") or {}).get("terminated")
+        if ended is not None:
+            return int(ended.get("exitCode", 1))
+    return 1
+
+
+def _show(session: Session, job: str, folder: Path, files: dict[str, bytes], code: int) -> None:
+    if session.is_text:
+        session.data(files.get("summary.txt", b"").decode("utf-8", "replace"), end="")
+        session.note(f"results are in {folder}: {', '.join(sorted(name for name in files if '/' not in name))}")
+        return
+    rows = list(csv.DictReader(io.StringIO(files.get(SUMMARY, b"").decode("utf-8", "replace"))))
+    session.emit(
+        {"service": session.options.name, "job": job, "exitCode": code, "folder": str(folder), "files": sorted(files),
+         "runs": rows}
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""A disk that takes its time holds up the end of one answer, and neither the event loop nor other requests for long."""
+
+import asyncio
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from windlass.usage import hours, journal
+from windlass.usage.journal import Journals
+from windlass.usage.meter import Meter
+from windlass.usage.read import Tokens
+
+TOKENS = Tokens(7, 3, 2)
+USAGE = b'{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}'
+
+
+class Disk:
+    """The module `os`, whose `write` waits until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+
+    def __getattr__(self, name: str):
+        return getattr(os, name)
+
+    def write(self, file: int, line: bytes) -> int:
+        assert self.free.wait(30)
+        return os.write(file, line)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch):
+    found = Disk()
+    monkeypatch.setattr(journal, "os", found)
+    yield found
+    found.free.set()
+
+
+def metered(journals: Journals, sent: list[bytes]) -> Meter:
+    """The `send` of one request."""
+
+    async def send(message) -> None:
+        if message["type"] == "http.response.body":
+            sent.append(message["body"])
+
+    return Meter(send, lambda _: journals.add("a", "m", TOKENS, estimated=False), hides_usage=False)
+
+
+async def answer(meter: Meter) -> None:
+    await meter({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    await meter({"type": "http.response.body", "body": USAGE})
+
+
+async def test_the_end_of_an_answer_waits_for_its_record(tmp_path: Path, disk: Disk) -> None:
+    """The client has nothing of it before; the loop goes on meanwhile."""
+    sent: list[bytes] = []
+    waits = asyncio.create_task(answer(metered(Journals(tmp_path), sent)))
+    for _ in range(100):
+        await asyncio.sleep(0.001)
+    assert (sent, waits.done()) == ([], False)
+    disk.free.set()
+    await waits
+    assert sent == [USAGE]
+    assert sum(row["requests"] for row in hours.records(tmp_path)) == 1
+
+
+async def test_a_disk_that_takes_nothing_holds_nobody_for_long(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer ends after WAIT_S, and what cannot wait for the disk is counted; what waited is written in the end."""
+    monkeypatch.setattr(journal, "WAIT_S", 0.1)
+    monkeypatch.setattr(journal, "UNWRITTEN_MAX", 3)
+    journals, sent = Journals(tmp_path), list[bytes]()
+    began = time.monotonic()
+    await asyncio.gather(*(answer(metered(journals, sent)) for _ in range(5)))
+    assert 0.1 <= time.monotonic() - began < 5
+    assert (len(sent), journals.unrecorded) == (5, 2)
+    disk.free.set()
+    journals.add("a", "m", TOKENS, estimated=False)
+    while sum(row["requests"] for row in hours.records(tmp_path)) < 3:  # noqa: ASYNC110 - another thread writes
+        await asyncio.sleep(0.01)
+
+
+def test_records_are_written_in_the_order_of_answers(tmp_path: Path) -> None:
+    """By one thread."""
+    journals = Journals(tmp_path)
+    records = [journals.add("a", f"m-{number}", TOKENS, estimated=False) for number in range(200)]
+    records[-1].result(10)
+    (file,) = tmp_path.glob("*/*.log")
+    assert [json.loads(line)[1] for line in file.read_text().split()] == [f"m-{number}" for number in range(200)]

@@ -1,0 +1,1 @@
+"""How fast a planned model will be: bytes and operations of a step, and a table fitted to measurements. Pure."""
