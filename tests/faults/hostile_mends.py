@@ -142,7 +142,8 @@ def _one_form(spec: Spec) -> None:
 def _cache(spec: Spec) -> None:
     """Another claim than the model's, or than that of adapters and a draft model."""
     models = ((spec["model"]["source"].get("pvc") or {}).get("claimName"), PLAIN["pvc"]["claimName"])
-    if ((spec.get("cache") or {}).get("pvcRef") or {}).get("name") in models:
+    named = (spec.get("cache") or {}).get("pvcRef")
+    if named and named["name"] in models:
         del spec["cache"]["pvcRef"]
     cache, claim = spec.get("cache") or {}, spec["model"]["source"].get("pvc") or {}
     if cache.get("pvc", "") == claim.get("claimName"):
