@@ -19,7 +19,7 @@ PLAIN: Spec = {"pvc": {"claimName": "models", "path": "demo"}}
 
 # Fields of spec.engine that family deepspeed has not, each with a value that asks for it.
 NOT_DEEPSPEED: Mapping[str, Any] = {
-    "workers": 2, "pipelineParallelSize": 2, "gpuMemoryUtilizationPercent": 80, "enforceEager": True,
+    "pipelineParallelSize": 2, "gpuMemoryUtilizationPercent": 80, "enforceEager": True,
     "maxNumBatchedTokens": 4096, "schedulerSteps": 2, "prefixCaching": False, "kvCacheDtype": "fp8",
     "trustRemoteCode": False, "ignoreEngineLimits": True, "speculation": {"source": PLAIN},
     "allowedMediaDomains": ["media.example.com"],
