@@ -24,7 +24,8 @@ TOGETHER = {
         *(f"tests/engine/api/test_{name}.py" for name in ("openapi_fuzz", "sampling", "module_command")),
         "tests/engine/bench/test_bench_serve.py",
     ),
-    "the server `keyed`": ("tests/engine/api/test_routes.py", "tests/engine/api/test_server.py"),
+    "the server `keyed`": tuple(f"tests/engine/api/test_{name}.py" for name in ("keys", "routes", "server")),
+    "the server `busy`": ("tests/engine/api/test_load.py", "tests/engine/processes/test_hang.py"),
 }
 
 

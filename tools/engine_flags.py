@@ -15,9 +15,9 @@ os.environ |= {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_PLUGINS": ""}
 
 from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
-from windlass.doctor.engine_flags import RECORD, Takes
+from windlass.doctor.engine_flags import RECORD, ValueCount
 
-NARGS = {None: Takes.ONE, 0: Takes.NOTHING, "?": Takes.MAYBE, "+": Takes.MANY}
+NARGS = {None: ValueCount.ONE, 0: ValueCount.NOTHING, "?": ValueCount.MAYBE, "+": ValueCount.MANY}
 """argparse's `nargs`; another one fails the tool, so that somebody looks at it."""
 
 

@@ -9,7 +9,7 @@ import pytest
 import windlass
 from windlass import offline
 from windlass.errors import UsageError
-from windlass.sampling.door import PROCESSOR
+from windlass.sampling.start_command import PROCESSOR
 
 MODEL = str(Path(__file__).parents[2] / "models" / "demo")
 CPU = {"WINDLASS_ENGINE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1"}

@@ -100,6 +100,14 @@ def test_the_document_has_what_the_kv_cache_holds():
     assert last.startswith("predicted, not measured; fitted to 28 figures of qwen2-7b; 512 tokens in")
 
 
+def test_an_error_that_nobody_measured_is_said():
+    """Where one shape was measured, none was held out."""
+    seen = Origin(("run",), ("qwen2-7b",), 28, None, None, None)
+    found = words.document(facts(), SERVING, "H200", 140.0, replace(TABLE, origins={"H200": seen}))
+    assert "the error on other shapes is not known" in found["note"]
+    assert "±" not in "".join(words.lines(found))
+
+
 def test_a_short_context_has_a_shorter_example():
     """Prompt and answer fit into it in the same proportion."""
     found = words.document(facts(), replace(SERVING, max_model_len=300), "H200", 140.0, TABLE)

@@ -10,12 +10,12 @@ import pytest
 from windlass_kubectl.licensing.errors import LicensingError
 from windlass_kubectl.licensing.gpus import uuids
 from windlass_kubectl.licensing.issuer import Issuer, Key, find_program
-from windlass_kubectl.licensing.terms import Asked, Facts, words
+from windlass_kubectl.licensing.terms import Facts, RequestedTerms, words
 from windlass_license.license_file import codec
 from windlass_license.license_file.keys import by_id, parse_public
 
 NOW = datetime.now(UTC)
-NO_TERMS = Asked()
+NO_TERMS = RequestedTerms()
 LISTING = (
     "GPU 0: NVIDIA L20 (UUID: GPU-a)\n  MIG 1g.10gb     Device  0: (UUID: MIG-b)\nGPU 1: NVIDIA L20 (UUID: GPU-c)\n"
 )
@@ -31,7 +31,9 @@ def make_key(issuer: Issuer, given: str = "") -> Key:
     return asyncio.run(issuer.key(given, may_make=True))
 
 
-def issue(issuer: Issuer, key: Key, tmp_path: Path, asked: Asked = NO_TERMS, follows: Facts | None = None) -> Facts:
+def issue(
+    issuer: Issuer, key: Key, tmp_path: Path, asked: RequestedTerms = NO_TERMS, follows: Facts | None = None
+) -> Facts:
     listing = tmp_path / "gpus.txt"
     listing.write_text(LISTING)
     said = words(asked, NOW, follows=follows is not None)
@@ -67,14 +69,14 @@ def test_a_key_is_made_once_and_only_its_owner_can_read_it(issuer: Issuer) -> No
 def test_a_license_of_the_plug_in_is_one_that_the_server_takes(issuer: Issuer, tmp_path: Path) -> None:
     """With the GPUs of the listing, read alike on both sides, and terms that go on in the next one."""
     key = make_key(issuer)
-    first = issue(issuer, key, tmp_path, Asked("Example Ltd", "7", 30, 1))
+    first = issue(issuer, key, tmp_path, RequestedTerms("Example Ltd", "7", 30, 1))
     trusted = by_id(parse_public(key.public_pem, "key"))
     license_ = codec.accept(first.file.read_bytes(), trusted, NOW)
     assert {gpu.uuid for gpu in license_.gpus} == first.uuids == uuids(LISTING)
     assert (license_.customer, license_.appid, license_.limit) == ("Example Ltd", "7", 1)
     assert license_.gpus[0].slices == ("MIG-b",)
     assert first.key_id == key.id
-    later = issue(issuer, key, tmp_path, Asked(days=60), follows=first)
+    later = issue(issuer, key, tmp_path, RequestedTerms(days=60), follows=first)
     assert (later.customer, later.limit, later.uuids) == ("Example Ltd", 1, first.uuids)
     assert later.expires - first.expires == timedelta(days=30)
 
@@ -83,7 +85,7 @@ def test_a_refusal_of_the_program_is_told_in_its_words(issuer: Issuer, tmp_path:
     """Not as a traceback, and not as a missing field."""
     key = make_key(issuer)
     with pytest.raises(LicensingError, match="--customer and --appid must not be empty"):
-        issue(issuer, key, tmp_path, Asked(customer=" "))
+        issue(issuer, key, tmp_path, RequestedTerms(customer=" "))
     other = Issuer(issuer.program, tmp_path / "other")
     with pytest.raises(LicensingError, match="was signed with another key"):
         issue(other, make_key(other), tmp_path, follows=issue(issuer, key, tmp_path))

@@ -27,6 +27,15 @@ from .serving_engine import START_TIMEOUT_S, ServingEngine, answers
 
 NETWORK = "windlass-engine-tests"
 KEYS = ("key-of-alice", "key-of-bob")
+LIMITED_KEYS = """\
+  - {name: few, key: sk-few-few-1, requestsPerMinute: 2}
+  - {name: counted, key: sk-counted-1}
+  - {name: leaver, key: sk-leaver-1}
+  - {name: spender, key: sk-spender-1, tokensPerMinute: 400}
+"""
+PLACES, WAITING = 16, 64
+STALL_S = 6
+"""Seconds without a step that count as a hang: above the 5 s between two judgements, so a late one is no alarm."""
 SHORT_LIMIT = 64
 """Requests at once that `short` takes: more than its tests ever send."""
 MADE = "/repo/models/tiny/make.py"
@@ -249,12 +258,33 @@ def short(engine: Engine) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def keyed(engine: Engine, adapter: Path) -> Iterator[str]:
-    """The demo model with an adapter, keys, a limit of four requests, and the routes of scaling out. Its address."""
+def keyed(engine: Engine, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The demo model with an adapter, a key file, a limit of four requests, and the routes of scaling out. Its address.
+
+    KEYS have no limits of their own; `api/test_keys.py` has keys with limits in the same file.
+    """
+    folder = tmp_path_factory.mktemp("keys")
+    rows = [f"  - {{name: key-{number}, key: {key}}}\n" for number, key in enumerate(KEYS)]
+    (folder / "keys.yaml").write_text(f"keys:\n{''.join(rows)}{LIMITED_KEYS}")
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o755)  # the server is no root
     flags = (
         "--dtype float32 --max-model-len 1024 --served-model-name demo --enable-lora --max-lora-rank 8 "
-        "--lora-modules adapter=/lora/lora --limit-worker-concurrency 4 --enable-scale-out"
+        "--lora-modules adapter=/lora/lora --limit-worker-concurrency 4 --enable-scale-out "
+        "--api-keys-file /keys/keys.yaml"
     )
-    words = ("windlass", "run", *flags.split())
-    with engine.serving(*words, mounts={adapter: "/lora:ro"}, OPENAI_API_KEYS=",".join(KEYS)) as url:
+    mounts = {adapter: "/lora:ro", folder: "/keys:ro"}
+    with engine.serving("windlass", "run", *flags.split(), mounts=mounts) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def busy(engine: Engine) -> Iterator[str]:
+    """The demo model by the engine's own command, with a key, 16 places and a wait for 64. Its address.
+
+    A load comes first; then `processes/test_hang.py` stops the engine, and the server ends with it.
+    """
+    command = "vllm serve /data/model --port 8501 --dtype float32 --max-model-len 1024 --served-model-name demo"
+    limits = (str(PLACES), "--max-waiting-requests", str(WAITING))
+    with engine.serving(*command.split(), *own_commands.FLAGS, *limits, WINDLASS_STALL_TIMEOUT=str(STALL_S)) as url:
         yield url

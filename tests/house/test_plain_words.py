@@ -41,10 +41,18 @@ PAGES = (
         )
     ),
     *("docs/how-to/benchmark.md", "docs/adr/0061-vllms-client-drives-benchmarks.md"),
-    *("docs/adr/0071-benchmarks-take-turns.md", "docs/explanation/predicting-speed.md"),
+    *("docs/adr/0071-benchmarks-take-turns.md", "docs/explanation/predicting-speed.md", "docs/how-to/cluster.md"),
+    *("docs/adr/0020-leader-election.md", "docs/adr/0076-the-gate-counts-what-waits.md"),
 )
 # Folders whose names are the field's terms, and the words of ours that came before them.
-FOLDERS = ("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead")
+FOLDERS = (
+    *("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead"),
+    *(f"server/src/windlass/{name}" for name in ("chat_page", "group", "sampling", "usage")),
+    *(f"server/src/windlass/quantization/{name}" for name in ("fp8", "gptq", "kernels")),
+    *("base/src", "api/src/windlass_api/crd", "operator/src/windlass_operator/inspection", "tests/testbed/src"),
+    *(f"license_server/src/windlass_license/{name}" for name in ("election", "rules", "storage")),
+    *(f"sizing/src/windlass_sizing/{name}" for name in ("placement", "quantization")),
+)
 OLD_WORDS = frozenset(
     "answered door doors foresight hope hopes hopeless pace played promise promised promises promising rang rung said"
     " told truth truths turns".split()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import ClassVar, NoReturn
 
-CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '?(?P<said>.*?)'? \(choose from (?P<known>.*)\)")
+CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '?(?P<word>.*?)'? \(choose from (?P<known>.*)\)")
 CODE = 2
 
 
@@ -36,11 +36,11 @@ def sentence(message: str) -> str:
     found = CHOICE.fullmatch(message)
     if not found:
         return message.removeprefix("argument ").rstrip(".")
-    said, known = found["said"], [word.strip(" '\"") for word in found["known"].split(",")]
+    given, known = found["word"], [word.strip(" '\"") for word in found["known"].split(",")]
     if found["what"] == "COMMAND":
-        near = get_close_matches(said, known, 1)
-        return f"there is no command {said}; write {near[0] if near else 'one of ' + ', '.join(known)}"
-    return f'{found["what"].rpartition("/")[2]} is "{said}"; choose one of {", ".join(known)}'
+        near = get_close_matches(given, known, 1)
+        return f"there is no command {given}; write {near[0] if near else 'one of ' + ', '.join(known)}"
+    return f'{found["what"].rpartition("/")[2]} is "{given}"; choose one of {", ".join(known)}'
 
 
 def _dashed(word: str) -> str:

@@ -25,7 +25,7 @@ FindPods = Callable[[str, str], Awaitable[list[Pod]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class LogQuery:
     """Which logs."""
 
     namespace: str
@@ -38,14 +38,14 @@ class Ask:
     raw: bool = False  # true to the byte: what is no UTF-8 as `surrogateescape` keeps it, carriage returns too
 
 
-async def read(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLine]:
+async def read(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator[LogLine]:
     """The lines; NoLogsError when nothing has been written by any pod and none is awaited."""
     lines = _follow(api, ask, find_pods) if ask.follow and not ask.previous else _once(api, ask, find_pods)
     async for line in lines:
         yield line
 
 
-async def _once(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLine]:
+async def _once(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator[LogLine]:
     """Pod after pod; those that have no log are left out while another has one."""
     silent: NoLogsError | None = None
     heard = False
@@ -60,7 +60,7 @@ async def _once(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLin
         raise silent or NoLogsError(f"llmservice {ask.namespace}/{ask.name}: its pods have written nothing yet")
 
 
-async def _follow(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogLine]:
+async def _follow(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator[LogLine]:
     """A reader for each pod into one queue."""
     queue: asyncio.Queue[LogLine] = asyncio.Queue(LINES_WAITING_MAX)
     keeper = asyncio.create_task(_Keeper(api, ask, queue).run(find_pods))
@@ -81,7 +81,7 @@ async def _follow(api: Api, ask: Ask, find_pods: FindPods) -> AsyncIterator[LogL
 class _Keeper:
     """Keeps a reader on every pod, and knows the time of the last line of each."""
 
-    def __init__(self, api: Api, ask: Ask, queue: asyncio.Queue[LogLine]) -> None:
+    def __init__(self, api: Api, ask: LogQuery, queue: asyncio.Queue[LogLine]) -> None:
         self._api, self._ask, self._queue = api, ask, queue
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._last: dict[str, str] = {}
@@ -109,7 +109,7 @@ class _Keeper:
             return  # not started yet, gone, or cut: looked at again
 
 
-async def _names(ask: Ask, find_pods: FindPods, none_yet: bool = False) -> list[str]:
+async def _names(ask: LogQuery, find_pods: FindPods, none_yet: bool = False) -> list[str]:
     if ask.pod:
         return [ask.pod]
     found = [pod.name for pod in await find_pods(ask.name, ask.namespace)]
@@ -118,7 +118,7 @@ async def _names(ask: Ask, find_pods: FindPods, none_yet: bool = False) -> list[
     return found
 
 
-async def _pod_lines(api: Api, ask: Ask, pod: str, *, since: str = "") -> AsyncIterator[LogLine]:
+async def _pod_lines(api: Api, ask: LogQuery, pod: str, *, since: str = "") -> AsyncIterator[LogLine]:
     """The lines of one container, all or those after the time `since`."""
     follow = ask.follow and not ask.previous
     params: dict[str, str | int | bool | None] = {

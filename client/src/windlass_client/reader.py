@@ -120,7 +120,7 @@ class Reader:
     ) -> AsyncIterator[LogLine]:
         """Lines of all serving pods, or of one; `follow` goes on and takes new pods in, `previous` reads the run
         before the last restart. NoLogsError while no container has started."""
-        ask = logs.Ask(self._in(namespace), name, pod, follow, previous, tail_lines)
+        ask = logs.LogQuery(self._in(namespace), name, pod, follow, previous, tail_lines)
         return logs.read(self.api, ask, self.pods)
 
     async def preview(

@@ -79,7 +79,7 @@ def _rows(answer: Mapping[str, Any], what: str) -> list[dict[str, Any]]:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Delivered:
     """What the watcher's caller has been told so far, by namespace and name."""
 
     services: dict[tuple[str, str], LLMService] = field(default_factory=dict)
@@ -113,7 +113,7 @@ def _same(known: LLMService, one: LLMService) -> bool:
 
 async def watch(api: Api, what: Collection, patience_s: float) -> AsyncIterator[WatchEvent]:
     """Every change for ever; UnreachableError after `patience_s` seconds without an answer."""
-    told, version = _Told(), ""
+    told, version = _Delivered(), ""
     pause_s, silent_since = PAUSE_FIRST_S, time.monotonic()
     while True:
         try:

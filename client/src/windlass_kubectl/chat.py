@@ -18,7 +18,7 @@ from windlass_client.values import LLMService
 from windlass_kubectl.forward import port_forward
 from windlass_kubectl.parser import OK
 from windlass_kubectl.session import Session
-from windlass_kubectl.talk import Answer, Talk, connection
+from windlass_kubectl.talk import ChatAnswer, Talk, connection
 
 KEY_VARIABLE = "WINDLASS_API_KEY"
 
@@ -60,7 +60,7 @@ def _settings(session: Session, service: LLMService) -> dict[str, Any]:
 async def _one_question(session: Session, talk: Talk) -> None:
     prompt = session.options.prompt
     question = await asyncio.to_thread(sys.stdin.read) if prompt == "-" else prompt
-    answer = Answer()
+    answer = ChatAnswer()
     async for piece in talk.ask(question, answer):
         if session.is_text:
             session.data(piece, end="")
@@ -76,7 +76,7 @@ async def _conversation(session: Session, talk: Talk, service: LLMService) -> No
         raise InvalidError("-o json and -o yaml go with one PROMPT")
     session.note(f"talking with {service.spec.model.id}; an empty line ends it")
     while question := (await _line()).strip():
-        answer = Answer()
+        answer = ChatAnswer()
         try:
             async for piece in talk.ask(question, answer):
                 session.data(piece, end="")

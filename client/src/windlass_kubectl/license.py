@@ -43,14 +43,14 @@ async def _init(session: Session) -> None:
         session.note(f"warning: others of this machine may read {key.private}; chmod 600 it")
     with tempfile.TemporaryDirectory() as scratch:
         async with reach(session, where) as http:  # before anything of the server is changed
-            await _must_be_ours(session, Work(session, maker, key, http, Path(scratch)))
+            await _must_be_ours(session, SigningContext(session, maker, key, http, Path(scratch)))
         if await server.trust(session, where, key):
             session.note(f"the license server {where} trusts it now")
         async with reach(session, where) as http:
-            await _license(session, Work(session, maker, key, http, Path(scratch)), named)
+            await _license(session, SigningContext(session, maker, key, http, Path(scratch)), named)
 
 
-async def _must_be_ours(session: Session, work: Work) -> None:
+async def _must_be_ours(session: Session, work: SigningContext) -> None:
     now = await work.in_force()
     if now is not None and not session.options.replace:
         work.must_be_ours(now)
@@ -67,26 +67,26 @@ async def _add_gpus(session: Session) -> None:
     await _follow(session, await _named(session, where))
 
 
-async def _follow(session: Session, named: collect.Found | None) -> None:
+async def _follow(session: Session, named: collect.NamedGpus | None) -> None:
     where, maker = await _found(session), _issuer(session)
     key = await maker.key(session.options.key or "", may_make=False)
     async with reach(session, where) as http:
         with tempfile.TemporaryDirectory() as scratch:
-            work = Work(session, maker, key, http, Path(scratch))
+            work = SigningContext(session, maker, key, http, Path(scratch))
             now = await work.in_force()
             if now is None:
                 raise LicensingError(f"{where} has no license in force; make one: kubectl windlass license init")
             work.must_be_ours(now)
             asked = _asked(session)
             if named is None and asked.days is None:
-                asked = terms.Asked(asked.customer, asked.appid, terms.DAYS, asked.limit)
+                asked = terms.RequestedTerms(asked.customer, asked.appid, terms.DAYS, asked.limit)
             if named is not None and named.uuids <= now.uuids and not asked.changes(now):
                 _tell(session, key, now, changed=False, said=f"all {len(named.uuids)} GPUs are in the license in force")
                 return
             await work.put(named, asked, now)
 
 
-async def _license(session: Session, work: Work, named: collect.Found) -> None:
+async def _license(session: Session, work: SigningContext, named: collect.NamedGpus) -> None:
     now, asked = await work.in_force(), _asked(session)
     ours = now if now is not None and now.key_id == work.key.id else None
     settled = ours is not None and ours.expires > session.now() and named.uuids <= ours.uuids
@@ -95,11 +95,11 @@ async def _license(session: Session, work: Work, named: collect.Found) -> None:
         _tell(session, work.key, ours, changed=False, said=said)
         return
     if ours is not None and ours.expires <= session.now() and asked.days is None:
-        asked = terms.Asked(asked.customer, asked.appid, terms.DAYS, asked.limit)
+        asked = terms.RequestedTerms(asked.customer, asked.appid, terms.DAYS, asked.limit)
     await work.put(named, asked, ours)
 
 
-class Work:
+class SigningContext:
     """What signing needs: the issuer, the key, the server, a folder for what is needed meanwhile."""
 
     def __init__(
@@ -124,7 +124,9 @@ class Work:
                 f"{self.key.private} is {self.key.id}; name that key with --key, or use init --replace"
             )
 
-    async def put(self, named: collect.Found | None, asked: terms.Asked, follows: terms.Facts | None) -> None:
+    async def put(
+        self, named: collect.NamedGpus | None, asked: terms.RequestedTerms, follows: terms.Facts | None
+    ) -> None:
         """Sign and upload."""
         words = terms.words(asked, self.session.now(), follows=follows is not None)
         if follows is not None:
@@ -172,7 +174,7 @@ async def _rehearse(session: Session, maker: issuer.Issuer, found: server.Licens
         session.emit({"dryRun": True, "steps": steps})
 
 
-async def _named(session: Session, where: server.LicenseServer) -> collect.Found:
+async def _named(session: Session, where: server.LicenseServer) -> collect.NamedGpus:
     """The cluster's GPUs; LicensingError when some could not be named and nobody allowed that."""
     options = session.options
     if options.gpus:
@@ -243,9 +245,9 @@ def _issuer(session: Session) -> issuer.Issuer:
     return issuer.Issuer(issuer.find_program(options.issuer or ""), folder)
 
 
-def _asked(session: Session) -> terms.Asked:
+def _asked(session: Session) -> terms.RequestedTerms:
     options = session.options
-    return terms.Asked(options.customer, options.appid, options.days, options.limit)
+    return terms.RequestedTerms(options.customer, options.appid, options.days, options.limit)
 
 
 ACTIONS: dict[str, Callable[[Session], Awaitable[None]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass_client.logs import Ask, read
+from windlass_client.logs import LogQuery, read
 from windlass_client.values import LogLine
 
 from windlass_kubectl.output import as_json, as_yaml
@@ -16,7 +16,9 @@ async def run(session: Session) -> int:
     await session.client.get(options.name)  # a misspelt name is told as such, not as a service without pods
     pods = await session.client.pods(options.name)
     several = (len(pods) > 1 or options.follow) and not options.pod
-    ask = Ask(session.namespace, options.name, options.pod, options.follow, options.previous, options.tail, raw=True)
+    ask = LogQuery(
+        session.namespace, options.name, options.pod, options.follow, options.previous, options.tail, raw=True
+    )
     lines = read(session.client.api, ask, session.client.pods)
     async for line in lines:
         _show(session, line, several)

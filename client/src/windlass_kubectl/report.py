@@ -172,7 +172,7 @@ async def _logs(session: Session, bundle: Bundle, pod: str, container: str) -> N
     options = session.options
     for previous in (False, True):
         file = f"{pod}.{container}{'.previous' if previous else ''}.log"
-        ask = logs.Ask(
+        ask = logs.LogQuery(
             session.namespace, options.name, pod, previous=previous, tail_lines=options.tail, container=container
         )
         try:

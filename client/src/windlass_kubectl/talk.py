@@ -27,7 +27,7 @@ ANSWER_MAX = 16 << 20  # characters; a context of a million tokens has about 4 m
 
 
 @dataclass(slots=True)
-class Answer:
+class ChatAnswer:
     """What an answer was, and what it took; times in seconds."""
 
     text: str = ""
@@ -62,7 +62,7 @@ class Talk:
     may_ask: Callable[[], None]  # raises when the address is no more the service's
     messages: list[dict[str, str]] = field(default_factory=list)
 
-    async def ask(self, question: str, answer: Answer) -> AsyncIterator[str]:
+    async def ask(self, question: str, answer: ChatAnswer) -> AsyncIterator[str]:
         """The pieces of the answer; an unanswered question is forgotten."""
         self.may_ask()
         asked = [*self.messages, {"role": "user", "content": question}]
@@ -115,7 +115,7 @@ async def _beginning(response: httpx2.Response) -> bytes:
     return text[:REFUSAL_MAX]
 
 
-def _pieces(event: Mapping[str, Any], answer: Answer) -> list[str]:
+def _pieces(event: Mapping[str, Any], answer: ChatAnswer) -> list[str]:
     if event.get("error"):
         raise ClientError(f"the service broke off: {failure(event)[:REFUSAL_MAX]}")
     answer.prompt_tokens = tokens(event, "prompt_tokens") or answer.prompt_tokens

@@ -9,7 +9,7 @@ import pytest
 from windlass_client import InvalidError, UnreachableError
 from windlass_kubectl.chat import first_key
 from windlass_kubectl.forward import port_forward
-from windlass_kubectl.talk import Answer, Talk, connection
+from windlass_kubectl.talk import ChatAnswer, Talk, connection
 
 
 def b64(text: str) -> str:
@@ -72,5 +72,5 @@ async def test_nothing_is_asked_once_the_port_forward_has_ended(tmp_path):
         await forward.process.wait()
         async with connection(forward.url, "key") as http:
             with pytest.raises(UnreachableError, match="has ended; start the command again"):
-                async for _ in Talk(http, {}, forward.check).ask("hi", Answer()):
+                async for _ in Talk(http, {}, forward.check).ask("hi", ChatAnswer()):
                     pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from windlass_base.kube.lease import Act, LeaseAnswer, LeaseName, LeaseTimes, Seen, decide, observed, written
+from windlass_base.kube.lease import Act, LeaseName, LeaseReply, LeaseTimes, Seen, decide, observed, written
 from windlass_operator.cluster.rest import StatusError
 from windlass_operator.runtime.leader_election import LeaderElection
 
@@ -154,11 +154,11 @@ async def test_of_two_that_take_at_once_one_wins(cluster):
     await one.attempt()
     steps = two._lease.attempt()
     assert next(steps).method == "GET"
-    write = steps.send(LeaseAnswer(200, stale))
+    write = steps.send(LeaseReply(200, stale))
     assert (write.method, write.body["spec"]["holderIdentity"]) == ("PUT", "two")
-    assert steps.send(LeaseAnswer(409)).method == "GET"
+    assert steps.send(LeaseReply(409)).method == "GET"
     with pytest.raises(StopIteration):
-        steps.send(LeaseAnswer(200, server.lease))
+        steps.send(LeaseReply(200, server.lease))
     assert (one.holds(), two.holds(), two._lease.holder()) == (True, False, "one")
 
 

@@ -16,8 +16,8 @@ from windlass.errors import UsageError
 from windlass.launch.flags import FLAGS, ROW, Effect, Kind
 from windlass.launch.quantize import engine_value
 from windlass.launch.resolve import ENGINES_OWN
-from windlass.sampling.door import PROCESSOR
 from windlass.sampling.ngrams import PARAMETER as NO_REPEAT
+from windlass.sampling.start_command import PROCESSOR
 
 if TYPE_CHECKING:
     from vllm import SamplingParams as EngineSamplingParams

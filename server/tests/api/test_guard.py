@@ -274,6 +274,43 @@ async def test_a_stream_passes_piece_by_piece(api) -> None:
     assert (out, seen_at_second) == ([b"data: 1\n\n", b"data: [DONE]\n\n"], [1])
 
 
+async def test_the_head_of_a_stream_comes_with_its_first_piece(api) -> None:
+    """Not before: a proxy that gets a head while it still looks for the body's end may cut the stream."""
+    out: list[str] = []
+    seen_before_the_piece: list[list[str]] = []
+
+    async def engine(scope, receive, send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        seen_before_the_piece.append(list(out))
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
+
+    async def receive():
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(message) -> None:
+        out.append(message["type"])
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": [(b"content-length", b"2")]}
+    await api(engine).guard(scope, receive, send)
+    assert seen_before_the_piece == [[]]
+    assert out == ["http.response.start", "http.response.body", "http.response.body"]
+
+
+async def test_an_engine_that_fails_after_the_head_gives_an_error_with_its_shape(api) -> None:
+    """Nothing was sent yet, so the client gets a 500 that it can read, instead of a connection that ends."""
+
+    async def engine(scope, receive, send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        raise RuntimeError("the engine broke")
+
+    answer = await api(engine).chat()
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/json")
+    assert answer.headers["x-request-id"] in answer.json()["error"]["message"]
+
+
 async def test_facts_and_metrics_tell_the_numbers_and_no_secret(api) -> None:
     """Settings, what runs, what was refused; never a key."""
     server = api(settings=ApiSettings(served_names=("demo",), keys_file="/run/keys"), keys="sk-b")

@@ -12,7 +12,7 @@ from windlass.errors import EngineError, GroupIncompleteError, MemberLostError, 
 from windlass.group.follower import Follower
 from windlass.group.head import Head
 from windlass.group.membership import GroupFacts, Membership
-from windlass.group.messages import HELLO, Message, encode
+from windlass.group.messages import HELLO, GroupMessage, encode
 from windlass.group.plan import GroupPlan
 
 HOST = "127.0.0.1"
@@ -214,7 +214,7 @@ async def test_silence_is_loss(plan: GroupPlan) -> None:
         await until(lambda: bool(head.said))
         await asyncio.sleep(0.1)
         _, writer = await asyncio.open_connection(HOST, plan.port)
-        writer.write(encode(Message(HELLO, 1, 2, "native")) + encode(Message("ready")))
+        writer.write(encode(GroupMessage(HELLO, 1, 2, "native")) + encode(GroupMessage("ready")))
         await in_time(head.ready)
         assert str(await head.error()) == "member 1 of 2 was silent for 0.3 s"
         writer.close()

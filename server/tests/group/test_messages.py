@@ -6,7 +6,7 @@ import pytest
 from windlass.errors import EngineError, MemberLostError
 from windlass.group import messages
 from windlass.group.membership import last_message
-from windlass.group.messages import Message
+from windlass.group.messages import GroupMessage
 from windlass.group.plan import GroupPlan
 from windlass.group.roster import Roster, named
 
@@ -16,7 +16,7 @@ PLAN = GroupPlan("h", 4, 0, "native")
 @pytest.mark.parametrize("kind", messages.KINDS)
 def test_a_message_arrives_as_it_was_sent(kind: str) -> None:
     """One line each."""
-    message = Message(kind, 3, 4, "ray", 'it ended:\n"no"')
+    message = GroupMessage(kind, 3, 4, "ray", 'it ended:\n"no"')
     line = messages.encode(message)
     assert line.count(b"\n") == 1
     assert message == messages.decode(line)
@@ -24,9 +24,9 @@ def test_a_message_arrives_as_it_was_sent(kind: str) -> None:
 
 def test_a_long_message_is_cut() -> None:
     """A line stays within what the other side takes, whatever an engine says."""
-    line = messages.encode(Message(messages.END, text="€" * 90_000))
+    line = messages.encode(GroupMessage(messages.END, text="€" * 90_000))
     assert len(line) < messages.LINE_BYTES_MAX
-    assert messages.decode(line) == Message(messages.END, text="€" * messages.TEXT_CHARACTERS_MAX)
+    assert messages.decode(line) == GroupMessage(messages.END, text="€" * messages.TEXT_CHARACTERS_MAX)
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,22 @@ def test_a_member_is_a_whole_number(said: object) -> None:
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (Message(messages.HELLO, 1, 4, "native"), ""),
-        (Message(messages.HELLO, 1, 4, "native", version=2), "run the same image on all members"),
-        (Message(messages.READY, 1, 4, "native"), "run the same image on all members"),
-        (Message(messages.HELLO, 0, 4, "native"), "member 0 is no follower of a group of 4; number the members 0 … 3"),
-        (Message(messages.HELLO, 4, 4, "native"), "member 4 is no follower"),
+        (GroupMessage(messages.HELLO, 1, 4, "native"), ""),
+        (GroupMessage(messages.HELLO, 1, 4, "native", version=2), "run the same image on all members"),
+        (GroupMessage(messages.READY, 1, 4, "native"), "run the same image on all members"),
         (
-            Message(messages.HELLO, 1, 2, "native"),
+            GroupMessage(messages.HELLO, 0, 4, "native"),
+            "member 0 is no follower of a group of 4; number the members 0 … 3",
+        ),
+        (GroupMessage(messages.HELLO, 4, 4, "native"), "member 4 is no follower"),
+        (
+            GroupMessage(messages.HELLO, 1, 2, "native"),
             "member 1 has variables for 2 by native, the head for 4 members by native",
         ),
-        (Message(messages.HELLO, 1, 4, "ray"), "give all the same"),
+        (GroupMessage(messages.HELLO, 1, 4, "ray"), "give all the same"),
     ],
 )
-def test_who_is_refused(message: Message, said: str) -> None:
+def test_who_is_refused(message: GroupMessage, said: str) -> None:
     """A member of another group, or of another image."""
     refusal = Roster(PLAN).refusal(message)
     assert said in refusal
@@ -75,7 +78,7 @@ def test_who_is_refused(message: Message, said: str) -> None:
 def test_who_comes_too_early_or_too_late(revision: str, said: str) -> None:
     """A member of another revision is not refused: one of the two is about to be replaced."""
     roster = Roster(replace(PLAN, revision="a"))
-    hello = Message(messages.HELLO, 1, 4, "native", revision=revision)
+    hello = GroupMessage(messages.HELLO, 1, 4, "native", revision=revision)
     assert roster.refusal(hello) == ""
     assert said in roster.later(hello)
     assert bool(said) == bool(roster.later(hello))
@@ -102,8 +105,8 @@ def test_names() -> None:
 def test_last_words_name_who_failed() -> None:
     """A member that ends because of another names that one, so that all exit with the same code."""
     follower = GroupPlan("h", 4, 2, "native")
-    assert Message(messages.END, 2, text="no memory") == last_message(follower, EngineError("no memory", 1))
-    assert Message(messages.END, 2, text="it was told to stop") == last_message(follower, None)
+    assert GroupMessage(messages.END, 2, text="no memory") == last_message(follower, EngineError("no memory", 1))
+    assert GroupMessage(messages.END, 2, text="it was told to stop") == last_message(follower, None)
     lost = MemberLostError("member 3 of 4 closed its connection", 3)
-    assert (lost.exit_code, last_message(PLAN, lost)) == (103, Message(messages.END, 3, text=str(lost)))
+    assert (lost.exit_code, last_message(PLAN, lost)) == (103, GroupMessage(messages.END, 3, text=str(lost)))
     assert MemberLostError("far", 300).exit_code == 127

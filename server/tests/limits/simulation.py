@@ -9,7 +9,7 @@ from itertools import count
 from windlass.api.key_document import Limits
 from windlass.limits.decide import Verdict
 from windlass.limits.limiter import Expected
-from windlass.limits.member import ANSWER, Identity, Member, Wish
+from windlass.limits.member import ANSWER, Identity, Member, PendingRequest
 
 START_S = 1_000_000.0
 NEWS_S, AGAIN_S, ASK_S = 0.005, 0.02, 1.0
@@ -82,9 +82,9 @@ class Cluster:
         if row not in self.alive:  # the Service sends it elsewhere
             row = self.chance.choice(sorted(self.alive))
         tokens = self.expected[row].of(BODY_BYTES) if self.scene.limits.tokens else 0
-        self._try(row, Wish("key", self.scene.limits, tokens), self.now + ASK_S)
+        self._try(row, PendingRequest("key", self.scene.limits, tokens), self.now + ASK_S)
 
-    def _try(self, row: int, wish: Wish, until: float) -> None:
+    def _try(self, row: int, wish: PendingRequest, until: float) -> None:
         member = self.members[row]
         if row not in self.alive:
             return
@@ -95,7 +95,7 @@ class Cluster:
         else:
             self._ask(row, int(member.keeper[1:]), wish, until)
 
-    def _ask(self, row: int, keeper: int, wish: Wish, until: float) -> None:
+    def _ask(self, row: int, keeper: int, wish: PendingRequest, until: float) -> None:
         member, number, open_ = self.members[row], next(self.numbers), [True]
         question = member.ask(wish, number)
 
@@ -116,7 +116,7 @@ class Cluster:
         self._send(row, keeper, asked)
         self._at(self.now + 0.1, lambda: answered(None) if keeper not in self.alive else None)
 
-    def _begin(self, row: int, wish: Wish, verdict: Verdict) -> None:
+    def _begin(self, row: int, wish: PendingRequest, verdict: Verdict) -> None:
         if not verdict.may_begin:
             return
         tokens = self.chance.randint(150, 450)

@@ -11,7 +11,7 @@ from windlass.errors import UsageError
 from windlass.limits import link
 from windlass.limits import replicas as replicas_module
 from windlass.limits.link import Hello, handshake, key_of
-from windlass.limits.member import STATE, Identity, Wish
+from windlass.limits.member import STATE, Identity, PendingRequest
 from windlass.limits.replicas import Replicas
 from windlass.limits.settings import replicas as from_environment
 
@@ -60,7 +60,7 @@ async def test_three_replicas_hold_one_limit(load: str) -> None:
     """Exactly, at once, with the load on all of them or on the youngest."""
     async with cluster([(KEY,)] * 3) as three:
         await until(lambda: all(one.connected == 2 for one in three))
-        wish = Wish("a", Limits(requests=20))
+        wish = PendingRequest("a", Limits(requests=20))
         asked = three if load == "even" else [three[2]] * 3
         verdicts = await asyncio.gather(*(asked[number % 3].enter(wish) for number in range(60)))
         assert sum(verdict.may_begin for verdict in verdicts) == 20
@@ -72,7 +72,7 @@ async def test_the_next_oldest_goes_on_with_the_count() -> None:
     """When the one that decides is gone, nothing that it granted is granted again."""
     async with cluster([(KEY,)] * 3) as three:
         await until(lambda: all(one.connected == 2 for one in three))
-        wish = Wish("a", Limits(requests=20))
+        wish = PendingRequest("a", Limits(requests=20))
         assert sum([(await three[number % 3].enter(wish)).may_begin for number in range(12)]) == 12
         await asyncio.sleep(0.05)
         await three[0].stop()
@@ -85,7 +85,7 @@ async def test_running_requests_of_a_lost_replica_end() -> None:
     """Their places are free for the others."""
     async with cluster([(KEY,)] * 2) as two:
         await until(lambda: all(one.connected == 1 for one in two))
-        wish = Wish("a", Limits(concurrency=2))
+        wish = PendingRequest("a", Limits(concurrency=2))
         assert [(await two[1].enter(wish)).may_begin for _ in range(3)] == [True, True, False]
         assert not (await two[0].enter(wish)).may_begin
         await two[1].stop()
@@ -107,7 +107,7 @@ async def test_alone_a_replica_takes_its_share() -> None:
     async with cluster([(KEY,)] * 2) as (keeper, other):
         await until(lambda: keeper.connected == other.connected == 1)
         keeper.member.receive = lambda *_: None  # it reads and never answers
-        verdicts = await asyncio.gather(*(other.enter(Wish("a", Limits(requests=10))) for _ in range(8)))
+        verdicts = await asyncio.gather(*(other.enter(PendingRequest("a", Limits(requests=10))) for _ in range(8)))
         assert (sum(verdict.may_begin for verdict in verdicts), other.alone) == (5, 8)
 
 
@@ -120,13 +120,13 @@ async def test_who_cannot_be_reached_may_grant_the_rest() -> None:
         one = Replicas(((HOST, port := free_ports(1)[0]), there), port, lambda: (KEY,), HOST)
         await one.start()
         await until(lambda: one.member.known == 2)
-        verdicts = [await one.enter(Wish("a", Limits(requests=10))) for _ in range(10)]
+        verdicts = [await one.enter(PendingRequest("a", Limits(requests=10))) for _ in range(10)]
         assert sum(verdict.may_begin for verdict in verdicts) == 5
         silent.close()
         for writer in held:
             writer.transport.abort()
         await until(lambda: one.member.known == 1)  # refused: nobody is there
-        assert (await one.enter(Wish("a", Limits(requests=10)))).may_begin
+        assert (await one.enter(PendingRequest("a", Limits(requests=10)))).may_begin
         await one.stop()
 
 
@@ -145,7 +145,7 @@ async def test_a_wrong_first_line_ends_its_connection(line: bytes, caplog) -> No
             assert set(json.loads(heard)) == {"id", "born", "port", "nonce"}
             assert await _rest(reader) == b""
         writer.close()
-        assert (await one.enter(Wish("a", Limits(requests=1)))).may_begin
+        assert (await one.enter(PendingRequest("a", Limits(requests=1)))).may_begin
     assert not caplog.records
 
 
@@ -170,7 +170,7 @@ async def test_a_stranger_gets_no_proof() -> None:
 async def test_a_thousand_keys_fit_into_the_lines() -> None:
     """All their running requests are told to a replica that comes."""
     async with cluster([(KEY,)]) as (one,):
-        wishes = [Wish(f"{number:063}", Limits(concurrency=1)) for number in range(1500)]
+        wishes = [PendingRequest(f"{number:063}", Limits(concurrency=1)) for number in range(1500)]
         for wish in wishes:
             await one.enter(wish)
         peer, ours = free_ports(1)[0], (HOST, one._port)
@@ -189,7 +189,7 @@ async def test_a_replica_that_vanished_runs_nothing(monkeypatch) -> None:
         hello = Hello(Identity(1e12, "gone"), free_ports(1)[0])
         dialled = await handshake(streams, hello, (KEY,), dialled=True)
         dialled.send({"is": STATE, "rows": [], "running": {"a": 2}})
-        wish = Wish("a", Limits(concurrency=2))
+        wish = PendingRequest("a", Limits(concurrency=2))
         await until(lambda: one.member._running_there)
         assert not (await one.enter(wish)).may_begin
         await until(lambda: not one.member._running_there)

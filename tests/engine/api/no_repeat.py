@@ -102,7 +102,7 @@ def at_the_doors() -> list[str]:
     from vllm.exceptions import VLLMValidationError
     from vllm.v1.sample.logits_processor import validate_logits_processors_parameters
     from vllm.v1.worker.gpu.sample.logits_processor.loader import build_custom_logits_processors_params_validator
-    from windlass.sampling.door import PROCESSOR
+    from windlass.sampling.start_command import PROCESSOR
 
     device = build_custom_logits_processors_params_validator([PROCESSOR])
     said = []

@@ -1,4 +1,7 @@
-"""A key file with limits before real vLLM: what a key hears at its limit, and what its answers count."""
+"""A key file with limits before real vLLM: what a key hears at its limit, and what its answers count.
+
+The file is that of the fixture `keyed`.
+"""
 
 import json
 import re
@@ -6,30 +9,12 @@ import re
 import httpx
 import pytest
 
-KEYS = """\
-keys:
-  - {name: few, key: sk-few-few-1, requestsPerMinute: 2}
-  - {name: counted, key: sk-counted-1}
-  - {name: leaver, key: sk-leaver-1}
-  - {name: spender, key: sk-spender-1, tokensPerMinute: 400}
-"""
 QUESTION = [{"role": "user", "content": "What does os.path.join do?"}]
-FLAGS = "--dtype float32 --max-model-len 1024 --served-model-name demo --api-keys-file /keys/keys.yaml"
-
-
-@pytest.fixture(scope="module")
-def address(engine, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("keys")
-    (folder / "keys.yaml").write_text(KEYS)
-    for path in (folder, *folder.iterdir()):
-        path.chmod(0o755)  # the server is no root
-    with engine.serving("windlass", "run", *FLAGS.split(), mounts={folder: "/keys:ro"}) as url:
-        yield url
 
 
 @pytest.fixture
-def http(address):
-    with httpx.Client(base_url=address, timeout=120) as found:
+def http(keyed):
+    with httpx.Client(base_url=keyed, timeout=120) as found:
         yield found
 
 

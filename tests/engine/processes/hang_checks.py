@@ -46,7 +46,7 @@ def until(url: str, status: int, limit_s: float) -> tuple[float, str]:
     return time.monotonic() - began, heard[1]
 
 
-def load(url: str, seconds: float) -> tuple[int, set[int]]:
+def load(url: str, seconds: float, headers: dict[str, str] | None = None) -> tuple[int, set[int]]:
     """Long prompts and long answers for so long: how many were answered, and all that probes heard meanwhile."""
     deadline, heard = time.monotonic() + seconds, set()
     sizes = cycle((40, 200, 500))
@@ -55,7 +55,7 @@ def load(url: str, seconds: float) -> tuple[int, set[int]]:
         count = 0
         while time.monotonic() < deadline:
             body = {"prompt": f"{count} {WORDS}"[: 3 * tokens], "max_tokens": tokens, "ignore_eos": True}
-            count += httpx.post(f"{url}/v1/completions", json=body, timeout=300).is_success
+            count += httpx.post(f"{url}/v1/completions", json=body, headers=headers, timeout=300).is_success
         return count
 
     with ThreadPoolExecutor(STREAMS) as pool:

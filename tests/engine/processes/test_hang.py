@@ -7,43 +7,41 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 from windlass_testbed import daemon
 
-from ..conftest import Engine
+from ..api.own_commands import BEARER
+from ..conftest import STALL_S, Engine
 from .hang_checks import health, load, signal_engine, until
 
-FLAGS = "--dtype float32 --max-model-len 1024 --served-model-name demo"
-FLOOR_S = 6  # above the 5 s between two judgements, so that a single late one is no alarm
 RESTART_S = 60
-LOAD_S = 3 * FLOOR_S  # an engine without steps would be noticed; make hang-load is the long run
-LONG = {"prompt": "def add(a, b):", "max_tokens": 900, "ignore_eos": True}
+LOAD_S = 3 * STALL_S  # an engine without steps would be noticed; make hang-load is the long run
+LONG = {"json": {"prompt": "def add(a, b):", "max_tokens": 900, "ignore_eos": True}, "headers": BEARER}
 
 
-def test_a_stopped_engine_and_a_busy_one(engine: Engine) -> None:
+def test_a_busy_engine_and_a_stopped_one(engine: Engine, busy: str) -> None:
     """Heavy load is no hang; a stop is one, a step takes it back, and a stop that lasts ends with the reason."""
-    with engine.serving("windlass", "run", *FLAGS.split(), WINDLASS_STALL_TIMEOUT=str(FLOOR_S)) as url:
-        answered, heard = load(url, LOAD_S)
-        assert (heard, "has ended no step" in engine.output(url)) == ({200}, False)
-        container = engine.container(url)
+    answered, heard = load(busy, LOAD_S, BEARER)
+    assert (heard, "has ended no step" in engine.output(busy)) == ({200}, False)
+    container = engine.container(busy)
+    signal_engine(engine, container, signal.SIGSTOP)
+    time.sleep(2 * STALL_S)
+    assert health(busy) == (200, ""), "nobody asks for anything: nothing hangs"
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(lambda: httpx.post(f"{busy}/v1/completions", **LONG, timeout=120).status_code)
+        noticed_s, sentence = until(busy, 503, limit_s=60)
+        assert "the engine holds 1 requests and has ended no step for" in sentence
+        signal_engine(engine, container, signal.SIGCONT)
+        mended_s, _ = until(busy, 200, limit_s=30)
+        assert asked.result() == 200
+        lost = pool.submit(lambda: httpx.post(f"{busy}/v1/completions", **LONG, timeout=300))
+        time.sleep(0.5)
         signal_engine(engine, container, signal.SIGSTOP)
-        time.sleep(2 * FLOOR_S)
-        assert health(url) == (200, ""), "nobody asks for anything: nothing hangs"
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(lambda: httpx.post(f"{url}/v1/completions", json=LONG, timeout=120).status_code)
-            noticed_s, sentence = until(url, 503, limit_s=60)
-            assert "the engine holds 1 requests and has ended no step for" in sentence
-            signal_engine(engine, container, signal.SIGCONT)
-            mended_s, _ = until(url, 200, limit_s=30)
-            assert asked.result() == 200
-            lost = pool.submit(lambda: httpx.post(f"{url}/v1/completions", json=LONG, timeout=300))
-            time.sleep(0.5)
-            signal_engine(engine, container, signal.SIGSTOP)
-            began = time.monotonic()
-            code = int(daemon.docker(engine.paths, "wait", container))
-            ended_s = time.monotonic() - began
-            assert lost.exception() is not None
-        said = engine.log(container, "all")
+        began = time.monotonic()
+        code = int(daemon.docker(engine.paths, "wait", container))
+        ended_s = time.monotonic() - began
+        assert lost.exception() is not None
+    said = engine.log(container, "all")
     print(f"{answered} answers; 503 after {noticed_s:.1f} s, 200 after {mended_s:.1f} s, ended after {ended_s:.1f} s")
     assert code == 9, said[-4000:]
-    assert FLOOR_S + RESTART_S <= ended_s < 3 * FLOOR_S + RESTART_S + 60
+    assert STALL_S + RESTART_S <= ended_s < 3 * STALL_S + RESTART_S + 60
     last = said.splitlines()[-1]
     assert last.startswith("windlass: the engine holds 1 requests and has ended no step for"), last
     assert "; the last line of its log was" in last

@@ -12,7 +12,7 @@ from windlass.quantization.gptq.packing import packed, unpacked
 from windlass.quantization.gptq.solve import GROUP, LARGEST, ZERO, nearest, solve
 from windlass.quantization.product import quantized_linear
 from windlass.quantization.smoothquant import layers
-from windlass.quantization.smoothquant.layers import Group, Takes
+from windlass.quantization.smoothquant.layers import Group, ScaleTarget
 from windlass.quantization.smoothquant.search import Choice, Heads, choose, through_int8
 
 KINDS = ("normal", "zeros", "one", "huge", "tiny", "bfloat16")
@@ -134,10 +134,10 @@ def smoothing_changes_nothing(heads: Heads) -> bool:
     tensors |= {f"{name}.weight": torch.rand(hidden) + 0.5 for name in ("input_layernorm", "post_attention_layernorm")}
     tensors["self_attn.v_proj.bias"] = torch.randn(values)
     groups = (
-        Group(tuple(f"self_attn.{name}_proj" for name in "qkv"), "input_layernorm", Takes.NORM),
-        Group(("self_attn.o_proj",), "self_attn.v_proj", Takes.ROWS, (0, values), heads),
-        Group(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm", Takes.NORM),
-        Group(("mlp.down_proj",), "mlp.up_proj", Takes.ROWS, (0, wide)),
+        Group(tuple(f"self_attn.{name}_proj" for name in "qkv"), "input_layernorm", ScaleTarget.NORM),
+        Group(("self_attn.o_proj",), "self_attn.v_proj", ScaleTarget.ROWS, (0, values), heads),
+        Group(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm", ScaleTarget.NORM),
+        Group(("mlp.down_proj",), "mlp.up_proj", ScaleTarget.ROWS, (0, wide)),
     )
     scales = {group.before: torch.rand(tensors[f"{group.layers[0]}.weight"].shape[1]) + 0.5 for group in groups}
     scales["self_attn.v_proj"] = heads.largest(scales["self_attn.v_proj"])

@@ -9,7 +9,7 @@ import pytest
 from windlass_testbed import gpu_image_checks, images
 from windlass_testbed.gpu_image_checks import (
     CHECKS,
-    Said,
+    Outcome,
     answers_as_alone,
     ends_well,
     explains,
@@ -92,17 +92,17 @@ def test_a_gpu_image_is_built_again_when_its_engine_or_our_code_changes(monkeypa
 )
 def test_a_fault_inside_the_image_is_reported(changed, word):
     judge = is_whole("sm_80", "sm_90")
-    assert judge(Said(0, json.dumps(SEEN))) == ""
-    assert word in judge(Said(0, json.dumps({**SEEN, **changed})))
-    assert "exit 1" in judge(Said(1, "", "no module"))
+    assert judge(Outcome(0, json.dumps(SEEN))) == ""
+    assert word in judge(Outcome(0, json.dumps({**SEEN, **changed})))
+    assert "exit 1" in judge(Outcome(1, "", "no module"))
 
 
 def test_root_is_not_the_user():
-    assert "runs as" in is_whole()(Said(0, json.dumps({**SEEN, "user": 1})))
+    assert "runs as" in is_whole()(Outcome(0, json.dumps({**SEEN, "user": 1})))
 
 
 def rows(**outcomes):
-    return Said(1, json.dumps({"checks": [{"name": name, "outcome": said} for name, said in outcomes.items()]}))
+    return Outcome(1, json.dumps({"checks": [{"name": name, "outcome": said} for name, said in outcomes.items()]}))
 
 
 def test_doctor_must_miss_the_driver_and_nothing_of_ours():
@@ -110,25 +110,25 @@ def test_doctor_must_miss_the_driver_and_nothing_of_ours():
     assert misses_the_driver_alone(rows(**good)) == ""
     assert "engine" in misses_the_driver_alone(rows(**{**good, "engine": "fail"}))
     assert "driver" in misses_the_driver_alone(rows(**{**good, "driver": "ok"}))
-    assert "no document" in misses_the_driver_alone(Said(1, "Traceback", "boom"))
+    assert "no document" in misses_the_driver_alone(Outcome(1, "Traceback", "boom"))
 
 
 def test_a_program_must_end_with_0_and_say_something():
-    assert ends_well(Said(0, "1.0")) == ""
-    assert ends_well(Said(0, " ")) == "exit 0: "
-    assert ends_well(Said(2, "x", "why")) == "exit 2: why"
-    assert explains(Said(0, "engine: vllm serve /data/model")) == ""
-    assert explains(Said(0, "nothing")) == "no engine line"
+    assert ends_well(Outcome(0, "1.0")) == ""
+    assert ends_well(Outcome(0, " ")) == "exit 0: "
+    assert ends_well(Outcome(2, "x", "why")) == "exit 2: why"
+    assert explains(Outcome(0, "engine: vllm serve /data/model")) == ""
+    assert explains(Outcome(0, "nothing")) == "no engine line"
 
 
 def test_answers_out_of_a_batch_are_those_of_a_prompt_alone():
     def said(together, code=0):
-        return Said(code, "loading\nRESULT " + json.dumps({"together": together, "joined": [["a", "a"]]}), "why")
+        return Outcome(code, "loading\nRESULT " + json.dumps({"together": together, "joined": [["a", "a"]]}), "why")
 
     assert answers_as_alone(said([["b", "b"]])) == ""
     assert "1 of 2 answers differ" in answers_as_alone(said([["b", "c"]]))
     assert "exit 3: why" in answers_as_alone(said([["b", "b"]], 3))
-    assert "exit 0" in answers_as_alone(Said(0, "nothing"))
+    assert "exit 0" in answers_as_alone(Outcome(0, "nothing"))
 
 
 def test_every_check_runs_without_a_network_on_a_root_that_is_read_only():

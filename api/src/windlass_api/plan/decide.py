@@ -35,7 +35,7 @@ from windlass_api.plan.spread import over_nodes
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PlanNotes:
     """What a plan says beside its figures."""
 
     requested: Requested
@@ -75,7 +75,9 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     near = [option for option in fitting if option.nodes == 1] or fitting
     kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]
     chosen = preferred(kept or near)
-    told = Told(requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone))
+    told = PlanNotes(
+        requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone)
+    )
     return _gpu_plan(spec, facts, chosen, told)
 
 
@@ -138,7 +140,7 @@ def _load(facts: ModelFacts, chosen: Option) -> Load:
     )
 
 
-def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Told) -> Plan:
+def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: PlanNotes) -> Plan:
     card, need, serving, engines = chosen.card, chosen.need, chosen.serving, chosen.workers
     weights_gib, required_gib = need.weights_gib * engines, need.required_gib * engines
     host = host_for(spec, _load(facts, chosen))

@@ -100,7 +100,7 @@ BY_CODE: dict[int, type[ClientError]] = {
 }
 BUSY = (408, 429)
 UNKNOWN = "the API server does not know this kind"
-MESSAGE_MAX, CAUSES_MAX = 4096, 50  # characters of a message, and rows, that are told of a refusal
+MESSAGE_MAX, CAUSES_MAX = 4096, 50  # characters of a message, and rows, of a refusal that an error shows
 
 
 def refusal(code: int, status: Mapping[str, Any] | None, what: str, unknown: str = UNKNOWN) -> ClientError:
@@ -128,15 +128,15 @@ def _invalid(status: Mapping[str, Any], message: str, what: str) -> InvalidError
         FieldProblem(str(row.get("field") or "")[:MESSAGE_MAX].removeprefix("<nil>"), _cut(row.get("message")))
         for row in rows[:CAUSES_MAX]
     )
-    told = "; ".join(_told(row) for row in problems if row.message)
-    return InvalidError(f"{what}: {told or message}", problems)
+    listed = "; ".join(_sentence(row) for row in problems if row.message)
+    return InvalidError(f"{what}: {listed or message}", problems)
 
 
 def _cut(message: object) -> str:
     return str(message or "")[:MESSAGE_MAX]
 
 
-def _told(problem: FieldProblem) -> str:
+def _sentence(problem: FieldProblem) -> str:
     """The field before its sentence, unless the sentence names it already."""
     words = problem.message.removeprefix("Invalid value: ")
     return words if not problem.field or problem.field in words else f"{problem.field}: {words}"

@@ -100,7 +100,7 @@ class LeaseName:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseRequest:
+class LeaseCall:
     """A request to the API server."""
 
     method: str
@@ -109,14 +109,14 @@ class LeaseRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseAnswer:
+class LeaseReply:
     """The Lease, or one of ANSWERS and no Lease."""
 
     code: int
     lease: dict[str, Any] = field(default_factory=dict)
 
 
-Steps: TypeAlias = Generator[LeaseRequest, LeaseAnswer, None]
+Steps: TypeAlias = Generator[LeaseCall, LeaseReply, None]
 
 
 def boot_time() -> float:
@@ -168,18 +168,18 @@ class Lease:
             yield from self._write("")
 
     def _read(self) -> Steps:
-        answer = yield LeaseRequest("GET", self.name.path(self.name.name))
+        answer = yield LeaseCall("GET", self.name.path(self.name.name))
         self._sure = True
         self._live = None if answer.code in ANSWERS else answer.lease
         self._seen = None if self._live is None else observed(self._seen, self._live, self.clock())
 
-    def _write(self, holder: str) -> Generator[LeaseRequest, LeaseAnswer, bool]:
+    def _write(self, holder: str) -> Generator[LeaseCall, LeaseReply, bool]:
         """Replace the Lease as it was read; the API server refuses that when its version has changed."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         body = written(self._live, self.name.name, holder, self.times, now)
         verb, name = ("PUT", self.name.name) if self._live else ("POST", "")
         self._sure = False
-        answer = yield LeaseRequest(verb, self.name.path(name), body)
+        answer = yield LeaseCall(verb, self.name.path(name), body)
         self._sure = True
         if answer.code in ANSWERS:
             return False

@@ -28,7 +28,7 @@ SAID_MAX = 300  # characters of a failure
 
 
 @dataclass(slots=True)
-class Found:
+class NamedGpus:
     """What was named, and what could not be."""
 
     listing: str = ""
@@ -42,10 +42,10 @@ class Found:
         return gpus.uuids(self.listing)
 
 
-def from_files(files: Sequence[str]) -> Found:
+def from_files(files: Sequence[str]) -> NamedGpus:
     """Listings that somebody made by hand."""
     try:
-        return Found("\n".join(Path(file).read_text(encoding="utf-8-sig") for file in files) + "\n")
+        return NamedGpus("\n".join(Path(file).read_text(encoding="utf-8-sig") for file in files) + "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise LicensingError(f"--gpus: {error}; name files with the output of `nvidia-smi -L`") from error
 
@@ -58,9 +58,9 @@ async def nodes_with_gpus(session: Session) -> tuple[gpus.GpuNode, ...]:
     return gpus.gpu_nodes(nodes.rows, pods.rows)
 
 
-async def from_nodes(session: Session, nodes: Sequence[gpus.GpuNode], shape: gpus.JobShape) -> Found:
+async def from_nodes(session: Session, nodes: Sequence[gpus.GpuNode], shape: gpus.JobShape) -> NamedGpus:
     """Ask all nodes; what cannot be named is told in `missing`."""
-    turns, found = asyncio.Semaphore(AT_A_TIME), Found()
+    turns, found = asyncio.Semaphore(AT_A_TIME), NamedGpus()
 
     async def ask(node: gpus.GpuNode) -> tuple[str, list[str]]:
         async with turns:
@@ -126,7 +126,7 @@ async def _ended(session: Session, shape: gpus.JobShape, uid: str) -> str:
 
 
 async def _log(session: Session, namespace: str, pod: str) -> str:
-    ask = logs.Ask(namespace, "", pod, container=gpus.CONTAINER)
+    ask = logs.LogQuery(namespace, "", pod, container=gpus.CONTAINER)
     with suppress(NoLogsError):
         return "".join([f"{line.text}\n" async for line in logs.read(session.client.api, ask, session.client.pods)])
     return ""

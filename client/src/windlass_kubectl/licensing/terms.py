@@ -37,7 +37,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedTerms:
     """Terms that the user names; None is one that he does not name."""
 
     customer: str | None = None
@@ -51,9 +51,9 @@ class Asked:
         return self.days is not None or any(wanted is not None and wanted != has for wanted, has in rows)
 
 
-def words(asked: Asked, now: datetime, *, follows: bool) -> list[str]:
+def words(asked: RequestedTerms, now: datetime, *, follows: bool) -> list[str]:
     """Options of `windlass-license issue`; what follows a license leaves its terms as they are, unless one is named."""
-    defaults = Asked() if follows else Asked(CUSTOMER, APPID, DAYS, LIMIT)
+    defaults = RequestedTerms() if follows else RequestedTerms(CUSTOMER, APPID, DAYS, LIMIT)
     days = asked.days if asked.days is not None else defaults.days
     limit = asked.limit if asked.limit is not None else defaults.limit
     rows: Sequence[tuple[str, Any]] = (

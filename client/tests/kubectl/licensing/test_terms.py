@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from windlass_kubectl.licensing.terms import Asked, Facts, span, words
+from windlass_kubectl.licensing.terms import Facts, RequestedTerms, span, words
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 IN_FORCE = Facts(Path("x"), "Example Ltd", "1234", 2, NOW + timedelta(days=10), frozenset({"GPU-a"}), "key")
@@ -14,11 +14,11 @@ IN_FORCE = Facts(Path("x"), "Example Ltd", "1234", 2, NOW + timedelta(days=10), 
 
 def test_a_first_license_has_terms_of_its_own():
     """A year, no limit, and names that say where it comes from; each can be named otherwise."""
-    assert words(Asked(), NOW, follows=False) == [
+    assert words(RequestedTerms(), NOW, follows=False) == [
         *("--customer", "self-issued", "--appid", "1", "--expires", "2027-11-24T12:00:00+00:00"),
         *("--max-concurrent", "0"),
     ]
-    named = words(Asked("Example Ltd", "7", 1, 8), NOW, follows=False)
+    named = words(RequestedTerms("Example Ltd", "7", 1, 8), NOW, follows=False)
     assert named == [
         *("--customer", "Example Ltd", "--appid", "7", "--expires", "2026-11-25T12:00:00+00:00"),
         *("--max-concurrent", "8"),
@@ -26,15 +26,17 @@ def test_a_first_license_has_terms_of_its_own():
 
 
 def test_what_follows_names_only_what_changes():
-    assert words(Asked(), NOW, follows=True) == []
-    assert words(Asked(limit=0), NOW, follows=True) == ["--max-concurrent", "0"]
-    assert words(Asked(days=30), NOW, follows=True) == ["--expires", "2026-12-24T12:00:00+00:00"]
+    assert words(RequestedTerms(), NOW, follows=True) == []
+    assert words(RequestedTerms(limit=0), NOW, follows=True) == ["--max-concurrent", "0"]
+    assert words(RequestedTerms(days=30), NOW, follows=True) == ["--expires", "2026-12-24T12:00:00+00:00"]
 
 
 @pytest.mark.parametrize(
     ("asked", "changes"),
-    [(Asked(), False), (Asked("Example Ltd", "1234", None, 2), False), (Asked("Other"), True), (Asked(appid="5"), True),
-     (Asked(limit=0), True), (Asked(days=10), True)],
+    [(RequestedTerms(), False), (RequestedTerms("Example Ltd", "1234", None, 2), False),
+     (RequestedTerms("Other"), True),
+     (RequestedTerms(appid="5"), True),
+     (RequestedTerms(limit=0), True), (RequestedTerms(days=10), True)],
 )  # fmt: skip
 def test_whether_other_terms_are_asked(asked, changes):
     """Naming the same again changes nothing; a number of days always does, since it counts from now."""

@@ -51,7 +51,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckedRequest:
     """A request that may be answered: prompts as tokens, each with its sampling, and the shape of the answer."""
 
     prompts: list[tuple[list[int], Sampling]]
@@ -124,7 +124,7 @@ async def _answer(served: Served, body: ChatBody | TextBody, request: Request, p
     return JSONResponse(answer.result()) if answer in done else Response(status_code=CLIENT_IS_GONE)
 
 
-def _check(served: Served, body: ChatBody | TextBody, prompts: list[list[int]]) -> Asked:
+def _check(served: Served, body: ChatBody | TextBody, prompts: list[list[int]]) -> CheckedRequest:
     body.refuse_what_is_not_served()
     if body.model not in (None, "", served.name, ANY_MODEL):
         sentence = f'the model "{body.model}" is not served here; ask for "{served.name}", or leave model out'
@@ -136,10 +136,10 @@ def _check(served: Served, body: ChatBody | TextBody, prompts: list[list[int]]) 
     chat = isinstance(body, ChatBody)
     identity = f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}"
     rows = [(prompt, body.sampling(len(prompt), served.context)) for prompt in prompts]
-    return Asked(rows, Shape(identity, int(time.time()), served.name, chat), body.with_usage)
+    return CheckedRequest(rows, Shape(identity, int(time.time()), served.name, chat), body.with_usage)
 
 
-async def _whole(desk: Desk, asked: Asked) -> dict[str, Any]:
+async def _whole(desk: Desk, asked: CheckedRequest) -> dict[str, Any]:
     """Every prompt's answer, made at the same time."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_collect(desk, prompt, sampling)) for prompt, sampling in asked.prompts]
@@ -166,7 +166,7 @@ async def _collect(desk: Desk, prompt: list[int], sampling: Sampling) -> tuple[s
     return "".join(texts), reason, tokens
 
 
-async def _events(desk: Desk, asked: Asked) -> AsyncIterator[str]:
+async def _events(desk: Desk, asked: CheckedRequest) -> AsyncIterator[str]:
     """The lines of a stream. What fails after it began can only be told inside it."""
     prompt, sampling = asked.prompts[0]
     if asked.shape.chat:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from windlass_base.kube.lease import Lease, LeaseAnswer, LeaseName, LeaseTimes, Steps, boot_time
+from windlass_base.kube.lease import Lease, LeaseName, LeaseReply, LeaseTimes, Steps, boot_time
 from windlass_base.kube.service_account import KubeApi, KubeError
 
 log = logging.getLogger("windlass_license")
@@ -41,6 +41,6 @@ class KubeLease:
         try:
             request = next(steps)
             while True:
-                request = steps.send(LeaseAnswer(*self._api.call(request.method, request.path, request.body)))
+                request = steps.send(LeaseReply(*self._api.call(request.method, request.path, request.body)))
         except StopIteration:
             return

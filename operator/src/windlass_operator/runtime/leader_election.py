@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from windlass_base.kube.lease import ANSWERS, Lease, LeaseAnswer, LeaseName, LeaseRequest, LeaseTimes, Steps, boot_time
+from windlass_base.kube.lease import ANSWERS, Lease, LeaseCall, LeaseName, LeaseReply, LeaseTimes, Steps, boot_time
 
 from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError
 
@@ -70,13 +70,13 @@ class LeaderElection:
             except StopIteration:
                 return
 
-    async def _answer(self, request: LeaseRequest) -> LeaseAnswer:
+    async def _answer(self, request: LeaseCall) -> LeaseReply:
         try:
-            return LeaseAnswer(OK, _decoded(await self.rest.call(request.method, request.path, body=request.body)))
+            return LeaseReply(OK, _decoded(await self.rest.call(request.method, request.path, body=request.body)))
         except StatusError as error:
             if error.code not in ANSWERS:
                 raise
-            return LeaseAnswer(error.code)
+            return LeaseReply(error.code)
 
     def _say(self, words: str) -> None:
         if words != self._said:

@@ -71,11 +71,18 @@ def replay(body: bytes, receive: Receive, gone: Callable[[], None]) -> Receive:
 
 
 class Answer:
-    """The way to the client: marks every answer with the request's id, and gives errors their shape."""
+    """The way to the client: marks every answer with the request's id, and gives errors their shape.
+
+    ASGI sends a head with the first bytes of its body; uvicorn sends it at once. An engine makes the head of a stream
+    before its first token, within milliseconds. Proxies written in Go, Traefik among them, then cut some streams: they
+    may still look for the end of the request's body, which such a proxy closes when it passes a head on
+    (golang/go#40747). So the head waits here for the first bytes.
+    """
 
     def __init__(self, send: Send, id_: str) -> None:
         """Nothing is sent yet."""
         self._send, self._id = send, id_.encode()
+        self._head: Message | None = None
         self._held: Message | None = None
         self._body = bytearray()
         self.started = False
@@ -118,8 +125,11 @@ class Answer:
 
     async def _pass(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
             added = ((name.encode(), value.encode()) for name, value in self.headers)
             marked = replaced(message.get("headers", ()), (REQUEST_ID, self._id), *added, drop=(REQUEST_ID,))
-            message = {**message, "headers": marked}
+            self._head = {**message, "headers": marked}
+            return
+        if self._head is not None:
+            head, self._head, self.started = self._head, None, True
+            await self._send(head)
         await self._send(message)

@@ -17,7 +17,7 @@ from pathlib import Path
 RECORD = Path(__file__).with_name("engine_flags.json")
 
 
-class Takes(Enum):
+class ValueCount(Enum):
     """How many words behind a flag are its value."""
 
     NOTHING = "nothing"
@@ -31,11 +31,11 @@ class EngineFlags:
     """Every spelling of every flag of a release, `-tp` and `--no-…` included, and what it takes."""
 
     release: str
-    takes: Mapping[str, Takes]
+    takes: Mapping[str, ValueCount]
 
 
 @cache
 def record() -> EngineFlags:
     """The record that this distribution brings."""
     found = json.loads(RECORD.read_text())
-    return EngineFlags(found["release"], {name: Takes(text) for name, text in found["flags"].items()})
+    return EngineFlags(found["release"], {name: ValueCount(text) for name, text in found["flags"].items()})

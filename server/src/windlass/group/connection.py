@@ -8,13 +8,13 @@ from asyncio import StreamReader, StreamWriter
 from types import TracebackType
 from typing import Self
 
-from windlass.group.messages import BEAT, Message, decode, encode
+from windlass.group.messages import BEAT, GroupMessage, decode, encode
 
 BEATS_PER_SILENCE = 6
 CLOSE_S_MAX = 2.0
 
 
-class Connection:
+class MemberConnection:
     """An asynchronous context manager; it sends heartbeats as long as it is entered."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter, lost_after_s: float) -> None:
@@ -31,14 +31,14 @@ class Connection:
         name = self._writer.get_extra_info("peername")
         return str(name[0]) if name else "unknown"
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: GroupMessage) -> None:
         """Send a message; `receive` reports a connection that is gone."""
         with contextlib.suppress(OSError):
             self._writer.write(encode(message))
             async with asyncio.timeout(self._lost_after_s):  # Python 3.11's wait_for can swallow a cancellation
                 await self._writer.drain()
 
-    async def receive(self) -> Message | None:
+    async def receive(self) -> GroupMessage | None:
         """The next message but heartbeats; None when the connection ended, fell silent, or brings something else."""
         while True:
             try:
@@ -76,5 +76,5 @@ class Connection:
 
     async def _beat(self) -> None:
         while True:
-            await self.send(Message(BEAT))
+            await self.send(GroupMessage(BEAT))
             await asyncio.sleep(self._lost_after_s / BEATS_PER_SILENCE)

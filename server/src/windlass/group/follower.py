@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from windlass.errors import GroupIncompleteError, MemberLostError, UsageError, WindlassError
 from windlass.group import contract
-from windlass.group.connection import Connection
+from windlass.group.connection import MemberConnection
 from windlass.group.membership import GroupFacts, last_message
-from windlass.group.messages import END, GO, HELLO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, Message
+from windlass.group.messages import END, GO, HELLO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, GroupMessage
 from windlass.group.plan import GroupPlan
 
 RETRY_S = 1.0
@@ -24,7 +24,7 @@ class Follower:
     def __init__(self, plan: GroupPlan, report: Callable[[GroupFacts], None]) -> None:
         """`report` gets the reason while the head does not answer."""
         self._plan, self._report = plan, report
-        self._connection: Connection | None = None
+        self._connection: MemberConnection | None = None
         self._ready = False
         self._go, self._served = asyncio.Event(), asyncio.Event()
 
@@ -40,7 +40,7 @@ class Follower:
         """Send the head that this member is ready, and wait for *go*."""
         self._ready = True
         if self._connection:
-            await self._connection.send(Message(READY))
+            await self._connection.send(GroupMessage(READY))
         await self._go.wait()
 
     async def served(self) -> None:
@@ -56,13 +56,13 @@ class Follower:
             await self._connection.send(last_message(self._plan, error))
             self._connection.close()
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> MemberConnection:
         head, port, limit_s = self._plan.head, self._plan.port, self._plan.timeout_s
         began, reported = time.monotonic(), ""
         while True:
             try:
                 opening = asyncio.open_connection(head, port, limit=LINE_BYTES_MAX)
-                return Connection(*await asyncio.wait_for(opening, CONNECT_S_MAX), self._plan.lost_after_s)
+                return MemberConnection(*await asyncio.wait_for(opening, CONNECT_S_MAX), self._plan.lost_after_s)
             except OSError as error:
                 why = error.strerror or str(error) or f"no answer in {CONNECT_S_MAX:g} s"
             if limit_s is not None and time.monotonic() - began >= limit_s:
@@ -76,12 +76,12 @@ class Follower:
                 reported = why
             await asyncio.sleep(RETRY_S)
 
-    async def _talk(self, connection: Connection) -> None:
+    async def _talk(self, connection: MemberConnection) -> None:
         """Follow the head until it goes; return when it goes before *go*."""
         plan = self._plan
-        await connection.send(Message(HELLO, plan.index, plan.size, plan.engine, revision=plan.revision))
+        await connection.send(GroupMessage(HELLO, plan.index, plan.size, plan.engine, revision=plan.revision))
         if self._ready:
-            await connection.send(Message(READY))
+            await connection.send(GroupMessage(READY))
         self._report(GroupFacts(plan, message=f"the head {plan.head}:{plan.port} is there"))
         while message := await connection.receive():
             if message.kind == REFUSED:
@@ -95,7 +95,7 @@ class Follower:
             self._event(message)
         self._lost(HEAD, connection.lost)
 
-    def _event(self, message: Message) -> None:
+    def _event(self, message: GroupMessage) -> None:
         if message.kind == GO:
             self._go.set()
         if message.kind == SERVING:

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from windlass.errors import GroupError, GroupIncompleteError, MemberLostError, UsageError, WindlassError
 from windlass.group import contract
-from windlass.group.connection import Connection
+from windlass.group.connection import MemberConnection
 from windlass.group.membership import GroupFacts, last_message
-from windlass.group.messages import END, GO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, Message
+from windlass.group.messages import END, GO, LATER, LINE_BYTES_MAX, READY, REFUSED, SERVING, GroupMessage
 from windlass.group.plan import GroupPlan
 from windlass.group.roster import Roster, named
 
@@ -62,8 +62,8 @@ class Head:
         self._plan, self._report, self._host = plan, report, host
         self._cluster = cluster or NoCluster()
         self._roster = Roster(plan)
-        self._connections: dict[int, Connection] = {}
-        self._meetings: dict[asyncio.Task[None], Connection] = {}
+        self._connections: dict[int, MemberConnection] = {}
+        self._meetings: dict[asyncio.Task[None], MemberConnection] = {}
         self._changed = asyncio.Event()
         self._went = False
         self._reported: GroupFacts | None = None
@@ -95,7 +95,7 @@ class Head:
             await self._change(began, missing)
         await self._cluster.start()
         self._went = True
-        await self._send(Message(GO))
+        await self._send(GroupMessage(GO))
         await self._cluster.formed()
         self._report(GroupFacts(self._plan, message="all members are there"))
 
@@ -105,7 +105,7 @@ class Head:
 
     async def serving(self) -> None:
         """Send the followers that the group serves."""
-        await self._send(Message(SERVING))
+        await self._send(GroupMessage(SERVING))
 
     async def part(self, error: WindlassError | None) -> None:
         """Send the followers the reason, and wait until they have gone."""
@@ -147,30 +147,30 @@ class Head:
             self._reported = facts
             self._report(facts)
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: GroupMessage) -> None:
         await asyncio.gather(*(one.send(message) for one in self._connections.values()))
 
     def _meet(self, reader: StreamReader, writer: StreamWriter) -> None:
-        connection = Connection(reader, writer, self._plan.lost_after_s)
+        connection = MemberConnection(reader, writer, self._plan.lost_after_s)
         meeting = asyncio.create_task(self._meeting(connection))
         self._meetings[meeting] = connection
         meeting.add_done_callback(self._meetings.pop)
 
-    async def _meeting(self, connection: Connection) -> None:
+    async def _meeting(self, connection: MemberConnection) -> None:
         """One connection, from its hello to its end."""
         async with connection:
             hello = await connection.receive()
             if hello is None:
                 return  # a probe of the port
             if why := self._roster.refusal(hello):
-                await connection.send(Message(REFUSED, text=why))
+                await connection.send(GroupMessage(REFUSED, text=why))
                 return
             if why := self._roster.later(hello):
-                await connection.send(Message(LATER, text=why))
+                await connection.send(GroupMessage(LATER, text=why))
                 return
             await self._listen_to(connection, hello.member)
 
-    async def _listen_to(self, connection: Connection, member: int) -> None:
+    async def _listen_to(self, connection: MemberConnection, member: int) -> None:
         if member in self._connections:
             self._gone(member, "was started again")
         self._connections[member] = connection

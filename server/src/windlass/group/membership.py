@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from windlass.errors import MemberLostError, WindlassError
-from windlass.group.messages import END, Message
+from windlass.group.messages import END, GroupMessage
 from windlass.group.plan import GroupPlan
 
-TOLD_TO_STOP = "it was told to stop"
+STOPPED = "it was told to stop"
 
 
 class Membership(Protocol):
@@ -52,8 +52,8 @@ class GroupFacts:
         }
 
 
-def last_message(plan: GroupPlan, error: WindlassError | None) -> Message:
+def last_message(plan: GroupPlan, error: WindlassError | None) -> GroupMessage:
     """The end that the others get: the member that failed, and why."""
     if isinstance(error, MemberLostError):
-        return Message(END, member=error.members[0], text=str(error))
-    return Message(END, member=plan.index, text=str(error) if error else TOLD_TO_STOP)
+        return GroupMessage(END, member=error.members[0], text=str(error))
+    return GroupMessage(END, member=plan.index, text=str(error) if error else STOPPED)

@@ -15,7 +15,7 @@ KINDS = (HELLO, REFUSED, LATER, READY, GO, SERVING, BEAT, END)
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class GroupMessage:
     """A follower sends hello, ready and end; the head refused, later, go, serving and end; both send heartbeats.
 
     `member` is the sender of a hello, or the member that failed, in an end. `size`, `engine` and `revision` are those
@@ -31,14 +31,14 @@ class Message:
     revision: str = ""
 
 
-def encode(message: Message) -> bytes:
+def encode(message: GroupMessage) -> bytes:
     """The message as a line."""
     fields = asdict(message)
     fields["message"] = fields.pop("text")[:TEXT_CHARACTERS_MAX]
     return json.dumps(fields).encode() + b"\n"
 
 
-def decode(line: bytes) -> Message | None:
+def decode(line: bytes) -> GroupMessage | None:
     """The message of a line; None for any other line, since anybody may connect to an open port."""
     try:
         fields = json.loads(line)
@@ -46,7 +46,7 @@ def decode(line: bytes) -> Message | None:
         return None
     if not isinstance(fields, Mapping) or fields.get("kind") not in KINDS:
         return None
-    return Message(
+    return GroupMessage(
         kind=str(fields["kind"]),
         member=_whole(fields.get("member")),
         size=_whole(fields.get("size")),

@@ -99,16 +99,16 @@ def _is_address(text: str) -> bool:
 def _index(environment: Mapping[str, str], hostname: str, size: int) -> int:
     name = contract.INDEX.name
     if environment.get(name):
-        index, said = _whole(environment, contract.INDEX), f"variable {name}"
+        index, source = _whole(environment, contract.INDEX), f"variable {name}"
     elif (number := ordinal(hostname)) is not None:
-        index, said = number, f"host name {hostname}"
+        index, source = number, f"host name {hostname}"
     else:
         raise UsageError(
             f"variable {name} is not set and host name {hostname} ends with no number; set it to 0 … {size - 1}"
         )
     if index >= size:
         raise UsageError(
-            f"{said} makes this member {index}, and the group has {size} members; number them 0 … {size - 1}, "
+            f"{source} makes this member {index}, and the group has {size} members; number them 0 … {size - 1}, "
             f"or raise {contract.SIZE.name}"
         )
     return index
@@ -116,14 +116,14 @@ def _index(environment: Mapping[str, str], hostname: str, size: int) -> int:
 
 def _engine(environment: Mapping[str, str], engine: str) -> str:
     name = contract.ENGINE.name
-    said = environment.get(name) or (NATIVE if engine == CPU else RAY)
-    if said not in contract.ENGINES:
-        raise UsageError(f'variable {name} is "{said}"; choose one of {", ".join(contract.ENGINES)}')
-    if said == RAY and engine == CPU:
+    chosen = environment.get(name) or (NATIVE if engine == CPU else RAY)
+    if chosen not in contract.ENGINES:
+        raise UsageError(f'variable {name} is "{chosen}"; choose one of {", ".join(contract.ENGINES)}')
+    if chosen == RAY and engine == CPU:
         raise UsageError(
             f"variable {name} is ray, and the engine for CPUs refuses Ray; set {NATIVE}, or leave it unset"
         )
-    return said
+    return chosen
 
 
 def _port(environment: Mapping[str, str], variable: Variable) -> int:

@@ -28,11 +28,11 @@ def main(words: list[str]) -> int:
     import ray
 
     ray.init(address=address, log_to_driver=False, logging_level="warning")
-    until, told = time.monotonic() + limit_s, ""
+    until, printed = time.monotonic() + limit_s, ""
     while True:
         nodes = ray.nodes()
-        if told != (told := summary(nodes)):
-            print(f"windlass: {told}", flush=True)
+        if printed != (printed := summary(nodes)):
+            print(f"windlass: {printed}", flush=True)
         if sum(bool(node.get("Alive")) for node in nodes) >= size:
             return 0
         if limit_s and time.monotonic() > until:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from windlass.group.messages import HELLO, VERSION, Message
+from windlass.group.messages import HELLO, VERSION, GroupMessage
 from windlass.group.plan import GroupPlan
 
 
@@ -26,7 +26,7 @@ class Roster:
         """Followers that are not connected, or not ready."""
         return tuple(index for index in self.plan.followers if index not in self.ready)
 
-    def refusal(self, hello: Message) -> str:
+    def refusal(self, hello: GroupMessage) -> str:
         """Why the sender can never be a member of this group; empty when it can."""
         plan = self.plan
         if hello.kind != HELLO or hello.version != VERSION:
@@ -39,7 +39,7 @@ class Roster:
             return f"member {hello.member} has variables for {other}, the head for {own}; give all the same"
         return ""
 
-    def later(self, hello: Message) -> str:
+    def later(self, hello: GroupMessage) -> str:
         """Why the sender is no member of this group now; empty when it is one."""
         if hello.revision == self.plan.revision:
             return ""

@@ -41,8 +41,8 @@ def join(
 
 def _member_engine(plan: GroupPlan, cards: int, alone: Engine, engine_args: tuple[str, ...]) -> Engine:
     ours = arguments.engine_variables(plan)
-    told = {name: os.environ[name] for name in ours.keys() & arguments.RAY_VARIABLES.keys() & os.environ.keys()}
-    variables = {**alone.variables, **ours, **told}
+    given = {name: os.environ[name] for name in ours.keys() & arguments.RAY_VARIABLES.keys() & os.environ.keys()}
+    variables = {**alone.variables, **ours, **given}
     if plan.is_head:
         return replace(alone, variables=variables)
     command = arguments.follower_command(plan, alone.command[0], engine_args, cards)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 
-from windlass.doctor.engine_flags import EngineFlags, Takes
+from windlass.doctor.engine_flags import EngineFlags, ValueCount
 from windlass.errors import UsageError
 
 ALLOW = "allow-unknown-flags"
@@ -60,7 +60,7 @@ def _is_flag(word: str) -> bool:
 
 
 def _stray(word: str, last: str, engine: EngineFlags) -> str:
-    if last and engine.takes[last] is Takes.NOTHING:
+    if last and engine.takes[last] is ValueCount.NOTHING:
         return f'"{word}" belongs to no flag: {last} takes no value; leave one of them out'
     return f'"{word}" belongs to no flag; the model directory is the first word, each value stands behind its flag'
 
@@ -95,13 +95,13 @@ def _unknown(written: str, name: str, engine: EngineFlags, ours: tuple[str, ...]
 def _values(word: str, flag: str, engine: EngineFlags, waiting: list[str]) -> None:
     """Take the words that are the flag's value."""
     name, joined, _ = word.partition("=")
-    takes = Takes.ONE if "." in name else engine.takes[flag]
-    if joined and takes is Takes.NOTHING:
+    takes = ValueCount.ONE if "." in name else engine.takes[flag]
+    if joined and takes is ValueCount.NOTHING:
         raise UsageError(f"{flag} takes no value; write {flag} alone")
     if joined or (flag == name[:2] and name != flag):
         return
-    if takes in {Takes.ONE, Takes.MANY} and (not waiting or _is_flag(waiting[0])):
+    if takes in {ValueCount.ONE, ValueCount.MANY} and (not waiting or _is_flag(waiting[0])):
         raise UsageError(f"{flag} needs a value; write it behind the flag")
     count = next((at for at, one in enumerate(waiting) if _is_flag(one)), len(waiting))
-    most = {Takes.NOTHING: 0, Takes.ONE: 1, Takes.MAYBE: 1, Takes.MANY: count}[takes]
+    most = {ValueCount.NOTHING: 0, ValueCount.ONE: 1, ValueCount.MAYBE: 1, ValueCount.MANY: count}[takes]
     del waiting[: min(count, most)]

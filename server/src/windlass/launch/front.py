@@ -16,7 +16,7 @@ from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 from windlass.api.tracing import TRACES_VARIABLE
 from windlass.launch.model import ModelFiles, Setting
 from windlass.launch.values import Value
-from windlass.sampling import door
+from windlass.sampling import start_command
 
 GUARD = "windlass.api.guard.Guard"
 MIB = 1024**2
@@ -55,7 +55,7 @@ def front(
         keys_file=str(_value(settings, "api-keys-file") or ""),
         generation_fields=tuple(sorted(model.generation)),
         quantization=str(_value(settings, "quantization") or model.quantization or "none"),
-        no_repeat_missing=door.missing(model, words),
+        no_repeat_missing=start_command.missing(model, words),
     )
     # The engine's own check of keys would guard some routes only, and answer in another form.
     variables = {SETTINGS_VARIABLE: api.to_json(), ENGINE_KEY_VARIABLE: "", **media.variables}
@@ -63,9 +63,10 @@ def front(
         variables[TRACES_VARIABLE] = "1"
     if keys := _names(settings, "api-keys"):
         variables[KEYS_VARIABLE] = ",".join(keys)
-    # The guard counts the cached tokens of prompts, which the engine tells only when asked.
+    rules = start_command.arguments(model, words)
+    # The guard counts the cached tokens of prompts, which the engine reports only by a flag.
     return Front(
-        ("--middleware", GUARD, "--enable-prompt-tokens-details", *media.arguments, *door.arguments(model, words)),
+        ("--middleware", GUARD, "--enable-prompt-tokens-details", *media.arguments, *rules),
         variables,
     )
 

@@ -14,7 +14,7 @@ from windlass.errors import UsageError
 from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
 from windlass.launch.values import Value
 from windlass.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
-from windlass.sampling import door
+from windlass.sampling import start_command
 
 SWITCH, TOKENS, CONFIG_DIR = "use-lookahead", "num-speculative-tokens", "lookahead-cache-config-dir"
 MEMORY, IGNORE_PROMPT = "cpu-decoding-memory-utilization", "ignore-prompt-for-lookahead-cache"
@@ -22,7 +22,7 @@ OURS = (TOKENS, CONFIG_DIR, MEMORY, IGNORE_PROMPT)
 TOKENS_DEFAULT, TOKENS_MAX = 6, 128
 """128 is the most that the engine verifies of a request in one step."""
 WORKER_FLAG, SPECULATION = "--worker-cls", "--speculative-config"
-DRAFTING = frozenset({*door.SPECULATION, "-sc"})
+DRAFTING = frozenset({*start_command.SPECULATION, "-sc"})
 HOST = ("windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_cpu.HostProposer")
 DEVICE_WORKER = "windlass.lookahead.vllm_gpu.DeviceWorker"
 SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.LookaheadScheduler"
@@ -189,7 +189,7 @@ def _other_worker(start: Start) -> str:
 
 
 def _no_text(start: Start) -> str:
-    return "" if door.generates(start.model, start.words) else "the model does not generate"
+    return "" if start_command.generates(start.model, start.words) else "the model does not generate"
 
 
 CONTRADICTIONS: tuple[Callable[[Start], str | None], ...] = (_two_drafters, _steps, _chunks, _count)

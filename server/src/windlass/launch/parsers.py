@@ -93,7 +93,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundParser:
     """The parser of a checkpoint, empty for none; `why` says which marks decided, or what to do instead."""
 
     parser: str = ""
@@ -178,33 +178,39 @@ REASONING: tuple[Row, ...] = (
 )  # fmt: skip
 
 
-def tools(marks: Marks) -> Found:
+def tools(marks: Marks) -> FoundParser:
     """The parser of the model's tool calls."""
     found = _one(TOOLS, marks, TOOL_FLAGS)
     if found.parser or found.why or not marks.shows_tools:
         return found
-    return Found(why=f"no known parser reads the chat template's form of tool calls; name one with {TOOL_FLAGS}")
+    return FoundParser(why=f"no known parser reads the chat template's form of tool calls; name one with {TOOL_FLAGS}")
 
 
-def reasoning(marks: Marks) -> Found:
+def reasoning(marks: Marks) -> FoundParser:
     """The parser of the model's reasoning."""
     found = _one(REASONING, marks, "--reasoning-parser")
     if found.parser or found.why or THINK[0] not in marks.prompt:
         return found
-    return Found(why="the generation prompt has <think>, and no known parser is for it; name one: --reasoning-parser")
+    return FoundParser(
+        why="the generation prompt has <think>, and no known parser is for it; name one: --reasoning-parser"
+    )
 
 
-def _one(rows: Iterable[Row], marks: Marks, flag: str) -> Found:
+def _one(rows: Iterable[Row], marks: Marks, flag: str) -> FoundParser:
     """The parser that all fitting rows name, else why none is taken; neither where no row fits."""
     fitting = [row for row in rows if row.rule.fits(marks)]
     names = tuple(dict.fromkeys(row.parser for row in fitting))
     if len(names) > 1:
-        return Found(why=f"the checkpoint's marks fit the parsers {' and '.join(names)}; choose one with {flag}")
+        return FoundParser(why=f"the checkpoint's marks fit the parsers {' and '.join(names)}; choose one with {flag}")
     if not fitting:
-        return Found()
+        return FoundParser()
     row = fitting[0]
     if missing := [token for token in row.needs if token not in marks.tokens]:
-        return Found(why=f"the tokenizer lacks {missing[0]}, which parser {row.parser} needs; name another with {flag}")
+        return FoundParser(
+            why=f"the tokenizer lacks {missing[0]}, which parser {row.parser} needs; name another with {flag}"
+        )
     if row.loses:
-        return Found(why=f"{row.parser} is for this checkpoint, but {row.loses}; to take it, set {flag} {row.parser}")
-    return Found(row.parser, row.rule.shown(marks.architecture), row.template)
+        return FoundParser(
+            why=f"{row.parser} is for this checkpoint, but {row.loses}; to take it, set {flag} {row.parser}"
+        )
+    return FoundParser(row.parser, row.rule.shown(marks.architecture), row.template)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from windlass.launch import parsers
 from windlass.launch.model import CHECKPOINT, Machine, ModelFiles, Setting
-from windlass.launch.parsers import Found
+from windlass.launch.parsers import FoundParser
 from windlass.launch.templates import DIRECTORY
 
 Settings: TypeAlias = dict[str, Setting]
@@ -55,11 +55,11 @@ def _tools(settings: Settings, model: ModelFiles) -> tuple[Settings, list[str]]:
     return changed, notes
 
 
-def _taken(name: str, found: Found) -> Settings:
+def _taken(name: str, found: FoundParser) -> Settings:
     return {name: Setting(name, found.parser, CHECKPOINT, found.why)} if found.parser else {}
 
 
-def _untaken(found: Found) -> list[str]:
+def _untaken(found: FoundParser) -> list[str]:
     return [found.why] if found.why and not found.parser else []
 
 

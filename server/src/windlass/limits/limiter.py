@@ -8,7 +8,7 @@ from collections import Counter
 from windlass.api.key_document import Key, Limits
 from windlass.api.refusal import Headers, Refusal
 from windlass.limits.decide import LONGEST_RETRY_S, Verdict
-from windlass.limits.member import Wish
+from windlass.limits.member import PendingRequest
 from windlass.limits.replicas import Replicas
 
 FIRST_TOKENS_A_BYTE = 0.25
@@ -47,7 +47,7 @@ class Expected:
 class Slot:
     """One request that began; ended once, however often `end` is called."""
 
-    def __init__(self, replicas: Replicas, wish: Wish, verdict: Verdict) -> None:
+    def __init__(self, replicas: Replicas, wish: PendingRequest, verdict: Verdict) -> None:
         """It counts from now on."""
         self._replicas, self._wish, self._verdict = replicas, wish, verdict
         self._is_over = False
@@ -81,7 +81,7 @@ class Limiter:
         """Begin a request; None when the key has no limit. Refuses with 429 when one is reached."""
         if not key.limits.any:
             return None
-        wish = Wish(key.name, key.limits, self.expected(key.name).of(body_bytes) if key.limits.tokens else 0)
+        wish = PendingRequest(key.name, key.limits, self.expected(key.name).of(body_bytes) if key.limits.tokens else 0)
         verdict = await self.replicas.enter(wish)
         if verdict.may_begin:
             return Slot(self.replicas, wish, verdict)
@@ -89,7 +89,7 @@ class Limiter:
         raise refusal(wish, verdict)
 
 
-def refusal(wish: Wish, verdict: Verdict) -> Refusal:
+def refusal(wish: PendingRequest, verdict: Verdict) -> Refusal:
     """The 429: which limit, and when to come again."""
     used = {"requests": verdict.used.requests, "tokens": verdict.used.tokens, "concurrency": verdict.used.running}
     limit = {"requests": wish.limits.requests, "tokens": wish.limits.tokens, "concurrency": wish.limits.concurrency}

@@ -28,7 +28,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PendingRequest:
     """A request that wants to begin."""
 
     key: str
@@ -76,11 +76,11 @@ class Member:
         """A replica says nothing any more: what it ran has ended."""
         self._running_there.pop(id_, None)
 
-    def decide(self, wish: Wish, now: float) -> Verdict:
+    def decide(self, wish: PendingRequest, now: float) -> Verdict:
         """Decide a request of our own, as the keeper."""
         return self._decide(wish, now, self._running_of_all(wish.key), lambda: self._begin(wish.key))
 
-    def decide_alone(self, wish: Wish, now: float) -> Verdict:
+    def decide_alone(self, wish: PendingRequest, now: float) -> Verdict:
         """Decide without the keeper: within an equal share of the limits, and within all that is known to be used."""
         shared = _part(wish.limits, 1, self.known)
         own = Ledger()
@@ -88,7 +88,7 @@ class Member:
         verdict = judge(shared, own, wish.key, now, running=self._running[wish.key], tokens=wish.tokens)
         return self.decide(wish, now) if verdict.may_begin else verdict
 
-    def ask(self, wish: Wish, number: int) -> Message:
+    def ask(self, wish: PendingRequest, number: int) -> Message:
         """The question to the keeper."""
         self._asked[wish.key] += 1
         running = self._running[wish.key] + self._asked[wish.key]
@@ -111,7 +111,7 @@ class Member:
             self._begin(key)
         return verdict
 
-    def end(self, wish: Wish, second: int, tokens: int, now: float) -> None:
+    def end(self, wish: PendingRequest, second: int, tokens: int, now: float) -> None:
         """A request of ours has ended and used so many tokens; the expected ones of `second` are put right."""
         self._running[wish.key] -= 1
         self._changed_running.add(wish.key)
@@ -142,14 +142,14 @@ class Member:
 
     def _answer(self, sender: str, message: Message, now: float) -> Message:
         key = str(message["key"])
-        wish = Wish(key, Limits(*message["limits"]), int(message["tokens"]))
+        wish = PendingRequest(key, Limits(*message["limits"]), int(message["tokens"]))
         there = self._running_there.setdefault(sender, Counter())
         there[key] = int(message["running"]) - 1
         verdict = self._decide(wish, now, self._running_of_all(key), lambda: there.update({key: 1}))
         row = self._changed.get((key, int(now)))
         return {"is": ANSWER, "n": message["n"], "verdict": asdict(verdict), "rows": [row] if row else []}
 
-    def _decide(self, wish: Wish, now: float, running: int, begin: Callable[[], None]) -> Verdict:
+    def _decide(self, wish: PendingRequest, now: float, running: int, begin: Callable[[], None]) -> Verdict:
         limits = _part(wish.limits, 1 + len(self._peers), self.known)
         verdict = judge(limits, self.ledger, wish.key, now, running=running, tokens=wish.tokens)
         if verdict.may_begin:

@@ -17,7 +17,7 @@ from itertools import count
 
 from windlass.limits.decide import Verdict
 from windlass.limits.link import HANDSHAKE_S, LINE_BYTES, WRONG, Hello, Link, LinkError, handshake
-from windlass.limits.member import ANSWER, Identity, Member, Wish
+from windlass.limits.member import ANSWER, Identity, Member, PendingRequest
 
 log = logging.getLogger(__name__)
 DISCOVER_S = 5.0
@@ -92,7 +92,7 @@ class Replicas:
         await asyncio.gather(*self._tasks, *self._inbound, return_exceptions=True)
         await asyncio.sleep(0)  # the transports' own last step
 
-    async def enter(self, wish: Wish) -> Verdict:
+    async def enter(self, wish: PendingRequest) -> Verdict:
         """Whether a request may begin; who may must `end` it."""
         if not self._found.is_set():
             with suppress(TimeoutError):
@@ -114,7 +114,7 @@ class Replicas:
         self._tell_soon()
         return verdict
 
-    def end(self, wish: Wish, second: int, tokens: int) -> None:
+    def end(self, wish: PendingRequest, second: int, tokens: int) -> None:
         """A request that began has ended, and used so many tokens."""
         self.member.end(wish, second, tokens, time.time())
         self._tell_soon()
@@ -257,7 +257,7 @@ class _Dialled:
         self._heard_at = time.monotonic()
         self.is_silent = False
 
-    async def ask(self, member: Member, wish: Wish, timeout_s: float) -> Verdict | None:
+    async def ask(self, member: Member, wish: PendingRequest, timeout_s: float) -> Verdict | None:
         """The keeper's verdict; None when it gave none."""
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()

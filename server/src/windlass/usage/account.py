@@ -63,7 +63,7 @@ class Account:
     def watch(self, send: Send, model: str, *, hides_usage: bool) -> Send:
         """Wrap `send`: the wrapper reads the token counts of the engine's answer."""
         self._model = model
-        self._meter = Meter(send, self._answered, hides_usage=hides_usage)
+        self._meter = Meter(send, self._record, hides_usage=hides_usage)
         return self._meter
 
     def end(self) -> None:
@@ -73,7 +73,7 @@ class Account:
         if self._slot:
             self._slot.end(0)
 
-    def _answered(self, outcome: Outcome) -> Future[None] | None:
+    def _record(self, outcome: Outcome) -> Future[None] | None:
         tokens, estimated = outcome.tokens, outcome.tokens is None
         if tokens is None:
             tokens = Tokens(self._expected.tokens_in(self._bytes), outcome.events)

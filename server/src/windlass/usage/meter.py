@@ -29,7 +29,7 @@ class Meter:
     """An ASGI `send` between the engine and the client."""
 
     def __init__(self, send: Send, report: Callable[[Outcome], Future[None] | None], *, hides_usage: bool) -> None:
-        """`report` gives what the end of the answer waits for. `hides_usage` drops the usage event, which the client did not ask for."""
+        """`report` gives what the answer's end waits for; `hides_usage` drops the usage event that we asked for."""
         self._send, self._report, self._hides_usage = send, report, hides_usage
         self._is_good = self._is_stream = self._has_reported = False
         self._tokens: Tokens | None = None

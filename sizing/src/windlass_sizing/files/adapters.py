@@ -47,7 +47,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundAdapter:
     """An adapter that can be served."""
 
     place: Path
@@ -66,7 +66,7 @@ def has_weights(place: Path) -> bool:
     return any(name.endswith(SUFFIXES) and name not in ADAPTER_WEIGHTS for name in names_in(place))
 
 
-def read(directory: Directory, *, merge: bool) -> Found:
+def read(directory: Directory, *, merge: bool) -> FoundAdapter:
     """The adapter; CheckpointError says why it cannot be served, by name or merged as it is wanted."""
     directory.must_exist()
     if not (directory.place / lora_config.FILE).is_file():
@@ -78,7 +78,7 @@ def read(directory: Directory, *, merge: bool) -> Found:
     return directory.named(lambda place: _read(place, merge=merge))
 
 
-def _read(place: Path, *, merge: bool) -> Found:
+def _read(place: Path, *, merge: bool) -> FoundAdapter:
     try:
         said = documents.parse(documents.read(inside(place, lora_config.FILE), documents.CONFIG_BYTES_MAX))
     except ValueError as error:
@@ -93,10 +93,10 @@ def _read(place: Path, *, merge: bool) -> Found:
         raise CheckpointError(UNUSABLE, f"the adapter has no weights ({' or '.join(ADAPTER_WEIGHTS[:2])})")
     measure(inside(place, file))
     base, rank = said.get("base_model_name_or_path"), getattr(numbers, "largest_rank", 0)
-    return Found(place, rank, base if isinstance(base, str) else "", merged)
+    return FoundAdapter(place, rank, base if isinstance(base, str) else "", merged)
 
 
-def named(model: Directory, wanted: Named) -> Found:
+def named(model: Directory, wanted: Named) -> FoundAdapter:
     """An adapter of the spec; a path is one inside the model's directory unless it has a source of its own."""
     where = f'spec.model.adapters "{wanted.name}"'
     if wanted.own:
@@ -105,7 +105,7 @@ def named(model: Directory, wanted: Named) -> Found:
     return read(Directory(model.root, path, model.source, f"{where}: path"), merge=wanted.merge)
 
 
-def found(model: Directory) -> Iterator[Found]:
+def found(model: Directory) -> Iterator[FoundAdapter]:
     """The adapters in folders of the model's directory, two levels deep, as the server finds and serves them."""
     for first in _folders(model.place):
         if (first / lora_config.FILE).is_file():
@@ -116,7 +116,7 @@ def found(model: Directory) -> Iterator[Found]:
                 yield from _usable(second)
 
 
-def _usable(place: Path) -> Iterator[Found]:
+def _usable(place: Path) -> Iterator[FoundAdapter]:
     """Nothing of an adapter that nobody named and that cannot be served: the server leaves it out with a note."""
     try:
         yield _read(place, merge=False)

@@ -176,7 +176,7 @@ def _with_adapters(model: Directory, beside: Beside) -> ModelFacts:
     )
 
 
-def _base(model: Directory, own: adapters.Found | None, beside: Beside) -> Directory | None:
+def _base(model: Directory, own: adapters.FoundAdapter | None, beside: Beside) -> Directory | None:
     """Where config.json and the weights lie, when that is not the model's own directory."""
     if own is None and (model.place / "config.json").exists():
         if beside.base:

@@ -57,7 +57,8 @@ def shortened(load: Load, length: int) -> Load:
 
 def basis(seen: Origin) -> str:
     """What the figures stand on."""
-    return f"fitted to {seen.rows} figures of {', '.join(seen.shapes)}"
+    known = "" if seen.ms_per_token_error is not None else ", the error on other shapes is not known"
+    return f"fitted to {seen.rows} figures of {', '.join(seen.shapes)}{known}"
 
 
 def lines(found: dict[str, Any]) -> list[str]:

@@ -22,9 +22,9 @@ def deny_egress(paths: Paths) -> None:
 
 def refused(paths: Paths, node: str) -> bool:
     """Whether the node has the rules, and the refusing one comes last."""
-    said = daemon.docker(paths, "exec", node, "iptables", "-S")
-    rows = [row for row in said.splitlines() if row.startswith(f"-A {CHAIN}")]
-    ways = [row for row in said.splitlines() if row in (f"-A OUTPUT -j {CHAIN}", f"-A FORWARD -j {CHAIN}")]
+    rules = daemon.docker(paths, "exec", node, "iptables", "-S")
+    rows = [row for row in rules.splitlines() if row.startswith(f"-A {CHAIN}")]
+    ways = [row for row in rules.splitlines() if row in (f"-A OUTPUT -j {CHAIN}", f"-A FORWARD -j {CHAIN}")]
     return len(ways) == 2 and rows[-1].startswith(f"-A {CHAIN} -j REJECT")
 
 

@@ -26,7 +26,7 @@ TIMEOUT_S = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Outcome:
     """What a program printed, and its exit code."""
 
     code: int
@@ -40,26 +40,30 @@ class Check:
 
     name: str
     words: tuple[str, ...]
-    judge: Callable[[Said], str]
+    judge: Callable[[Outcome], str]
     variables: tuple[str, ...] = ()
 
 
-def ends_well(said: Said) -> str:
+def ends_well(outcome: Outcome) -> str:
     """The program ends with 0 and prints something."""
-    return "" if said.code == 0 and said.output.strip() else f"exit {said.code}: {said.errors.strip()[-300:]}"
+    return (
+        "" if outcome.code == 0 and outcome.output.strip() else f"exit {outcome.code}: {outcome.errors.strip()[-300:]}"
+    )
 
 
-def explains(said: Said) -> str:
+def explains(outcome: Outcome) -> str:
     """`--explain` names the engine's command line for the model."""
-    return ends_well(said) or ("" if "engine: " in said.output and "/data/model" in said.output else "no engine line")
+    return ends_well(outcome) or (
+        "" if "engine: " in outcome.output and "/data/model" in outcome.output else "no engine line"
+    )
 
 
-def misses_the_driver_alone(said: Said) -> str:
+def misses_the_driver_alone(outcome: Outcome) -> str:
     """`doctor` finds the engine and the model, and says that the driver is missing."""
     try:
-        rows = {row["name"]: row for row in json.loads(said.output)["checks"]}
+        rows = {row["name"]: row for row in json.loads(outcome.output)["checks"]}
     except (ValueError, KeyError, TypeError):
-        return f"no document: {said.output[-200:]}{said.errors[-200:]}"
+        return f"no document: {outcome.output[-200:]}{outcome.errors[-200:]}"
     wrong = [
         name for name in ("flags", "engine", "checkpoint") if rows.get(name, {}).get("outcome") not in ("ok", "warn")
     ]
@@ -73,24 +77,24 @@ def _is_bound(core: dict[str, object]) -> bool:
     return not is_stable or int(str(core.get("glibcxx", 0))) > GLIBCXX
 
 
-def answers_as_alone(said: Said) -> str:
+def answers_as_alone(outcome: Outcome) -> str:
     """Every answer out of a batch is what transformers gives for its prompt alone (`tests_real/real.py`)."""
-    lines = [line.removeprefix(RESULT) for line in said.output.splitlines() if line.startswith(RESULT)]
-    if said.code or not lines:
-        return f"exit {said.code}: {said.errors.strip()[-300:]}"
+    lines = [line.removeprefix(RESULT) for line in outcome.output.splitlines() if line.startswith(RESULT)]
+    if outcome.code or not lines:
+        return f"exit {outcome.code}: {outcome.errors.strip()[-300:]}"
     seen = json.loads(lines[-1])
     pairs = [*seen["together"], *seen["joined"]]
     other = [pair for pair in pairs if pair[0] != pair[1]]
     return f"{len(other)} of {len(pairs)} answers differ: {other[:1]}" if other or not pairs else ""
 
 
-def is_whole(*capabilities: str) -> Callable[[Said], str]:
+def is_whole(*capabilities: str) -> Callable[[Outcome], str]:
     """What `inside/gpu_image.py` saw: user, root, parts, modules, plug-ins, and kernels for these capabilities."""
 
-    def judge(said: Said) -> str:
-        if said.code:
-            return f"exit {said.code}: {said.errors.strip()[-300:]}"
-        seen = json.loads(said.output.strip().splitlines()[-1])
+    def judge(outcome: Outcome) -> str:
+        if outcome.code:
+            return f"exit {outcome.code}: {outcome.errors.strip()[-300:]}"
+        seen = json.loads(outcome.output.strip().splitlines()[-1])
         wrong = {
             "runs as": [seen["user"]] if seen["user"] != USER else [],
             "can write": seen["writable"],
@@ -145,4 +149,4 @@ def run(paths: Paths, image: str, check: Check) -> str:
     env = os.environ | docker_env(paths)
     words = command(image, check, mounts)
     done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=TIMEOUT_S, check=False)
-    return check.judge(Said(done.returncode, done.stdout, done.stderr))
+    return check.judge(Outcome(done.returncode, done.stdout, done.stderr))

@@ -17,7 +17,7 @@ from windlass.quantization.smoothquant.search import Choice, Heads
 Tensors = dict[str, torch.Tensor]
 
 
-class Takes(StrEnum):
+class ScaleTarget(StrEnum):
     """How the layer before takes scales in."""
 
     NORM = "norm"  # its weight, and bias, are divided
@@ -32,7 +32,7 @@ class Group:
 
     layers: tuple[str, ...]
     before: str = ""
-    takes: Takes = Takes.NOTHING
+    takes: ScaleTarget = ScaleTarget.NOTHING
     rows: tuple[int, int] = (0, 0)  # from and to, of a linear layer
     heads: Heads | None = None  # where several inputs come from one row
 
@@ -44,19 +44,19 @@ class Group:
 
 def smooth(tensors: Tensors, group: Group, scales: torch.Tensor) -> None:
     """Take the scales [inputs] of one group in; the tensors are float32 and change."""
-    if group.takes is Takes.NOTHING:
+    if group.takes is ScaleTarget.NOTHING:
         return
     for layer in group.layers:
         tensors[f"{layer}.weight"] *= scales
     weight, bias = tensors[f"{group.before}.weight"], tensors.get(f"{group.before}.bias")
-    if group.takes is Takes.ROWS:
+    if group.takes is ScaleTarget.ROWS:
         part = slice(*group.rows)
         outputs = group.heads.once(scales) if group.heads else scales
         weight[part] /= outputs.unsqueeze(1)
         if bias is not None:
             bias[part] /= outputs
         return
-    over = 1 if group.takes is Takes.NORM_OVER_ONE else 0
+    over = 1 if group.takes is ScaleTarget.NORM_OVER_ONE else 0
     weight.copy_((weight + over) / scales - over)
     if bias is not None:
         bias /= scales

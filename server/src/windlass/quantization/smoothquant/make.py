@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from windlass.quantization import decoders
 from windlass.quantization.decoders import Opened
 from windlass.quantization.smoothquant import calibrate, layers, structure
-from windlass.quantization.smoothquant.layers import Group, Takes
+from windlass.quantization.smoothquant.layers import Group, ScaleTarget
 from windlass.quantization.smoothquant.search import STRENGTHS, Choice, choose
 from windlass.quantization.texts import samples_of
 from windlass.startup import files
@@ -131,7 +131,7 @@ def _choice(group: Group, number: int, tensors: Mapping[str, torch.Tensor], stat
     key = f"{number} {group.name}"
     weights = [tensors[f"{layer}.weight"].to(device) for layer in group.layers]
     inputs, largest = (state[f"{key} {what}"].to(device) for what in ("inputs", "largest"))
-    strengths = () if group.takes is Takes.NOTHING else STRENGTHS
+    strengths = () if group.takes is ScaleTarget.NOTHING else STRENGTHS
     found = choose(inputs, largest, weights, group.heads, strengths)
     return Choice(found.strength, found.scales.cpu(), found.error, found.plain_error)
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from windlass.quantization.decoders import Call, linears
-from windlass.quantization.smoothquant.layers import Group, Takes, Tensors, smooth
+from windlass.quantization.smoothquant.layers import Group, ScaleTarget, Tensors, smooth
 from windlass.quantization.smoothquant.search import Heads
 
 SAME = 1e-3
@@ -99,8 +99,8 @@ def _candidates(layer: torch.nn.Module, seen: _Seen, group: Group, sizes: Sizes)
     read = seen.inputs[group.layers[0]]
     for name, out in seen.norms.items():
         if out.data_ptr() == read.data_ptr() and out.numel() == read.numel():
-            yield replace(group, before=name, takes=Takes.NORM)
-            yield replace(group, before=name, takes=Takes.NORM_OVER_ONE)
+            yield replace(group, before=name, takes=ScaleTarget.NORM)
+            yield replace(group, before=name, takes=ScaleTarget.NORM_OVER_ONE)
     order = list(seen.inputs)
     named = linears(layer)
     inputs = read.shape[-1]
@@ -110,7 +110,7 @@ def _candidates(layer: torch.nn.Module, seen: _Seen, group: Group, sizes: Sizes)
             shared = sharing == sizes.sharing and sizes.head and (end - start) % sizes.head == 0
             if rest == 0 and (sharing == 1 or shared):
                 heads = Heads(sharing, sizes.head) if sharing > 1 else None
-                yield replace(group, before=name, takes=Takes.ROWS, rows=(start, end), heads=heads)
+                yield replace(group, before=name, takes=ScaleTarget.ROWS, rows=(start, end), heads=heads)
 
 
 def _cuts(rows: int, values: int) -> Iterator[tuple[int, int]]:

@@ -10,12 +10,12 @@ NAME = re.compile(rf"(\d+)\.({'|'.join(KINDS)})\.md")
 
 
 def assembled(version: str, date: str, fragments: Mapping[str, str], earlier: str = "") -> str:
-    """Return the change log: the fragments (file name → text) as this version, then what earlier versions said."""
+    """Return the change log: the fragments (file name → text) as this version, then what earlier versions items."""
     rows = sorted((_parsed(name), text) for name, text in fragments.items())
     lines = ["# Changelog", "", f"## {version} ({date})"]
     for kind, title in KINDS.items():
-        said = [f"- {line} (#{issue})" for (issue, of), text in rows if of == kind for line in _sentences(text)]
-        lines += ["", f"### {title}", "", *said] if said else []
+        items = [f"- {line} (#{issue})" for (issue, of), text in rows if of == kind for line in _sentences(text)]
+        lines += ["", f"### {title}", "", *items] if items else []
     older = earlier.removeprefix("# Changelog").strip()
     return "\n".join([*lines, *(["", older] if older else [])]) + "\n"
 

@@ -54,10 +54,10 @@ def read(root: Path) -> str:
     """Return the version; BedError names the first place that says another."""
     version = found(root, SOURCE)[0]
     for place in PLACES:
-        said = found(root, place)
-        if set(said) != {version}:
+        named = found(root, place)
+        if set(named) != {version}:
             raise BedError(
-                f"{place.file} says {', '.join(said) or 'no version'} and {SOURCE.file} says {version}: "
+                f"{place.file} says {', '.join(named) or 'no version'} and {SOURCE.file} says {version}: "
                 f"run `make version NEW={version}`."
             )
     return version

@@ -2,7 +2,7 @@
 
 import pytest
 from windlass.launch.model import ModelFiles
-from windlass.sampling.door import FLAG, PROCESSOR, arguments, missing
+from windlass.sampling.start_command import FLAG, PROCESSOR, arguments, missing
 
 QWEN = ModelFiles("/m", architecture="Qwen2ForCausalLM")
 GIVEN = (FLAG, PROCESSOR)

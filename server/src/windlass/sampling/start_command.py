@@ -22,10 +22,10 @@ GENERATE_SUFFIXES = ("ChatModel", "LMHeadModel", "ChatGLMModel")
 
 def missing(model: ModelFiles, words: Sequence[str]) -> str:
     """Why the engine does not get the rules, as the end of a sentence; empty when it does."""
-    said = _flags(words)
-    if SPECULATION & said.keys():
+    given = _flags(words)
+    if SPECULATION & given.keys():
         return "the engine speculates, and then takes no further rule of sampling"
-    if FLAG in said:
+    if FLAG in given:
         return "" if PROCESSOR in words else f"{FLAG} names others; add {PROCESSOR} to them"
     return "" if generates(model, words) else "the model does not generate"
 
@@ -47,11 +47,11 @@ def _flags(words: Sequence[str]) -> dict[str, str]:
 
 def generates(model: ModelFiles, words: Sequence[str]) -> bool:
     """What the engine will find; it refuses to start when a model that does not generate is given such rules."""
-    said = _flags(words)
-    runner = said.get("--runner", "auto")
+    given = _flags(words)
+    runner = given.get("--runner", "auto")
     if runner != "auto":
         return runner == "generate"
-    if said.get("--convert", "") not in NO_CONVERSION or model.is_embedder:
+    if given.get("--convert", "") not in NO_CONVERSION or model.is_embedder:
         return False
     name = model.architecture
     return name.endswith(GENERATE_SUFFIXES) or not name.endswith(POOLING_SUFFIXES)
