@@ -110,7 +110,7 @@ def services(bed, namespace, client, folder) -> tuple[str, str]:
         assert wish["ingress"]["host"] == HOST
         wish["ingress"]["annotations"] = {"traefik.ingress.kubernetes.io/router.entrypoints": entry}
         wish["gateway"]["parentRefs"][0]["sectionName"] = listener_
-        own = {"path": f"/{name}", **({"apiKeysSecret": "keys"} if name == "one" else {})}
+        own = {"path": f"/{name}", **({"apiKeysSecretRef": {"name": "keys"}} if name == "one" else {})}
         (folder / "route.yaml").write_text(yaml.safe_dump({"spec": {"expose": {**wish, **own}}}))
         engine = {"maxConcurrency": 1 if name == "two" else 16}
         # What changes the pod is there from the start, so that the page's patch replaces none.

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from windlass_api.crd.expose import ExposeSpec
 from windlass_base.kube.errors import ClientError, InvalidError, NotFoundError, UnreachableError
 from windlass_base.kube.rest import AsText
 from windlass_client import paths
@@ -60,7 +61,7 @@ def _mark() -> str:
 
 def _wanted(session: Session, service: Mapping[str, Any], words: tuple[str, ...]) -> bench_job.Wanted:
     options = session.options
-    secret = options.key_from_secret or (service["spec"].get("expose") or {}).get("apiKeysSecret") or ""
+    secret = options.key_from_secret or ExposeSpec.model_validate(service["spec"].get("expose") or {}).keys_secret
     return bench_job.Wanted(words, secret, options.tokenizer or "", options.cpu, options.memory, options.minutes)
 
 

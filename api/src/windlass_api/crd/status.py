@@ -205,7 +205,7 @@ class LLMServiceStatus(ApiModel):
         max_length=16,
         json_schema_extra=list_map("type"),
         description="conditions are Ready, its parts from ModelReady to RouteReady, Downloading, Degraded, "
-        "Progressing, and Outdated while pods of an earlier operator stay.",
+        "Progressing; Outdated while pods of an earlier operator stay, OlderFields while a field has a newer form.",
     )
     plan: PlanStatus | None = Field(None, description="plan is what was decided before any GPU was taken, and why.")
     download: DownloadStatus | None = Field(None, description="download is how far the download is.")

@@ -100,6 +100,7 @@ def _verdicts(subject: Subject, seen: Seen, failure: Failure | None, now: str) -
         c.DEGRADED: parts.degraded(subject, seen, gates, failure),
         c.PROGRESSING: parts.progressing(subject, seen, gates, failure),
         **({c.OUTDATED: parts.outdated(subject, seen)} if seen.kept_images else {}),
+        **({c.OLDER_FIELDS: c.trouble("OlderForm", "; ".join(seen.older_forms))} if seen.older_forms else {}),
     }
 
 
