@@ -1,4 +1,4 @@
-# The only door: every task of the repository is a target here. `make help` lists them.
+# Every task of the repository is a target here. `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 BIN := .venv/bin
@@ -66,11 +66,15 @@ images-gpu: sync ## build the GPU images from Debian and the package index, and 
 	@$(BED) images-gpu
 
 ##@ Release
-.PHONY: release demo-release
+.PHONY: release demo-release upgrade-live upgrade-licenses
 release: sync ## wheels, charts, images, bundle, SBOMs, sums, signature, provenance into dist/; GPU=1 with the GPU images
 	@$(BED) release $(if $(GPU),gpu)
 demo-release: sync ## install dist/'s bundle from a registry on the cluster, by digest and without egress, and ask the model
 	@$(BED) demo-release
+upgrade-live: sync ## 0.1.0 to this release and back on the cluster with streams running; takes every LLMService away
+	@$(BIN)/python tests/kind/run_upgrade.py
+upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in turn on one database
+	@$(BIN)/python license_server/crash/upgrade.py
 
 ##@ Test
 .PHONY: test test-fast test-apiserver test-engine test-long test-kind test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
@@ -94,7 +98,7 @@ test-nfs: sync ## inspection, download and serving on an NFS share that goes awa
 	@$(BIN)/pytest -q -s --timeout 4000 -p no:randomly tests/storage
 test-ingress: sync ## two services behind a real Traefik on the cluster, by Ingress and Gateway API; builds Traefik: 10 min the first time
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_doors.py
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_traefik.py
 	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_ingress.py
 test-autoscale: sync ## KEDA takes a service from one replica to three and back on the cluster; builds KEDA: 15 min the first time
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -p no:randomly tests/apiserver/run_keda.py
@@ -167,11 +171,14 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: bench-cli bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
+.PHONY: bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
 	@$(BIN)/python server/bench/limits.py
+bench-front: sync ## processor time of the API's process: the guard alone, then vLLM's server without it and with it; TURNS=4 BEFORE=a checkout's server/src below the repository
+	@PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/guard_alone.py
+	@$(BED) python /repo/benchmarks/front/run.py --out /work/front.json --turns $(or $(TURNS),4) $(if $(BEFORE),--before /repo/$(BEFORE))
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts

@@ -22,6 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+
+import keeper
+
 HERE = Path(__file__).parent
 STREAMS = (1, 64, 256)
 TTFT_MS, ITL_MS, TOKENS = 50.0, 10.0, 64
@@ -34,7 +38,7 @@ def server(*words: str) -> tuple[subprocess.Popen[bytes], int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    process = subprocess.Popen([sys.executable, str(HERE / "scripted.py"), str(port), *words])
+    process = keeper.start([sys.executable, str(HERE / "scripted.py"), str(port), *words])
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()

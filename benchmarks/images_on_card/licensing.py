@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+
 import httpx
+import keeper
 
 PORT = 18080
 TOKEN = "a-token-of-this-run-alone"  # noqa: S105 - of a server that lives as long as the run
@@ -44,7 +47,7 @@ def license_server(work: Path, root: Path) -> Iterator[str]:
     words += ["--lease-auth", "none"]  # no cluster reviews the tokens of this machine
     with (folder / "server.log").open("wb") as log:
         command = [sys.executable, "-c", PROGRAM, *words]
-        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+        process = keeper.start(command, env=env, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{PORT}"
     try:
         _wait(address, process)
@@ -53,7 +56,7 @@ def license_server(work: Path, root: Path) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait()
 
 
 def _listing() -> str:

@@ -8,12 +8,16 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+
 import httpx
+import keeper
 from rows import ADAPTER, CHAT, DRAFTS, KEYED, LICENSED, REFUSED, TOKENS, TOOL, Row
 
 BIN = "/opt/windlass/bin"
@@ -85,7 +89,13 @@ def start(
     env = inherited | image | own | row.variables
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [*before, *command], stdout=file, stderr=file, env=env, cwd="/cache", start_new_session=True
+            [*before, *command],
+            stdout=file,
+            stderr=file,
+            env=env,
+            cwd="/cache",
+            start_new_session=True,
+            preexec_fn=keeper.end_with_parent,  # noqa: PLW1509 - no thread of ours runs while a server starts
         )
     return Server(row, process, port, log)
 

@@ -9,7 +9,12 @@ import sys
 import traceback
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+
+import keeper
 
 Exchange = tuple[list[int], list[int]]
 """A prompt and the text that follows it, in token ids."""
@@ -77,6 +82,7 @@ def lookahead(most: int, config_dir: str, *, adaptive: bool = True) -> tuple[dic
 
 
 def _main(options: dict[str, Any], variables: dict[str, str], pipe: Connection) -> None:
+    keeper.keep()  # the engine's own processes end with this one, and this one with the benchmark
     os.environ.update(variables)
     try:
         engine = _Engine(options)

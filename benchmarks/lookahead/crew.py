@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+
+import keeper
 from identity_parts import Answer, Part, Question
 
 Main = Callable[..., None]
@@ -90,16 +94,24 @@ def side_by_side(
                     yield question, found
     finally:
         for member in members:
-            member.process.kill() if member.at else member.process.join()
+            if member.at:
+                member.process.terminate()
+            member.process.join()
 
 
 def _started(main: Main, model: str, broken: bool) -> Member:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=main, args=(theirs, model), kwargs={"broken": broken}, daemon=True)
+    # No daemon: a keeper stands before the engine, and ends it and all that it started.
+    process = context.Process(target=_kept, args=(main, theirs, model), kwargs={"broken": broken})
     process.start()
     theirs.close()
     return Member(ours, process)
+
+
+def _kept(main: Main, pipe: Connection, model: str, *, broken: bool) -> None:
+    keeper.keep(patience_s=0)
+    main(pipe, model, broken=broken)
 
 
 def _next(member: Member, left: list[Question]) -> None:

@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -25,7 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+
 import aiohttp
+import keeper
 import shapes
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.formula import Serving, weights_gib
@@ -168,7 +170,7 @@ def start(job: Job, wanted: argparse.Namespace, plan: Plan) -> subprocess.Popen[
     own |= {"WINDLASS_FIRST_CHAT": "false"}  # it would be a chat in words, which these tokenizers may not have
     log = (wanted.work / f"{job.name}.log").open("wb")
     command = [sys.executable, "-c", PROGRAM, "run", *words]
-    return subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | own, start_new_session=True)
+    return keeper.start(command, patience_s=ENDING_S, stdout=log, stderr=log, env=os.environ | own)
 
 
 def wait(job: Job, server: subprocess.Popen[bytes], deadline: float) -> bool:
@@ -182,15 +184,10 @@ def wait(job: Job, server: subprocess.Popen[bytes], deadline: float) -> bool:
 
 
 def end(servers: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Each is asked to end; what is left of its session is killed by its id."""
+    """Each is asked to end; its keeper kills what is left after a while."""
     for server in servers:
         server.terminate()
-    deadline = time.monotonic() + ENDING_S
     for server in servers:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(max(0.1, deadline - time.monotonic()))
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGKILL)
         server.wait()
 
 

@@ -24,6 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+
+import keeper
 import shapes
 
 ENDING_S = 30  # until all engines are gone
@@ -151,7 +154,7 @@ class Started:
         command = [sys.executable, __file__, "--one", method, "--work", str(wanted.work), *words]
         own = {"VLLM_CACHE_ROOT": str(wanted.work / f"cache-{method}"), "WINDLASS_QUANTIZED_CACHE": "off"}
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        self.process = subprocess.Popen(command, text=True, env=os.environ | own, **pipes)
+        self.process = keeper.start(command, patience_s=1, text=True, env=os.environ | own, **pipes)
         for stream, kept in ((self.process.stdout, self.lines), (self.process.stderr, self.errors)):
             threading.Thread(target=lambda s=stream, k=kept: k.extend(iter(s.readline, "")), daemon=True).start()
 
@@ -182,7 +185,8 @@ class Started:
         try:
             self.process.wait(max(1.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.process.terminate()
+            self.process.wait()
 
 
 def main() -> None:

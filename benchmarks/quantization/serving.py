@@ -18,7 +18,6 @@ import json
 import math
 import os
 import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -27,7 +26,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+
 import httpx
+import keeper
 import shapes
 from beside import ROOT, plugin
 
@@ -126,7 +128,7 @@ def start(method: str, port: int, wanted: argparse.Namespace) -> subprocess.Pope
     own |= {"VLLM_CPU_KVCACHE_SPACE": "1"} if wanted.small else {}
     log = (wanted.work / f"{method}.log").open("wb")
     command = [sys.executable, "-c", PROGRAM, "run", *words]
-    return subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | own, start_new_session=True)
+    return keeper.start(command, stdout=log, stderr=log, env=os.environ | own)
 
 
 def wait(url: str, server: subprocess.Popen[bytes], deadline: float) -> bool:
@@ -141,11 +143,8 @@ def wait(url: str, server: subprocess.Popen[bytes], deadline: float) -> bool:
 
 
 def end(server: subprocess.Popen[bytes]) -> None:
-    """It has been told to; what is left after a while is killed."""
-    try:
-        server.wait(30)
-    except subprocess.TimeoutExpired:
-        os.killpg(server.pid, signal.SIGKILL)
+    """It has been told to; its keeper kills what is left after a while."""
+    server.wait()
 
 
 def measure(method: str, url: str, wanted: argparse.Namespace) -> dict[str, object]:

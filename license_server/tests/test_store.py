@@ -134,3 +134,83 @@ def test_newer_schema(tmp_path: Path) -> None:
     raw.close()
     with pytest.raises(SettingsError, match="has schema 99"):
         Store(tmp_path)
+
+
+# What the first release (0.1.0) asks its file and writes into it, word for word.
+FIRST_SELECT = "SELECT id, gpus, namespace, pod, uid, service, granted_us, expires_us, renewals FROM leases"
+FIRST_RENEWAL = "UPDATE leases SET expires_us = ?, renewals = ? WHERE id = ?"
+
+
+def test_the_first_release_comes_back(tmp_path: Path) -> None:
+    """It opens our file, finds lease and records, renews, grants and records; we read on what it wrote."""
+    store = Store(tmp_path)
+    with store.transaction() as tx:
+        tx.apply(Changes(added={LEASE.id: LEASE}))
+        tx.record([(Ring.LEASES, '{"event": "granted"}')])
+    store.close()
+    first = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
+    assert first.execute("PRAGMA user_version").fetchone() == (2,)
+    assert first.execute(f"{FIRST_SELECT} ORDER BY granted_us, id").fetchone()[:2] == ("id", '["GPU-0", "GPU-1"]')
+    ends = int((NOW + timedelta(hours=1)).timestamp() * 1e6)
+    first.execute(FIRST_RENEWAL, (ends, 7, "id"))
+    first.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                  ("other", "uid-2", '["GPU-2"]', "ns", "pod-2", "svc", ends, ends, 0))  # fmt: skip
+    first.execute("INSERT INTO audit (record) VALUES (?)", ('{"event": "uploaded"}',))
+    first.close()
+    store = Store(tmp_path)
+    with store.transaction() as tx:
+        renewed, granted = tx.leases()
+        assert tx.audit_sizes()[Ring.LEASES].rows == 2
+    assert (renewed.renewals, granted.id) == (7, "other")
+    assert renewed.expires == NOW + timedelta(hours=1)
+    assert renewed.asked is not None
+    assert store.audit(AuditQuery()) == ['{"event": "granted"}', '{"event": "uploaded"}']
+    store.close()
+
+
+def test_a_lease_that_the_first_release_drops_leaves_nothing(tmp_path: Path) -> None:
+    """Neither the lease nor when its pod asked last."""
+    store = Store(tmp_path)
+    with store.transaction() as tx:
+        tx.apply(Changes(added={LEASE.id: LEASE}))
+        tx.apply(Changes(renewed={LEASE.id: LEASE.renewed(NOW, timedelta(minutes=5))}))
+    store.close()
+    with sqlite3.connect(tmp_path / FILE_NAME) as first:
+        assert first.execute("SELECT count(*) FROM asked").fetchone() == (1,)
+        first.execute("DELETE FROM leases WHERE id = ?", ("id",))
+        assert first.execute("SELECT count(*) FROM asked").fetchone() == (0,)
+    first.close()
+
+
+def test_a_file_of_a_build_between_the_releases(tmp_path: Path) -> None:
+    """Its leases lose the column that the first release cannot write, and keep when their pods asked."""
+    store = Store(tmp_path)
+    with store.transaction() as tx:
+        tx.apply(Changes(added={LEASE.id: LEASE}))
+    store.close()
+    asked = NOW + timedelta(seconds=20)
+    with sqlite3.connect(tmp_path / FILE_NAME) as raw:
+        raw.executescript(
+            "DROP TRIGGER asked_is_renewed; DROP TRIGGER asked_goes; DROP TABLE asked; DROP TABLE layout;"
+            "ALTER TABLE leases ADD COLUMN asked_us INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 3;"
+        )
+        raw.execute("UPDATE leases SET asked_us = ?", (int(asked.timestamp()) * 1_000_000 + 123_456,))
+    raw.close()
+    for _ in range(2):  # converted once, found converted after that
+        store = Store(tmp_path)
+        with store.transaction() as tx:
+            assert tx.leases() == (replace(LEASE, asked=asked),)
+        store.close()
+    with sqlite3.connect(tmp_path / FILE_NAME) as raw:
+        assert raw.execute("PRAGMA user_version").fetchone() == (2,)
+    raw.close()
+
+
+def test_a_later_layout(tmp_path: Path) -> None:
+    """A file to which a later release added something is not touched."""
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / FILE_NAME) as raw:
+        raw.execute("UPDATE layout SET version = 99")
+    raw.close()
+    with pytest.raises(SettingsError, match="has layout 99"):
+        Store(tmp_path)

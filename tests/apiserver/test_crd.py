@@ -193,7 +193,26 @@ BAD = {
     "deepspeed on two nodes": (a_service(image={"family": "deepspeed"}, deployment={"nodes": 2}),
         "nor replicas over several nodes"),
     "keys for deepspeed": (a_service(image={"family": "deepspeed"}, expose={"apiKeysSecret": "keys"}),
-        "spec.expose.apiKeysSecret is read by family vllm"),
+        "spec.expose.apiKeysSecretRef is read by family vllm"),
+    "keys as an object for deepspeed": (a_service(image={"family": "deepspeed"},
+        expose={"apiKeysSecretRef": {"name": "keys"}}), "spec.expose.apiKeysSecretRef is read by family vllm"),
+    "keys in both forms": (a_service(expose={"apiKeysSecret": "keys", "apiKeysSecretRef": {"name": "keys"}}),
+        "spec.expose.apiKeysSecret is the older form of apiKeysSecretRef: give apiKeysSecretRef alone"),
+    "certificate in both forms": (a_service(expose={"ingress": {"host": "a.example", "tlsSecret": "tls",
+        "tlsSecretRef": {"name": "tls"}}}), "tlsSecret is the older form of tlsSecretRef: give tlsSecretRef alone"),
+    "cache in both forms": (a_service(cache={"pvc": "a", "pvcRef": {"name": "a"}}),
+        "spec.cache.pvc is the older form of pvcRef: give pvcRef alone"),
+    "cache on the model's claim, as an object": (a_service(cache={"pvcRef": {"name": "models"}}),
+        "spec.cache.pvcRef must be another claim than the model's"),
+    "token without a key": (a_service(model={"id": "m", "source": PVC, "download": {
+        "hub": "modelscope", "name": "a/b", "tokenSecret": {"name": "hub"}}}),
+        "spec.model.download.tokenSecret.key: Required value"),
+    "variable's Secret without a key": (
+        a_service(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}]),
+        "spec.env[0].valueFrom.secretKeyRef.key: Required value"),
+    "variable's ConfigMap without a key": (
+        a_service(env=[{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "s"}}}]),
+        "spec.env[0].valueFrom.configMapKeyRef.key: Required value"),
     "a download into the volume's root": (
         a_service(model={"id": "m", "source": {"pvc": {"claimName": "c"}},
                          "download": {"hub": "modelscope", "name": "a/b"}}),

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.apiserver
 
 LEVELS = ("restricted", "baseline", "privileged")
 SHAPE = PodShape("windlass/server:1", ("run",), "1", "4Gi", "1Gi", command=("windlass",), gpus=1)
-DOWNLOAD = {"hub": "modelscope", "name": "qwen/Qwen2-0.5B", "tokenSecret": {"name": "hub"}}
+DOWNLOAD = {"hub": "modelscope", "name": "qwen/Qwen2-0.5B", "tokenSecret": {"name": "hub", "key": "token"}}
 EXTRAS = {
-    "expose": {"apiKeysSecret": "keys"},
+    "expose": {"apiKeysSecretRef": {"name": "keys"}},
     "cache": {"sizeLimit": "9Gi"},
     "podTemplate": {
         "spec": {

@@ -87,3 +87,17 @@ def test_an_upgrade_leaves_the_pods_and_the_annotation_replaces_them(bed, first)
         bed.kubectl("annotate", "llm/qwen", f"{RESTARTED}=1")
         bed.until(lambda: image(bed) == "windlass/server:1.3", "today's template")
         bed.until(lambda: not bed.condition("qwen", "Outdated"), "the condition gone")
+
+
+def test_a_scale_between_two_operators_leaves_the_pods(bed):
+    """It makes another generation, and what the spec asks of the pods is the same."""
+    with release(bed, "1.2"):
+        planned(bed, on_cpu())
+        bed.until(lambda: bed.condition("qwen", "Ready").get("reason"), "a word of Ready")
+    before = template(bed)
+    bed.kubectl("scale", "llm/qwen", "--replicas=2")
+    with release(bed, "1.3"):
+        looked_at(bed, "windlass/operator:1.3")
+        bed.until_reason("qwen", "Outdated", "RenderedEarlier")
+        assert bed.get("deployment", "qwen")["spec"]["replicas"] == 2
+        assert template(bed) == before

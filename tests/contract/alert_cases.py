@@ -42,6 +42,12 @@ def _services(reason: str, values: str) -> dict[str, str]:
     return {f'windlass_llmservices{{reason="{reason}", pod="{pod}"}}': values for pod in ("a", "b")}
 
 
+def _service(reason: str, values: str) -> dict[str, str]:
+    """One service as two operators export it."""
+    labels = f'namespace="team-a", name="chat", reason="{reason}"'
+    return {f'windlass_llmservice_ready{{{labels}, pod="{pod}"}}': values for pod in ("a", "b")}
+
+
 def _ends_in(days: int) -> dict[str, str]:
     """Of a license that ends so long after promtool's time 0."""
     return {"windlass_license_expiry_timestamp_seconds": f"{days * DAY_S}x30"}
@@ -78,15 +84,33 @@ CASES = (
     ),
     Case("WindlassWatchDead", "all are heard of", {'windlass_watch_alive{kind="Pod"}': "1x20"}, 20),
     Case(
+        "WindlassCRDMismatch",
+        "the CRD lacks two fields, as both operators see",
+        {f'windlass_crd_mismatch_fields{{fields="missing",pod="{pod}"}}': "2x30" for pod in ("a", "b")},
+        16,
+        {"fields": "missing"},
+        {"summary": "The CRD and the operator are of different releases: 2 fields are missing."},
+    ),
+    Case(
+        "WindlassCRDMismatch",
+        "an upgrade of chart and operator",
+        {'windlass_crd_mismatch_fields{fields="unknown"}': "3x5 0x30"},
+        20,
+    ),
+    Case(
         "LLMServiceNotServing",
         "one service has no model",
-        _services("PathNotFound", "1x30"),
+        _service("PathNotFound", "0x30"),
         16,
-        {"reason": "PathNotFound"},
-        {"summary": "1 LLMServices do not serve: PathNotFound."},
+        {"namespace": "team-a", "name": "chat", "reason": "PathNotFound"},
+        {
+            "summary": "LLMService team-a/chat does not serve: PathNotFound.",
+            "description": "kubectl describe llm -n team-a chat says what was found and what to do.",
+        },
     ),
-    Case("LLMServiceNotServing", "a service starts", _services("Starting", "1x40"), 40),
-    Case("LLMServiceNotServing", "a service runs", _services("Running", "3x40"), 40),
+    Case("LLMServiceNotServing", "a service starts", _service("Starting", "0x40"), 40),
+    Case("LLMServiceNotServing", "a service runs", _service("Running", "1x40"), 40),
+    Case("LLMServiceNotServing", "a service is mended in ten minutes", _service("PathNotFound", "0x10 _x30"), 30),
     Case(
         "LLMServiceStandsStill",
         "a request runs and no token comes",

@@ -46,6 +46,7 @@ SETTINGS = Settings(
 PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
 BASE: dict[str, Any] = {"model": {"id": "Qwen2-7B-Instruct", "source": PVC}}
 GATEWAY = {"parentRefs": [{"name": "public"}]}
+TOKEN = {"name": "a", "key": "token"}
 DOWNLOAD = {"hub": "modelscope", "name": "qwen/Qwen2-7B-Instruct"}
 ADAPTER = {"name": "sql", "path": "lora/sql"}
 OTHER_VOLUMES = {
@@ -88,8 +89,8 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "model.download.name": ({"model": {"download": DOWNLOAD}}, "qwen/other"),
     "model.download.revision": ({"model": {"download": DOWNLOAD}}, "v1"),
     "model.download.endpoint": ({"model": {"download": DOWNLOAD}}, "https://hub.example"),
-    "model.download.tokenSecret.name": ({"model": {"download": {**DOWNLOAD, "tokenSecret": {"name": "a"}}}}, "b"),
-    "model.download.tokenSecret.key": ({"model": {"download": {**DOWNLOAD, "tokenSecret": {"name": "a"}}}}, "k"),
+    "model.download.tokenSecret.name": ({"model": {"download": {**DOWNLOAD, "tokenSecret": TOKEN}}}, "b"),
+    "model.download.tokenSecret.key": ({"model": {"download": {**DOWNLOAD, "tokenSecret": TOKEN}}}, "k"),
     "model.download.include": ({"model": {"download": DOWNLOAD}}, ["*.json"]),
     "model.download.exclude": ({"model": {"download": DOWNLOAD}}, ["*.bin"]),
     "model.download.connections": ({"model": {"download": DOWNLOAD}}, 2),
@@ -155,11 +156,13 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "env.[].valueFrom.configMapKeyRef.key": (
         {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]}, "l"),
     "expose.apiKeysSecret": ({}, "keys"),
+    "expose.apiKeysSecretRef.name": ({}, "keys"),
     "expose.path": ({}, "/qwen2-7b"),
     "expose.timeoutSeconds": ({"expose": {"ingress": INGRESS}}, 60),
     "expose.ingress.host": ({"expose": {"ingress": INGRESS}}, "b.example"),
     "expose.ingress.className": ({"expose": {"ingress": INGRESS}}, "nginx"),
     "expose.ingress.tlsSecret": ({"expose": {"ingress": INGRESS}}, "tls"),
+    "expose.ingress.tlsSecretRef.name": ({"expose": {"ingress": INGRESS}}, "tls"),
     "expose.ingress.annotations": ({"expose": {"ingress": INGRESS}}, {"haproxy.org/timeout-connect": "5s"}),
     "expose.gateway.parentRefs.[].name": ({"expose": {"gateway": GATEWAY}}, "private"),
     "expose.gateway.parentRefs.[].namespace": ({"expose": {"gateway": GATEWAY}}, "gateways"),
@@ -168,6 +171,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "license.required": ({}, False),
     "license.addresses": ({}, ["http://l.example"]),
     "cache.pvc": ({}, "compiled"),
+    "cache.pvcRef.name": ({}, "compiled"),
     "cache.sizeLimit": ({}, "9Gi"),
     "scheduling.nodeSelector": ({}, {"pool": "llm"}),
     "scheduling.tolerations.[].key": ({"scheduling": {"tolerations": [TOLERATION]}}, "other"),
@@ -189,7 +193,7 @@ NOT_DEEPSPEED = {
     "engine.quantization", "engine.lookahead.enabled", "engine.lookahead.speculativeTokens",
     "deployment.mode", "deployment.nodes", "deployment.group",
     *(path for path in CHANGES if path.startswith(ADAPTERS_AND_DRAFTS)),
-    "expose.apiKeysSecret", "expose.path",
+    "expose.apiKeysSecret", "expose.apiKeysSecretRef.name", "expose.path",
 }  # fmt: skip
 
 

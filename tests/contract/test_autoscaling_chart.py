@@ -20,7 +20,7 @@ from windlass_testbed.paths import TESTBED, paths
 from .conftest import Helm, documents
 
 CHART = Path(__file__).resolve().parents[2] / "charts/windlass"
-MONITORING = TESTBED / "doors/prometheus.yaml"
+MONITORING = TESTBED / "addons/prometheus.yaml"
 ONE = {"name": "qwen", "namespace": "team-a"}
 WHICH = 'namespace="team-a",serving_windlass_dev_service="qwen"'
 OTHER = 'namespace="team-b",serving_windlass_dev_service="qwen"'

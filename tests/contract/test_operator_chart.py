@@ -94,7 +94,7 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     )
     (container,) = objects["Deployment", "windlass"]["spec"]["template"]["spec"]["containers"]
     names = [row["name"] for row in container["env"]]
-    assert set(names) <= {row.name for row in VARIABLES} | {"MALLOC_MMAP_THRESHOLD_"}  # which glibc reads
+    assert set(names) <= {row.name for row in VARIABLES}
     settings = from_env({row["name"]: row.get("value", "from the pod's own fields") for row in container["env"]})
     assert settings.lease_name == "windlass-operator"
     assert settings.node_paths == ("/goosefsx", "/models")

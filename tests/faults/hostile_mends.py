@@ -19,7 +19,7 @@ PLAIN: Spec = {"pvc": {"claimName": "models", "path": "demo"}}
 
 # Fields of spec.engine that family deepspeed has not, each with a value that asks for it.
 NOT_DEEPSPEED: Mapping[str, Any] = {
-    "workers": 2, "pipelineParallelSize": 2, "gpuMemoryUtilizationPercent": 80, "enforceEager": True,
+    "pipelineParallelSize": 2, "gpuMemoryUtilizationPercent": 80, "enforceEager": True,
     "maxNumBatchedTokens": 4096, "schedulerSteps": 2, "prefixCaching": False, "kvCacheDtype": "fp8",
     "trustRemoteCode": False, "ignoreEngineLimits": True, "speculation": {"source": PLAIN},
     "allowedMediaDomains": ["media.example.com"],
@@ -117,7 +117,7 @@ def _deepspeed(spec: Spec) -> None:
     if (spec.get("image") or {}).get("family") != "deepspeed":
         return
     spec["model"].pop("adapters", None)
-    for name in ("apiKeysSecret", "path"):
+    for name in ("apiKeysSecret", "apiKeysSecretRef", "path"):
         (spec.get("expose") or {}).pop(name, None)
     for name in ("lookahead", "quantization", *NOT_DEEPSPEED):
         (spec.get("engine") or {}).pop(name, None)
@@ -131,8 +131,20 @@ def _download(spec: Spec) -> None:
         claim["path"] = claim.get("path") or "filled"
 
 
+def _one_form(spec: Spec) -> None:
+    """A reference as an object, or by its name alone."""
+    expose, cache = spec.get("expose") or {}, spec.get("cache") or {}
+    for part, name in ((expose, "apiKeysSecret"), (expose.get("ingress") or {}, "tlsSecret"), (cache, "pvc")):
+        if f"{name}Ref" in part:
+            part.pop(name, None)
+
+
 def _cache(spec: Spec) -> None:
     """Another claim than the model's, or than that of adapters and a draft model."""
+    models = ((spec["model"]["source"].get("pvc") or {}).get("claimName"), PLAIN["pvc"]["claimName"])
+    named = (spec.get("cache") or {}).get("pvcRef")
+    if named and named["name"] in models:
+        del spec["cache"]["pvcRef"]
     cache, claim = spec.get("cache") or {}, spec["model"]["source"].get("pvc") or {}
     if cache.get("pvc", "") == claim.get("claimName"):
         cache["pvc"] = "" if claim.get("claimName") else "cache"
@@ -158,6 +170,6 @@ def _size(spec: Spec) -> None:
 
 
 MENDS: tuple[Callable[[Spec], None], ...] = (
-    _lookahead, _quantization, _adapters, _speculation, _env, _gateways, _layout, _deepspeed, _download, _cache,
-    _volumes, _size,
+    _lookahead, _quantization, _adapters, _speculation, _env, _gateways, _layout, _deepspeed, _download, _one_form,
+    _cache, _volumes, _size,
 )  # fmt: skip

@@ -21,7 +21,7 @@ NAMES = ("pvc", "cfs", "nfs", "gooseFSx", "hostPath")
 NO_SOURCE = dict.fromkeys(NAMES)
 CLAIM = {"claimName": "a", "path": "b"}
 EXPORT = {"server": "a", "path": "/"}
-SECRET, MAP = {"secretKeyRef": {"name": "a"}}, {"configMapKeyRef": {"name": "a"}}
+SECRET, MAP = {"secretKeyRef": {"name": "a", "key": "k"}}, {"configMapKeyRef": {"name": "a", "key": "k"}}
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,18 @@ BREAKS = (
          {"podTemplate": {"spec": {"volumes": [{"name": "model", "emptyDir": {}}]}}}),
     _row("spec.scheduling.priorityClassName", "must not begin with system-",
          {"scheduling": {"priorityClassName": "system-node-critical"}}),
-    _row("spec", "spec.cache.pvc must be another claim than the model's",
-         {**_model(source={**NO_SOURCE, "pvc": CLAIM}), "cache": {"pvc": CLAIM["claimName"]}}),
+    _row("spec", "spec.cache.pvcRef must be another claim than the model's",
+         {**_model(source={**NO_SOURCE, "pvc": CLAIM}), "cache": {"pvc": CLAIM["claimName"], "pvcRef": None}}),
     _row("spec", "is read by family vllm",
-         _layout(image={"family": "deepspeed"}, expose={"apiKeysSecret": "a"}, model={"adapters": None})),
+         _layout(image={"family": "deepspeed"}, expose={"apiKeysSecret": None, "apiKeysSecretRef": {"name": "a"}},
+                 model={"adapters": None})),
+    _row("spec.expose", "give apiKeysSecretRef alone",
+         {"image": None, "expose": {"apiKeysSecret": "a", "apiKeysSecretRef": {"name": "a"}}}),
+    _row("spec.expose.ingress", "give tlsSecretRef alone",
+         {"image": None, "expose": {"ingress": {"host": "a", "tlsSecret": "a", "tlsSecretRef": {"name": "a"}}}}),
+    _row("spec.cache", "give pvcRef alone", {"cache": {"pvc": "other-a", "pvcRef": {"name": "other-b"}}}),
     _row("spec", "deepspeed answers at / alone",
-         _layout(image={"family": "deepspeed"}, expose={"path": "/a", "apiKeysSecret": None},
+         _layout(image={"family": "deepspeed"}, expose={"path": "/a", "apiKeysSecret": None, "apiKeysSecretRef": None},
                  model={"adapters": None})),
 )  # fmt: skip
 

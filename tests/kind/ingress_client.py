@@ -1,6 +1,6 @@
-"""Run inside the cluster with plain Python: what a client outside sees of a service, by its own address and a door's.
+"""Run inside the cluster with plain Python: a client of a service, by its own address or by a controller's.
 
-Told by one JSON word; prints one JSON line. Imports nothing of ours: it is sent to a pod as text.
+Takes one JSON word; prints one JSON line. Imports nothing of ours: the test sends it to a pod as text.
 """
 
 import http.client
@@ -12,7 +12,7 @@ import time
 
 
 class Through(http.client.HTTPSConnection):
-    """TLS to a door by the name that its certificate has, wherever the door is."""
+    """TLS to a controller by the name in its certificate, whatever address it has."""
 
     def __init__(self, place, name, authority):
         context = ssl.create_default_context(cadata=authority)
@@ -46,42 +46,58 @@ def get(way, path):
     return {"status": answer.status, "headers": {k.lower(): v for k, v in answer.getheaders()}, "text": text[:2000]}
 
 
-def stream(link, way, tokens):
-    """When each piece of one streamed answer came, in seconds after it was asked for, and how it ended."""
+def stream(link, way, tokens, choices=1):
+    """When each piece of one streamed answer came, in seconds after the request, and how the stream ended.
+
+    The demo's model ends its answer early. With `ignore_eos` and its end marks as text, each token is a piece.
+    """
     body = {"model": "demo", "messages": [{"role": "user", "content": "What does os.path.join do?"}], "stream": True,
-            "max_tokens": tokens, "temperature": 0, "ignore_eos": True}  # fmt: skip
+            "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "skip_special_tokens": False,
+            "n": choices}  # fmt: skip
     started = time.perf_counter()
     link.request("POST", way["prefix"] + "/v1/chat/completions", json.dumps(body), headers(way))
     answer = link.getresponse()
     if answer.status != 200:
         return {"status": answer.status, "text": answer.read().decode()[:500]}
-    times, whole = [], False
-    while line := answer.readline():
-        if line.startswith(b"data: [DONE]"):
-            whole = True
-        elif line.startswith(b"data: ") and json.loads(line[6:])["choices"][0]["delta"].get("content"):
-            times.append(time.perf_counter() - started)
+    times, whole, ended = [], False, 0
+    try:
+        while line := answer.readline():
+            if line.startswith(b"data: [DONE]"):
+                whole = ended == choices
+            elif line.startswith(b"data: "):
+                (choice,) = json.loads(line[6:])["choices"]
+                if choice["delta"].get("content"):
+                    times.append(time.perf_counter() - started)
+                ended += choice["finish_reason"] == "length"
+    except (OSError, http.client.HTTPException) as error:
+        return {"status": 200, "times": times, "whole": False, "error": repr(error)}
     return {"status": 200, "times": times, "whole": whole}
 
 
 def firsts(ways, rounds):
-    """The time to the first token by each way, taken in turns on kept connections; the first round warms up."""
-    links = {name: connection(way) for name, way in ways.items()}
-    rows = {name: [] for name in ways}
+    """The time to the first token by each way, in turns; the first round warms up, and a stream that is cut counts.
+
+    Each request has a new connection, made before its time begins: a server closes one that is idle for five seconds.
+    """
+    rows, cut = {name: [] for name in ways}, dict.fromkeys(ways, 0)
     for number in range(rounds + 1):
         order = list(ways) if number % 2 else list(ways)[::-1]
         for name in order:
-            found = stream(links[name], ways[name], 4)
+            link = connection(ways[name])
+            link.connect()
+            found = stream(link, ways[name], 4)
+            link.close()
+            cut[name] += not found.get("whole")
             if number:
-                rows[name].append(found["times"][0])
-    return rows
+                rows[name].append(found["times"][0] if found.get("times") else None)
+    return {"firsts": rows, "cut": cut}
 
 
 asked = json.loads(sys.argv[1])
 if asked["what"] == "firsts":
     found = firsts(asked["ways"], asked["rounds"])
 elif asked["what"] == "stream":
-    found = stream(connection(asked["way"]), asked["way"], asked["tokens"])
+    found = stream(connection(asked["way"]), asked["way"], asked["tokens"], asked.get("choices", 1))
 else:
     found = get(asked["way"], asked["path"])
 print(json.dumps(found))

@@ -1,7 +1,7 @@
 """`make test-ingress`: a real Traefik in front of two real services, by Ingress and by the Gateway API.
 
 The commands and the YAML are those of docs/how-to/expose.md, read out of the page. Both services share one host by
-their paths; a client in a pod of its own asks them through each door and by their own address.
+their paths; a client in a pod of its own asks them through Traefik and by their own address.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,18 +29,22 @@ sys.path.insert(0, str(Path(__file__).parent))
 from strangers import Asker, listener
 
 PAGE = (REPOSITORY / "docs/how-to/expose.md").read_text()
-CLIENT = (Path(__file__).parent / "door_client.py").read_text()
+CLIENT = (Path(__file__).parent / "ingress_client.py").read_text()
 HOST = "llm.example.com"
-DOOR = "traefik.gateways.svc"
+CONTROLLER = "traefik.gateways.svc"
 KEY = "sk-one"
 SERVERS = "serving.windlass.dev/service=one,app.kubernetes.io/component=server"
 LIMIT_S = 0.020
-"""How much later the first token may come through a door than without it."""
+"""How much later the first token may come through Traefik than without it."""
 WAYS_IN = {"one": ("websecure", "http"), "two": ("web", "https")}
-"""Where the Ingress and where the HTTPRoute of a service has its door: each of the two ways, with TLS and without."""
+"""The entry point of a service's Ingress and the listener of its HTTPRoute: each of the two, with TLS and without."""
+WHICH = {("one", "TLS"): "Ingress", ("one", "plain"): "Gateway API", ("two", "TLS"): "Gateway API",
+         ("two", "plain"): "Ingress", ("one", "direct"): "own address", ("two", "direct"): "own address"}  # fmt: skip
 ROUNDS = 40
-SILENCE_S = 60.0
-"""Longer than what many fronts wait for a byte by default."""
+LONG_S = 60.0
+"""Traefik's own limit for reading a request, and what many proxies wait for a byte by default."""
+CHOICES = 48
+"""Answers of one request that come together: enough to make the demo's model stream for longer than LONG_S."""
 
 
 def block(heading: str, kind: str) -> str:
@@ -69,7 +72,7 @@ def run_page(bed, namespace: str, heading: str, name: str, folder: Path) -> list
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """With a certificate for the host, as the page names it."""
-    place = tmp_path_factory.mktemp("door")
+    place = tmp_path_factory.mktemp("ingress")
     subject = ["-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
     subprocess.run([*command, "-keyout", "tls.key", "-out", "tls.crt"], cwd=place, check=True, capture_output=True)
@@ -77,14 +80,14 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def door(bed, folder):
+def controller(bed, folder):
     with traefik.installed(bed.paths, folder / "tls.crt", folder / "tls.key"):
-        yield DOOR
+        yield CONTROLLER
 
 
 @pytest.fixture(scope="module")
-def client(bed, namespace, door):
-    """A pod that is no part of any service, and what it is told by a door or by a service."""
+def client(bed, namespace, controller):
+    """A pod that is no part of any service: it asks Traefik or a service, and gives what came."""
     pod = listener("client", bed.images["server-cpu"], [8080])
     pod["spec"]["containers"][0]["imagePullPolicy"] = "Never"
     bed.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(pod))
@@ -95,7 +98,7 @@ def client(bed, namespace, door):
 
 @pytest.fixture(scope="module")
 def services(bed, namespace, client, folder) -> tuple[str, str]:
-    """Two services on one host: `one` has keys, `two` none and one request at a time; both believe the door."""
+    """Two services on one host: `one` has keys, `two` none and one request at a time; both believe Traefik."""
     address = kubectl(bed.paths, "-n", traefik.NAMESPACE, "get", "pods", "-l", "app=traefik",
                       "-o", "jsonpath={.items[0].status.podIP}")  # fmt: skip
     believed = yaml.safe_load(block("Client addresses", "yaml"))["spec"]["env"]
@@ -107,14 +110,14 @@ def services(bed, namespace, client, folder) -> tuple[str, str]:
         assert wish["ingress"]["host"] == HOST
         wish["ingress"]["annotations"] = {"traefik.ingress.kubernetes.io/router.entrypoints": entry}
         wish["gateway"]["parentRefs"][0]["sectionName"] = listener_
-        own = {"path": f"/{name}", **({"apiKeysSecret": "keys"} if name == "one" else {})}
-        (folder / "door.yaml").write_text(yaml.safe_dump({"spec": {"expose": {**wish, **own}}}))
+        own = {"path": f"/{name}", **({"apiKeysSecretRef": {"name": "keys"}} if name == "one" else {})}
+        (folder / "route.yaml").write_text(yaml.safe_dump({"spec": {"expose": {**wish, **own}}}))
         engine = {"maxConcurrency": 1 if name == "two" else 16}
         # What changes the pod is there from the start, so that the page's patch replaces none.
         bed.apply(namespace, name, **cheap, expose=own, env=believed, engine=engine)
         *_, addresses = run_page(bed, namespace, "From outside", name, folder)
         assert addresses.split()[1:] == [f"https://{HOST}/{name}/v1", f"http://{HOST}/{name}/v1"]
-    for name in ("one", "two"):
+    for name in WAYS_IN:
         bed.ready(namespace, name, timeout_s=500)
     return "one", "two"
 
@@ -125,12 +128,12 @@ def ways(namespace, folder) -> dict[str, dict[str, dict[str, Any]]]:
     tls = (folder / "tls.crt").read_text()
 
     def of(name: str) -> dict[str, dict[str, Any]]:
-        told = {"host": HOST, "prefix": f"/{name}", "key": KEY if name == "one" else ""}
-        direct = {**told, "place": f"{name}.{namespace}.svc", "port": 8501, "prefix": ""}
+        common = {"host": HOST, "prefix": f"/{name}", "key": KEY if name == "one" else ""}
+        direct = {**common, "place": f"{name}.{namespace}.svc", "port": 8501, "prefix": ""}
         return {
             "direct": direct,
-            "TLS": {**told, "place": DOOR, "authority": tls},
-            "plain": {**told, "place": DOOR, "port": 80},
+            "TLS": {**common, "place": CONTROLLER, "authority": tls},
+            "plain": {**common, "place": CONTROLLER, "port": 80},
         }
 
     return {name: of(name) for name in ("one", "two")}
@@ -141,11 +144,11 @@ def test_both_controllers_have_taken_both_services(bed, namespace, services):
     for name in services:
         said = bed.condition(namespace, name, "RouteReady")
         assert said["status"] == "True"
-        assert DOOR in said["message"]
+        assert CONTROLLER in said["message"]
         assert "Gateway gateways/public has taken the route" in said["message"]
 
 
-def test_keys_hold_behind_each_door(services, client, ways):
+def test_keys_hold_on_each_way(services, client, ways):
     """Without one 401, with it the models; a service that has none asks for none."""
     for way in ways["one"].values():
         assert client("get", way={**way, "key": ""}, path="/v1/models")["status"] == 401
@@ -156,7 +159,7 @@ def test_keys_hold_behind_each_door(services, client, ways):
 
 
 def test_a_path_leads_to_its_own_service_and_no_other_path_to_any(services, client, ways):
-    """One host, two services; what neither has is the door's own 404."""
+    """One host, two services; what neither has is Traefik's own 404."""
     for kind in ("TLS", "plain"):
         assert client("get", way=ways["one"][kind], path="/windlass/facts")["status"] == 200
         facts = json.loads(client("get", way=ways["two"][kind], path="/windlass/facts")["text"])
@@ -165,13 +168,20 @@ def test_a_path_leads_to_its_own_service_and_no_other_path_to_any(services, clie
             assert client("get", way={**ways["two"][kind], "prefix": prefix}, path="/v1/models")["status"] == 404
 
 
-def test_the_first_token_is_not_held_back(services, client, ways):
-    """Its median through each door, beside that of the service's own address."""
-    rows = client("firsts", ways=ways["one"], rounds=ROUNDS)
-    medians = {name: median(times) for name, times in rows.items()}
-    print("\nfirst token, median ms of", ROUNDS, {name: round(value * 1000, 1) for name, value in medians.items()})
-    for name in ("TLS", "plain"):
-        assert medians[name] - medians["direct"] <= LIMIT_S, medians
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_the_first_token_comes_as_soon_and_no_stream_is_cut(services, client, ways, name):
+    """In turns with the service's own address: medians of the pairs' differences, by Ingress and by Gateway API."""
+    found = client("firsts", ways=ways[name], rounds=ROUNDS)
+    rows = found["firsts"]
+    print(f"\nservice {name}, {ROUNDS} rounds, cut streams: {found['cut']}")
+    late = {}
+    for kind, times in rows.items():
+        whole = [value for value in times if value is not None]
+        pairs = [value - direct for value, direct in zip(times, rows["direct"], strict=True) if value and direct]
+        late[kind] = median(pairs)
+        print(f"{kind} ({WHICH[name, kind]}): median {median(whole) * 1000:.1f} ms, later {late[kind] * 1000:.1f} ms")
+    assert set(found["cut"].values()) == {0}
+    assert max(late.values()) <= LIMIT_S
 
 
 @pytest.mark.parametrize("kind", ["TLS", "plain"])
@@ -179,36 +189,35 @@ def test_an_answer_comes_token_by_token(services, client, ways, kind):
     """Not in one piece: half of it has come by the middle of its time, give or take a third."""
     found = client("stream", way=ways["one"][kind], tokens=200)
     times = found["times"]
-    assert found["whole"] and len(times) > 100
-    assert len({round(value, 3) for value in times}) > 50
+    assert found["whole"] and len(times) > 100  # a busy engine gives several tokens in one piece
+    assert len({round(value, 3) for value in times}) > 20
     assert times[0] < 0.3 * times[-1]
     assert 0.3 * times[-1] < median(times) < 0.8 * times[-1]
 
 
-def test_a_long_silence_and_a_long_answer_end_well(services, client, ways):
-    """One request at a time: the later ones wait without a byte for longer than a front's usual patience."""
-    started = time.monotonic()
-    waited: list[float] = []
-    stop = threading.Event()
+@pytest.mark.parametrize(("kind", "other"), [("TLS", "plain"), ("plain", "TLS")])
+def test_a_long_answer_and_a_long_silence_end_well(services, client, ways, kind, other):
+    """The service takes one request at a time: one streams for over a minute, one waits as long without a byte."""
+    with ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(client, "stream", way=ways["two"][kind], tokens=1900, choices=CHOICES)
+        _until_one_runs(client, ways["two"]["direct"])
+        silent = client("stream", way=ways["two"][other], tokens=50)
+        long = answer.result()
+    streamed, waited = long["times"][-1] - long["times"][0], silent["times"][0]
+    print(f"\n{kind}: {len(long['times'])} pieces in {streamed:.0f} s; {other}: {waited:.0f} s without a byte")
+    assert (long["whole"], silent["whole"]) == (True, True)
+    assert streamed > LONG_S
+    assert waited > LONG_S
 
-    def ask(number: int) -> None:
-        while not stop.is_set():
-            found = client("stream", way=ways["two"]["TLS" if number % 2 else "plain"], tokens=1500)
-            assert found.get("whole"), found
-            waited.append(found["times"][0])
-            if max(waited) > SILENCE_S or time.monotonic() - started > 400:
-                stop.set()
 
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(ask, range(8)))
-    print(
-        f"\nlongest silence before a first token: {max(waited):.0f} s, {len(waited)} answers of 1,500 tokens, all whole"
-    )
-    assert max(waited) > SILENCE_S
+def _until_one_runs(client, way: dict[str, Any]) -> None:
+    deadline = time.monotonic() + 30
+    while json.loads(client("get", way=way, path="/windlass/facts")["text"])["running"] != 1:
+        assert time.monotonic() < deadline, "the long answer has not begun"
 
 
 def test_the_log_has_the_clients_address_and_no_invented_one(bed, namespace, services, client, ways):
-    """The server believes the door, the door believes nobody; without the door nobody is believed."""
+    """The server believes Traefik, which believes nobody; without Traefik nobody is believed."""
     own = Asker(bed.paths, namespace, "client").address
     for number, kind in enumerate(("direct", "TLS", "plain")):
         lie = {**ways["one"][kind], "headers": {"X-Forwarded-For": f"203.0.113.{number}"}}
@@ -228,7 +237,7 @@ def _lines(bed, namespace: str, pod: str) -> str:
 
 
 def test_the_chat_page_works_below_its_prefix(bed, services, client, ways):
-    """In a real browser, through the door: the page finds the API beside itself and lists the model."""
+    """In a real browser, through Traefik: the page finds the API beside itself and lists the model."""
     found = client("get", way=ways["two"]["TLS"], path="/chat")
     assert (found["status"], found["headers"]["content-type"]) == (200, "text/html; charset=utf-8")
     with forward(bed.paths, traefik.NAMESPACE, "svc/traefik", 80) as url:

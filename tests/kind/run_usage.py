@@ -33,7 +33,7 @@ def pods(bed, namespace) -> list[str]:
     """Two pods of the service, both ready."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"keys.yaml": DOCUMENT}}
     bed.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(secret))
-    bed.apply(namespace, NAME, replicas=2, license={"required": False}, expose={"apiKeysSecret": "keys"})
+    bed.apply(namespace, NAME, replicas=2, license={"required": False}, expose={"apiKeysSecretRef": {"name": "keys"}})
     bed.ready(namespace, NAME)
     return serving(bed, namespace)
 

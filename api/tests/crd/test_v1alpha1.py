@@ -32,3 +32,11 @@ def test_a_status_goes_out_as_kubernetes_spells_it():
     service = LLMService.model_validate({**MINIMAL, "status": status})
     out = service.status.model_dump(by_alias=True, exclude_unset=True)
     assert out == status
+
+
+def test_a_reference_that_was_stored_without_a_key_means_token():
+    """The CRD asks for the key of a new one; what Python makes says it."""
+    spec = {"model": {"id": "m", "source": {"pvc": {"claimName": "a"}}}, "env": [
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}]}  # fmt: skip
+    reference = LLMService.model_validate({"spec": spec}).spec.env[0].value_from.secret_key_ref
+    assert (reference.key, reference.model_dump()) == ("token", {"name": "s", "key": "token"})

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from windlass_api.crd.expose import ExposeSpec
 from windlass_base.kube.errors import ClientError, InvalidError, NotFoundError, UnreachableError
 from windlass_base.kube.rest import AsText
 from windlass_client import paths
@@ -60,7 +61,7 @@ def _mark() -> str:
 
 def _wanted(session: Session, service: Mapping[str, Any], words: tuple[str, ...]) -> bench_job.Wanted:
     options = session.options
-    secret = options.key_from_secret or (service["spec"].get("expose") or {}).get("apiKeysSecret") or ""
+    secret = options.key_from_secret or ExposeSpec.model_validate(service["spec"].get("expose") or {}).keys_secret
     return bench_job.Wanted(words, secret, options.tokenizer or "", options.cpu, options.memory, options.minutes)
 
 
@@ -72,7 +73,12 @@ async def _serving_pod(session: Session) -> Mapping[str, Any]:
     running = [one for one in found if (one.get("status") or {}).get("phase") == "Running"]
     if not running:
         raise InvalidError(f"service {session.options.name} has no running pod; see kubectl windlass status")
-    return min(running, key=lambda one: str(one["metadata"]["name"]))
+    return min(running, key=lambda one: (not _is_ready(one), str(one["metadata"]["name"])))
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 @asynccontextmanager

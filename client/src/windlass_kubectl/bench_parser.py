@@ -25,7 +25,7 @@ def add_options(one: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--key-from-secret",
         metavar="SECRET[/ENTRY]",
-        help="keys of the service (default: spec.expose.apiKeysSecret; the first key is used)",
+        help="keys of the service (default: spec.expose.apiKeysSecretRef; the first key is used)",
     )
     one.add_argument("--tokenizer", metavar="PATH", help="model directory in the pod (default: the served model's)")
     one.add_argument("--cpu", type=_quantity, default="1", help="processors that the Job asks for (default: 1)")

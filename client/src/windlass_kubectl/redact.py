@@ -17,7 +17,7 @@ NAMES = re.compile(
 )
 # Names that hold a secret's address, or are about text units, and no secret.
 HARMLESS = re.compile(
-    r"(?i)^(secret(name|key|ref|keyref)?|tokenSecret|apiKeysSecret|tlsSecret|imagePullSecrets|pullSecrets|key"
+    r"(?i)^(secret(name|key|ref|keyref)?|tokenSecret|apiKeysSecret(Ref)?|tlsSecret(Ref)?|imagePullSecrets|pullSecrets|key"
     r"|.*tokens|tokens_.*|max[-_]?.*tokens?.*|tokenizer.*|.*tokenizer.*|serviceAccountToken|automountServiceAccountToken"
     r"|speculativeTokens|.*monkey|token_?ids?|optional)\Z"
 )

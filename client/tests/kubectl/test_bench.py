@@ -11,6 +11,7 @@ import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -238,3 +239,16 @@ def test_quantities_and_minutes_are_checked():
     assert parser().parse_args(["bench", "x", "--cpu", "500m", "--minutes", "5"]).minutes == 5
     with pytest.raises((SystemExit, argparse.ArgumentError)):
         parser().parse_args(["bench", "x", "--memory", "much"])
+
+
+KEYED = ({"apiKeysSecret": "keys"}, {"apiKeysSecret": "", "apiKeysSecretRef": {"name": "keys"}})
+
+
+@pytest.mark.parametrize("expose", KEYED)
+def test_the_keys_are_the_services_in_either_form(expose):
+    """As if the caller had named the Secret."""
+    rest = {"tokenizer": "", "cpu": "1", "memory": "1Gi", "minutes": 1}
+    unnamed, named = (SimpleNamespace(options=SimpleNamespace(key_from_secret=key, **rest)) for key in ("", "keys"))
+    found = bench._wanted(unnamed, {"spec": {"expose": expose}}, ())
+    assert found == bench._wanted(named, {"spec": {}}, ())
+    assert found != bench._wanted(unnamed, {"spec": {}}, ())

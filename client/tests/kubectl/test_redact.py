@@ -67,7 +67,8 @@ def test_what_is_no_secret_stays(text):
 NAMES = {
     "HF_TOKEN": True, "OPENAI_API_KEY": True, "apiKey": True, "PASSWORD": True, "DB_PASS": True, "client_secret": True,
     "AWS_SECRET_ACCESS_KEY": True, "Authorization": True, "LICENSE_KEY": True, "COOKIE": True, "SIGNING_KEY": True,
-    "secretName": False, "apiKeysSecret": False, "tokenSecret": False, "key": False, "speculativeTokens": False,
+    "secretName": False, "apiKeysSecret": False, "apiKeysSecretRef": False, "tlsSecretRef": False,
+    "tokenSecret": False, "key": False, "speculativeTokens": False,
     "max_tokens": False, "TOKENIZERS_PARALLELISM": False, "kvTokens": False, "SEED": False, "MODEL_ID": False,
     "tokens\n": True,
 }  # fmt: skip

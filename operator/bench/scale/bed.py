@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -149,20 +148,10 @@ def process(command: Sequence[str], log: Path, env: Mapping[str, str] | None = N
             running.wait()
 
 
-def allocator() -> dict[str, str]:
-    """How the operator's chart sets the allocator."""
-    template = (REPOSITORY / "charts" / "windlass" / "templates" / "deployment.yaml").read_text()
-    found = dict(re.findall(r'- name: (MALLOC_\w+)\n +value: "(\w+)"', template))
-    if not found:
-        raise RuntimeError("the operator's chart sets nothing of the allocator")
-    return found
-
-
 def operator(bed: Bed, metrics_port: int, health_port: int) -> tuple[Sequence[str], dict[str, str]]:
     """Command and environment of the operator, as the chart would start it."""
     env = {
         **os.environ,
-        **allocator(),
         "KUBECONFIG": str(bed.folder / "operator.kubeconfig"),
         "WINDLASS_SERVER_IMAGE": "windlass/server",
         "WINDLASS_SERVER_VERSION": "1.2",

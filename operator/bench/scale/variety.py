@@ -9,7 +9,9 @@ SORTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "two": {"replicas": 2},
     "cpu": {"resources": {"gpus": 0, "memory": "4Gi"}, "engine": {"maxModelLen": 2048}},
-    "called": {"expose": {"apiKeysSecret": "keys", "ingress": {"host": "a.example", "className": "nginx"}}},
+    "called": {
+        "expose": {"apiKeysSecretRef": {"name": "keys"}, "ingress": {"host": "a.example", "className": "nginx"}}
+    },
     "spread": {
         "deployment": {"mode": "Distributed", "nodes": 2, "group": "Native"},
         "resources": {"gpus": 2, "gpuType": "L20"},

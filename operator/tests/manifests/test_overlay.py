@@ -187,7 +187,7 @@ def test_the_cache_is_never_on_the_models_claim():
     """The operator says it where the API server's rule is not yet the newest."""
     service = service_with()
     service["spec"]["cache"] = {"pvc": "models"}
-    with pytest.raises(UserError, match=r"^spec\.cache\.pvc is models, the claim of spec\.model\.source itself"):
+    with pytest.raises(UserError, match=r"^spec\.cache names models, the claim of spec\.model\.source itself"):
         parse_service(service)
 
 

@@ -115,7 +115,7 @@ def test_every_source_is_judged(field):
     with pytest.raises(UserError, match=r"points at /etc of the nodes"):
         must_be_allowed(service({"hostPath": {"path": "/etc"}}), SETTINGS)
     must_be_allowed(service({"hostPath": {"path": "/data/m/b"}}), SETTINGS)
-    with pytest.raises(UserError, match=r"spec\.cache\.pvc is loras, the claim of spec\."):
+    with pytest.raises(UserError, match=r"spec\.cache names loras, the claim of spec\."):
         service(claim("loras"), "loras")
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from windlass_api.plan.record import PLAN_ANNOTATION, digest_of, recorded_plan
+from windlass_operator.errors import Unavailable
 from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION, Desired, Rendered, remembered, stays
 from windlass_operator.reconcile.reconciler import Reconciler
 from windlass_operator.settings import Settings
@@ -28,9 +29,10 @@ def a_template(image: str) -> dict:
 
 
 BEFORE, TODAY, EDITED = a_template("server:1.2"), a_template("server:1.3"), a_template("server:edited")
-NOW = Desired(generation=3, operator=NEW, restarted="", plan="p", adopts=False)
-BY_OLD = Rendered(generation=3, operator=OLD, plan="p", template=digest_of(BEFORE))
-KEPT = Rendered(generation=3, operator=NEW, plan="p", template=digest_of(TODAY), kept=BEFORE)
+NOW = Desired(generation=3, operator=NEW, restarted="", plan="p", spec="s", adopts=False)
+EDITED_SINCE = replace(NOW, generation=4, spec="t")
+BY_OLD = Rendered(generation=3, operator=OLD, plan="p", template=digest_of(BEFORE), spec="s")
+KEPT = Rendered(generation=3, operator=NEW, plan="p", template=digest_of(TODAY), spec="s", kept=BEFORE)
 
 
 def a_workload(said: Rendered | None, template: dict = BEFORE, replicas: int = 1) -> dict:
@@ -45,7 +47,9 @@ def a_workload(said: Rendered | None, template: dict = BEFORE, replicas: int = 1
         pytest.param(None, NOW, None, id="nothing there yet"),
         pytest.param(a_workload(BY_OLD), NOW, BEFORE, id="another operator, the same service"),
         pytest.param(a_workload(BY_OLD), replace(NOW, operator=OLD), None, id="the same operator, other settings"),
-        pytest.param(a_workload(BY_OLD), replace(NOW, generation=4), None, id="the service changed meanwhile"),
+        pytest.param(a_workload(BY_OLD), EDITED_SINCE, None, id="the service changed meanwhile"),
+        pytest.param(a_workload(BY_OLD), replace(NOW, generation=4), BEFORE, id="the service was scaled meanwhile"),
+        pytest.param(a_workload(replace(BY_OLD, spec="")), EDITED_SINCE, None, id="a memory that knows no spec"),
         pytest.param(a_workload(BY_OLD), replace(NOW, plan="other"), None, id="another plan"),
         pytest.param(a_workload(BY_OLD), replace(NOW, restarted="1"), None, id="told to restart"),
         pytest.param(a_workload(BY_OLD, replicas=0), NOW, None, id="no pods that could be replaced"),
@@ -114,12 +118,14 @@ async def at_rest(world) -> bool:
 
 
 def as_of_0_1_0(world) -> None:
-    """What the first release left: no memory, and a plan under digests of its own."""
-    del world.cluster.one("Deployment", "qwen")["metadata"]["annotations"][RENDERED_ANNOTATION]
+    """What the first release left: no memory, a plan under digests of its own, a status that names no served spec."""
+    for row in (*world.cluster.all("Deployment"), *world.cluster.all("StatefulSet")):
+        del row["metadata"]["annotations"][RENDERED_ANNOTATION]
     notes = world.cluster.one("Service", "qwen")["metadata"]["annotations"]
     record = recorded_plan(notes[PLAN_ANNOTATION])
     assert record is not None
     notes[PLAN_ANNOTATION] = replace(record, digest="of-0-1-0", pods="of-0-1-0").to_text()
+    world.cluster.one("LLMService", "qwen")["status"].pop("servedGeneration")
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["of the last release", "of 0.1.0"])
@@ -223,3 +229,92 @@ async def test_groups_stay_and_a_new_replica_is_todays(world) -> None:
     await world.look()
     assert image(world, "StatefulSet", "qwen-0") == "windlass/server:1.2"
     assert image(world, "StatefulSet", "qwen-1") == "windlass/server:1.3"
+
+
+async def test_a_scale_in_the_hand_over_replaces_nothing(world) -> None:
+    """The newer operator's first look finds another generation, of which only the replicas differ."""
+    await served(world)
+    world.put_service(replicas=2)
+    await upgrade(world)
+    assert world.cluster.one("Deployment", "qwen")["spec"]["replicas"] == 2
+    assert image(world) == "windlass/server:1.2"
+    assert await at_rest(world)
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["of the last release", "of 0.1.0"])
+async def test_a_change_in_the_hand_over_takes_the_newer(world, first) -> None:
+    await served(world)
+    if first:
+        as_of_0_1_0(world)
+    world.put_service(args=["--seed", "1"])
+    await upgrade(world)
+    assert image(world) == "windlass/server:1.3"
+
+
+async def test_a_failed_inspection_before_the_hand_over_replaces_nothing(world) -> None:
+    """The newer operator writes its failure into the status before it has taken the pods of 0.1.0 over."""
+    await served(world)
+    as_of_0_1_0(world)
+    settings = Settings("windlass/server", "1.3", NEW)
+    world.reconciler = Reconciler(world.cluster, world.http, settings, clock=lambda: world.now)
+    await world.look()
+    await world.look()
+    world.end_job('{"ok": false, "reason": "PathNotFound", "message": "the share is away"}')
+    await world.look()
+    status = world.cluster.one("LLMService", "qwen")["status"]
+    assert (c.find(status["conditions"], c.MODEL_READY) or {})["status"] == c.FALSE
+    for pod in world.cluster.all("Pod"):
+        if "labels" in pod["metadata"] and pod["status"].get("phase") == "Succeeded":
+            world.cluster.objects.pop(("Pod", pod["metadata"]["name"]))
+    world.cluster.objects = {key: row for key, row in world.cluster.objects.items() if key[0] != "Job"}
+    await world.look()
+    world.end_job(GOOD)
+    await world.look()
+    assert image(world) == "windlass/server:1.2"
+    assert outdated(world) is not None
+
+
+async def test_a_refusal_before_the_hand_over_replaces_nothing(world) -> None:
+    """An installation that forbids what 0.1.0 served, and then allows it."""
+    await served(world)
+    as_of_0_1_0(world)
+    service = world.cluster.one("LLMService", "qwen")
+    good = copy.deepcopy(service["spec"])
+    service["spec"]["replicas"] = "two"  # as a CRD of another release may let through
+    await upgrade_looks(world)
+    assert (c.find(service["status"]["conditions"], c.PROGRESSING) or {})["reason"] == "Rejected"
+    service["spec"] = good
+    await upgrade(world)
+    assert image(world) == "windlass/server:1.2"
+
+
+async def upgrade_looks(world) -> None:
+    """The next release's operator looks once."""
+    settings = Settings("windlass/server", "1.3", NEW)
+    world.reconciler = Reconciler(world.cluster, world.http, settings, clock=lambda: world.now)
+    await world.look()
+
+
+async def test_groups_of_0_1_0_stay_over_reconciles_that_end_between_their_writes(world, monkeypatch) -> None:
+    """The Service and the first group are written, the second one fails, twice."""
+    for name in ("n1", "n2"):
+        world.cluster.put("Node", a_node(name))
+    await world.planned(**TWO_NODES, replicas=2)
+    await world.look()
+    as_of_0_1_0(world)
+    apply = world.cluster.apply
+
+    async def failing(manifest):
+        if manifest["metadata"]["name"] == "qwen-1" and manifest["kind"] == "StatefulSet":
+            raise Unavailable("the API server does not answer")
+        return await apply(manifest)
+
+    monkeypatch.setattr(world.cluster, "apply", failing)
+    with pytest.raises(Unavailable):
+        await upgrade(world)
+    with pytest.raises(Unavailable):
+        await world.look()
+    monkeypatch.setattr(world.cluster, "apply", apply)
+    await world.look()
+    assert image(world, "StatefulSet", "qwen-0") == "windlass/server:1.2"
+    assert image(world, "StatefulSet", "qwen-1") == "windlass/server:1.2"

@@ -17,7 +17,7 @@ WAITING = Key("team-b", "waits")
 
 class Queue:
     def __init__(self):
-        self.events, self.waiting = [], set()
+        self.events, self.waiting, self.working = [], set(), True
 
     def event(self, key):
         self.events.append(key)

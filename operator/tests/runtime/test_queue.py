@@ -174,8 +174,8 @@ async def test_one_key_is_never_worked_on_twice_at_once(run):
     assert most == 1
 
 
-def _measured():
-    (family,) = metrics.EVENT_TO_APPLY_SECONDS.collect()
+def _measured(histogram=metrics.EVENT_TO_APPLY_SECONDS):
+    (family,) = histogram.collect()
     values = {sample.name.rsplit("_", 1)[-1]: sample.value for sample in family.samples if "le" not in sample.labels}
     return values["count"], values["sum"]
 
@@ -234,6 +234,28 @@ async def test_the_oldest_key_is_as_old_as_it_is_due():
     assert queue.oldest_s() == 0.0
     queue._working = 1
     assert queue.oldest_s() == 30.0
+
+
+async def test_the_wait_for_a_worker_begins_when_the_key_is_due_and_somebody_works():
+    """What was due on a stand-by has waited for nobody; the one worker hangs on the first key for 7 s."""
+    now, done = 100.0, asyncio.Event()
+    queue, (count, total) = WorkQueue(FAST, clock=lambda: now, workers=1), _measured(metrics.QUEUE_WAIT_SECONDS)
+    queue.add("due long ago")
+    now = 500.0
+
+    async def work(key):
+        nonlocal now
+        if key == "second":
+            done.set()
+            return
+        queue.add("second")
+        now += 7.0
+
+    task = asyncio.create_task(queue.run(work))
+    await asyncio.wait_for(done.wait(), 5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert _measured(metrics.QUEUE_WAIT_SECONDS) == (count + 2, total + 7.0)
 
 
 async def test_stopped_workers_leave_the_work_to_the_next(run):

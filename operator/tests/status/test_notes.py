@@ -36,6 +36,15 @@ def test_events_of_the_license(before, after, told):
     assert [note.message for note in notes(a_status(**before), a_status(**after))] == told
 
 
+def test_a_field_with_a_newer_form_is_told_once():
+    """And again only when other fields are meant."""
+    keys, cache = (("OlderForm", f"{name}; write the form") for name in ("spec.expose.apiKeysSecret", "spec.cache.pvc"))
+    plain, older, other = a_status(), a_status(OlderFields=keys), a_status(OlderFields=cache)
+    assert notes(plain, older) == [Note(*keys)]
+    assert (notes(older, older), notes(older, plain)) == ([], [])
+    assert notes(older, other) == [Note(*cache)]
+
+
 FOUND = ("ModelFound", "Qwen2, in PVC models")
 PLANNED = ("Planned", "1 × L20")
 

@@ -280,3 +280,15 @@ def test_a_running_download_is_progress_and_a_failed_one_is_in_the_way():
     assert words(observe(a_subject(), busy, NOW))["Progressing"] == ("True", "Inspecting")
     failed = Seen(downloading=c.no("DiskFull", "no space on pvc/models"))
     assert words(observe(a_subject(), failed, NOW))["Ready"] == ("False", "DiskFull")
+
+
+def test_fields_with_a_newer_form_are_a_condition_that_goes_with_them():
+    """Everything else is as without them."""
+    used = serving(older_forms=("spec.cache.pvc: write pvcRef: {name: a}",))
+    told = observe(a_subject(), used, NOW)
+    row = c.find(told["conditions"], c.OLDER_FIELDS)
+    assert (row["status"], row["reason"]) == ("True", "OlderForm")
+    assert row["message"].startswith("spec.cache.pvc: write pvcRef: {name: a}")
+    after = observe(a_subject(previous=told), serving(), NOW)
+    assert c.find(after["conditions"], c.OLDER_FIELDS) is None
+    assert [one for one in told["conditions"] if one is not row] == after["conditions"]

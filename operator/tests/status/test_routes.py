@@ -50,6 +50,14 @@ def test_an_address_is_told_once_somebody_answers_there():
     ]
 
 
+@pytest.mark.parametrize(
+    ("tls", "scheme"), [({}, "http"), ({"tlsSecret": ""}, "http"), ({"tlsSecretRef": {"name": "tls"}}, "https")]
+)
+def test_a_certificate_in_either_form_makes_the_address_https(tls, scheme):
+    way = {"ingress": {"host": "llm.example.com", **tls}}
+    assert addresses("qwen", "a", way, an_ingress("10.0.0.1"), None)[1]["url"] == f"{scheme}://llm.example.com/v1"
+
+
 def test_an_address_outside_has_the_prefix_and_the_one_inside_has_none():
     """The server answers at both."""
     taken = a_route(Accepted="True", ResolvedRefs="True")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from windlass.api import intake
 from windlass.api.budget import Budget, Shares
-from windlass.api.intake import Gone, Hold, Intake
+from windlass.api.intake import Begun, Gone, Hold, Intake
 from windlass.api.refusal import Refusal
 
 
@@ -101,3 +101,60 @@ def test_no_key_takes_what_another_needs(asked: list[tuple[str, int]]) -> None:
             shares.take(key, size)
     assert shares.held_bytes < 100
     assert shares.fits("d", (100 - shares.held_bytes) // 2, shared=True)
+
+
+async def test_what_is_there_already_is_taken_without_waiting() -> None:
+    """The first step of a `receive` that has its message is its last."""
+
+    async def there() -> str:
+        return "now"
+
+    begun = Begun(there())
+    assert (begun.is_waiting, begun.result) == (False, "now")
+
+
+async def test_what_is_not_there_is_waited_for_from_the_first_step_on() -> None:
+    """Each step runs once, several futures one after the other."""
+    first, second = asyncio.Event(), asyncio.Event()
+    steps: list[str] = []
+
+    async def later() -> str:
+        steps.append("begun")
+        await first.wait()
+        steps.append("first")
+        await second.wait()
+        return "later"
+
+    begun = Begun(later())
+    assert begun.is_waiting
+    asyncio.get_running_loop().call_soon(first.set)
+    asyncio.get_running_loop().call_soon(second.set)
+    await begun
+    assert (steps, begun.is_waiting, begun.result) == (["begun", "first"], False, "later")
+
+
+async def test_a_cancellation_reaches_what_is_waited_for() -> None:
+    """A deadline ends the server's `receive` as if it had been awaited plainly."""
+    ended = []
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    begun = Begun(forever())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await begun
+    assert ended == [True]
+
+
+async def test_what_fails_at_once_raises_at_once() -> None:
+    """A broken connection is told as it is."""
+
+    async def broken() -> None:
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        Begun(broken())

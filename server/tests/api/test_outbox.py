@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from windlass.api.budget import Shares
+from windlass.api.connections import UNKNOWN, Connection
 from windlass.api.guard import Guard
 from windlass.api.outbox import Outbox, Reader, Stock
 
@@ -81,7 +82,7 @@ async def test_a_keys_share_leaves_room_for_others() -> None:
 async def test_a_reader_that_takes_nothing_is_ended() -> None:
     """Its connection ends, what it had not read is given up, and what is still made for it goes nowhere."""
     slow, stock, ended = Client(reads=False), Stock(Shares(10)), asyncio.Event()
-    outbox = Outbox(slow.send, stock, Reader(abort=ended.set, timeout_s=0.02))
+    outbox = Outbox(slow.send, stock, Reader(connection=Connection(UNKNOWN.flow, ended.set), timeout_s=0.02))
     await outbox(piece(b"12345"))
     await outbox(piece(b"12345"))
     await asyncio.wait_for(ended.wait(), 1)
@@ -157,3 +158,42 @@ async def test_who_does_not_read_holds_no_place() -> None:
     first.cancel()
     await asyncio.wait({first})
     assert first.cancelled()
+
+
+class Line:
+    """A connection that takes pieces until it is told not to."""
+
+    def __init__(self) -> None:
+        self.write_paused = False
+
+
+async def test_a_reader_that_takes_all_is_written_to_without_a_task() -> None:
+    """The server's own `send` is what the application awaits."""
+    client, stock, line = Client(), Stock(), Line()
+    outbox = Outbox(client.send, stock, Reader(connection=Connection(line, lambda: None)))
+    before = len(asyncio.all_tasks())
+    await outbox(START)
+    await outbox(piece(b"0"))
+    assert (client.got, len(asyncio.all_tasks()), stock.unread_bytes) == ([b"0"], before, 0)
+    await outbox.close()
+
+
+async def test_pieces_stay_in_order_when_a_reader_stops_and_goes_on() -> None:
+    """What waits goes first, also after the connection takes pieces again."""
+    client, stock, line = Client(), Stock(), Line()
+    outbox = Outbox(client.send, stock, Reader("a", connection=Connection(line, lambda: None)))
+    await outbox(piece(b"0"))
+    client.may_read.clear()
+    line.write_paused = True
+    await outbox(piece(b"1"))
+    await outbox(piece(b"2"))
+    line.write_paused = False
+    await outbox(piece(b"3"))
+    assert (client.got, stock.unread_bytes) == ([b"0"], 3)
+    client.may_read.set()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert stock.unread_bytes == 0
+    await outbox(piece(b"4", last=True))
+    await outbox.close()
+    assert (client.got, stock.unread_bytes) == ([b"0", b"1", b"2", b"3", b"4"], 0)

@@ -68,8 +68,8 @@ def poison(file: Path, leases: int) -> None:
     ends = int((time.time() + 86_400) * 1e6)
     with sqlite3.connect(file) as database:
         gpus = json.dumps(INVENTED)
-        rows = [(f"id-{n}", f"uid-{n}", gpus, "ns", "pod", "", ends, ends, 0, 0) for n in range(leases)]
-        database.executemany("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        rows = [(f"id-{n}", f"uid-{n}", gpus, "ns", "pod", "", ends, ends, 0) for n in range(leases)]
+        database.executemany("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     database.close()
 
 

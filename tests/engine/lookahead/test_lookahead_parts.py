@@ -30,3 +30,16 @@ def test_the_scheduler_plans_by_draft_budgets(engine):
 def test_the_ablation_switches_rules_in_a_worker(engine):
     """Its requests run on a simulated device; on a GPU the same worker serves an engine."""
     assert engine.result("/repo/tests/engine/lookahead/switch_exactly.py")["wrong"] == []
+
+
+def test_the_first_steps_are_the_engines_own_as_they_are_served(engine):
+    """All, two and one of the requests, drafting and not, with adaptive verification, by each kind of sampling."""
+    found = engine.result("/repo/tests/engine/lookahead/first_steps.py")
+    whole, failed = found["whole"], found["failed"]
+    assert whole["steps"] == 7 * whole["rounds"]
+    assert whole["rows"] == [[0, 0], [1, 0], [1, 1], [2, 0], [2, 1], [16, 0], [16, 16]]
+    assert whole["temperatures"] == [0.0, 0.7, 0.9, 1.0]
+    assert whole["adaptive"]
+    assert failed["steps"] == 3
+    for one in (whole, failed):
+        assert (one["left"], one["disabled"], one["restored"]) == (0, False, True)

@@ -58,8 +58,22 @@ class ApiModel(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
+def _asks_for_the_key(schema: dict[str, Any]) -> None:
+    """The API server fills in no key, and refuses a reference that has none."""
+    del schema["properties"]["key"]["default"]
+    schema["required"] = ["name", "key"]
+
+
+class NameRef(ApiModel):
+    """An object of the service's namespace."""
+
+    name: str = Field(min_length=1, max_length=253, description="name is the object in the service's namespace.")
+
+
 class SecretKey(ApiModel):
-    """One key of a Secret or ConfigMap in the service's namespace."""
+    """One key of a Secret or ConfigMap in the service's namespace; one that was stored without a key means `token`."""
+
+    model_config = ConfigDict(json_schema_extra=_asks_for_the_key)
 
     name: str = Field(min_length=1, max_length=253, description="name is the object in the service's namespace.")
     key: str = Field("token", min_length=1, max_length=253, description="key is the entry inside it.")

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from windlass_api.crd.base import WHOLE_LIST, ApiModel, schema_extra, string_map
-from windlass_api.crd.rules import EXPOSED_PATH_RULES, GATEWAY_RULES, HOST_RULES, INGRESS_ANNOTATION_RULES
+from windlass_api.crd.base import WHOLE_LIST, ApiModel, NameRef, schema_extra, string_map
+from windlass_api.crd.rules import (
+    EXPOSED_PATH_RULES,
+    GATEWAY_RULES,
+    HOST_RULES,
+    INGRESS_ANNOTATION_RULES,
+    KEYS_RULES,
+    TLS_RULES,
+)
 
 Host = Annotated[str, Field(min_length=1, max_length=253, json_schema_extra=schema_extra(*HOST_RULES))]
 
@@ -22,18 +29,28 @@ IngressAnnotations = Annotated[
 class IngressSpec(ApiModel):
     """An Ingress in front of the service."""
 
+    model_config = ConfigDict(json_schema_extra=schema_extra(*TLS_RULES))
+
     host: Host = Field(description="host is the name that clients call.")
     class_name: str = Field(
         "", max_length=253, description="className is the IngressClass; empty means the cluster's default."
     )
     tls_secret: str = Field(
-        "", max_length=253, description="tlsSecret is the Secret with the host's certificate; empty means plain HTTP."
+        "", max_length=253, description="tlsSecret is the older form of tlsSecretRef: the Secret's name alone."
+    )
+    tls_secret_ref: NameRef | None = Field(
+        None, description="tlsSecretRef is the Secret with the host's certificate; left out: plain HTTP."
     )
     annotations: IngressAnnotations = Field(
         default_factory=dict,
         max_length=32,
         description="annotations are added to the Ingress and win over Windlass's own; the installation allows them.",
     )
+
+    @property
+    def certificate(self) -> str:
+        """The Secret with the host's certificate, in whichever form; empty without one."""
+        return self.tls_secret_ref.name if self.tls_secret_ref else self.tls_secret
 
 
 class ParentRef(ApiModel):
@@ -68,12 +85,18 @@ class GatewaySpec(ApiModel):
 class ExposeSpec(ApiModel):
     """How the service is called."""
 
+    model_config = ConfigDict(json_schema_extra=schema_extra(*KEYS_RULES))
+
     api_keys_secret: str = Field(
         "",
         max_length=253,
+        description="apiKeysSecret is the older form of apiKeysSecretRef: the Secret's name alone.",
+    )
+    api_keys_secret_ref: NameRef | None = Field(
+        None,
         description=(
-            "apiKeysSecret is a Secret each of whose values holds API keys, one on a line, or as YAML with a name and "
-            "limits for each; empty: no keys."
+            "apiKeysSecretRef is a Secret each of whose values holds API keys, one on a line, or as YAML with a name "
+            "and limits for each; left out: no keys."
         ),
     )
     path: str = Field(
@@ -92,3 +115,8 @@ class ExposeSpec(ApiModel):
         le=86400,
         description="timeoutSeconds is how long a front may wait for an answer or its next token.",
     )
+
+    @property
+    def keys_secret(self) -> str:
+        """The Secret with the API keys, in whichever form; empty without one."""
+        return self.api_keys_secret_ref.name if self.api_keys_secret_ref else self.api_keys_secret

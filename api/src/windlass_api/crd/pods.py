@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from windlass_api.crd.base import WHOLE_LIST, ApiModel, Quantity, SecretKey, StringMap, schema_extra
-from windlass_api.crd.rules import ENV_RULES, PRIORITY_RULES
+from windlass_api.crd.base import WHOLE_LIST, ApiModel, NameRef, Quantity, SecretKey, StringMap, schema_extra
+from windlass_api.crd.rules import CACHE_RULES, ENV_RULES, PRIORITY_RULES
 
 NODES_MAX = 64
 
@@ -65,14 +65,21 @@ class EnvVar(ApiModel):
 class CacheSpec(ApiModel):
     """The writable volume of a serving pod; it also holds HOME."""
 
-    pvc: str = Field(
-        "",
-        max_length=253,
-        description="pvc is a claim that keeps the cache over restarts; empty means a volume that goes with the pod.",
+    model_config = ConfigDict(json_schema_extra=schema_extra(*CACHE_RULES))
+
+    pvc: str = Field("", max_length=253, description="pvc is the older form of pvcRef: the claim's name alone.")
+    pvc_ref: NameRef | None = Field(
+        None,
+        description="pvcRef is a claim that keeps the cache over restarts; left out: a volume that goes with the pod.",
     )
     size_limit: Quantity | None = Field(
         None, description="sizeLimit is the most that the volume which goes with the pod may hold."
     )
+
+    @property
+    def claim(self) -> str:
+        """The claim that keeps the cache, in whichever form; empty without one."""
+        return self.pvc_ref.name if self.pvc_ref else self.pvc
 
 
 class Toleration(ApiModel):

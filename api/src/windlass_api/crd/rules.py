@@ -32,6 +32,20 @@ def _cel_list(words: tuple[str, ...]) -> str:
     return "[" + ", ".join(f"'{word}'" for word in words) + "]"
 
 
+def _one_form(older: str, path: str) -> tuple[Rule, ...]:
+    """A reference may be given as an object or, as it used to be, by its name alone."""
+    return (
+        Rule(
+            f"!has(self.{older}Ref) || !has(self.{older}) || self.{older} == ''",
+            f"{path}.{older} is the older form of {older}Ref: give {older}Ref alone",
+        ),
+    )
+
+
+KEYS_RULES = _one_form("apiKeysSecret", "spec.expose")
+TLS_RULES = _one_form("tlsSecret", "spec.expose.ingress")
+CACHE_RULES = _one_form("pvc", "spec.cache")
+
 VLLM_ONLY = {
     "pipelineParallelSize": "has(self.engine.pipelineParallelSize) && self.engine.pipelineParallelSize > 1",
     "gpuMemoryUtilizationPercent": "self.engine.gpuMemoryUtilizationPercent != 90",
@@ -325,8 +339,9 @@ SPEC_RULES = (
         for name, asked in VLLM_ONLY.items()
     ),
     Rule(
-        "self.image.family != 'deepspeed' || self.expose.apiKeysSecret == ''",
-        "spec.expose.apiKeysSecret is read by family vllm: for deepspeed set OPENAI_API_KEYS in spec.env from a Secret",
+        "self.image.family != 'deepspeed' || (self.expose.apiKeysSecret == '' && !has(self.expose.apiKeysSecretRef))",
+        "spec.expose.apiKeysSecretRef is read by family vllm: for deepspeed set OPENAI_API_KEYS in spec.env from a "
+        "Secret",
     ),
     Rule(
         "self.image.family != 'deepspeed' || !has(self.expose.path) || self.expose.path == ''",
@@ -337,8 +352,9 @@ SPEC_RULES = (
         "spec.engine.workers above 1 does not go with spec.deployment.mode Distributed: raise spec.replicas instead",
     ),
     Rule(
-        "!has(self.model.source.pvc) || self.cache.pvc != self.model.source.pvc.claimName",
-        "spec.cache.pvc must be another claim than the model's, which serving pods mount read-only",
+        "!has(self.model.source.pvc) || (self.cache.pvc != self.model.source.pvc.claimName"
+        " && (!has(self.cache.pvcRef) || self.cache.pvcRef.name != self.model.source.pvc.claimName))",
+        "spec.cache.pvcRef must be another claim than the model's, which serving pods mount read-only",
     ),
     Rule(
         "!has(self.model.download) || !has(self.model.source.pvc) || self.model.source.pvc.path != ''",

@@ -13,6 +13,8 @@ from windlass_api.crd.rules import Rule
 
 SPEC_CHARACTERS_MAX = 131_072  # of all texts, keys of maps and SHELL for each row; etcd takes 1.5 MiB a request
 SHELL = 16  # characters that a row or an entry counts beside its texts
+# Required of new resources alone: a stored one may lack the field, and a rule that asks for it would then fail.
+LATER_REQUIRED = frozenset({"key"})
 # Names that the expression language has for itself; Kubernetes writes them so (KEP-2876).
 RESERVED = frozenset(
     "true false null in as break const continue else for function if import let loop package namespace return var void "
@@ -49,7 +51,8 @@ def _terms(node: Schema, place: str, level: int) -> Iterator[str]:
     for name, child in node["properties"].items():
         here = f"{place}.{_escaped(name)}"
         size = _size(child, here, level)
-        if size and (name in node.get("required", ()) or _filled(child)):
+        required = name in node.get("required", ()) and name not in LATER_REQUIRED
+        if size and (required or _filled(child)):
             yield size
         elif size:
             yield f"(has({here}) ? {size} : 0)"

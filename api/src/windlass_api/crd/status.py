@@ -192,12 +192,20 @@ class LLMServiceStatus(ApiModel):
         json_schema_extra=INT64,
         description="observedGeneration is the spec's generation that this status speaks of.",
     )
+    served_generation: int | None = Field(
+        None,
+        ge=0,
+        le=GENERATION_MAX,
+        json_schema_extra=INT64,
+        description="servedGeneration is the spec's generation that the pods are of: lower than observedGeneration "
+        "while a change is refused or not planned yet.",
+    )
     conditions: list[Condition] = Field(
         default_factory=list,
         max_length=16,
         json_schema_extra=list_map("type"),
         description="conditions are Ready, its parts from ModelReady to RouteReady, Downloading, Degraded, "
-        "Progressing, and Outdated while pods of an earlier operator stay.",
+        "Progressing; Outdated while pods of an earlier operator stay, OlderFields while a field has a newer form.",
     )
     plan: PlanStatus | None = Field(None, description="plan is what was decided before any GPU was taken, and why.")
     download: DownloadStatus | None = Field(None, description="download is how far the download is.")

@@ -47,9 +47,9 @@ def kv_offload_gib(spec: LLMServiceSpec) -> float:
     return min(ASKED_MAX_GIB, asked or _connector_bytes(last_given(spec, KV_TRANSFER)) / GIB)
 
 
-def unsized_prefix(spec: LLMServiceSpec, gpus: int) -> Refusal | None:
+def unsized_prefix(spec: LLMServiceSpec, gpus: int | None) -> Refusal | None:
     """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
-    if spec.image.family != "vllm" or not gpus or not _keeps_prefixes(spec) or _prefix_mib(spec):
+    if spec.image.family != "vllm" or gpus == 0 or not _keeps_prefixes(spec) or _prefix_mib(spec):
         return None
     return Refusal(
         "PrefixOffloadWithoutSize",

@@ -54,14 +54,14 @@ class Front:
             await send({"type": "websocket.close", "code": 1008, "reason": "there is no websocket here"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        outbox = Outbox(send, self._stock, Reader(abort=connections.abort_of(scope)))
+        outbox = Outbox(send, self._stock, Reader(connection=connections.of(scope)))
         answer = Answer(outbox, request_id(scope["headers"]))
         try:
             with suppress(Gone):
                 paths.check(scope["path"], scope.get("raw_path") or b"")
                 tidied = {**scope, "path": paths.tidy(scope["path"])}
                 who = self._admit(tidied)
-                outbox.reader = Reader(who, self._keys.several, outbox.reader.abort)
+                outbox.reader = Reader(who, self._keys.several, outbox.reader.connection)
                 await self._serve(tidied, receive, who, answer)
         except Refusal as refusal:
             body = json.dumps(bodies.error(RequestError(refusal.message, status=refusal.status))).encode()

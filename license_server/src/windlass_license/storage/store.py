@@ -29,7 +29,10 @@ UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 SYNCHRONOUS = "FULL"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_SCHEMA_VERSION = 3
+_SCHEMA_VERSION = 2
+"""The first release refuses a file with a higher `user_version`, and must read ours when it comes back."""
+_LAYOUT_VERSION = 1
+"""Of what later releases added beside the first one's tables (table `layout`)."""
 _RECORD_BYTES = 32 * 1024
 """A record is cut far below this; an earlier version stored larger ones."""
 _LEASE_BYTES = 8 * 1024
@@ -53,13 +56,22 @@ CREATE TABLE fence (id INTEGER PRIMARY KEY CHECK (id = 1), epoch INTEGER NOT NUL
 INSERT INTO fence VALUES (1, 0);
 DROP INDEX IF EXISTS leases_by_expiry;
 """,
-    2: f"""
+}
+"""What brings a file of each version to the next one."""
+
+_ASKED = f"""
+CREATE TABLE layout (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL) STRICT;
+INSERT INTO layout VALUES (1, {_LAYOUT_VERSION});
+CREATE TABLE asked (id TEXT PRIMARY KEY, asked_us INTEGER NOT NULL) STRICT;
+"""  # noqa: S608  only numbers of this file are put in
+# The first release writes leases and knows nothing of `asked`: the file itself keeps it.
+_ASKED_TRIGGERS = """
+CREATE TRIGGER asked_is_renewed AFTER UPDATE OF expires_us ON leases
+BEGIN INSERT OR REPLACE INTO asked VALUES (NEW.id, CAST(strftime('%s', 'now') AS INTEGER) * 1000000); END;
+CREATE TRIGGER asked_goes AFTER DELETE ON leases BEGIN DELETE FROM asked WHERE id = OLD.id; END;
+"""
+_ADDITIONS = f"""
 DROP TRIGGER audit_is_append_only;
-CREATE TABLE leases_kept (
-  id TEXT PRIMARY KEY, uid TEXT NOT NULL, gpus TEXT NOT NULL, namespace TEXT NOT NULL, pod TEXT NOT NULL,
-  service TEXT NOT NULL, granted_us INTEGER NOT NULL, expires_us INTEGER NOT NULL, renewals INTEGER NOT NULL,
-  asked_us INTEGER NOT NULL, UNIQUE (uid, gpus)) STRICT;
-INSERT INTO leases_kept SELECT *, 0 FROM leases WHERE length(CAST(gpus AS BLOB)) <= {_LEASE_BYTES};
 ALTER TABLE audit ADD COLUMN ring INTEGER NOT NULL DEFAULT {Ring.LEASES:d};
 INSERT INTO audit (record, ring)
   SELECT json_object('at', strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now'), 'event', 'dropped',
@@ -67,10 +79,9 @@ INSERT INTO audit (record, ring)
   FROM audit WHERE length(CAST(record AS BLOB)) > {_RECORD_BYTES} HAVING count(*) > 0;
 INSERT INTO audit (record, ring)
   SELECT json_object('at', strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now'), 'event', 'dropped',
-    'what', 'leases of more than {_LEASE_BYTES // 1024} KiB', 'count', count), {Ring.LICENSES:d}
-  FROM (SELECT (SELECT count(*) FROM leases) - (SELECT count(*) FROM leases_kept) AS count) WHERE count > 0;
-DROP TABLE leases;
-ALTER TABLE leases_kept RENAME TO leases;
+    'what', 'leases of more than {_LEASE_BYTES // 1024} KiB', 'count', count(*)), {Ring.LICENSES:d}
+  FROM leases WHERE length(CAST(gpus AS BLOB)) > {_LEASE_BYTES} HAVING count(*) > 0;
+DELETE FROM leases WHERE length(CAST(gpus AS BLOB)) > {_LEASE_BYTES};
 DELETE FROM audit WHERE length(CAST(record AS BLOB)) > {_RECORD_BYTES};
 UPDATE audit SET ring = {Ring.LICENSES:d} WHERE substr(record, 1, 80) LIKE '%"event": "uploaded"%';
 UPDATE audit SET ring = {Ring.REFUSALS:d} WHERE substr(record, 1, 80) LIKE '%"event": "refused"%'
@@ -78,9 +89,19 @@ UPDATE audit SET ring = {Ring.REFUSALS:d} WHERE substr(record, 1, 80) LIKE '%"ev
 CREATE INDEX audit_by_ring ON audit (ring, id);
 CREATE TRIGGER audit_is_append_only BEFORE UPDATE ON audit
 BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
-""",  # noqa: S608  only numbers of this file are put in
-}
-"""What brings a file of each version to the next one."""
+{_ASKED}{_ASKED_TRIGGERS}
+"""  # noqa: S608  only numbers of this file are put in
+"""What this release adds to a file of the first one, which can still read and write it."""
+
+_UNRELEASED_VERSION = 3
+_FROM_UNRELEASED = f"""
+{_ASKED}
+INSERT INTO asked SELECT id, asked_us FROM leases WHERE asked_us > 0;
+ALTER TABLE leases DROP COLUMN asked_us;
+{_ASKED_TRIGGERS}
+PRAGMA user_version = {_SCHEMA_VERSION};
+"""  # noqa: S608  only numbers of this file are put in
+"""Builds between the releases had `asked_us` in the leases, which the first release cannot write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +176,18 @@ class Transaction:
             self._db.executemany("DELETE FROM leases WHERE id = ?", [(lease_id,) for lease_id in changes.gone])
         if changes.added:
             self._db.executemany(
-                "INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_row, changes.added.values())
+                "INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_row, changes.added.values())
             )
+            self._asked(lease for lease in changes.added.values() if lease.asked)
         if changes.renewed:
-            rows = [
-                (_us(lease.expires), lease.renewals, _us(lease.asked or lease.granted), lease.id)
-                for lease in changes.renewed.values()
-            ]
-            self._db.executemany("UPDATE leases SET expires_us = ?, renewals = ?, asked_us = ? WHERE id = ?", rows)
+            rows = [(_us(lease.expires), lease.renewals, lease.id) for lease in changes.renewed.values()]
+            self._db.executemany("UPDATE leases SET expires_us = ?, renewals = ? WHERE id = ?", rows)
+            self._asked(changes.renewed.values())
+
+    def _asked(self, leases: Iterable[Lease]) -> None:
+        """After the leases themselves: the trigger has put the time of day there."""
+        rows = [(lease.id, _us(lease.asked or lease.granted)) for lease in leases]
+        self._db.executemany("INSERT OR REPLACE INTO asked VALUES (?, ?)", rows)
 
     def record(self, records: Iterable[tuple[Ring, str]]) -> None:
         """Append JSON texts to their rings of the audit log."""
@@ -251,10 +276,24 @@ class Store:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == _UNRELEASED_VERSION:
+            self._db.executescript(f"BEGIN IMMEDIATE; {_FROM_UNRELEASED} COMMIT;")
+            return
         if version > _SCHEMA_VERSION:
             raise sqlite3.OperationalError(f"{FILE_NAME} has schema {version}, this version writes {_SCHEMA_VERSION}")
         for step in range(version, _SCHEMA_VERSION):
             self._db.executescript(f"BEGIN IMMEDIATE; {_UPGRADES[step]} PRAGMA user_version = {step + 1}; COMMIT;")
+        layout = self._layout()
+        if layout > _LAYOUT_VERSION:
+            raise sqlite3.OperationalError(f"{FILE_NAME} has layout {layout}, this version writes {_LAYOUT_VERSION}")
+        if not layout:
+            self._db.executescript(f"BEGIN IMMEDIATE; {_ADDITIONS} COMMIT;")
+
+    def _layout(self) -> int:
+        """What later releases added; 0 in a file of the first one."""
+        if not self._db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'layout'").fetchone():
+            return 0
+        return int(self._db.execute("SELECT version FROM layout").fetchone()[0])
 
 
 def damaged(directory: Path, error: Exception) -> SettingsError:
@@ -270,7 +309,10 @@ def _text(raw: bytes) -> str:
 
 
 _SELECT_LICENSE = "SELECT blob FROM license ORDER BY id DESC LIMIT 1"
-_SELECT_LEASE = "SELECT id, gpus, namespace, pod, uid, service, granted_us, expires_us, renewals, asked_us FROM leases"
+_SELECT_LEASE = (
+    "SELECT id, gpus, namespace, pod, uid, service, granted_us, expires_us, renewals, asked_us "
+    "FROM leases LEFT JOIN asked USING (id)"
+)
 
 
 def _readable(row: tuple[Any, ...]) -> bool:
@@ -290,8 +332,7 @@ def _lease(row: tuple[Any, ...]) -> Lease:
 def _row(lease: Lease) -> tuple[str | int, ...]:
     holder = lease.holder
     who = (lease.id, holder.uid, json.dumps(lease.gpus), holder.namespace, holder.pod, holder.service)
-    asked_us = _us(lease.asked) if lease.asked else 0
-    return (*who, _us(lease.granted), _us(lease.expires), lease.renewals, asked_us)
+    return (*who, _us(lease.granted), _us(lease.expires), lease.renewals)
 
 
 def _us(moment: datetime) -> int:

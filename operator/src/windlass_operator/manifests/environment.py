@@ -69,7 +69,7 @@ def _told_by_spec(service: LLMService) -> list[Manifest]:
         rows.append({"name": "LORA_MODULES", "value": json.dumps(adapters)})
     if spec.model.merge:
         rows.append({"name": "MERGE_LORA", "value": "true"})
-    if spec.expose.api_keys_secret:
+    if spec.expose.keys_secret:
         rows.append({"name": "OPENAI_API_KEYS_FILE", "value": KEYS_PATH})
     return rows
 

@@ -24,7 +24,7 @@ def peers_name(name: str) -> str:
 
 def has_peers(service: LLMService) -> bool:
     """Whether there may be limits to hold: keys of a Secret may have some."""
-    return bool(service.spec.expose.api_keys_secret)
+    return bool(service.spec.expose.keys_secret)
 
 
 def peers_variable(service: LLMService) -> tuple[str, str]:

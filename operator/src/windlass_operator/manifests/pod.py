@@ -143,14 +143,14 @@ def _container(service: LLMService, shape: PodShape, mounts: tuple[Mount, ...]) 
 
 def _cache(service: LLMService) -> Manifest:
     wish = service.spec.cache
-    if wish.pvc:
-        return {"persistentVolumeClaim": {"claimName": wish.pvc}}
+    if wish.claim:
+        return {"persistentVolumeClaim": {"claimName": wish.claim}}
     return {"emptyDir": {"sizeLimit": wish.size_limit} if wish.size_limit else {}}
 
 
 def _keys_volume(service: LLMService) -> list[Manifest]:
     """Mounted as a directory, which the kubelet brings up to date; a mounted single key would stay as it was."""
-    secret = service.spec.expose.api_keys_secret
+    secret = service.spec.expose.keys_secret
     return [{"name": "api-keys", "secret": {"secretName": secret, "defaultMode": 0o444}}] if secret else []
 
 

@@ -41,7 +41,7 @@ def ingress(service: LLMService, wish: IngressSpec) -> Manifest:
         "metadata": meta,
         "spec": {
             **({"ingressClassName": wish.class_name} if wish.class_name else {}),
-            **({"tls": [{"hosts": [wish.host], "secretName": wish.tls_secret}]} if wish.tls_secret else {}),
+            **({"tls": [{"hosts": [wish.host], "secretName": wish.certificate}]} if wish.certificate else {}),
             "rules": [rule],
         },
     }

@@ -113,7 +113,7 @@ def judge_claims(sources: Iterable[tuple[str, ModelSource]], cache_claim: str) -
     for field, source in sources:
         if source.pvc is not None and cache_claim == source.pvc.claim_name:
             raise ValueError(
-                f"spec.cache.pvc is {cache_claim}, the claim of {field} itself, which serving pods mount read-only; "
+                f"spec.cache names {cache_claim}, the claim of {field} itself, which serving pods mount read-only; "
                 "name another"
             )
 

@@ -47,7 +47,7 @@ def parse_service(raw: Mapping[str, Any]) -> LLMService:
         service = LLMService.model_validate(raw)
         for _, source in sources(service):
             model_volume(source)
-        judge_claims(sources(service), service.spec.cache.pvc)
+        judge_claims(sources(service), service.spec.cache.claim)
     except ValidationError as error:
         raise UserError("Rejected", _first_of(error)) from error
     except ValueError as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.objects.reading import Object, annotation_of, dig, name_of, owned_by
 from windlass_api.plan.record import SEAL, PlanRecord, digest_of, plan_digest
 from windlass_base.untrusted_json import parsed
@@ -20,12 +21,11 @@ from windlass_base.untrusted_json import parsed
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.pod import RESTARTED_ANNOTATION
 from windlass_operator.reconcile.snapshot import Snapshot
-from windlass_operator.status import conditions as c
+from windlass_operator.status.observe import served_generation
 
 RENDERED_ANNOTATION = "serving.windlass.dev/rendered"
 KINDS = ("Deployment", "StatefulSet")
-# Reasons of Progressing with which an operator says that it did not carry out the observed generation.
-REFUSED = ("Rejected", "SpecTooLarge", "InternalError", "NameTaken", "NodePathForbidden", "PlanOverdue")
+NOT_OF_THE_PODS = {"replicas", "suspend"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class Rendered:
     plan: str  # digest of the plan
     template: str  # digest of the template that this operator rendered, whether or not it is in the cluster
     restarted: str = ""  # the restart annotation of the service
+    spec: str = ""  # digest of the spec without the fields that concern no pod
     kept: Manifest | None = None  # the template of an earlier operator, which is in the cluster instead
 
     def to_text(self) -> str:
@@ -53,6 +54,7 @@ class Desired:
     operator: str
     restarted: str
     plan: str
+    spec: str
     adopts: bool  # whether a template without a record comes from the same service and plan, by an earlier operator
 
 
@@ -75,32 +77,44 @@ def desired(snapshot: Snapshot, record: PlanRecord, before: PlanRecord | None, o
         operator=operator,
         restarted=meta.annotations.get(RESTARTED_ANNOTATION, ""),
         plan=plan_digest(record.plan),
+        spec=spec_digest(snapshot.service),
         adopts=before is not None and before.plan == record.plan and before.pods != pods and _in_force(snapshot),
     )
 
 
+def spec_digest(service: LLMService) -> str:
+    """The digest of what the spec asks of the pods, without defaults: a later release has more fields with them."""
+    return digest_of(service.spec.model_dump(mode="json", exclude=NOT_OF_THE_PODS, exclude_defaults=True))
+
+
 def unchanged(snapshot: Snapshot, operator: str) -> bool:
-    """Whether another operator rendered all workloads from this generation: then its plan stays."""
+    """Whether another operator rendered the workloads from this spec: then its plan stays.
+
+    This operator may have taken some of several workloads over, in a reconcile that failed between its writes.
+    """
     owned = snapshot.children.owned(snapshot.service.metadata.uid)
     workloads = [row for row in owned if row.get("kind") in KINDS]
-    return bool(workloads) and all(_by_another(row, snapshot, operator) for row in workloads)
+    taken = [_is_of(row, snapshot) for row in workloads]
+    others = [row for row in workloads if (record := remembered(row)) is None or record.operator != operator]
+    return bool(others) and all(taken)
 
 
-def _by_another(live: Object, snapshot: Snapshot, operator: str) -> bool:
+def _is_of(live: Object, snapshot: Snapshot) -> bool:
+    """Whether the workload was rendered from the spec as it is now."""
     record = remembered(live)
     if record is None:
         return _in_force(snapshot)
-    return record.operator != operator and record.generation == snapshot.service.metadata.generation
+    return _same(record, snapshot.service.metadata.generation, spec_digest(snapshot.service))
+
+
+def _same(record: Rendered, generation: int, spec: str) -> bool:
+    """Whether the spec asks for the same pods: a scale makes another generation and no other pods."""
+    return record.generation == generation or (bool(record.spec) and record.spec == spec)
 
 
 def _in_force(snapshot: Snapshot) -> bool:
-    """Whether this generation was planned and not refused, by the status, which is written after the objects."""
-    if snapshot.subject.previous.get("observedGeneration") != snapshot.service.metadata.generation:
-        return False
-    rows = snapshot.subject.previous_conditions
-    found = [c.find(rows, type_) or {} for type_ in (c.MODEL_READY, c.PLANNED)]
-    moves = c.find(rows, c.PROGRESSING) or {}
-    return all(row.get("status") == c.TRUE for row in found) and moves.get("reason") not in REFUSED
+    """Whether the pods are those of this generation, by the status."""
+    return served_generation(snapshot.subject) == snapshot.service.metadata.generation
 
 
 def stays(live: Object | None, rendered: Manifest, now: Desired) -> Manifest | None:
@@ -114,7 +128,7 @@ def stays(live: Object | None, rendered: Manifest, now: Desired) -> Manifest | N
         return None
     if record.template == digest_of(rendered):
         return record.kept
-    if record.operator != now.operator and record.generation == now.generation:
+    if record.operator != now.operator and _same(record, now.generation, now.spec):
         return record.kept or _adopted(live, rendered)
     return None
 
@@ -140,7 +154,8 @@ def settled(wanted: Iterable[Manifest], lives: Iterable[Object], now: Desired) -
 def _settled(manifest: Manifest, live: Object | None, now: Desired) -> Manifest:
     spec, meta = manifest["spec"], manifest["metadata"]
     kept = stays(live, spec["template"], now) if spec["replicas"] else None
-    record = Rendered(now.generation, now.operator, now.plan, digest_of(spec["template"]), now.restarted, kept)
+    digest = digest_of(spec["template"])
+    record = Rendered(now.generation, now.operator, now.plan, digest, now.restarted, now.spec, kept)
     annotations = {**meta.get("annotations", {}), RENDERED_ANNOTATION: record.to_text()}
     return {
         **manifest,

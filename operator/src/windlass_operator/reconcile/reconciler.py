@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
+from windlass_api.crd.older import older_forms
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_api.objects.reading import Object, is_leaving, name_of
 
@@ -53,13 +54,13 @@ from windlass_operator.status.inspection import Inspection, State
 from windlass_operator.status.notes import notes
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
 from windlass_operator.status.requeue import again_in_s
+from windlass_operator.status.waits import GPU_REASONS
 
 logger = logging.getLogger(__name__)
 
 REJECTED_AGAIN_S = 60.0  # a quota or a policy may have been changed meanwhile
 FAILURE_WORDS = 512  # of an exception; the log has it whole
 RECREATE_S = 1.0  # between deleting a Job and making it anew
-GPU_REASONS = ("NoGpuNodes", "GpuTypeNotFound", "NotEnoughGpus", "DoesNotFit", "InsufficientGpus")
 
 
 def utc_now() -> str:
@@ -77,11 +78,13 @@ class Reconciler:
         settings: Settings,
         clock: Callable[[], str] = utc_now,
         decide: Decide = in_place,
+        served: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> None:
         self._cluster = cluster
         self._http = http
         self._settings = settings
         self._clock = clock
+        self._served = served  # the status without what the CRD in the cluster lacks
         self._applier = Applier(cluster)
         self._planning = Planning(cluster, settings, decide)
         self.waiting_for_gpus: set[Key] = set()
@@ -220,6 +223,7 @@ class Reconciler:
             download=around[0].progress,
             routes_known=around[1],
             held=around[2],
+            older_forms=older_forms(snapshot.service.spec),
             kept_images=earlier.kept_images(
                 snapshot.children.owned(snapshot.service.metadata.uid), snapshot.service.metadata.uid
             ),
@@ -228,6 +232,7 @@ class Reconciler:
 
     async def _write(self, raw: Manifest, subject: Subject, status: dict[str, Any], now: str) -> None:
         """Write the status when it differs, and tell what is new in it as Events."""
+        status = self._served(status)
         if status == subject.previous:
             return
         meta = {"name": subject.name, "namespace": subject.namespace}

@@ -13,7 +13,7 @@ import kopf
 from windlass_api.names import MANAGED_BY_LABEL, MANAGER
 from windlass_api.objects.claims import EVERYWHERE, Claims
 from windlass_api.objects.inventory import gpu_signature
-from windlass_api.objects.reading import controller_uid, dig, uid_of
+from windlass_api.objects.reading import controller_uid, uid_of
 
 from windlass_operator.cluster.kinds import (
     Budgets,
@@ -32,9 +32,8 @@ from windlass_operator.cluster.kinds import (
 from windlass_operator.cluster.store import Place, Row, Shelf, Store, place_of
 from windlass_operator.cluster.streams import KEYS, Keys, Stream, Watched
 from windlass_operator.reconcile.snapshot import Key
-from windlass_operator.runtime import metrics
+from windlass_operator.runtime.census import Census
 from windlass_operator.runtime.queue import WorkQueue
-from windlass_operator.status import conditions as c
 
 OURS = f"{MANAGED_BY_LABEL}={MANAGER}"
 SERVICE, NODE, POD, MAKER = LLMServices.kind, Nodes.kind, Pods.kind, ReplicaSets.kind
@@ -55,35 +54,17 @@ WATCHES = (
 
 
 @dataclass
-class Census:
-    """How many LLMServices give which reason for Ready."""
-
-    reasons: dict[Place, str] = field(default_factory=dict)
-
-    def see(self, place: Place, reason: str | None) -> None:
-        """Count the service under this reason; None when it is gone."""
-        old = self.reasons.pop(place, None)
-        if reason is not None:
-            self.reasons[place] = reason
-        if old == reason:
-            return
-        if old is not None:
-            metrics.LLMSERVICES.labels(old).dec()
-        if reason is not None:
-            metrics.LLMSERVICES.labels(reason).inc()
-
-
-@dataclass
 class Router:
     """Leads what changed to the keys that it concerns."""
 
     store: Store
     queue: WorkQueue[Key]
     waiting: Callable[[], set[Key]]  # keys that wait for GPUs
-    census: Census = field(default_factory=Census)
+    census: Census = field(init=False)
     claims: Claims = field(init=False)
 
     def __post_init__(self) -> None:
+        self.census = Census(lambda: self.queue.working)
         self.claims = Claims(freed=lambda: self.ask(self.gpus_changed()))
 
     def changed(self, kind: str, place: Place, row: Row) -> Keys:
@@ -120,7 +101,7 @@ class ShelfSink:
     def put(self, item: Mapping[str, Any]) -> Keys:
         """It is there, or has changed."""
         if self.kind == SERVICE:
-            self._count(item)
+            self.router.census.see(place_of(item), item)
         row = self._shelf.put(item)
         return self.router.changed(self.kind, place_of(item), row) if row else ()
 
@@ -136,12 +117,8 @@ class ShelfSink:
 
     def _gone(self, place: Place, row: Row) -> Keys:
         if self.kind == SERVICE:
-            self.router.census.see(place, None)
+            self.router.census.forget(place)
         return self.router.changed(self.kind, place, row)
-
-    def _count(self, item: Mapping[str, Any]) -> None:
-        ready = c.find(dig(item, "status", "conditions") or (), c.READY) or {}
-        self.router.census.see(place_of(item), str(ready.get("reason") or "New"))
 
     @property
     def _shelf(self) -> Shelf:

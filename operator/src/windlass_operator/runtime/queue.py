@@ -155,6 +155,7 @@ class WorkQueue(Generic[K]):
         self._asked: dict[K, float] = {}  # when the first event came that no run has answered yet
         self._told: dict[K, str] = {}  # the failure whose traceback the log has
         self._working = 0  # times that `run` is under way
+        self._since = 0.0  # when the last of them began: a stand-by's keys have waited for nobody
 
     def __len__(self) -> int:
         return len(self._schedule)
@@ -180,6 +181,11 @@ class WorkQueue(Generic[K]):
         self._asked.pop(key, None)
         self._told.pop(key, None)
 
+    @property
+    def working(self) -> bool:
+        """Whether this replica works on the queue, and does not stand by."""
+        return self._working > 0
+
     def oldest_s(self) -> float:
         """How long the key that waits longest has been due; 0 when none is, or when this queue is not being worked."""
         due = self._schedule.next_due()
@@ -188,6 +194,7 @@ class WorkQueue(Generic[K]):
     async def run(self, work: Work[K], failed: Failed[K] = _nobody) -> None:
         """Work until cancelled; `failed` is told of every failure of a key that nobody meant."""
         self._working += 1
+        self._since = self._clock()
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._workers):
@@ -216,8 +223,10 @@ class WorkQueue(Generic[K]):
     async def _take(self) -> K:
         while True:
             metrics.QUEUE_DEPTH.set(len(self._schedule))
-            key = self._schedule.take(self._clock())
-            if key is not None:
+            due, now = self._schedule.next_due(), self._clock()
+            key = self._schedule.take(now)
+            if key is not None and due is not None:
+                metrics.QUEUE_WAIT_SECONDS.observe(now - max(due, self._since))
                 self._changed.set()  # another worker now waits for the next due time
                 return key
             self._changed.clear()

@@ -17,13 +17,15 @@ from dataclasses import dataclass, field
 
 import httpx2
 import kopf
+import msgspec
 from windlass_api.crd.v1alpha1 import GROUP, PLURAL
 from windlass_base.kube.lease import LeaseName, LeaseTimes
 
 from windlass_operator import __version__
 from windlass_operator.cluster.client import ApiServer
 from windlass_operator.cluster.kinds import LLMServices
-from windlass_operator.cluster.rest import UNREACHABLE, Login, Rest, StatusError
+from windlass_operator.cluster.rest import UNREACHABLE, Login, Rest, StatusError, TooLargeError
+from windlass_operator.cluster.served_schema import ServedSchema
 from windlass_operator.cluster.store import Store
 from windlass_operator.cluster.stored import StoredCluster
 from windlass_operator.cluster.streams import UNSERVED, Stream
@@ -40,6 +42,7 @@ from windlass_operator.spans import spans
 
 logger = logging.getLogger(__name__)
 CRD_AGAIN_S = 5.0
+SCHEMA_AGAIN_S = 30.0
 TICK_S = 1.0
 POLL_S = 0.1
 
@@ -62,7 +65,8 @@ async def operate(
         parts = Parts.build(settings, (cluster, planners), http)
         await stack.enter_async_context(serve(settings.metrics_port, parts.health))
         discover = await _prepare(rest, settings.watch_namespaces, parts)
-        work = Work(parts, election, ready, stop)
+        await look_at_schema(rest, parts.schema)
+        work = Work(parts, election, ready, stop, rest)
         await kopf.operator(
             registry=_registry(login, parts, work),
             settings=framework.settings(discover=discover),
@@ -96,6 +100,7 @@ class Parts:
     router: Router
     reconciler: Reconciler
     streams: dict[str, Stream]
+    schema: ServedSchema
     working: asyncio.Task[None] | None = None
 
     @classmethod
@@ -105,10 +110,10 @@ class Parts:
         store = Store(row.name for row in WATCHES)
         router = Router(store, queue, lambda: reconciler.waiting_for_gpus)
         cluster, planners = by
-        reconciler = Reconciler(
-            StoredCluster(cluster, store, router.claims, router.answered), http, settings, decide=planners.decide
-        )
-        return cls(queue, store, router, reconciler, streams(settings.watch_namespaces, router))
+        schema = ServedSchema()
+        stored = StoredCluster(cluster, store, router.claims, router.answered)
+        reconciler = Reconciler(stored, http, settings, decide=planners.decide, served=schema.status)
+        return cls(queue, store, router, reconciler, streams(settings.watch_namespaces, router), schema)
 
     @property
     def synced(self) -> bool:
@@ -151,6 +156,7 @@ class Work:
     election: LeaderElection | None
     ready: threading.Event | None
     stop: threading.Event | None
+    rest: Rest
     over: asyncio.Event = field(default_factory=asyncio.Event)  # ends kopf
     task: asyncio.Task[None] | None = None
 
@@ -182,6 +188,7 @@ class Work:
                 services = len(parts.store.shelves["LLMService"].rows)
                 logger.info("all watches have their lists: %s LLMServices", services)
                 group.create_task(self._measure(), name="gauges")
+                group.create_task(self._follow_schema(), name="schema")
                 if self.election:
                     group.create_task(self.election.keep(parts.lead), name="lease")
                 else:
@@ -203,6 +210,22 @@ class Work:
             if self.parts.working is not None and self.parts.working.done():
                 self.parts.working.result()  # the workers never end by themselves: this raises what ended them
             await asyncio.sleep(TICK_S)
+
+    async def _follow_schema(self) -> None:
+        while True:
+            await asyncio.sleep(SCHEMA_AGAIN_S)
+            await look_at_schema(self.rest, self.parts.schema)
+
+
+async def look_at_schema(rest: Rest, schema: ServedSchema) -> None:
+    """Say when the CRD is of another release than this operator, and when it no longer is."""
+    try:
+        if await schema.look(rest):
+            logger.warning("CRDMismatch: %s", schema.mismatch.sentence() or "the CRD is that of this operator now")
+    except (StatusError, *UNREACHABLE, TooLargeError, msgspec.MsgspecError) as error:
+        logger.info("the schema of the CRD cannot be read: %s", error)
+    metrics.CRD_FIELDS.labels("missing").set(len(schema.mismatch.missing))
+    metrics.CRD_FIELDS.labels("unknown").set(len(schema.mismatch.unknown))
 
 
 def _registry(login: Login, parts: Parts, work: Work) -> kopf.OperatorRegistry:

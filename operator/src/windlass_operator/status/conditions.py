@@ -15,10 +15,10 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 READY, MODEL_READY, PLANNED = "Ready", "ModelReady", "Planned"
 LICENSED, WORKLOAD_READY, ROUTE_READY = "Licensed", "WorkloadReady", "RouteReady"
 DOWNLOADING, DEGRADED, PROGRESSING = "Downloading", "Degraded", "Progressing"
-OUTDATED = "Outdated"  # there only while it is True
+OUTDATED, OLDER_FIELDS = "Outdated", "OlderFields"  # there only while they are True
 GATES = (MODEL_READY, PLANNED, LICENSED, WORKLOAD_READY, ROUTE_READY)  # in the order in which they become true
 ALWAYS = (READY, DOWNLOADING, *GATES, DEGRADED, PROGRESSING)
-TYPES = (*ALWAYS, OUTDATED)
+TYPES = (*ALWAYS, OUTDATED, OLDER_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,13 @@ class Note:
 
 def notes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Note]:
     """The Events that a change of status is worth: a new plan, a new word of Ready, trouble beside it, a warning."""
-    plan, ready, trouble = (_news(before, after, type_) for type_ in (c.PLANNED, c.READY, c.DEGRADED))
+    plan, ready = (_news(before, after, type_) for type_ in (c.PLANNED, c.READY))
+    trouble, older = (_news(before, after, type_) for type_ in (c.DEGRADED, c.OLDER_FIELDS))
     if ready is not None and ready.reason == UNTOLD:
         ready = None
     if plan is not None:
         plan, ready = _of_the_plan(plan, ready, before, after)
-    told = [note for note in (plan, ready, trouble) if note is not None]
+    told = [note for note in (plan, ready, trouble, older) if note is not None]
     words = {note.reason for note in told}
     return told + [note for note in _license_notes(before, after) if note.reason not in words]
 

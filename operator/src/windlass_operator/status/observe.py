@@ -20,9 +20,25 @@ from windlass_operator.status.failures import Failure, diagnose_service, last_cr
 from windlass_operator.status.inspection import Inspection, State
 from windlass_operator.status.subject import Seen, Subject
 
-__all__ = ["Seen", "Subject", "observe", "rejected"]
+__all__ = ["Seen", "Subject", "observe", "rejected", "served_generation"]
 
 MESSAGE_MAX = 4096
+# Words with which an operator says that it did not bring a generation about, whatever its number says.
+REFUSED = ("Rejected", "SpecTooLarge", "InternalError", "NameTaken", "NodePathForbidden", "PlanOverdue")
+
+
+def served_generation(subject: Subject) -> int | None:
+    """The generation that the pods were last rendered for; 0.1.0 did not write it, and planned what it observed."""
+    known = subject.previous.get("servedGeneration")
+    if isinstance(known, int):
+        return known
+    rows = subject.previous_conditions
+    found = [c.find(rows, type_) or {} for type_ in (c.MODEL_READY, c.PLANNED)]
+    moves = c.find(rows, c.PROGRESSING) or {}
+    if moves.get("reason") in REFUSED or any(row.get("status") != c.TRUE for row in found):
+        return None
+    observed = subject.previous.get("observedGeneration")
+    return observed if isinstance(observed, int) else None
 
 
 def failure_of(subject: Subject, seen: Seen, now: str) -> Failure | None:
@@ -40,6 +56,7 @@ def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:
     told = failure or _inspect_failure(seen.inspection) or last_crash(seen.children.pods)
     status: dict[str, Any] = {
         "observedGeneration": subject.generation,
+        "servedGeneration": subject.generation if seen.plan else served_generation(subject),
         "conditions": c.merge(subject.previous_conditions, _cut(verdicts), subject.generation, now),
         "plan": _plan(subject, seen),
         "download": seen.download,
@@ -65,7 +82,13 @@ def rejected(subject: Subject, reason: str, message: str, now: str) -> dict[str,
     if (subject.previous.get("readyReplicas") or 0) > 0:
         verdicts[c.READY] = c.yes("PartlyReady", f"an earlier spec is served; {verdicts[c.PROGRESSING].message}")
     merged = c.merge(subject.previous_conditions, _cut({**kept, **verdicts}), subject.generation, now)
-    return {**subject.previous, "observedGeneration": subject.generation, "conditions": merged}
+    served = served_generation(subject)
+    return {
+        **subject.previous,
+        "observedGeneration": subject.generation,
+        **({"servedGeneration": served} if served is not None else {}),
+        "conditions": merged,
+    }
 
 
 def _verdicts(subject: Subject, seen: Seen, failure: Failure | None, now: str) -> dict[str, Verdict]:
@@ -77,6 +100,7 @@ def _verdicts(subject: Subject, seen: Seen, failure: Failure | None, now: str) -
         c.DEGRADED: parts.degraded(subject, seen, gates, failure),
         c.PROGRESSING: parts.progressing(subject, seen, gates, failure),
         **({c.OUTDATED: parts.outdated(subject, seen)} if seen.kept_images else {}),
+        **({c.OLDER_FIELDS: c.trouble("OlderForm", "; ".join(seen.older_forms))} if seen.older_forms else {}),
     }
 
 

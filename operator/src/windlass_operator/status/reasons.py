@@ -47,6 +47,7 @@ ROWS = (
         "annotate the service with serving.windlass.dev/restartedAt to take today's",
         NORMAL,
     ),
+    Reason("OlderForm", "a field of the spec has a newer form", "write the form that the message names"),
     Reason("Suspended", "spec.suspend is true", "set spec.suspend to false", NORMAL),
     Reason("LicenseGranted", "the license server granted the GPUs", "nothing to do", NORMAL),
     Reason("LicenseNotRequired", "spec.license.required is false", "nothing to do", NORMAL),

@@ -34,7 +34,8 @@ def addresses(
     rows = [{"name": "cluster", "url": f"http://{name}.{namespace}.svc:{PORT}/v1"}]
     below = f"{expose.get('path') or ''}/v1"
     if expose.get("ingress") and _balancers(ingress):
-        scheme = "https" if dig(expose, "ingress", "tlsSecret") else "http"
+        way = expose["ingress"]
+        scheme = "https" if way.get("tlsSecret") or way.get("tlsSecretRef") else "http"
         rows.append({"name": "ingress", "url": f"{scheme}://{dig(expose, 'ingress', 'host')}{below}"})
     hosts = dig(route, "spec", "hostnames") or ()
     if expose.get("gateway") and hosts and _gateway(_parents(expose), route).status == c.TRUE:

@@ -54,4 +54,5 @@ class Seen:
     download: Mapping[str, Any] | None = None  # status.download
     held: Hold | None = None
     kept_images: tuple[str, ...] = ()  # of pod templates that an earlier operator rendered and that are in force
+    older_forms: tuple[str, ...] = ()  # fields of the spec that have a newer form, and what to write instead
     routes_known: bool = True  # whether the cluster serves HTTPRoutes

@@ -90,8 +90,13 @@ class Answer:
         self.headers: Headers = ()
         """What every answer to this request says besides."""
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:
         """Pass a message of the application on; an error's is held until it is complete."""
+        if self.started:  # no coroutine of our own: a stream has a message for each token
+            return self._send(message)
+        return self._first(message)
+
+    async def _first(self, message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400 and self.reshape:
             self._held = message
         elif self._held is not None and message["type"] == "http.response.body":

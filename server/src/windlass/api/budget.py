@@ -60,6 +60,13 @@ class Budget:
                 self._waiting.discard(room)
         self.shares.take(key, size)
 
+    def take_now(self, key: str, size: int, *, shared: bool) -> bool:
+        """Hold so much more if it fits without waiting."""
+        fits = self.shares.fits(key, size, shared=shared)
+        if fits:
+            self.shares.take(key, size)
+        return fits
+
     def give(self, key: str, size: int) -> None:
         """Hold so much less; everybody who waits looks again."""
         self.shares.give(key, size)

@@ -1,7 +1,7 @@
 """Time limits of connections that uvicorn has none for: a head that never ends, an answer that nobody takes.
 
 `install` makes them uvicorn's own way of reading HTTP, before it reads its configuration; the engine names no other.
-Each connection's application finds a way to end it in its scope (`abort_of`). Knows no route and no key.
+Each connection's application finds it in its scope (`of`), and with it a way to end it. Knows no route and no key.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 from uvicorn import config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -21,7 +23,7 @@ MOST_HEADS = 1024
 """Connections whose head is awaited; beyond it the oldest ends. Far below the engine's 65,535 file descriptors."""
 UNTAKEN_TIMEOUT_S = 60
 """Seconds that the kernel keeps bytes which the other side does not take."""
-EXTENSION = "windlass.abort"
+EXTENSION = "windlass.connection"
 
 _awaited: dict[TimedProtocol, None] = {}  # insertion order: the oldest is first
 
@@ -31,10 +33,33 @@ def install() -> None:
     config.HTTP_PROTOCOLS["auto"] = f"{__name__}:TimedProtocol"
 
 
-def abort_of(scope: Scope) -> Callable[[], None]:
-    """What ends the connection of a request at once, unread bytes and all; nothing where the server gives no way."""
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What an application may know of a request's connection."""
+
+    flow: Flow
+    abort: Callable[[], None]
+    """Ends it at once, unread bytes and all."""
+
+
+class Flow(Protocol):
+    """uvicorn's own account of a connection."""
+
+    @property
+    def write_paused(self) -> bool:
+        """Whether the client has so much unread that a write waits; otherwise a write returns at once."""
+
+
+class _Unknown:
+    """Of a server that gives no account: any write may wait."""
+
+    write_paused = True
+
+
+def of(scope: Scope) -> Connection:
+    """The connection of a request; where the server gives none, one that nothing ends."""
     found = scope.get("extensions", {}).get(EXTENSION)
-    return found if callable(found) else _nothing
+    return found if isinstance(found, Connection) else UNKNOWN
 
 
 class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # uvicorn chooses the class when it is imported
@@ -48,7 +73,7 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # uvico
 
     def _marking(self, inner: Application) -> Application:
         async def marked(scope: Scope, receive: Receive, send: Send) -> None:
-            scope.setdefault("extensions", {})[EXTENSION] = self.transport.abort
+            scope.setdefault("extensions", {})[EXTENSION] = Connection(self.flow, self.transport.abort)
             await inner(scope, receive, send)
 
         return marked
@@ -97,3 +122,6 @@ def _limit_untaken(connection: socket.socket | None) -> None:
 
 def _nothing() -> None:
     return
+
+
+UNKNOWN = Connection(_Unknown(), _nothing)

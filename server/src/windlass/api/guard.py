@@ -164,7 +164,7 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         id_ = request_id(scope["headers"])
-        outbox = Outbox(send, self._stock, Reader(abort=connections.abort_of(scope)))
+        outbox = Outbox(send, self._stock, Reader(connection=connections.of(scope)))
         answer = Answer(outbox, id_)
         try:
             with suppress(Gone):

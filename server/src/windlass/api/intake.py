@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
 
 from windlass.api.asgi import Message, Receive, Scope, header
 from windlass.api.budget import Budget
@@ -40,12 +41,13 @@ class Hold:
 
     async def more(self, size: int) -> None:
         """Hold so many more bytes; refuses when there is no room for a while."""
-        try:
-            async with asyncio.timeout(ROOM_TIMEOUT_S):
-                await self._budget.take(self._key, size, shared=self._shared)
-        except TimeoutError:
-            message = "this server holds as many bytes of requests as it may; ask again later, or send less"
-            raise Refusal(429, message, headers=(("retry-after", "5"), *CLOSE)) from None
+        if not self._budget.take_now(self._key, size, shared=self._shared):  # a timer costs more than the question
+            try:
+                async with asyncio.timeout(ROOM_TIMEOUT_S):
+                    await self._budget.take(self._key, size, shared=self._shared)
+            except TimeoutError:
+                message = "this server holds as many bytes of requests as it may; ask again later, or send less"
+                raise Refusal(429, message, headers=(("retry-after", "5"), *CLOSE)) from None
         self._bytes += size
 
     def release(self) -> None:
@@ -53,6 +55,34 @@ class Hold:
         if self._bytes:
             self._budget.give(self._key, self._bytes)
             self._bytes = 0
+
+
+class Begun:
+    """An awaitable after its first step: it has its result already, or waits for something and may be awaited."""
+
+    def __init__(self, awaitable: Awaitable[Any]) -> None:
+        """Take the step; raises what it raises."""
+        self._steps = awaitable.__await__()
+        self.is_waiting = True
+        self.result: Any = None
+        try:
+            self._waits_for = next(self._steps)
+        except StopIteration as done:
+            self.is_waiting, self.result = False, done.value
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Go on from there, in the same task."""
+        waits_for = self._waits_for
+        try:
+            while True:
+                try:
+                    value = yield waits_for
+                except BaseException as error:  # a cancellation, which the awaitable must see
+                    waits_for = self._steps.throw(error)
+                else:
+                    waits_for = self._steps.send(value)
+        except StopIteration as done:
+            self.is_waiting, self.result = False, done.value
 
 
 class Intake:
@@ -86,9 +116,12 @@ class Intake:
         return bytes(body)
 
     async def _next(self, deadline: float) -> Message:
+        begun = Begun(self._receive())
         try:
-            async with asyncio.timeout(deadline - self._clock()):
-                message = await self._receive()
+            if begun.is_waiting:  # a small body is there with its head: it needs no timer
+                async with asyncio.timeout(deadline - self._clock()):
+                    await begun
+            message: Message = begun.result
         except TimeoutError:
             raise Refusal(408, "the body did not arrive in time; send it faster, or in parts", headers=CLOSE) from None
         if message["type"] == "http.disconnect":

@@ -1,5 +1,7 @@
 """What a client has not read yet. It waits here, so that a place at the engine is free as soon as the engine is done.
 
+A client that has taken all before is written to at once, and costs a piece nothing but the question whether it has.
+
 Without it a slow reader keeps its place until it has read its answer, and a few of them keep everybody else waiting.
 What all clients together have not read is bounded, and so is each key's share of it: beyond its share a key's answers
 wait for their readers. A reader that takes nothing for a while is gone: its connection ends, and so does its request.
@@ -9,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from windlass.api.asgi import Message, Send
 from windlass.api.budget import Shares
+from windlass.api.connections import UNKNOWN, Connection
 
 UNREAD_BYTES_MAX = 64 * 1024**2
 WRITE_TIMEOUT_S = 30.0
@@ -41,7 +44,7 @@ class Reader:
     key: str = ""
     shared: bool = False
     """Whether other keys may come."""
-    abort: Callable[[], None] = lambda: None
+    connection: Connection = UNKNOWN
     timeout_s: float = WRITE_TIMEOUT_S
 
 
@@ -52,14 +55,20 @@ class Outbox:
         """Nothing waits yet."""
         self._send, self._stock = send, stock
         self.reader = reader or Reader()
+        self._flow = self.reader.connection.flow
         self._waiting: deque[Message] = deque()
         self._changed = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._closed = False
         self._gone = False
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:
         """Take a message; returns before the client has it, unless too much waits. Raises what the writing raised."""
+        if not self._waiting and not self._flow.write_paused:
+            return self._send(message)  # which waits for nothing then, so there is nothing to time or to count
+        return self._later(message)
+
+    async def _later(self, message: Message) -> None:
         if self._writer is None:
             if not message.get("more_body", False):
                 await self._put(message)  # a head, or a body in one piece: it waits for nothing but an earlier answer
@@ -113,7 +122,7 @@ class Outbox:
         except TimeoutError:  # the server tells the engine of the lost connection, as of any other
             self._gone = True
             self._stock.ended += 1
-            self.reader.abort()
+            self.reader.connection.abort()
 
     async def _change(self) -> None:
         self._changed.clear()

@@ -48,7 +48,8 @@ def check(document: Mapping[str, Any]) -> None:
         if not isinstance(turn, dict) or not isinstance(turn.get("role"), str):
             raise Refusal(400, 'each of messages must be an object with a "role"; send it', param="messages")
     for name in GRAMMARS:
-        _check_grammar(name, document.get(name))
+        if (value := document.get(name)) is not None:
+            _check_grammar(name, value)
 
 
 def _turns(messages: object) -> Iterator[object]:

@@ -7,6 +7,8 @@ Several tensor-parallel ranks must choose the same without communication, so the
 
 from __future__ import annotations
 
+import math
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from windlass.lookahead.kernels import place_drafts
 from windlass.lookahead.step_costs import judging_ms, step_costs_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
     from windlass_lookahead.round_trip import RoundTrip
@@ -32,6 +34,9 @@ UNDER_WAY = 8
 
 class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the engine has no types here
     """In the place of the engine's own manager, with its cost tables."""
+
+    _share: float | None = None
+    """Of the planned drafts, while first steps are taken."""
 
     def __init__(
         self,
@@ -81,7 +86,10 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
         costs = step_costs_ms(verifying_ms, drafting_ms[rows], self._judging_ms, plain, limit, first)
         decoding = plain == rows
         emitting = rows if decoding else self._emitting(num_tokens_per_req, planned)
-        self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs, emitting, decoding=decoding)
+        if self._share is None:
+            self._budget = self._trip.choose(list(num_tokens_per_req), planned, costs, emitting, decoding=decoding)
+        else:
+            self._budget = math.ceil(self._share * limit)
         if self._budget:  # the device waits for drafts that are verified, and for no others
             self._take()
         return plain + self._budget
@@ -137,6 +145,15 @@ class Verification(AdaptiveVerificationManager):  # type: ignore[misc]  # the en
     def _place(self, places: Tensor, plans: Tensor, budget: int) -> None:
         starts = self._logits_from, self.query_start_loc
         place_drafts(self._sure_by_place, places, (plans[0], plans[1]), starts, budget, self.num_bonus_tokens)
+
+    @contextmanager
+    def verifying(self, share: float) -> Iterator[None]:
+        """Verify this share of the planned drafts meanwhile, whatever the policy would choose."""
+        self._share = share
+        try:
+            yield
+        finally:
+            self._share, self._budget = None, 0
 
     def warm(self) -> None:
         """Compile the kernel before the first request."""

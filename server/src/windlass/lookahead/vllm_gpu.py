@@ -31,6 +31,7 @@ from windlass.lookahead import settings
 from windlass.lookahead.draft_budgets import DraftBudgets
 from windlass.lookahead.drafting import Drafting
 from windlass.lookahead.engine_facts import engine_facts
+from windlass.lookahead.first_steps import FirstSteps
 from windlass.lookahead.kernels import Drafts, take_drafts, write_record
 from windlass.lookahead.stream import wait
 from windlass.lookahead.verification import COPIES_COUNTS, Verification
@@ -338,6 +339,16 @@ class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types her
         done = super().compile_or_warm_up_model()
         self.model_runner.speculator.serve()
         return done
+
+    def _maybe_activate_jit_monitor(self) -> None:
+        """The last of the warm-up: what compiles from here on, the engine reports as a fault."""
+        if self.vllm_config.kernel_config.enable_jit_warmup:
+            self.first_steps()
+        super()._maybe_activate_jit_monitor()
+
+    def first_steps(self) -> None:
+        """Compile what the first requests would wait for."""
+        FirstSteps(self.model_runner, self.execute_model, self.sample_tokens).run()
 
     def shutdown(self) -> None:
         """Keep the cache."""

@@ -24,16 +24,14 @@ class PrefixOffloadSpec(CPUOffloadingSpec):  # type: ignore[misc] # vLLM has no 
         }
 
     def get_manager(self) -> PrefixManager:
-        """The scheduler's part; one for each engine."""
-        if self._manager is None:
-            self._manager = PrefixManager(
-                self.num_chunks,
-                cache_policy=self.eviction_policy,
-                cache_policy_module_path=self.cache_policy_module_path,
-                enable_events=self.kv_events_config.enable_kv_cache_events,
-                store_threshold=int(self.extra_config.get("store_threshold", 0)),
-            )
-        return self._manager
+        """The scheduler's part; vLLM asks for it once for each engine."""
+        return PrefixManager(
+            self.num_chunks,
+            cache_policy=self.eviction_policy,
+            cache_policy_module_path=self.cache_policy_module_path,
+            enable_events=self.kv_events_config.enable_kv_cache_events,
+            store_threshold=int(self.extra_config.get("store_threshold", 0)),
+        )
 
     def create_worker(self, kv_caches: Any) -> Any:  # noqa: ANN401 - vLLM's own
         """The worker's part: one that waits for each copy, when the start command asks for that."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from windlass.api.asgi import Message, Send, header
 from windlass.usage import read
 from windlass.usage.journal import recorded
-from windlass.usage.read import Tokens
+from windlass.usage.read import DONE, FIELD, Tokens
 
+EVENT = b"data: "
 OVERLAP = 4096
 """Bytes of the part before that are searched again: a usage field is shorter."""
 
@@ -41,8 +42,8 @@ class Meter:
         """Pass a message on; without a coroutine for messages of a stream, of which each token has one."""
         if self._is_stream and message.get("more_body"):
             data = message.get("body", b"")
-            if read.FIELD not in data and read.DONE not in data:
-                self._events += data.count(b"data: ")
+            if FIELD not in data and DONE not in data:
+                self._events += data.count(EVENT)
                 return self._send(message)
         return self._watched(message)
 
@@ -70,14 +71,14 @@ class Meter:
     def _part(self, data: bytes, *, is_end: bool) -> bytes:
         found = None
         if self._is_stream:
-            self._events += data.count(b"data: ")
+            self._events += data.count(EVENT)
             found = read.find(data)
         elif data:
             found = read.find(self._tail + data)
             self._tail = b"" if is_end else data[-OVERLAP:]
         if found:
             self._tokens = found.most(self._tokens) if self._tokens else found
-        if is_end or (found and self._is_stream and read.is_last(data)) or (self._is_stream and read.DONE in data):
+        if is_end or (found and self._is_stream and read.is_last(data)) or (self._is_stream and DONE in data):
             self._report_once()
         if found and self._hides_usage and read.NO_CHOICES in data:
             return read.without_usage_event(data)

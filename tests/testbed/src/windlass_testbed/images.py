@@ -95,6 +95,11 @@ def ensure(paths: Paths, name: str) -> str:
     return wanted
 
 
+def build_from(paths: Paths, image: Image, wanted: str, root: Path) -> None:
+    """Build an image by the Dockerfile and the sources of another tree of the repository, on today's base."""
+    _build(paths, image, wanted, ((image.base_argument, ensure(paths, image.base)),), root=root)
+
+
 def _python_base(paths: Paths, suite: str) -> str:
     wanted = python_tag(suite)
     if not scratch_images.exists(paths, wanted):
@@ -112,15 +117,22 @@ def build_stage(paths: Paths, name: str, stage: str) -> str:
     return wanted
 
 
-def _build(paths: Paths, image: Image, wanted: str, bases: tuple[tuple[str, str], ...], stage: str = "") -> None:
-    command: list[str | Path] = ["build", "--network", "host", "-f", REPOSITORY / image.dockerfile, "-t", wanted]
+def _build(
+    paths: Paths,
+    image: Image,
+    wanted: str,
+    bases: tuple[tuple[str, str], ...],
+    stage: str = "",
+    root: Path = REPOSITORY,
+) -> None:
+    command: list[str | Path] = ["build", "--network", "host", "-f", root / image.dockerfile, "-t", wanted]
     command += ["--target", stage] if stage else []
     for argument, value in (*bases, *image.arguments):
         command += ["--build-arg", f"{argument}={value}"] if value else []
     bundle = _ca_bundle()
     if bundle:
         command += ["--secret", f"id=ca,src={bundle}"]
-    docker(paths, *command, REPOSITORY, log="build")
+    docker(paths, *command, root, log="build")
 
 
 def _ca_bundle() -> str | None:

@@ -21,7 +21,7 @@ PROGRAMS = {
     "keda-adapter": ("/keda-adapter", "ghcr.io/kedacore/keda-metrics-apiserver:main"),
 }
 PROMETHEUS_IMAGE = "windlass-testbed/prometheus:1"
-MONITORING = TESTBED / "doors/prometheus.yaml"
+MONITORING = TESTBED / "addons/prometheus.yaml"
 NAMESPACE = "keda"
 NOBODY = "USER 65532:65532"
 

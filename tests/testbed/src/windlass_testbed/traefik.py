@@ -17,7 +17,7 @@ from windlass_testbed.process import phase
 
 NAMESPACE = "gateways"
 IMAGE = "windlass-testbed/traefik:1"
-MANIFEST = TESTBED / "doors/traefik.yaml"
+MANIFEST = TESTBED / "addons/traefik.yaml"
 GATEWAY_API = "sigs.k8s.io/gateway-api"
 
 

@@ -1,0 +1,58 @@
+"""The first steps of a lookahead server, with vLLM's real warm-up before a runner that notes what it is asked."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from windlass.lookahead.first_steps import REQUESTS, SHARES, FirstSteps
+
+
+class Runner:
+    """As much of a runner as vLLM's warm-up looks at."""
+
+    def __init__(self, fails_at: int = 0) -> None:
+        self.num_speculative_steps, self.decode_query_len, self.is_pooling_model = 6, 7, False
+        self.max_model_len, self.is_encoder_decoder, self.is_last_pp_rank = 512, False, True
+        self.vllm_config = SimpleNamespace(is_mm_encoder_only=False, num_lookahead_tokens=0)
+        self.scheduler_config = SimpleNamespace(max_num_seqs=16, max_num_batched_tokens=1024)
+        self.kv_cache_config = SimpleNamespace(kv_cache_groups=[], num_blocks=64)
+        self.model_config = SimpleNamespace(get_vocab_size=lambda: 320)
+        self.model_state, self.kv_block_zeroer = SimpleNamespace(), None
+        self.adaptive_verification = SimpleNamespace(cost_tables=([], []))
+        self.rejection_sampler = SimpleNamespace(enable_adaptive_verification=True)
+        self.disabled = False
+        self.kv_connector = SimpleNamespace(set_disabled=lambda value: setattr(self, "disabled", value))
+        self.req_states = SimpleNamespace(req_id_to_index={})
+        self.seen: list[dict[str, Any]] = []
+        self._fails_at = fails_at
+
+    def execute(self, output: Any) -> None:
+        known = self.req_states.req_id_to_index
+        for request in output.finished_req_ids:
+            del known[request]
+        for new in output.scheduled_new_reqs:
+            known[new.req_id] = len(known)
+        asked = {new.sampling_params.temperature for new in output.scheduled_new_reqs}
+        adaptive = self.adaptive_verification is not None and self.rejection_sampler.enable_adaptive_verification
+        rows, drafts = len(output.num_scheduled_tokens), len(output.scheduled_spec_decode_tokens)
+        self.seen.append({"rows": rows, "drafting": drafts, "adaptive": adaptive, "temperatures": sorted(asked)})
+        if len(self.seen) == self._fails_at:
+            raise ValueError("a kernel that is not there")
+
+
+def run(runner: Runner) -> dict[str, Any]:
+    steps = FirstSteps(runner, runner.execute, lambda _: None)
+    steps.run()
+    rows = {(step["rows"], step["drafting"]) for step in runner.seen}
+    return {
+        "steps": steps.steps, "rounds": len(REQUESTS) * len(SHARES), "rows": sorted(rows),
+        "adaptive": all(step["adaptive"] for step in runner.seen),
+        "temperatures": sorted({one for step in runner.seen for one in step["temperatures"]}),
+        "left": len(runner.req_states.req_id_to_index), "disabled": runner.disabled,
+        "restored": runner.adaptive_verification is not None and runner.rejection_sampler.enable_adaptive_verification,
+    }  # fmt: skip
+
+
+torch.accelerator.synchronize = lambda: None  # there is none to wait for
+print("RESULT", json.dumps({"whole": run(Runner()), "failed": run(Runner(fails_at=3))}))
