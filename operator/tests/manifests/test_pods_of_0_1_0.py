@@ -65,4 +65,4 @@ def test_a_licensed_pod_of_0_1_0_stays_at_the_upgrade(name: str) -> None:
     """Its template is kept word for word, without a token, until the service changes."""
     then = KNOWN[name]["template"]
     live = {"metadata": {}, "spec": {"replicas": 1, "template": then}}
-    assert stays(live, today(name), Desired(1, "windlass/operator:0.2.0", "", "p", adopts=True)) == then
+    assert stays(live, today(name), Desired(1, "windlass/operator:0.2.0", "", "p", "s", adopts=True)) == then

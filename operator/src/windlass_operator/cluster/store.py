@@ -1,6 +1,6 @@
 """What the streams have brought, in memory: a reconcile reads from here and asks the API server for almost nothing.
 
-Objects lie as MessagePack, without what nobody reads: a tenth of the memory of dicts, a seventh less than JSON, and each
+Objects lie as MessagePack, without what nobody reads: a tenth of the memory of dicts, a seventh less than JSON. Each
 reader gets a copy of its own. Pure: no I/O, no clock. The handlers fill it, `stored.py` reads it and adds the answers
 to our own writes.
 """
