@@ -274,3 +274,11 @@ def test_the_pod_asks_for_the_sum_of_the_parts(facts, spec):
     assert f"host memory {asked}: " in sentence
     assert gib(asked) - 1.1 < sum(named.values()) <= gib(asked) + 0.1  # two digits of each figure
     assert gib(volume["sizeLimit"]) == named["shared memory"] + named.get("KV cache offload", 0)
+
+
+@pytest.mark.parametrize("size", [[], ["--prefix-offload-mib", "0"]])
+def test_prefixes_in_host_memory_need_a_size(size):
+    """The flag's share is of the pod's memory, which the plan makes from the sizes."""
+    refusal = refused(args=["--enable-prefix-cache-offload", *size])
+    assert refusal.reason == "PrefixOffloadWithoutSize"
+    assert "--prefix-offload-mib" in refusal.remedy

@@ -183,4 +183,5 @@ REFUSAL_REASONS = (
     "AdapterUnusable",  # this engine serves no adapters, or the flags take away the room for them
     "DraftUnusable",  # the draft model's vocabulary is another, or this engine drafts with no model
     "SharedMemoryTooSmall",  # sharedMemory does not hold the KV cache offloaded to it
+    "PrefixOffloadWithoutSize",  # --enable-prefix-cache-offload without --prefix-offload-mib
 )

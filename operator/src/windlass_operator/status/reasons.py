@@ -184,6 +184,11 @@ ROWS = (
         "the KV cache offloaded to host memory is larger than /dev/shm",
         "leave spec.resources.sharedMemory out, or raise it above --kv-offloading-size",
     ),
+    Reason(
+        "PrefixOffloadWithoutSize",
+        "evicted prefixes are to be kept in host memory, and no flag says in how much",
+        "add --prefix-offload-mib with a size in MiB to spec.args",
+    ),
     # The license.
     Reason(
         "Unlicensed",
