@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
-import signal
+import sys
 import time
 import traceback
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
-DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+import keeper
+
 START_S = 300
 
 
@@ -74,7 +76,7 @@ class Engine:
 
 
 def _main(options: dict[str, Any], variables: dict[str, str], pipe: Connection) -> None:
-    ctypes.CDLL(None).prctl(DIES_WITH_PARENT, signal.SIGTERM)
+    keeper.keep()  # the engine's own processes end with this one, and this one with the benchmark
     os.environ.update({"VLLM_ENABLE_V1_MULTIPROCESSING": "0", **variables})
     try:
         arm = _Arm(options)
