@@ -54,7 +54,7 @@ def test_the_folder_is_printed_for_whoever_reads_the_log(engine, short):
     container = engine.container(short)
     key = f"printf '# ours\\n{FLAGS[1]}\\n' > /tmp/keys"
     daemon.docker(engine.paths, "exec", container, "sh", "-c", key)
-    serve = (*SERVE[: SERVE.index("--token")], "--token-file", "/tmp/keys", "--print-archive")
+    serve = (*SERVE[: SERVE.index("--token")], "--token-file", "/tmp/keys", "--print-archive", "--input-len", "24")
     said = daemon.docker(engine.paths, "exec", container, *serve, "--output-dir", "/tmp/printed")
     archive = Archive()
     rest = [line for line in said.splitlines() if not archive.take(line)]

@@ -37,7 +37,7 @@ def test_a_busy_engine_and_a_stopped_one(engine: Engine, busy: str) -> None:
         began = time.monotonic()
         code = int(daemon.docker(engine.paths, "wait", container))
         ended_s = time.monotonic() - began
-        assert lost.exception() is not None
+        assert lost.exception() is not None or lost.result().status_code >= 500
     said = engine.log(container, "all")
     print(f"{answered} answers; 503 after {noticed_s:.1f} s, 200 after {mended_s:.1f} s, ended after {ended_s:.1f} s")
     assert code == 9, said[-4000:]
