@@ -3,22 +3,21 @@
 Data alone. `parse_rows` runs every row through `windlass` and through vLLM in the serving image, `test_flag_rows`
 compares. A value is read at a path: `args.` is what vLLM's parser read, `engine.` vLLM's configuration of an engine,
 `front.` the guard's settings, `lookahead.` the cache's, `env.` the engine's variables, `plan.` a setting of ours;
-`template` is the file of ours whose text vLLM loaded as chat template, `stops` the stop tokens of the configuration
-that vLLM found.
+`template` is the file of ours whose text vLLM loaded as chat template, `stops` the stop tokens that vLLM found.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 CPU = "cpu"
 L20, L20_2, L20_4, V100, T4 = "1 NVIDIA L20", "2 NVIDIA L20", "4 NVIDIA L20", "1 Tesla V100-SXM2-32GB", "1 Tesla T4"
 SMALL, LONG, HUGE = "small", "long", "huge"
 """Models with a context of 2048, 32768 and 131072 tokens; the long one has a vocabulary of 152064."""
-GPTQ, NAMED, MLLAMA, PLAIN = "gptq", "named", "mllama", "plain"
-"""Already quantized; with a ti_model_config.json; of an architecture that vLLM gave up; without a chat template."""
-FP8, SMOOTH = "fp8", "smooth"
-"""Quantized to FP8 already; with smoothquant's file."""
+GPTQ, FP8, SMOOTH, NAMED, MLLAMA, PLAIN = "gptq", "fp8", "smooth", "named", "mllama", "plain"
+"""Quantized, to FP8, with smoothquant's file; with a ti_model_config.json; given up by vLLM; without a template."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,6 @@ TOO_OLD = (
     "Tesla V100-SXM2-32GB has 7.0, and the engine is vLLM 0.32.0, whose code begins at 7.5; serve the model by the "
     "DeepSpeed image, or on a newer card"
 )
-OFFLOAD = {
-    "spec_name": "PrefixOffloadSpec", "spec_module_path": "windlass.prefix_offload.spec",
-    "cpu_bytes_to_use": 2**30, "eviction_policy": "arc", "store_threshold": 1, "offload_prompt_only": True,
-}  # fmt: skip
-OFFLOAD_ALL = OFFLOAD | {
-    "store_threshold": 2, "windlass_hit_count": True, "windlass_not_lazy": True, "windlass_card_limit": 50,
-}  # fmt: skip
 HOST_DRAFTS = {
     "method": "custom_class", "model": "windlass.lookahead.vllm_cpu.HostProposer", "num_speculative_tokens": 6,
 }  # fmt: skip
@@ -117,19 +109,7 @@ FLAG_ROWS: tuple[Row, ...] = (
         variables={"USE_LOOKAHEAD": "1"}, machine=L20),
     Row("S2", variables={"USE_LOOKAHEAD": "maybe"}, refused='variable USE_LOOKAHEAD is "maybe", which is no true or '
         "false; write true or false"),
-    Row("A8", "--enable-prefix-cache-offload --prefix-offload-mib 1024 --cpu-prefill-memory-utilization 0.5 "
-        "--apc-offload-min-access-threshold 2 --apc-offload-enable-hit-cnt --apc-offload-not-lazy "
-        "--apc-offload-gpu-evictor-limit 50",
-        {"args.kv_transfer_config.kv_connector": "PrefixOffloadConnector",
-         "args.kv_transfer_config.kv_connector_extra_config": OFFLOAD_ALL}, machine=L20),
-    Row("A8", reads={"args.kv_transfer_config.kv_connector_module_path": "windlass.prefix_offload.connector",
-                     "args.kv_transfer_config.kv_role": "kv_both",
-                     "args.kv_transfer_config.kv_connector_extra_config": OFFLOAD},
-        variables={"ENABLE_PREFIX_CACHE_OFFLOAD": "1", "PREFIX_OFFLOAD_MIB": "1024"}, machine=L20),
-    Row("A8", "--enable-prefix-cache-offload", {"args.kv_transfer_config": None}, told="is off for this start"),
-    Row("A8", "--enable-prefix-cache-offload --prefix-offload-mib 8 --kv-offloading-size 4", machine=L20,
-        refused="--enable-prefix-cache-offload and --kv-offloading-size both choose where blocks are kept; leave one "
-        "of them out"),
+    *(Row("A8", **row) for row in json.loads((Path(__file__).parent / "offload_rows.json").read_text())),
     Row("S3", "--num-speculative-tokens 12", {"engine.speculative_config": None}, told="--num-speculative-tokens"),
     Row("S3", variables={"NUM_SPECULATIVE_TOKENS": "4"}, told="--num-speculative-tokens"),
     Row("S3", "--use-lookahead --num-speculative-tokens 12", {"engine.speculative_config.num_speculative_tokens": 12},
