@@ -1,6 +1,6 @@
 """Processor time of the API's process for each piece of a stream: vLLM alone, and with our guard before it, in turns.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/front/run.py --out FILE [--before FOLDER]
+    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/front/run.py [--out FILE] [--before FOLDER]
 
 All are vLLM's API server before an engine that computes nothing (`scripted_engine`); a piece holds a token. Each turn
 asks all servers the same, in one order and then in the other. The time is that of all threads of the process, by the
@@ -149,7 +149,7 @@ def profile(servers: list[Server], streams: int, out: Path) -> None:
 def main() -> None:
     """Every number of streams, turn after turn; the file is written after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("front.json"), help="of every half turn")
     parser.add_argument("--before", type=Path, help="another checkout's server/src")
     parser.add_argument("--streams", type=int, nargs="+", default=STREAMS)
     parser.add_argument("--turns", type=int, default=4)

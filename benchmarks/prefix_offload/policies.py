@@ -124,7 +124,7 @@ class Arc:
 POLICIES = (Age, Segments, Arc)
 
 
-def played(prompts: Sequence[Sequence[int]], card_blocks: int, host: Age | Arc) -> tuple[float, float]:
+def simulated(prompts: Sequence[Sequence[int]], card_blocks: int, host: Age | Arc) -> tuple[float, float]:
     """Shares of all blocks that were found on the card, and in host memory."""
     card, asked, on_card, in_host = Age(card_blocks), 0, 0, 0
     for blocks in prompts:
@@ -150,7 +150,7 @@ def main() -> None:
     print("| --- " * (2 + len(POLICIES)) + "|")
     for name, part in (("first", prompts[:half]), ("second", prompts[half:])):
         for size in map(int, asked.host.split(",")):
-            shares = [played(part, asked.card, policy(size))[1] for policy in POLICIES]
+            shares = [simulated(part, asked.card, policy(size))[1] for policy in POLICIES]
             print(f"| {name} | {size:,} | " + " | ".join(f"{share:.1%}" for share in shares) + " |")
 
 

@@ -100,7 +100,7 @@ def test_the_document_has_what_the_kv_cache_holds():
     assert last.startswith("predicted, not measured; fitted to 28 figures of qwen2-7b; 512 tokens in")
 
 
-def test_an_error_that_nobody_measured_is_said():
+def test_an_unmeasured_error_is_reported():
     """Where one shape was measured, none was held out."""
     seen = Origin(("run",), ("qwen2-7b",), 28, None, None, None)
     found = words.document(facts(), SERVING, "H200", 140.0, replace(TABLE, origins={"H200": seen}))

@@ -39,7 +39,7 @@ def test_every_query_is_one(board: Path, tmp_path: Path) -> None:
     assert f"{len(rows)} rules found" in done.stdout
 
 
-def test_tokens_are_told_by_method(tmp_path: Path) -> None:
+def test_tokens_are_counted_by_method(tmp_path: Path) -> None:
     """The engine's path and ours are scraped apart; what joins them is the instance."""
     (query,) = [one for one in queries(BOARDS[3]) if "vllm:generation_tokens_total" in one]
     given = []

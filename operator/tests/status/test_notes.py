@@ -36,7 +36,7 @@ def test_events_of_the_license(before, after, told):
     assert [note.message for note in notes(a_status(**before), a_status(**after))] == told
 
 
-def test_a_field_with_a_newer_form_is_told_once():
+def test_a_field_with_a_newer_form_warns_once():
     """And again only when other fields are meant."""
     keys, cache = (("OlderForm", f"{name}; write the form") for name in ("spec.expose.apiKeysSecret", "spec.cache.pvc"))
     plain, older, other = a_status(), a_status(OlderFields=keys), a_status(OlderFields=cache)

@@ -12,6 +12,7 @@ from windlass_lookahead.options import entries_for_memory
 from windlass.lookahead.settings import LookaheadSettings
 from windlass.lookahead.store import Store, now, tokenizer_of
 from windlass.lookahead.upkeep import Upkeep, speak
+from windlass.startup import memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Drafting:
 
     def __init__(self, settings: LookaheadSettings, facts: EngineFacts) -> None:
         speak()
-        found = options(settings, facts, host_memory_bytes(), len(os.sched_getaffinity(0)))
+        found = options(settings, facts, memory.host_bytes(), len(os.sched_getaffinity(0)))
         self.cache = LookaheadCache(found)
         self._upkeep = Upkeep(
             self.cache,
@@ -77,12 +78,4 @@ def _store(cache: LookaheadCache, settings: LookaheadSettings, facts: EngineFact
     return store
 
 
-def host_memory_bytes() -> int:
-    """Memory of this machine, or of this container where that is less."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limits = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-    limited = [int(text) for path in limits if path.exists() and (text := path.read_text().strip()).isdigit()]
-    return min(total, *limited) if limited else total
-
-
-__all__ = ["Drafting", "EngineFacts", "OptionError", "host_memory_bytes", "options"]
+__all__ = ["Drafting", "EngineFacts", "OptionError", "options"]
