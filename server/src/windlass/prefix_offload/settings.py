@@ -10,7 +10,7 @@ SPEC, SPEC_MODULE = "PrefixOffloadSpec", "windlass.prefix_offload.spec"
 EVICTION = "arc"
 """Of the engine's policies the one with the most hits on recorded conversations (ADR 80)."""
 CHUNK_TOKENS = 256
-"""Copied as one piece. A shorter prefix is computed again, which takes about as long as one load's fixed part."""
+"""Kept, found and forgotten together. Computing a shorter prefix takes about as long as a load's fixed part."""
 NO_LIMIT = -1
 
 
