@@ -6,6 +6,8 @@ import pytest
 from windlass_api.names import COMPONENT_LABEL, SERVER
 from windlass_operator.cluster.kinds import Events, Pods, StatefulSets
 from windlass_operator.cluster.read import read_children
+from windlass_operator.records.base import parse
+from windlass_operator.records.pods import Event
 
 PROBE = {"periodSeconds": 10, "failureThreshold": 6}
 SET = {"metadata": {"name": "s", "uid": "s", "ownerReferences": [{"uid": "service", "controller": True}]}}
@@ -62,4 +64,4 @@ async def test_events_are_read_of_what_does_not_get_on(pod, now, asked):
     cluster = OneKind(pod)
     children = await read_children(cluster, "team", "qwen", "uid", None, now)
     assert len(cluster.asked) == asked
-    assert children.events == ((KILLING,) if asked else ())
+    assert children.events == ((parse(Event, KILLING),) if asked else ())
