@@ -44,34 +44,33 @@ async def read_children(
     """
     ours = {SERVICE_LABEL: name}
     named = (Deployments, Services, Budgets, Ingresses, HTTPRoutes)
-    labelled = (StatefulSets, Services, NetworkPolicies, Jobs, Pods)
+    labelled = (StatefulSets, Services, NetworkPolicies, Jobs)
     # One after the other: they come from memory, where tasks would cost more than they bring.
-    single = [await cluster.get(kind, namespace, name) for kind in named]
-    several = [await cluster.find(kind, namespace, ours) for kind in labelled]
-    deployment, service, budget = _one(Deployment, single[0]), _one(Record, single[1]), _one(Record, single[2])
-    sets, jobs, pods = _all(StatefulSet, several[0]), _all(Job, several[3]), _all(Pod, several[4])
-    headless = (row for row in _all(Record, several[1]) if row.name != name)
+    by_name = {kind: await cluster.get(kind, namespace, name) for kind in named}
+    by_label = {kind: await cluster.find(kind, namespace, ours) for kind in labelled}
+    deployment = _one(Deployment, by_name[Deployments])
+    sets, jobs = _all(StatefulSet, by_label[StatefulSets]), _all(Job, by_label[Jobs])
+    headless = (row for row in _all(Record, by_label[Services]) if row.name != name)
+    pods = await cluster.records(Pods, Pod, namespace, ours)
     download_job, download_pods = await _download(cluster, namespace, download)
-    replica_sets = _all(Record, await cluster.find(ReplicaSets, namespace, ours))
+    replica_sets = await cluster.records(ReplicaSets, Record, namespace, ours)
     makers = _makers(owned_by([deployment] if deployment else [], uid), replica_sets, owned_by(sets, uid))
     return Children(
         deployment=deployment,
-        service=service,
+        service=_one(Record, by_name[Services]),
         stateful_sets=owned_by(sets, uid),
-        policies=owned_by(_all(Record, several[2]), uid),
+        policies=owned_by(_all(Record, by_label[NetworkPolicies]), uid),
         headless=owned_by(headless, uid),
-        budget=budget,
-        ingress=_one(Ingress, single[3]),
-        http_route=_one(HTTPRoute, single[4]),
+        budget=_one(Record, by_name[Budgets]),
+        ingress=_one(Ingress, by_name[Ingresses]),
+        http_route=_one(HTTPRoute, by_name[HTTPRoutes]),
         download_job=download_job,
         download_pods=download_pods,
         jobs=owned_by(jobs, uid),
         pods=tuple(pod for pod in _component(pods, SERVER) if pod.controller_uid in makers),
         inspect_pods=_component(pods, INSPECT),
         events=tuple(await _warnings(cluster, namespace, (*pods, *download_pods), (*jobs, *sets), now)),
-        manifests={
-            (str(row.get("kind")), str(row["metadata"]["name"])): row for row in _compared(single, several[:4], uid)
-        },
+        manifests=_compared(by_name.values(), by_label.values(), uid),
     )
 
 
@@ -83,10 +82,12 @@ def _all(shape: type[R], items: Iterable[Manifest]) -> tuple[R, ...]:
     return tuple(parse(shape, item) for item in items)
 
 
-def _compared(named: Iterable[Manifest | None], labelled: Iterable[Iterable[Manifest]], uid: str) -> Iterable[Manifest]:
+def _compared(
+    named: Iterable[Manifest | None], labelled: Iterable[Iterable[Manifest]], uid: str
+) -> dict[tuple[str, str], Manifest]:
     """What an apply is compared with: whatever has the service's name, and of the rest its own."""
-    yield from filter(None, named)
-    yield from (row for rows in labelled for row in rows if controller_uid(row) == uid)
+    own = (row for rows in labelled for row in rows if controller_uid(row) == uid)
+    return {(str(row.get("kind")), str(row["metadata"]["name"])): row for row in (*filter(None, named), *own)}
 
 
 def _makers(
@@ -108,8 +109,8 @@ class Download:
 async def _download(cluster: Cluster, namespace: str, download: Download | None) -> tuple[Job | None, tuple[Pod, ...]]:
     if download is None:
         return None, ()
-    pods = _all(Pod, await cluster.find(Pods, namespace, download.pod_labels))
-    return _one(Job, await cluster.get(Jobs, namespace, download.job)), pods
+    pods = await cluster.records(Pods, Pod, namespace, download.pod_labels)
+    return _one(Job, await cluster.get(Jobs, namespace, download.job)), tuple(pods)
 
 
 def _component(pods: Iterable[Pod], component: str) -> tuple[Pod, ...]:
