@@ -16,7 +16,7 @@ SHIPPED = Path("/opt/windlass/engine-models/modelinfos")
 
 
 def place(environment: Mapping[str, str], shipped: Path = SHIPPED) -> int:
-    """Copy what the engine's cache folder lacks; the number of files. A folder that cannot be written is left as it is."""
+    """Copy what the engine's cache folder lacks; the number of files. A folder that cannot be written stays."""
     folder = _cache_root(environment) / "modelinfos"
     there = {path.name for path in folder.glob("*.json")}
     missing = [path for path in sorted(shipped.glob("*.json")) if path.name not in there]
