@@ -8,6 +8,8 @@ from windlass.startup import phases
 from windlass.startup.preread import Progress
 from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass.supervisor.termination import last_words
+from windlass_operator.records.base import Meta
+from windlass_operator.records.pods import ContainerStatus, Pod, Terminated
 from windlass_operator.status import crashes, reasons
 from windlass_operator.status import facts as operator
 from windlass_operator.status.failure import Failure
@@ -54,9 +56,9 @@ def test_the_first_chat_and_its_failure_are_told() -> None:
     seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
     assert seen is not None
     assert seen.doing() == f"pod qwen-0 has failed: {error}"
-    words = {"exitCode": error.exit_code, "message": last_words(error, "INFO its log")}
-    status = {"name": "server", "restartCount": 0}
-    failure = crashes.crash({"metadata": {"name": "qwen-0"}}, status, words, init=False)
+    words = Terminated(exit_code=error.exit_code, message=last_words(error, "INFO its log"))
+    pod = Pod(metadata=Meta(name="qwen-0"))
+    failure = crashes.crash(pod, ContainerStatus(name="server"), words, init=False)
     assert (failure.reason, failure.exit_code) == ("FirstChatFailed", 8)
     assert str(error) in failure.message
     assert crashes.EXIT_REASONS[error.exit_code] == error.reason

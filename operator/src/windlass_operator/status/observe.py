@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from windlass_api.objects.reading import living, name_of
-
+from windlass_operator.records.base import living
 from windlass_operator.status import conditions as c
 from windlass_operator.status import facts as pod_facts
 from windlass_operator.status import gates as parts
@@ -133,7 +132,7 @@ def _plan(subject: Subject, seen: Seen) -> Mapping[str, Any] | None:
     if not seen.plan:
         return before if before and (seen.children.deployment or seen.children.stateful_sets) else None
     known = before.get("measured")
-    living_pods = {name_of(pod) for pod in living(seen.children.pods)}
+    living_pods = {pod.name for pod in living(seen.children.pods)}
     if known and (
         {**before, "measured": None} != {**seen.plan, "measured": None} or known.get("pod") not in living_pods
     ):
