@@ -64,9 +64,10 @@ def one_engine(
     setting: Setting, name: str, words: dict[str, Any], cache: Cache, variables: dict[str, str] | None = None
 ) -> Engine:
     """An engine with a cache for everything and none behind it, or with a small one and host memory."""
-    size = wide.token_bytes(cache.layers) * cache.tokens // setting.ranks
+    layers = 1 if setting.plain else cache.layers
+    size = wide.token_bytes(layers) * cache.tokens // setting.ranks
     options: dict[str, Any] = {
-        "model": str(wide.model(setting.work / f"wide-{cache.layers}", cache.layers)), "skip_tokenizer_init": True,
+        "model": str(wide.model(setting.work / f"wide-{layers}", layers)), "skip_tokenizer_init": True,
         "enable_prefix_caching": True, "max_model_len": CONTEXT, "max_num_seqs": 16, "gpu_memory_utilization": 0.02,
         "kv_cache_memory_bytes": size, "disable_log_stats": False, "enforce_eager": True, "seed": 1,
         "tensor_parallel_size": setting.ranks, **words,
