@@ -105,6 +105,7 @@ def subject_of(raw: Mapping[str, Any]) -> Subject:
         previous=status if isinstance(status, Mapping) else {},
         suspended=dig(raw, "spec", "suspend") is True,
         expose=dig(raw, "spec", "expose") or {},
+        counts_hits=bool(dig(raw, "spec", "engine", "prefixOffload", "enabled")),
     )
 
 

@@ -20,8 +20,8 @@ TRANSFER = counts.TRANSFER
 ENGINES_OWN = frozenset({TRANSFER, "--kv-offloading-size", "--kv-offloading-backend"})
 MIB, GIB = 2**20, 2**30
 SHARE_DEFAULT = 0.3
-SHARED_RESERVE_BYTES = GIB
-"""Left of /dev/shm to what the engine's processes share otherwise."""
+SHARED_RESERVE_BYTES = GIB // 2
+"""Left of /dev/shm to what the engine's processes share otherwise; the plan of a service leaves 1 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
