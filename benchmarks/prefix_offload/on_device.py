@@ -138,7 +138,9 @@ def loaded(names: list[str], model: Path, host_bytes: int) -> Engines:
 
 def rows(engines: Engines, asked: argparse.Namespace, done: set[tuple[str, str]], end: float) -> Iterator[Row]:
     """The turns, where no earlier run has them, and the traces."""
-    last = next(iter(engines), "")
+    if not engines:
+        return
+    last = next(iter(engines))
     if ("miss 64 closed", last) not in done:
         yield from turns(engines, asked.prefix, min(end, time.monotonic() + asked.turns))
         yield from closed(engines, asked.host_gib << 30, end)

@@ -13,7 +13,7 @@ from windlass_api.plan.quantity import gib
 
 from .test_decide import L20, a_spec, planned, refused
 
-SIXTEEN = {"prefixOffload": {"memory": "16Gi"}}
+SIXTEEN = {"prefixOffload": {"enabled": True, "memory": "16Gi"}}
 SIZE = "--prefix-offload-mib"
 
 
@@ -21,8 +21,8 @@ def kept(plan: Plan) -> float:
     return dict(plan.host_parts).get(PART, 0.0)
 
 
-def words(plan: Plan, **spec: object) -> list[str]:
-    return [word for word in server_args(a_spec(**spec), plan) if "prefix" in word or word.isdecimal()]
+def field(memory: str) -> dict[str, object]:
+    return {"prefixOffload": {"enabled": True, "memory": memory}}
 
 
 def test_a_size_is_a_part_of_the_pod_and_of_dev_shm():
@@ -41,7 +41,7 @@ def test_a_size_is_a_part_of_the_pod_and_of_dev_shm():
 @pytest.mark.parametrize(("percent", "share"), [(None, 0.3), (50, 0.5)])
 def test_a_share_is_of_the_pod_s_memory(percent, share):
     """The seed's 0.3 where neither is given; of what is asked for, where the spec says how much that is."""
-    field = {} if percent is None else {"memoryPercent": percent}
+    field = {"enabled": True, **({} if percent is None else {"memoryPercent": percent})}
     plan = planned(engine={"prefixOffload": field})
     whole = sum(size for _, size in plan.host_parts)
     assert share - 0.01 < kept(plan) / whole <= share  # /dev/shm is rounded up to a GiB
@@ -73,6 +73,13 @@ def test_a_size_by_a_flag_wins():
     assert planned(engine=SIXTEEN, args=["--enable-prefix-cache-offload"]).prefix_offload_mib == 16384
 
 
+def test_a_field_without_a_wish_changes_no_record():
+    """The API server stores its place in every service, whose plan stays in force."""
+    stored = a_spec(engine={"prefixOffload": {"enabled": False}})
+    assert stored.model_dump(mode="json") == a_spec().model_dump(mode="json")
+    assert "prefix_offload" in a_spec(engine=SIXTEEN).model_dump(mode="json")["engine"]
+
+
 def test_the_size_is_of_all_engines_of_a_pod():
     """The server shares it out."""
     plan = planned(engine={**SIXTEEN, "workers": 2})
@@ -80,11 +87,11 @@ def test_the_size_is_of_all_engines_of_a_pod():
 
 
 def test_the_cpu_engine_does_without():
-    """One sentence says why; no memory is asked for it."""
+    """One sentence says why, and the server says it too; no memory is asked for."""
     plan, plain = (planned(nodes=(), resources={"gpus": 0}, engine=engine) for engine in (SIXTEEN, {}))
     assert OFF_ON_CPU in plan.because
     assert (plan.memory, plan.shm, kept(plan)) == (plain.memory, plain.shm, 0)
-    assert SIZE not in server_args(a_spec(engine=SIXTEEN, resources={"gpus": 0}), plan)
+    assert SIZE in server_args(a_spec(engine=SIXTEEN, resources={"gpus": 0}), plan)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +109,14 @@ def test_what_does_not_fit_is_refused_with_the_largest_that_would(resources, nod
     assert refusal.reason == "PrefixOffloadTooLarge"
     assert refusal.message.startswith(f"spec.engine.prefixOffload asks for 16.00 GiB of host memory, and {who} leaves ")
     largest = refusal.remedy.removeprefix("set spec.engine.prefixOffload.memory to ").removesuffix(" or less")
-    plan = planned(nodes=nodes, engine={"prefixOffload": {"memory": largest}}, resources=resources)
+    plan = planned(nodes=nodes, engine=field(largest), resources=resources)
     assert kept(plan) == gib(largest)
     more = f"{math.floor(gib(largest)) + 1}Gi"
-    assert refused(nodes=nodes, engine={"prefixOffload": {"memory": more}}, resources=resources).reason == refusal.reason
+    assert refused(nodes=nodes, engine=field(more), resources=resources).reason == refusal.reason
 
 
 def test_a_pod_without_room_is_told_to_leave_it_out():
     """There is no largest size then; nor is there a smallest one for a size of nothing."""
     refusal = refused(engine=SIXTEEN, resources={"memory": "8Gi"})
     assert refusal.remedy.startswith("leave spec.engine.prefixOffload out")
-    assert refused(engine={"prefixOffload": {"memory": "1Ki"}}).remedy == "set it to 1Gi or more"
+    assert refused(engine=field("1Ki")).remedy == "set it to 1Gi or more"

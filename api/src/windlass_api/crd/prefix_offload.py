@@ -17,7 +17,7 @@ class PrefixOffloadSpec(ApiModel):
     model_config = ConfigDict(json_schema_extra=schema_extra(*PREFIX_OFFLOAD_RULES))
 
     enabled: bool = Field(
-        True, description="enabled keeps evicted prefixes in host memory; false leaves the other fields for later."
+        False, description="enabled keeps evicted prefixes in host memory; false leaves the other fields for later."
     )
     memory: Quantity | None = Field(
         None, description="memory is the host memory for them in each pod, for all its engines together."
@@ -28,3 +28,8 @@ class PrefixOffloadSpec(ApiModel):
         le=PERCENT_MAX,
         description=f"memoryPercent is that size as a share of the pod's memory; without memory and this: {PERCENT}.",
     )
+
+
+def is_plain(value: object) -> bool:
+    """Whether nothing is asked for: then a stored spec reads as one of before the field, and its plan stays."""
+    return value == PrefixOffloadSpec()

@@ -57,7 +57,7 @@ VLLM_ONLY = {
     "trustRemoteCode": "!self.engine.trustRemoteCode",
     "ignoreEngineLimits": "self.engine.ignoreEngineLimits",
     "speculation": "has(self.engine.speculation)",
-    "prefixOffload": "has(self.engine.prefixOffload)",
+    "prefixOffload": "has(self.engine.prefixOffload) && self.engine.prefixOffload.enabled",
     "allowedMediaDomains": "has(self.engine.allowedMediaDomains) && self.engine.allowedMediaDomains.size() > 0",
 }
 """Fields of spec.engine that family deepspeed has not, and when each is asked for; defaults are filled in by then."""
@@ -142,7 +142,8 @@ ENGINE_RULES = (
         "spec.engine.lookahead.speculativeTokens must be smaller than spec.engine.maxModelLen",
     ),
     Rule(
-        "!has(self.prefixOffload) || !self.prefixOffload.enabled || !has(self.prefixCaching) || self.prefixCaching",
+        "!has(self.prefixOffload) || !has(self.prefixOffload.enabled) || !self.prefixOffload.enabled"
+        " || !has(self.prefixCaching) || self.prefixCaching",
         "spec.engine.prefixOffload keeps what the prefix cache evicts: leave spec.engine.prefixCaching out, or set it "
         "to true",
     ),

@@ -79,7 +79,8 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
     """What a pod of this service asks of its node for this load."""
     requested = spec.resources
     flagged_gib = kv_offload_gib(spec) * load.engines
-    kept = kept_gib(spec, sum(part.gib for part in _parts(spec, load, shm_gib(load.ranks)))) if load.gpus else 0.0
+    asked_gib = kept_gib(spec, sum(part.gib for part in _parts(spec, load, shm_gib(load.ranks))))
+    kept = asked_gib if load.gpus else 0.0  # the CPU engine does without, and says so
     offloaded_gib = flagged_gib + kept
     shm = requested.shared_memory or f"{math.ceil(shm_gib(load.ranks) + offloaded_gib)}Gi"
     every = _parts(spec, load, gib(shm) - offloaded_gib, flagged_gib, kept)
@@ -91,7 +92,7 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
         shm=shm,
         parts=parts,
         because=_sentence(requested.memory, summed_gib, parts),
-        prefix_offload_mib=round(kept * MIB_A_GIB),
+        prefix_offload_mib=round(asked_gib * MIB_A_GIB),
     )
 
 

@@ -49,7 +49,7 @@ def kv_offload_gib(spec: LLMServiceSpec) -> float:
 
 def unsized_prefix(spec: LLMServiceSpec, gpus: int | None) -> Refusal | None:
     """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
-    if spec.image.family != "vllm" or gpus == 0 or spec.engine.prefix_offload or prefix_mib(spec):
+    if spec.image.family != "vllm" or gpus == 0 or spec.engine.prefix_offload.enabled or prefix_mib(spec):
         return None
     if not flag_keeps_prefixes(spec):
         return None

@@ -25,7 +25,7 @@ MIB_A_GIB = 1024
 def in_force(spec: LLMServiceSpec) -> bool:
     """Whether the field decides; the server of a command of the user's own gets no flag for it."""
     asked = spec.engine.prefix_offload
-    if asked is None or not asked.enabled or spec.image.family != "vllm" or not runs_windlass(spec):
+    if not asked.enabled or spec.image.family != "vllm" or not runs_windlass(spec):
         return False
     return flag_keeps_prefixes(spec) is not False and not prefix_mib(spec)
 
@@ -33,7 +33,7 @@ def in_force(spec: LLMServiceSpec) -> bool:
 def kept_gib(spec: LLMServiceSpec, base_gib: float) -> float:
     """Of one pod, whose other parts take `base_gib`, in whole MiB."""
     asked = spec.engine.prefix_offload
-    if asked is None or not in_force(spec):
+    if not in_force(spec):
         return 0.0
     if asked.memory is not None:
         return _whole_mib(gib(asked.memory))
