@@ -73,8 +73,10 @@ class Arm:
         self.llm.generate([{"prompt_token_ids": prompt}], self._params(1), use_tqdm=False)
         return 1000 * (time.perf_counter() - begun)
 
-    def answers(self, asked: list[tuple[dict[str, Any], str]], tokens: int) -> list[tuple[list[int], list[float]]]:
-        """Tokens after each prompt, one prompt at a time, and how far the best token is before the second.
+    def answers(
+        self, asked: list[tuple[dict[str, Any], str]], tokens: int, *, gaps: bool = False
+    ) -> list[tuple[list[int], list[float]]]:
+        """Tokens after each prompt, one prompt at a time; with `gaps` how far each is before the second best.
 
         A prompt comes with the folder of its adapter, or with an empty text.
         """
@@ -83,10 +85,14 @@ class Arm:
         found = []
         for prompt, adapter in asked:
             lora = LoRARequest("adapter", 1, adapter) if adapter else None
-            params = self._params(tokens, logprobs=2)
+            params = self._params(tokens, logprobs=2 if gaps else None)
             output = self.llm.generate([prompt], params, use_tqdm=False, lora_request=lora)[0].outputs[0]
-            found.append((list(output.token_ids), [_gap(place) for place in output.logprobs]))
+            found.append((list(output.token_ids), [_gap(place) for place in output.logprobs or ()]))
         return found
+
+    def gaps(self, asked: tuple[dict[str, Any], str], tokens: int) -> list[float]:
+        """How far each token of one answer is before the second best."""
+        return self.answers([asked], tokens, gaps=True)[0][1]
 
     def counted(self) -> dict[str, float]:
         """The engine's own counters of the prefix cache, in tokens and bytes."""

@@ -20,6 +20,8 @@ START_S = 240
 ANSWER_S = 240
 TOGETHER = 3
 """Engines that start at a time: more take longer than one after another on a card's host of 16 cores."""
+_forks = [True]
+"""Whether an engine may still be forked: none is any more after one that failed."""
 PRELOADED = ["vllm", "vllm.entrypoints.llm", "vllm.v1.engine.llm_engine", "vllm.v1.worker.gpu_worker"]
 
 
@@ -39,6 +41,8 @@ class Engine:
 
     def start(self) -> None:
         """Begin to load; `is_ready` waits for it."""
+        if self.method == "forkserver" and not _forks[0]:
+            self.method = "spawn"
         context: Any = multiprocessing.get_context(self.method)
         if self.method == "forkserver":
             context.set_forkserver_preload(PRELOADED)
@@ -56,7 +60,7 @@ class Engine:
         if not fine and self.method == "forkserver":
             print(f"{self.name} (forked): {found}", flush=True)
             self.end()
-            self.method = "spawn"
+            _forks[0] = False
             self.start()
             fine, found = self._answer(START_S)
         if not fine:

@@ -109,7 +109,8 @@ def _variables(setting: Setting, name: str) -> dict[str, str]:
 def compared(setting: Setting, name: str, pair: list[Engine]) -> dict[str, Any]:
     """Outputs of both arms, what the second found in host memory, and what it found where there is nothing to find."""
     adapter = str(wide.adapter(setting.work / "adapter")) if name == "lora" else ""
-    differ, total, leaked, gaps, seen = 0, 0, 0.0, [], set()
+    total, leaked, seen = 0, 0.0, set()
+    unlike: list[tuple[Asked, int]] = []
     for number, (salt, with_adapter, may_find) in enumerate(PASSES[name]):
         asked = questions(number, salt, adapter if with_adapter else "")
         before = [pair[1].ask("counted").get(key, 0.0) for key in HITS]
@@ -119,13 +120,15 @@ def compared(setting: Setting, name: str, pair: list[Engine]) -> dict[str, Any]:
         after = [pair[1].ask("counted").get(key, 0.0) for key in HITS]
         leaked += 0 if may_find else sum(after) - sum(before)
         total += len(plain)
-        for (one, gap), (other, _) in zip(plain, kept, strict=True):
+        for question, (one, _), (other, _) in zip(asked, plain, kept, strict=True):
             seen.add(tuple(one))
             if one != other:
-                place = next((at for at, two in enumerate(zip(one, other, strict=False)) if two[0] != two[1]), 0)
-                differ, gaps = differ + 1, [*gaps, round(gap[place], 4)]
-    return {"what": name, "ranks": setting.ranks, "outputs": total, "distinct": len(seen), "differ": differ,
-            "gaps": gaps, "tokens found where none may be": leaked, **pair[1].ask("counted")}  # fmt: skip
+                place = next(at for at, two in enumerate(zip(one, other, strict=True)) if two[0] != two[1])
+                unlike.append((question, place))
+    counted = pair[1].ask("counted")
+    gaps = [round(pair[0].ask("gaps", question, ANSWER)[place], 4) for question, place in unlike[:8]]
+    return {"what": name, "ranks": setting.ranks, "outputs": total, "distinct": len(seen), "differ": len(unlike),
+            "gaps": gaps, "tokens found where none may be": leaked, **counted}  # fmt: skip
 
 
 def questions(number: int, salt: str, adapter: str) -> list[Asked]:

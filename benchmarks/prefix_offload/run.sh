@@ -22,8 +22,6 @@ room=$(( ($(df -BG --output=avail /dev/shm | tail -1 | tr -dc 0-9) - 4) / 2 )); 
 keep() { cp "$work"/*.jsonl "$work"/*.log "$out"/ 2>/dev/null; }
 trap keep EXIT
 cd benchmarks/prefix_offload || exit 1
-# The checks run eagerly; log probabilities would be the one thing that each engine compiles.
-[ "$part" = speed ] || export TORCHDYNAMO_DISABLE=1
 case $part in
   speed) python3 on_device.py "$work/speed.jsonl" --seconds "$seconds" --turns "${TURNS:-150}" --host-gib "$gib" \
     --arms "${ARMS:-plain,windlass,native}" --model "$work/llama-3.1-8b-shape" \
