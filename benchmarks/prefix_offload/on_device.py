@@ -44,7 +44,7 @@ CARD_TOKENS = 40_000
 PREFIXES, ANSWER, CONTEXT = 8, 64, 16_384
 MISSED = 512
 """Tokens of a prompt that never comes back: two chunks."""
-OTHERS, OTHERS_PROMPT, OTHERS_ANSWER, OTHERS_START_S = 62, 200, 192, 0.5
+OTHERS, OTHERS_PROMPT, OTHERS_ANSWER, OTHERS_START_S = 62, 200, 128, 0.5
 RATES = {"plain": (("host", 2),), "windlass": (("card", 10), ("host", 10), ("host", 2)), "native": (("host", 10),)}
 """Where the prefix lies, and how many a second are asked for beside the others."""
 LAP_PROMPTS, LAP_TOKENS = 16, 4096
@@ -93,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=480, help="in all, from the program's start")
-    parser.add_argument("--turns", type=float, default=150, help="of these, for all but the traces")
+    parser.add_argument("--turns", type=float, default=110, help="of these, for all but the traces")
     parser.add_argument("--arms", default="plain,windlass,native")
     parser.add_argument("--prefix", type=int, default=10_000)
     parser.add_argument("--host-gib", type=int, default=24)

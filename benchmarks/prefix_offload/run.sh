@@ -23,7 +23,7 @@ keep() { cp "$work"/*.jsonl "$work"/*.log "$out"/ 2>/dev/null; }
 trap keep EXIT
 cd benchmarks/prefix_offload || exit 1
 case $part in
-  speed) python3 on_device.py "$work/speed.jsonl" --seconds "$seconds" --turns "${TURNS:-150}" --host-gib "$gib" \
+  speed) python3 on_device.py "$work/speed.jsonl" --seconds "$seconds" --turns "${TURNS:-110}" --host-gib "$gib" \
     --arms "${ARMS:-plain,windlass,native}" --model "$work/llama-3.1-8b-shape" \
     --trace "conversation=$talks" --trace "documents=$documents" ${MORE:-} 2> >(tee -a "$work/speed.log" | tail -c 3000 >&2) ;;
   checks) python3 identity.py "$work/checks.jsonl" --seconds "$seconds" --trace "$talks" --work "$work" \
