@@ -37,6 +37,7 @@ def test_a_minimal_service_is_accepted_and_completed_with_defaults(apiserver, na
         "suspend": False,
         "engine": {
             "lookahead": {"enabled": False},
+            "prefixOffload": {"enabled": False},
             "gpuMemoryUtilizationPercent": 90,
             "enforceEager": False,
             "workers": 1,
