@@ -198,7 +198,8 @@ def _watch(path: Path) -> None:
     """Keep the number of copies between submission and completion in the first byte of a file."""
     from vllm.v1.kv_offload.cpu.gpu_worker import CPUOffloadingWorker as Worker
 
-    shared = mmap.mmap(path.open("r+b").fileno(), mmap.PAGESIZE)
+    with path.open("r+b") as file:
+        shared = mmap.mmap(file.fileno(), mmap.PAGESIZE)
     submits, finished = (Worker.submit_store, Worker.submit_load), Worker.get_finished
 
     def counting(submit: Any) -> Any:  # noqa: ANN401

@@ -62,11 +62,14 @@ def main() -> None:
     parser.add_argument("--trace", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--only", default="outputs,counts,kills,memory")
+    parser.add_argument("--kinds", default=",".join(WORDS), help="of outputs")
     parser.add_argument("--ranks", type=int, default=1, help="tensor parallel")
     parser.add_argument("--plain", action="store_true", help="no arm with host memory: a rehearsal without a GPU")
     parser.add_argument("--work", type=Path, default=Path("/tmp/prefix-offload"))  # noqa: S108 - a benchmark's machine
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)
+    for name in set(WORDS) - set(asked.kinds.split(",")):
+        del WORDS[name]
     setting = Setting(asked.work, time.monotonic() + asked.seconds, asked.ranks, asked.trace, asked.plain)
     text = asked.out.read_text() if asked.out.exists() else ""
     done = [json.loads(line) for line in text.splitlines()]
@@ -111,6 +114,7 @@ def compared(setting: Setting, name: str, pair: list[Engine]) -> dict[str, Any]:
     adapter = str(wide.adapter(setting.work / "adapter")) if name == "lora" else ""
     total, leaked, seen = 0, 0.0, set()
     unlike: list[tuple[Asked, int]] = []
+    first: list[Any] = []
     for number, (salt, with_adapter, may_find) in enumerate(PASSES[name]):
         asked = questions(number, salt, adapter if with_adapter else "")
         before = [pair[1].ask("counted").get(key, 0.0) for key in HITS]
@@ -119,6 +123,7 @@ def compared(setting: Setting, name: str, pair: list[Engine]) -> dict[str, Any]:
         plain, kept = (arm.answer() for arm in pair)
         after = [pair[1].ask("counted").get(key, 0.0) for key in HITS]
         leaked += 0 if may_find else sum(after) - sum(before)
+        first = first or plain
         total += len(plain)
         for question, (one, _), (other, _) in zip(asked, plain, kept, strict=True):
             seen.add(tuple(one))
@@ -127,8 +132,13 @@ def compared(setting: Setting, name: str, pair: list[Engine]) -> dict[str, Any]:
                 unlike.append((question, place))
     counted = pair[1].ask("counted")
     gaps = [round(pair[0].ask("gaps", question, ANSWER)[place], 4) for question, place in unlike[:8]]
+    pair[0].ask("reset", False)
+    salt, with_adapter, _ = PASSES[name][0]
+    again = pair[0].ask("answers", questions(0, salt, adapter if with_adapter else ""), ANSWER)
+    noise = sum(one != two for one, two in zip(first, again, strict=True))
     return {"what": name, "ranks": setting.ranks, "outputs": total, "distinct": len(seen), "differ": len(unlike),
-            "gaps": gaps, "tokens found where none may be": leaked, **counted}  # fmt: skip
+            "differ without, asked again": noise, "of": len(again), "gaps": gaps,
+            "tokens found where none may be": leaked, **counted}  # fmt: skip
 
 
 def questions(number: int, salt: str, adapter: str) -> list[Asked]:
