@@ -73,6 +73,11 @@ def test_a_size_by_a_flag_wins():
     assert planned(engine=SIXTEEN, args=["--enable-prefix-cache-offload"]).prefix_offload_mib == 16384
 
 
+def test_a_mistyped_size_stays_a_quantity():
+    """A node that says what it has refuses it; without one the pod waits for a node."""
+    assert kept(planned(engine=field("100Ei"))) == 2**20
+
+
 def test_a_field_without_a_wish_changes_no_record():
     """The API server stores its place in every service, whose plan stays in force."""
     stored = a_spec(engine={"prefixOffload": {"enabled": False}})

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from windlass_api.crd.prefix_offload import PERCENT
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Plan, Refusal
-from windlass_api.plan.offload import flag_keeps_prefixes, prefix_mib
+from windlass_api.plan.offload import ASKED_MAX_GIB, flag_keeps_prefixes, prefix_mib
 from windlass_api.plan.overrides import runs_windlass
 from windlass_api.plan.quantity import gib
 
@@ -36,7 +36,7 @@ def kept_gib(spec: LLMServiceSpec, base_gib: float) -> float:
     if not in_force(spec):
         return 0.0
     if asked.memory is not None:
-        return _whole_mib(gib(asked.memory))
+        return _whole_mib(min(ASKED_MAX_GIB, gib(asked.memory)))
     share = (asked.memory_percent or PERCENT) / 100
     given = spec.resources.memory
     return _whole_mib(gib(given) * share if given else base_gib * share / (1 - share))
