@@ -138,6 +138,9 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "engine.maxNumBatchedTokens": ({}, 4096),
     "engine.schedulerSteps": ({}, 8),
     "engine.prefixCaching": ({}, False),
+    "engine.prefixOffload.enabled": ({}, True),
+    "engine.prefixOffload.memory": ({"engine": {"prefixOffload": {"enabled": True}}}, "8Gi"),
+    "engine.prefixOffload.memoryPercent": ({"engine": {"prefixOffload": {"enabled": True}}}, 20),
     "engine.kvCacheDtype": ({}, "fp8"),
     "engine.trustRemoteCode": ({}, False),
     "engine.convTemplate": ({}, "qwen"),
@@ -192,7 +195,7 @@ NOT_DEEPSPEED = {
     *(f"engine.{name}" for name in VLLM_ONLY),
     "engine.quantization", "engine.lookahead.enabled", "engine.lookahead.speculativeTokens",
     "deployment.mode", "deployment.nodes", "deployment.group",
-    *(path for path in CHANGES if path.startswith(ADAPTERS_AND_DRAFTS)),
+    *(path for path in CHANGES if path.startswith((*ADAPTERS_AND_DRAFTS, "engine.prefixOffload."))),
     "expose.apiKeysSecret", "expose.apiKeysSecretRef.name", "expose.path",
 }  # fmt: skip
 

@@ -1,9 +1,12 @@
 """Server ↔ operator: what the real board says is what the operator's parser understands."""
 
 import json
+from pathlib import Path
 
 from windlass.errors import EngineStalledError, FirstChatError
 from windlass.license.keeper import LicenseFacts
+from windlass.prefix_offload import counts
+from windlass.prefix_offload.hits import HitCount
 from windlass.startup import phases
 from windlass.startup.preread import Progress
 from windlass.supervisor.board import EngineFacts, FactsBoard
@@ -81,6 +84,16 @@ def test_an_engine_that_hangs_is_told_before_it_ends() -> None:
     assert operator.stalled([seen], other) is other
     assert crashes.EXIT_REASONS[EngineStalledError.exit_code] == EngineStalledError.reason
     assert reasons.row(EngineStalledError.reason).retryable
+
+
+def test_the_operator_reads_where_prompts_were_found(tmp_path: Path) -> None:
+    """What the engine's API counted arrives as `status.prefixCache`."""
+    board = FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ()))
+    board.set_counts(tmp_path)
+    counts.write(tmp_path, 0, HitCount(16, asked=1600, card=160, host=640))
+    seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
+    assert seen is not None
+    assert operator.prefix_cache([seen]) == {"gpuPercent": 10, "hostPercent": 40, "computedPercent": 50}
 
 
 def test_the_operator_reads_the_engine_s_memory() -> None:

@@ -23,8 +23,8 @@ PLANNED = c.yes("Planned", "1 × L20, TP 1")
 REFUSED = c.Verdict("False", "NoGpuNodes", "no node offers nvidia.com/gpu; add one")
 
 
-def a_subject(replicas=1, previous=None, generation=1, license_required=False):
-    return Subject("qwen", "team-a", generation, replicas, license_required, previous or {})
+def a_subject(replicas=1, previous=None, generation=1, license_required=False, counts_hits=False):
+    return Subject("qwen", "team-a", generation, replicas, license_required, previous or {}, counts_hits=counts_hits)
 
 
 def a_deployment(ready=0, replicas=1, updated=None, generation=1):
@@ -294,3 +294,16 @@ def test_fields_with_a_newer_form_are_a_condition_that_goes_with_them():
     after = observe(a_subject(previous=told), serving(), NOW)
     assert c.find(after["conditions"], c.OLDER_FIELDS) is None
     assert [one for one in told["conditions"] if one is not row] == after["conditions"]
+
+
+def test_hits_are_shown_while_the_field_is_on():
+    """They stay while no pod answers, go with the field, and are looked for again while nothing else happens."""
+    told = parse("qwen-0", {"version": 1, "prefixCache": {"promptTokens": 100, "gpuTokens": 20, "hostTokens": 30}})
+    subject = a_subject(counts_hits=True)
+    first = observe(subject, serving(1, facts=(told,)), NOW)
+    shares = {"gpuPercent": 20, "hostPercent": 30, "computedPercent": 50}
+    assert first["prefixCache"] == shares
+    assert observe(a_subject(counts_hits=True, previous=first), serving(1), NOW)["prefixCache"] == shares
+    assert "prefixCache" not in observe(a_subject(previous=first), serving(1, facts=(told,)), NOW)
+    assert "prefixCache" not in observe(subject, serving(1), NOW)
+    assert again_in_s(first["conditions"], NOW, polled=True) == 300

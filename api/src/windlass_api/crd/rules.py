@@ -57,6 +57,7 @@ VLLM_ONLY = {
     "trustRemoteCode": "!self.engine.trustRemoteCode",
     "ignoreEngineLimits": "self.engine.ignoreEngineLimits",
     "speculation": "has(self.engine.speculation)",
+    "prefixOffload": "has(self.engine.prefixOffload) && self.engine.prefixOffload.enabled",
     "allowedMediaDomains": "has(self.engine.allowedMediaDomains) && self.engine.allowedMediaDomains.size() > 0",
 }
 """Fields of spec.engine that family deepspeed has not, and when each is asked for; defaults are filled in by then."""
@@ -139,6 +140,19 @@ ENGINE_RULES = (
         "!has(self.lookahead) || !has(self.lookahead.speculativeTokens) || !has(self.maxModelLen)"
         " || self.lookahead.speculativeTokens < self.maxModelLen",
         "spec.engine.lookahead.speculativeTokens must be smaller than spec.engine.maxModelLen",
+    ),
+    Rule(
+        "!has(self.prefixOffload) || !has(self.prefixOffload.enabled) || !self.prefixOffload.enabled"
+        " || !has(self.prefixCaching) || self.prefixCaching",
+        "spec.engine.prefixOffload keeps what the prefix cache evicts: leave spec.engine.prefixCaching out, or set it "
+        "to true",
+    ),
+)
+
+PREFIX_OFFLOAD_RULES = (
+    Rule(
+        "!has(self.memory) || !has(self.memoryPercent)",
+        "spec.engine.prefixOffload takes memory or memoryPercent: leave one of them out",
     ),
 )
 

@@ -151,6 +151,20 @@ class PlanStatus(ApiModel):
     )
 
 
+class PrefixCacheStatus(ApiModel):
+    """Where the tokens of prompts were found since the pods' start, over all pods that were asked."""
+
+    gpu_percent: int = Field(
+        0, alias="gpuPercent", ge=0, le=100, description="gpuPercent is the share that the GPU's cache had."
+    )
+    host_percent: int = Field(
+        0, alias="hostPercent", ge=0, le=100, description="hostPercent is the share that came back from host memory."
+    )
+    computed_percent: int = Field(
+        0, alias="computedPercent", ge=0, le=100, description="computedPercent is the share that was not hit."
+    )
+
+
 class StartupPhase(ApiModel):
     """How long one phase of the start took."""
 
@@ -214,6 +228,9 @@ class LLMServiceStatus(ApiModel):
         max_length=16,
         json_schema_extra=list_map("phase"),
         description="startup are the phases of the last start, with their seconds.",
+    )
+    prefix_cache: PrefixCacheStatus | None = Field(
+        None, description="prefixCache is where prompts were found, while spec.engine.prefixOffload is on."
     )
     failure: FailureStatus | None = Field(None, description="failure is the last failure of a container, in words.")
     replicas: int | None = Field(None, ge=0, le=COUNT_MAX, description="replicas is the number of pods there are.")

@@ -25,6 +25,7 @@ from windlass_api.crd.expose import ExposeSpec
 from windlass_api.crd.model import ModelSource, ModelSpec
 from windlass_api.crd.pod_template import PodTemplateSpec
 from windlass_api.crd.pods import CacheSpec, DeploymentSpec, EnvVar, SchedulingSpec
+from windlass_api.crd.prefix_offload import PrefixOffloadSpec, is_plain
 from windlass_api.crd.rules import (
     ENGINE_RULES,
     HOST_RULES,
@@ -210,6 +211,11 @@ class EngineSpec(ApiModel):
     )
     prefix_caching: bool | None = Field(
         None, description="prefixCaching reuses the cache of equal beginnings; left out: on where the GPU allows it."
+    )
+    prefix_offload: PrefixOffloadSpec = Field(
+        default_factory=PrefixOffloadSpec,
+        exclude_if=is_plain,
+        description="prefixOffload keeps what the prefix cache evicts in host memory.",
     )
     kv_cache_dtype: Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"] = Field(
         "auto", description="kvCacheDtype is the number format of the KV cache; auto is the model's own."

@@ -16,7 +16,7 @@ from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.beside import in_force
 from windlass_api.plan.cards import Card, group_selector
 from windlass_api.plan.cpu import cpu_plan
-from windlass_api.plan.host import Load, host_for
+from windlass_api.plan.host import Load, host_for, shm_gib
 from windlass_api.plan.layout import Layout, parallelism
 from windlass_api.plan.model import (
     RAY,
@@ -28,6 +28,7 @@ from windlass_api.plan.model import (
 )
 from windlass_api.plan.offload import Running
 from windlass_api.plan.options import Option, alternatives, on_one_node, preferred
+from windlass_api.plan.prefix_offload import too_large
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
 from windlass_api.plan.requested import Requested, read_requested
@@ -78,7 +79,8 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     told = PlanNotes(
         requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone)
     )
-    return _gpu_plan(spec, facts, chosen, told)
+    plan = _gpu_plan(spec, facts, chosen, told)
+    return too_large(spec, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib) or plan
 
 
 def _spread(
@@ -188,4 +190,5 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         because=because,
         resource=card.resource,
         base=facts.base_path or "",
+        prefix_offload_mib=host.prefix_offload_mib,
     )

@@ -36,6 +36,7 @@ class NodeGpus:
     labels: Mapping[str, str] = field(default_factory=dict)
     resource: str = GPU_RESOURCE
     host_gib: float = 0.0  # of host memory, for each GPU handed out; 0 when the node does not say
+    node_gib: float = 0.0  # of host memory, that pods may ask for in all; 0 when the node does not say
 
     @property
     def place(self) -> str:
@@ -100,6 +101,7 @@ class Plan:
     resource: str = GPU_RESOURCE  # by which a pod asks for the GPUs
     host_parts: tuple[tuple[str, float], ...] = ()  # what the pod's memory is the sum of: names and GiB
     base: str = ""  # path of an adapter's base on the model's volume, where it was found there
+    prefix_offload_mib: int = 0  # host memory of a pod for evicted prefixes, by spec.engine.prefixOffload
 
     def summary(self) -> str:
         """One line for a condition message and an Event."""
@@ -184,4 +186,5 @@ REFUSAL_REASONS = (
     "DraftUnusable",  # the draft model's vocabulary is another, or this engine drafts with no model
     "SharedMemoryTooSmall",  # sharedMemory does not hold the KV cache offloaded to it
     "PrefixOffloadWithoutSize",  # --enable-prefix-cache-offload without --prefix-offload-mib
+    "PrefixOffloadTooLarge",  # spec.engine.prefixOffload is more than pod, /dev/shm or node leave
 )

@@ -107,6 +107,7 @@ def subject_of(raw: Mapping[str, Any]) -> Subject:
         previous=status,
         suspended=spec.get("suspend") is True,
         expose=expose_of(spec.get("expose")),
+        counts_hits=bool(mapped(mapped(spec.get("engine")).get("prefixOffload")).get("enabled")),
     )
 
 

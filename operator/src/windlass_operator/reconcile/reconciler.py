@@ -157,7 +157,8 @@ class Reconciler:
         status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
         await self._write(snapshot.raw, snapshot.subject, status, snapshot.now)
         self._remember_waiting(key, status)
-        return again_in_s(status["conditions"], snapshot.now) if retry_s is None else retry_s
+        polled = snapshot.subject.counts_hits
+        return again_in_s(status["conditions"], snapshot.now, polled=polled) if retry_s is None else retry_s
 
     def _in_force(self, snapshot: Snapshot, outcome: Outcome, wanted: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
         """The objects, with the templates of an earlier operator where these stay."""

@@ -49,8 +49,11 @@ class Snapshot:
 
     @property
     def worth_asking(self) -> list[Pod]:
-        """Pods whose facts may have news: while something moves or a license may end, all; else the unready ones."""
+        """Pods whose facts may have news: while something moves, a license may end or hits are shown, all of them.
+
+        Else the unready ones.
+        """
         progressing = c.find(self.subject.previous_conditions, c.PROGRESSING)
         settled = progressing is not None and progressing.get("reason") == "Settled"
-        everyone = not settled or self.subject.license_required
+        everyone = not settled or self.subject.license_required or self.subject.counts_hits
         return [pod for pod in living(self.children.pods) if everyone or not pod.is_ready]

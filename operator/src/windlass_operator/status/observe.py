@@ -60,6 +60,7 @@ def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:
         "plan": _plan(subject, seen),
         "download": seen.download,
         "startup": pod_facts.startup(seen.facts) or subject.previous.get("startup"),
+        "prefixCache": _prefix_cache(subject, seen),
         "failure": told.to_status() if told else _remembered_failure(subject, seen, verdicts),
         "replicas": count.total,
         "readyReplicas": count.ready,
@@ -139,6 +140,14 @@ def _plan(subject: Subject, seen: Seen) -> Mapping[str, Any] | None:
         known = None
     measured = pod_facts.measured(seen.facts, str((known or {}).get("pod") or "")) or known
     return {**seen.plan, "measured": measured} if measured else seen.plan
+
+
+def _prefix_cache(subject: Subject, seen: Seen) -> Mapping[str, Any] | None:
+    """Where prompts were found; what was known stays while nobody answers."""
+    if not subject.counts_hits:
+        return None
+    known: Mapping[str, Any] | None = subject.previous.get("prefixCache")
+    return pod_facts.prefix_cache(seen.facts) or known
 
 
 def _inspect_failure(inspection: Inspection) -> Failure | None:

@@ -28,6 +28,7 @@ class Subject:
     previous: Mapping[str, Any] = field(default_factory=dict)
     suspended: bool = False
     expose: Expose = field(default_factory=Expose)
+    counts_hits: bool = False  # its pods tell where prompts were found, which no event brings
 
     @property
     def previous_conditions(self) -> list[Mapping[str, Any]]:
