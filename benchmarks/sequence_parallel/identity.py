@@ -16,8 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import models
 from arms import Arm, started
+
+import models
 
 LENGTHS = (10, 127, 255, 257, 511, 1025, 2047, 2049, 4093, 8000)
 QUICK = (10, 300, 1025)
@@ -75,10 +76,14 @@ def rows(arms: dict[str, Arm], lengths: tuple[int, ...]) -> Any:  # noqa: ANN401
     others = [name for name in ("one:chunked", "sp2", "sp2:eager") if name in arms]
     bound = 0.0
     expected = {len(one): arms["one"].ask("prompt_logprobs", [one])[0] for one in prompts}
-    for name in others:  # the first is what rounding does
+    for name in list(others):  # the first is what rounding does
         worst = 0.0
         for one in prompts:
-            found = arms[name].ask("prompt_logprobs", [one])[0]
+            found = asked(arms, name, others, "prompt_logprobs", [one])
+            if found is None:
+                yield {"what": "prompt log-probabilities", "arm": name, "tokens": len(one), "fine": False}
+                break
+            found = found[0]
             apart = [abs(a - b) for a, b in zip(found, expected[len(one)], strict=True)]
             worst = max(worst, *apart)
             row = {"what": "prompt log-probabilities", "arm": name, "tokens": len(one), "most": max(apart)}
@@ -86,6 +91,16 @@ def rows(arms: dict[str, Arm], lengths: tuple[int, ...]) -> Any:  # noqa: ANN401
             yield {**row, "fine": name == "one:chunked" or max(apart) <= TWICE * bound}
         bound = max(bound, worst) if name == "one:chunked" else bound
     yield from answers(arms, others, prompts, max(TWICE * bound, 1e-3))
+
+
+def asked(arms: dict[str, Arm], name: str, others: list[str], *words: Any) -> Any:  # noqa: ANN401
+    """What an arm answers; None where it failed, which is printed, and then it is asked no more."""
+    try:
+        return arms[name].ask(*words)
+    except RuntimeError as why:
+        print(why, flush=True)
+        others.remove(name)
+        return None
 
 
 def answers(arms: dict[str, Arm], others: list[str], prompts: list[list[int]], bound: float) -> Any:  # noqa: ANN401
@@ -101,8 +116,11 @@ def answers(arms: dict[str, Arm], others: list[str], prompts: list[list[int]], b
     for title, batches in rounds.items():
         for batch in batches:
             expected = arms["one"].ask("answers", batch, TOKENS)
-            for name in others:
-                found = arms[name].ask("answers", batch, TOKENS)
+            for name in list(others):
+                found = asked(arms, name, others, "answers", batch, TOKENS)
+                if found is None:
+                    yield {"what": title, "arm": name, "fine": False}
+                    continue
                 for prompt, want, have in zip(batch, expected, found, strict=True):
                     yield {"what": title, "arm": name, "tokens": len(prompt), **apart(want, have, bound)}
 

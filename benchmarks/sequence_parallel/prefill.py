@@ -1,4 +1,4 @@
-"""Milliseconds of prompts of 6,000 to 64,000 tokens, and of a decoded token: one GPU, a split prompt, tensor parallelism.
+"""Milliseconds of prompts of 6,000 to 64,000 tokens, and of a decoded token: one GPU, a split prompt, and TP 2.
 
     python prefill.py OUT.jsonl [--seconds 540] [--shape llama-3-8b] [--arms one,sp2,tp2/tp2-no-link,sp2-no-link]
 
@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from arms import START_S, Arm, begun
+
 import models
-from arms import START_S, Arm, started
 
 LENGTHS = {6_000: 5, 16_000: 3, 32_000: 3, 64_000: 2}
 """Tokens of a prompt, and how often it is measured."""

@@ -1,6 +1,6 @@
 """How fast two GPUs gather what each has, in the sizes that a layer's keys and values have: GB/s out of each GPU.
 
-    python wire.py            once as it is, once with NCCL_P2P_DISABLE=1
+python wire.py            once as it is, once with NCCL_P2P_DISABLE=1
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def rank(number: int) -> None:
     for size in SIZES:
         mine = torch.ones(size, dtype=torch.uint8, device="cuda")
         everybody = torch.empty(2 * size, dtype=torch.uint8, device="cuda")
-        for attempt in range(2):  # the first one makes the connection
-            torch.cuda.synchronize()
-            begun = time.perf_counter()
-            for _ in range(ROUNDS):
-                dist.all_gather_into_tensor(everybody, mine)
-            torch.cuda.synchronize()
-            spent = (time.perf_counter() - begun) / ROUNDS
-        if number == 0 and attempt:
+        dist.all_gather_into_tensor(everybody, mine)  # the first one makes the connection
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        for _ in range(ROUNDS):
+            dist.all_gather_into_tensor(everybody, mine)
+        torch.cuda.synchronize()
+        spent = (time.perf_counter() - begun) / ROUNDS
+        if number == 0:
             print(f"  {size:>10} bytes: {1e6 * spent:8.1f} µs, {size / spent / 1e9:6.1f} GB/s", flush=True)
     dist.destroy_process_group()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-
 from windlass_api.plan.args import server_args
 from windlass_api.plan.record import PlanRecord, recorded_plan
 

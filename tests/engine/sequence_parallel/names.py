@@ -6,7 +6,9 @@ from vllm.v1.attention.backends.registry import AttentionBackendEnum
 from windlass.launch.sequence_parallel import CUSTOM, WORKER
 from windlass.sequence_parallel.worker import SequenceParallelRunner, SequenceParallelWorker
 
-assert WORKER == f"{SequenceParallelWorker.__module__}.{SequenceParallelWorker.__name__}"
+assert f"{SequenceParallelWorker.__module__}.{SequenceParallelWorker.__name__}" == WORKER
 backend = AttentionBackendEnum[CUSTOM].get_class()
 manager = SequenceParallelRunner.pcp_manager_cls.fget(None)
-print("RESULT " + json.dumps({"backend": backend.__name__, "splits": backend.supports_pcp(), "manager": manager.__name__}))
+print(
+    "RESULT " + json.dumps({"backend": backend.__name__, "splits": backend.supports_pcp(), "manager": manager.__name__})
+)

@@ -46,7 +46,6 @@ class Group:
     """What the engine's group of ranks is asked for, over gloo."""
 
     def __init__(self) -> None:
-        self.device_communicator = self
         self.gathers = 0
 
     def all_gather(self, tensor: torch.Tensor, dim: int = 0) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""A11: the rows of each rank and the exchange, by real processes, against one rank in float64. The GPU is a stand-in."""
+"""A11: the rows of each rank and the exchange, by real processes, against one rank in float64, without a GPU."""
 
 import pytest
 

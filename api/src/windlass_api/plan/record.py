@@ -24,7 +24,9 @@ SEAL = "seal"
 PLAN_FIELDS = tuple(field.name for field in fields(Plan))
 # Fields that records of older operators lack. They are left out where they have their default, so that such a record
 # stays the plan in force, and an older operator reads the new one.
-LATER_FIELDS = {field.name: field.default for field in fields(Plan) if field.name in ("resource", "host_parts", "base", "sp")}
+LATER_FIELDS = {
+    field.name: field.default for field in fields(Plan) if field.name in ("resource", "host_parts", "base", "sp")
+}
 MODELS_KEPT = 256  # of which the words are kept: several services often serve one model
 # Parts of the spec that no figure depends on; of the image only its family counts.
 NOT_PLANNED_FROM: Any = {

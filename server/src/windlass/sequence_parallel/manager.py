@@ -74,4 +74,4 @@ class SequenceParallelManager(PCPManager):  # type: ignore[misc]  # the engine h
         """All rows in the scheduler's order, the same on every rank: else a rank might sample another token."""
         if self._splits:
             return super().restore_hidden_states(hidden_states)
-        return get_pcp_group().device_communicator.broadcast(hidden_states, 0)
+        return get_pcp_group().broadcast(hidden_states, src=0)
