@@ -22,7 +22,7 @@ import models
 
 LENGTHS = {6_000: 5, 16_000: 3, 32_000: 3, 64_000: 2}
 """Tokens of a prompt, and how often it is measured."""
-STEP, CONTEXT = 16_384, 65_536
+STEP, CONTEXT = 8_192, 65_536
 DECODES = {1: 3, 16: 3}
 TOKENS = 128
 GROUPS = "one,sp2,tp2/tp2-no-link,sp2-no-link/one-fp8,sp2-fp8,tp2-fp8/tp2-fp8-no-link,sp2-fp8-no-link"
@@ -57,7 +57,7 @@ def run(names: list[str], wanted: argparse.Namespace, folder: Path, end: float) 
     arms: dict[str, Arm] = {}
     for few in ([name for name in names if "tp2" in name], [name for name in names if "tp2" not in name]):
         # tensor parallelism keeps half of the heads on each GPU
-        cache = (CONTEXT + 2 * STEP) * each // (2 if few and "tp2" in few[0] else 1)
+        cache = (CONTEXT + 8 * 1024) * each // (2 if few and "tp2" in few[0] else 1)
         arms |= begun(few, options(models.shape(wanted.shape, wanted.work), cache), folder)
     arms = {name: arms[name] for name in names if name in arms and arms[name].is_ready(min(START_S, left(end)))}
     try:
