@@ -34,7 +34,9 @@ def has_words(plan: LaunchPlan) -> bool:
     return any(plan.engine_args[at : at + len(WORDS)] == WORDS for at in range(len(plan.engine_args)))
 
 
-@pytest.mark.parametrize("words", [ON, "--sequence_parallel_size=2", f"{ON} --quantization fp8", f"{ON} --enforce-eager"])
+@pytest.mark.parametrize(
+    "words", [ON, "--sequence_parallel_size=2", f"{ON} --quantization fp8", f"{ON} --enforce-eager"]
+)
 def test_the_engine_gets_its_size_our_attention_and_our_worker(words: str) -> None:
     """With every quantization and without graphs too; our own flag does not reach the engine."""
     plan = launch(words)
