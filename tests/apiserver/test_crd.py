@@ -154,6 +154,20 @@ BAD = {
         "Distributed needs Windlass's own start command"),
     "a group with workers": (a_service(deployment={"mode": "Distributed"}, engine={"workers": 2}),
         "workers above 1 does not go with"),
+    "split prompts and drafts": (
+        a_service(engine={"sequenceParallelSize": 2, "lookahead": {"enabled": True}}),
+        "sequenceParallelSize does not go with lookahead"),
+    "split prompts and a draft model": (
+        a_service(engine={"sequenceParallelSize": 2, "speculation": {"source": PVC}}),
+        "sequenceParallelSize does not go with speculation"),
+    "split prompts and workers": (a_service(engine={"sequenceParallelSize": 2, "workers": 2}),
+        "sequenceParallelSize does not go with workers above 1"),
+    "split prompts over nodes": (a_service(deployment={"mode": "Distributed"}, engine={"sequenceParallelSize": 2}),
+        "splits prompts over the GPUs of one node"),
+    "split prompts and an adapter": (
+        a_service(model={"id": "m", "source": PVC, "adapters": [{"name": "a", "path": "x"}]},
+                  engine={"sequenceParallelSize": 2}),
+        "does not go with adapters that are served by name"),
     "an adapter twice": (
         a_service(model={"id": "m", "source": PVC,
                          "adapters": [{"name": "a", "path": "x"}, {"name": "a", "path": "y"}]}),

@@ -132,6 +132,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "engine.enforceEager": ({}, True),
     "engine.tensorParallelSize": ({}, 2),
     "engine.pipelineParallelSize": ({}, 2),
+    "engine.sequenceParallelSize": ({}, 2),
     "engine.workers": ({}, 2),
     "engine.maxConcurrency": ({}, 16),
     "engine.maxNumSeqs": ({}, 16),

@@ -48,6 +48,7 @@ CACHE_RULES = _one_form("pvc", "spec.cache")
 
 VLLM_ONLY = {
     "pipelineParallelSize": "has(self.engine.pipelineParallelSize) && self.engine.pipelineParallelSize > 1",
+    "sequenceParallelSize": "has(self.engine.sequenceParallelSize) && self.engine.sequenceParallelSize > 1",
     "gpuMemoryUtilizationPercent": "self.engine.gpuMemoryUtilizationPercent != 90",
     "enforceEager": "self.engine.enforceEager",
     "maxNumBatchedTokens": "has(self.engine.maxNumBatchedTokens)",
@@ -114,7 +115,20 @@ QUANTIZATION_RULES = (
     ),
 )
 
+_NOT_SPLIT = "!has(self.sequenceParallelSize) || self.sequenceParallelSize == 1"
 ENGINE_RULES = (
+    Rule(
+        _NOT_SPLIT + " || !has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled",
+        "spec.engine.sequenceParallelSize does not go with lookahead: leave it out, or switch lookahead off",
+    ),
+    Rule(
+        _NOT_SPLIT + " || !has(self.speculation)",
+        "spec.engine.sequenceParallelSize does not go with speculation: leave one of them out",
+    ),
+    Rule(
+        _NOT_SPLIT + " || !has(self.workers) || self.workers == 1",
+        "spec.engine.sequenceParallelSize does not go with workers above 1: raise spec.replicas instead",
+    ),
     Rule(
         "!has(self.speculation) || !has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled",
         "spec.engine.speculation does not go with lookahead: one of them drafts; leave the other out",
@@ -360,6 +374,17 @@ SPEC_RULES = (
     Rule(
         "self.image.family != 'deepspeed' || !has(self.expose.path) || self.expose.path == ''",
         "spec.image.family deepspeed answers at / alone: leave spec.expose.path out, or use family vllm",
+    ),
+    Rule(
+        "self.deployment.mode != 'Distributed' || !has(self.engine.sequenceParallelSize)"
+        " || self.engine.sequenceParallelSize == 1",
+        "spec.engine.sequenceParallelSize splits prompts over the GPUs of one node: leave it out, or spec.deployment",
+    ),
+    Rule(
+        "!has(self.engine.sequenceParallelSize) || self.engine.sequenceParallelSize == 1"
+        " || !has(self.model.adapters) || self.model.adapters.all(a, a.merge)",
+        "spec.engine.sequenceParallelSize does not go with adapters that are served by name: merge the adapter, or "
+        "leave one of them out",
     ),
     Rule(
         "self.deployment.mode != 'Distributed' || self.engine.workers == 1",

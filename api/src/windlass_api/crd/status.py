@@ -100,6 +100,7 @@ class PlanStatus(ApiModel):
     gpus: int | None = Field(None, ge=0, le=GPUS_MAX, description="gpus is the number of GPUs of a replica.")
     tp: int | None = Field(None, ge=0, le=GPUS_MAX, description="tp is the tensor parallel size.")
     pp: int | None = Field(None, ge=0, le=GPUS_MAX, description="pp is the pipeline parallel size.")
+    sp: int | None = Field(None, ge=0, le=GPUS_MAX, description="sp is the number of GPUs that share long prompts.")
     nodes: int | None = Field(None, ge=0, le=GPUS_MAX, description="nodes is the number of nodes of a replica.")
     gpu_type: str | None = Field(None, max_length=63, description="gpuType is the chosen GPU.")
     max_model_len: int | None = Field(None, ge=0, le=16777216, description="maxModelLen is the context in tokens.")

@@ -191,6 +191,13 @@ class EngineSpec(ApiModel):
         le=GPUS_MAX,
         description="pipelineParallelSize is the number of stages that the layers are cut into; left out: planned.",
     )
+    sequence_parallel_size: int | None = Field(
+        None,
+        ge=1,
+        le=GPUS_MAX,
+        exclude_if=_missing,
+        description="sequenceParallelSize is the number of GPUs that share each long prompt; GPUs = TP × PP × this.",
+    )
     workers: int = Field(
         1, ge=1, le=64, description="workers is the number of equal engines in one pod; each takes the planned GPUs."
     )

@@ -40,6 +40,8 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     ]
     if plan.pp > 1:
         flags += ["--pipeline-parallel-size", str(plan.pp)]
+    if plan.sp > 1:
+        flags += ["--sequence-parallel-size", str(plan.sp)]
     if plan.quantization:
         flags += ["--quantization", plan.quantization]
     if plan.enforce_eager:
