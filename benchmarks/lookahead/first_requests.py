@@ -137,7 +137,7 @@ def measure(arm: str, url: str, log: Path, wanted: argparse.Namespace) -> dict[s
 
 def one_round(number: int, wanted: argparse.Namespace) -> list[dict[str, Any]]:
     """All arms, started together and asked one after the other."""
-    order = ARMS if number % 2 == 0 else ARMS[::-1]
+    order = wanted.arms if number % 2 == 0 else wanted.arms[::-1]
     folders = {arm: wanted.work / f"round-{number}" / arm for arm in order}
     kept = {arm: wanted.work / f"round-{number % COLD_ROUNDS}" / arm for arm in order}
     urls = {arm: f"http://127.0.0.1:{wanted.first_port + at}" for at, arm in enumerate(order)}
@@ -194,6 +194,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder for the model, caches and logs")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--method", default="fp8")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=ARMS)
     parser.add_argument("--rounds", type=int, default=2 * COLD_ROUNDS)
     parser.add_argument("--start-s", type=float, default=240, help="seconds until all servers of a round are ready")
     parser.add_argument("--begin-s", type=float, default=150, help="no round begins after so many seconds")

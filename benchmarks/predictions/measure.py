@@ -216,6 +216,7 @@ def start(job: Job, wanted: argparse.Namespace, plan: Plan) -> subprocess.Popen[
     words += ["--host", "127.0.0.1", "--port", str(job.port), "--load-format", "dummy", "--no-enable-prefix-caching"]
     words += ["--dtype", "bfloat16" if wanted.small and job.method != "ifq_nf4" else "float16"]
     words += ["--max-model-len", "512" if wanted.small else str(POSITIONS)]
+    words += ["--enforce-eager"] if wanted.small else []
     if not wanted.small:
         words += ["--gpu-memory-utilization", "0.05", "--kv-cache-memory-bytes", str(kv_bytes(job.shape, plan))]
         words += ["--max-num-batched-tokens", "8192", "--max-num-seqs", "64"]  # more are more graphs to capture

@@ -32,6 +32,8 @@ SMALL = QWEN2_7B | {
     "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "vocab_size": 2048,
 }  # fmt: skip
+END = "<|endoftext|>"
+"""transformers adds Qwen's own end to a vocabulary that lacks it, as an id that the model does not have."""
 INT4 = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True, "lm_head": False}
 """What a checkpoint says that the engine's own 4-bit kernel (Marlin) serves; its weights need not be there."""
 
@@ -45,7 +47,7 @@ def describe(folder: Path, shape: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(shape))
     signs = byte_signs()
-    words = signs + [f"w{number}" for number in range(len(signs), shape["vocab_size"])]
+    words = [*signs, *(f"w{number}" for number in range(len(signs), shape["vocab_size"] - 1)), END]
     bytewise = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     tokenizer = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
@@ -53,7 +55,7 @@ def describe(folder: Path, shape: dict[str, Any]) -> None:
         "model": {"type": "BPE", "vocab": {word: number for number, word in enumerate(words)}, "merges": []},
     }  # fmt: skip
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    about = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": words[-1]}
+    about = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END}
     (folder / "tokenizer_config.json").write_text(json.dumps(about))
 
 
