@@ -153,7 +153,7 @@ def one_round(number: int, wanted: argparse.Namespace) -> list[dict[str, Any]]:
             rows.append(
                 about | {"ready_s": ready.get(arm)} | found(arm, urls[arm], folders[arm] / "log", wanted, ready)
             )
-            print(json.dumps(rows[-1]), flush=True)
+            print(json.dumps({name: value for name, value in rows[-1].items() if name != "log"}), flush=True)
     finally:
         for server in servers.values():
             server.terminate()
