@@ -20,7 +20,6 @@ from windlass.api.asgi import (
     Send,
     credential,
     has_body,
-    header,
     replay,
     request_id,
     with_body,
