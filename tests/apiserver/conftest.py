@@ -33,6 +33,12 @@ def _load(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def load_module() -> Callable[[str], ModuleType]:
+    """Loads a module beside this file by its name."""
+    return _load
+
+
+@pytest.fixture(scope="session")
 def bare_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A real API server without our CRD."""
     with _load("control_plane").running_api_server(tmp_path_factory.mktemp("control-plane")) as server:
