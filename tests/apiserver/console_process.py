@@ -23,7 +23,11 @@ VIEWER = [
 ]
 EDITOR = [
     {**SERVICES, "verbs": [*READ, *WRITE]},
-    {"apiGroups": [""], "resources": ["pods", "pods/log", "events", "services", "persistentvolumeclaims"], "verbs": READ},
+    {
+        "apiGroups": [""],
+        "resources": ["pods", "pods/log", "events", "services", "persistentvolumeclaims"],
+        "verbs": READ,
+    },
     {"apiGroups": [""], "resources": ["pods/proxy", "services/proxy"], "verbs": ["get", "create"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*READ, *WRITE]},
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import httpx2
 import pytest
 
@@ -14,37 +12,6 @@ CONFIG = {
     "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
     "max_position_embeddings": 32768, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def at(load_module) -> ModuleType:
-    return load_module("console_process")
-
-
-@pytest.fixture(scope="session")
-def url(apiserver, at, load_module, tmp_path_factory):
-    port = load_module("control_plane").free_ports(1)[0]
-    log = tmp_path_factory.mktemp("console") / "log"
-    with at.running_console(apiserver, port, log) as found:
-        yield found
-
-
-@pytest.fixture
-def editor(apiserver, at, url, namespace):
-    with at.signed_in(url, at.a_token(apiserver, namespace, "editor", at.EDITOR)) as http:
-        yield http
-
-
-@pytest.fixture
-def viewer(apiserver, at, url, namespace):
-    with at.signed_in(url, at.a_token(apiserver, namespace, "viewer", at.VIEWER)) as http:
-        yield http
-
-
-@pytest.fixture
-def admin(apiserver, at, url):
-    with at.signed_in(url, apiserver.token) as http:
-        yield http
 
 
 @pytest.fixture
@@ -213,7 +180,9 @@ def test_streams_of_a_user_are_bounded(editor, namespace):
     held = []
     try:
         for _ in range(16):
-            held.append(editor.send(editor.build_request("GET", f"/api/services/watch?namespace={namespace}"), stream=True))
+            held.append(
+                editor.send(editor.build_request("GET", f"/api/services/watch?namespace={namespace}"), stream=True)
+            )
         refused = editor.get("/api/services/watch", params={"namespace": namespace})
         assert (refused.status_code, refused.json()["reason"]) == (429, "TooManyStreams")
     finally:
