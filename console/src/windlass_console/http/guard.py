@@ -51,12 +51,12 @@ class Guard:
     """Checks in front of the application, headers behind it."""
 
     def __init__(self, app: ASGIApp, prefix: str = "", origins: Collection[str] = ()) -> None:
-        self._app, self._prefix, self._origins = app, prefix, frozenset(origins)
+        self.inner, self._prefix, self._origins = app, prefix, frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.inner(scope, receive, send)
             return
         route = _route(scope["path"], self._prefix)
         answer = _with_headers(send, is_api=route.startswith("/api/"))
@@ -70,7 +70,7 @@ class Guard:
             await _refuse(answer, error)
             return
         inner = {**scope, "path": route, "raw_path": route.encode(), "root_path": ""}
-        await self._app(inner, _replay(body, receive), answer)
+        await self.inner(inner, _replay(body, receive), answer)
 
     def _check(self, scope: Scope) -> None:
         """OriginError for what the console's own pages would not send."""

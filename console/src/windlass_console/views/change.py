@@ -17,7 +17,7 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
             inner = merge_patch(before, value)
             if inner:
                 change[key] = inner
-        elif key not in old or value != before:
+        elif key not in old or value != before or isinstance(value, bool) != isinstance(before, bool):
             change[key] = value
     return change
 
