@@ -113,7 +113,7 @@ def test_without_the_right_to_list_pods_every_card_counts_as_free():
 
 
 def test_the_usual_models_are_of_their_sizes():
-    assert [facts.params_text for _, facts in usual_models()] == ["494.0 M", "7.62 B", "14.77 B", "32.76 B", "72.71 B"]
+    assert [facts.params_text for _, facts in usual_models()] == ["0.49 B", "7.62 B", "14.77 B", "32.76 B", "72.71 B"]
 
 
 @pytest.mark.parametrize(
