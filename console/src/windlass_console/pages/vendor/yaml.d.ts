@@ -1,0 +1,2 @@
+export { LineCounter, isCollection, parseDocument } from "yaml";
+export type { Document } from "yaml";
