@@ -13,13 +13,13 @@ const MODULES = [
     file: "preact.js",
     from: ["preact", "htm"],
     source: `export { Component, Fragment, createContext, h, render } from "preact";
-export { useCallback, useContext, useEffect, useId, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+export { useCallback, useContext, useEffect, useErrorBoundary, useId, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import htm from "htm";
 import { h } from "preact";
 export const html = htm.bind(h);`,
     types: `export { Component, Fragment, createContext, h, render } from "preact";
 export type { ComponentChildren, VNode } from "preact";
-export { useCallback, useContext, useEffect, useId, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+export { useCallback, useContext, useEffect, useErrorBoundary, useId, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 export declare const html: (strings: TemplateStringsArray, ...values: unknown[]) => VNode;
 `,
@@ -27,9 +27,8 @@ export declare const html: (strings: TemplateStringsArray, ...values: unknown[])
   {
     file: "yaml.js",
     from: ["yaml"],
-    source: `export { LineCounter, isCollection, parseDocument } from "yaml";`,
-    types: `export { LineCounter, isCollection, parseDocument } from "yaml";
-export type { Document } from "yaml";
+    source: `export { Document, LineCounter, isCollection, parseDocument } from "yaml";`,
+    types: `export { Document, LineCounter, isCollection, parseDocument } from "yaml";
 `,
   },
 ];

@@ -289,3 +289,6 @@ export interface Schema {
   pattern?: string;
   "x-kubernetes-validations"?: { message?: string; rule: string }[];
 }
+
+export interface Items<T> { items: T[] }
+export interface Permissions { namespace: string; can: Rights }

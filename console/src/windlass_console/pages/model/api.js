@@ -1,9 +1,7 @@
 // Every call to the back end. Addresses are relative to the page, so a path prefix needs no setting.
 
-/**
- * @import { Bench, Call, Capacity, Choices, Detail, KnownModel, Licenses, Metrics, PlanAnswer, Pod, Problem, Rights,
- *   Schema, Service, ServiceEvent, Session } from "../../../../types/api"
- */
+/** @import { Bench, Call, Capacity, Choices, Detail, Items, KnownModel, Licenses, Metrics } from "../../../../types/api" */
+/** @import { Permissions, PlanAnswer, Pod, Problem, Schema, Service, ServiceEvent, Session } from "../../../../types/api" */
 
 const GUARD = { "X-Windlass-Console": "1" }; // no form of another origin can send it
 
@@ -86,7 +84,7 @@ export const api = {
   /** @type {(token: string) => Promise<Session>} */
   signIn: (token) => askJson("session", { method: "POST", json: { token } }),
   signOut: () => askJson("session", { method: "DELETE" }),
-  /** @type {(namespace: string) => Promise<{ can: Rights }>} */
+  /** @type {(namespace: string) => Promise<Permissions>} */
   permissions: (namespace) => askJson(`permissions?${inNamespace(namespace)}`),
 
   /** @type {(namespace: string, name: string) => Promise<Detail>} */
@@ -108,9 +106,9 @@ export const api = {
   /** @type {(namespace: string, name: string) => Promise<null>} */
   remove: (namespace, name) => askJson(placeOf(namespace, name), { method: "DELETE" }),
 
-  /** @type {(namespace: string, name: string) => Promise<{ items: Pod[] }>} */
+  /** @type {(namespace: string, name: string) => Promise<Items<Pod>>} */
   pods: (namespace, name) => askJson(`${placeOf(namespace, name)}/pods`),
-  /** @type {(namespace: string, name: string) => Promise<{ items: ServiceEvent[] }>} */
+  /** @type {(namespace: string, name: string) => Promise<Items<ServiceEvent>>} */
   events: (namespace, name) => askJson(`${placeOf(namespace, name)}/events`),
   /** @type {(namespace: string, name: string) => Promise<Metrics>} */
   metrics: (namespace, name) => askJson(`${placeOf(namespace, name)}/metrics`),
@@ -129,7 +127,7 @@ export const api = {
   schema: () => askJson("schema"),
   /** @type {(question: unknown, signal: AbortSignal) => Promise<PlanAnswer>} */
   plan: (question, signal) => askJson("plan", { method: "POST", json: question, signal }),
-  /** @type {(namespace: string) => Promise<{ items: KnownModel[] }>} */
+  /** @type {(namespace: string) => Promise<Items<KnownModel>>} */
   models: (namespace) => askJson(`models?${inNamespace(namespace)}`),
   /** @type {(namespace: string) => Promise<Choices>} */
   choices: (namespace) => askJson(`choices?${inNamespace(namespace)}`),
@@ -148,7 +146,7 @@ export const api = {
         headers: { "Content-Type": "application/octet-stream", ...(token ? { "X-License-Token": token } : {}) },
       },
     ),
-  /** @type {(namespace: string) => Promise<{ items: Bench[] }>} */
+  /** @type {(namespace: string) => Promise<Items<Bench>>} */
   benchmarks: (namespace) => askJson(`benchmarks?${inNamespace(namespace)}`),
   /** @type {(namespace: string, job: string) => Promise<Bench>} */
   benchmark: (namespace, job) => askJson(`benchmarks/${encodeURIComponent(namespace)}/${encodeURIComponent(job)}`),

@@ -1,2 +1,1 @@
-export { LineCounter, isCollection, parseDocument } from "yaml";
-export type { Document } from "yaml";
+export { Document, LineCounter, isCollection, parseDocument } from "yaml";
