@@ -94,7 +94,7 @@ function Taken({ models }) {
     desk.put(["spec", "model", "id"], found.id);
     desk.put(["spec", "model", "source"], found.source);
   };
-  return html`<div class="field wide"><label class="name" for="form-taken">${t("form.taken")}</label>
+  return html`<div class="field"><label class="name" for="form-taken">${t("form.taken")}</label>
     <select id="form-taken" disabled=${desk.locked} onChange=${take}>
       <option value="">${t("form.choose")}</option>
       ${models.map((one, index) => html`<option key=${`${one.namespace}/${one.service}`} value=${index}>${[one.id, one.params, one.service].filter(Boolean).join(" · ")}</option>`)}

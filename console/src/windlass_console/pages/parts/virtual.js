@@ -34,9 +34,9 @@ export function VirtualTable({ rows, height, draw, keyOf, label, head, class: ki
   }, [height]);
   const shown = rows.slice(seen.first, seen.first + seen.count);
   return html`<div class=${`rows ${kind}`} role="table" aria-label=${label} aria-rowcount=${rows.length + 1}>
-    ${head}
-    <div class="scroll" ref=${box} onScroll=${measure} onKeyDown=${arrows} role="rowgroup">
-      <div class="all" role="presentation" style=${{ height: `${rows.length * height}px` }}>
+    <div class="scroll" ref=${box} onScroll=${measure} onKeyDown=${arrows} role="presentation">
+      ${head}
+      <div class="all" role="rowgroup" style=${{ height: `${rows.length * height}px` }}>
         ${shown.map(
           (row, at) => html`<div
             key=${keyOf(row)}

@@ -23,13 +23,14 @@ export function speak(next) {
 }
 
 /**
- * The words for a key, with values in place of `{name}`.
+ * The words for a key, with values in place of `{name}`; `{n|GPU|GPUs}` is the first for one, else the second.
  * @param {Key} key
  * @param {Record<string, string | number>} [values]
  */
 export function t(key, values = {}) {
   const words = TABLES[language.get()]?.[key] ?? en[key];
-  return words.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
+  const counted = words.replace(/\{(\w+)\|([^|}]*)\|([^}]*)\}/g, (_, name, one, more) => (Number(values[name]) === 1 ? one : more));
+  return counted.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
 }
 
 /**

@@ -7,7 +7,7 @@ import { Status, Trouble, useAnswer, useNow } from "../../parts/controls.js";
 import { PlanView } from "../../parts/plan.js";
 import { moment, t, tOr } from "../../text/index.js";
 
-/** @import { Condition, Detail, Phase, Rights, State } from "../../../../../types/api" */
+/** @import { Condition, Detail, Phase, Pod, Rights, State } from "../../../../../types/api" */
 
 const PODS_MS = 5000;
 const NEUTRAL = new Set(["Progressing", "Downloading"]);
@@ -39,7 +39,6 @@ function Now({ detail }) {
   const shown = row.state !== "good" && advice && advice !== "nothing to do";
   return html`<section class=${`panel now ${row.state}`} aria-labelledby="now-title">
     <h2 id="now-title">${t("service.now")}</h2>
-    <${Status} state=${row.state} word=${row.status} />
     <p class="sentence">${ready?.message || row.message || t("service.unseen")}</p>
     ${service.status?.download?.bytesTotal && row.status === "Downloading" ? html`<${Download} download=${service.status.download} />` : null}
     ${shown && html`<p class="remedy wrap"><b>${t("service.remedy")}</b>${advice}</p>`}
@@ -101,6 +100,9 @@ function Conditions({ rows }) {
     )}</tbody></table></div></section>`;
 }
 
+/** @param {Pod} pod */
+const podWord = (pod) => (pod.deleting ? "Deleting" : pod.state === "Running" && !pod.ready ? "NotReady" : pod.state);
+
 /** @param {{ namespace: string, name: string }} props */
 function Pods({ namespace, name }) {
   const now = useNow();
@@ -110,7 +112,7 @@ function Pods({ namespace, name }) {
   return html`<section class="panel"><h2>${t("service.pods")} <small>${thousands(value.items.length)}</small></h2>
     ${value.items.length ? html`<div class="over"><table><thead><tr><th>${t("services.name")}</th><th>${t("services.status")}</th><th>${t("service.node")}</th><th class="number">${t("service.restarts")}</th><th class="number">${t("services.age")}</th></tr></thead>
       <tbody>${value.items.map(
-        (pod) => html`<tr key=${pod.name}><td class="mono wrap">${pod.name}</td><td><${Status} state=${pod.ready ? "good" : pod.restarts || pod.phase === "Failed" ? "bad" : "wait"} word=${pod.deleting ? "Deleting" : pod.state} /></td><td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td><td class="number">${age(pod.created, now)}</td></tr>`,
+        (pod) => html`<tr key=${pod.name}><td class="mono wrap">${pod.name}</td><td><${Status} state=${pod.ready ? "good" : pod.restarts || pod.phase === "Failed" ? "bad" : "wait"} word=${podWord(pod)} /></td><td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td><td class="number">${age(pod.created, now)}</td></tr>`,
       )}</tbody></table></div>` : html`<p class="hint">${t("service.no_pods")}</p>`}
   </section>`;
 }
