@@ -1,46 +1,35 @@
-// The shapes of the console's API (API.md) as the pages use them.
+// The shapes of the console's API as the pages use them: those of openapi.d.ts, which `npm run types` writes from
+// openapi.json, and those that OpenAPI leaves open: the resource, the plan's preview, the streams.
 
+import type { components } from "./openapi";
+
+type Schemas = components["schemas"];
+
+export type Session = Schemas["Session"];
+export type Permissions = Schemas["Permissions"];
+export type Right = keyof Permissions["can"] & string;
+export type Rights = { [name in string]?: boolean };
 export type State = "good" | "wait" | "bad" | "off";
+export type Row = Omit<Schemas["Row"], "state"> & { state: State };
+export type Pod = Schemas["PodView"];
+export type ServiceEvent = Schemas["EventView"];
+export type Counters = Schemas["PodMetrics"];
+export type Metrics = Schemas["Metrics"];
+export type Call = Schemas["Call"];
+export type Problem = Schemas["Problem"];
+export type PlanAnswer = Omit<Schemas["Planned"], "preview"> & { preview: Preview | null };
+export type KnownModel = Schemas["ModelOffer"];
+export type Choices = Schemas["Choices"];
+export type Capacity = Schemas["Capacity"];
+export type Node = Schemas["NodeView"];
+export type Cards = Node["cards"][number];
+export type Fit = Schemas["Fit"];
+export type Licenses = Schemas["Licenses"];
+export type LicenseServer = Schemas["ServerView"];
+export type Bench = Schemas["Bench"];
 
-export interface Namespace { name: string; create: boolean }
-
-export interface Session {
-  user: string;
-  groups: string[];
-  expires: string | null;
-  via: "cookie" | "header";
-  version: string;
-  namespaces: Namespace[];
-  allNamespaces: boolean;
-  namespacesComplete: boolean;
-  defaultNamespace: string;
-}
-
-export type Right =
-  | "list" | "watch" | "create" | "edit" | "scale" | "delete" | "pods" | "logs" | "events" | "metrics" | "chat"
-  | "plan" | "bench" | "benchList" | "nodes" | "podsEverywhere" | "claims" | "secrets" | "licenses" | "licenseUpload";
-export type Rights = Partial<Record<Right, boolean>>;
-
-export interface Row {
-  namespace: string;
-  name: string;
-  uid?: string;
-  model: string;
-  status: string;
-  state: State;
-  message: string;
-  ready: string;
-  replicas: number;
-  readyReplicas?: number;
-  gpus: number | null;
-  gpuType: string | null;
-  tp?: number | null;
-  maxModelLen: number | null;
-  quantization: string | null;
-  created: string;
-  suspend: boolean;
-  deleting?: boolean;
-}
+export interface Items<T> { items: T[] }
+export interface Detail { row: Row; service: Service; remedy: string }
 
 export interface Rows { upserted: Row[]; deleted: { namespace: string; name: string }[]; synced?: boolean; reset?: boolean }
 
@@ -83,7 +72,9 @@ export interface Plan {
 }
 
 export interface Failure { reason?: string; container?: string; exitCode?: number; excerpt?: string; remedy?: string; count?: number }
+
 export interface Phase { phase: string; seconds: string }
+
 export interface Address { name: string; url: string }
 
 export interface Status {
@@ -106,64 +97,8 @@ export interface Service {
   status?: Status;
 }
 
-export interface Detail { row: Row; service: Service; remedy: string }
-
-export interface Pod {
-  name: string;
-  phase: string;
-  ready: boolean;
-  restarts: number;
-  node: string;
-  created: string;
-  containers: string[];
-  state: string;
-  deleting: boolean;
-}
-
-export interface ServiceEvent {
-  type: string;
-  reason: string;
-  message: string;
-  object: string;
-  count: number;
-  firstTime: string;
-  lastTime: string;
-}
-
 export interface LogLine { pod: string; container: string; text: string; time?: string; goesOn?: boolean }
 
-export interface Counters {
-  problem?: string;
-  running?: number | null;
-  waiting?: number | null;
-  kvUse?: number | null;
-  promptTokens?: number | null;
-  generationTokens?: number | null;
-  requests?: number | null;
-  ttftSum?: number | null;
-  ttftCount?: number | null;
-  ttftBuckets?: [number, number][] | null;
-  itlSum?: number | null;
-  itlCount?: number | null;
-  prefixQueries?: number | null;
-  prefixHits?: number | null;
-  drafted?: number | null;
-  accepted?: number | null;
-}
-export interface Metrics { time: number; pods: Record<string, Counters> }
-
-export interface Call {
-  model: string;
-  models: string[];
-  addresses: Address[];
-  keyed: boolean;
-  keysSecret?: string;
-  curl: string;
-  python: string;
-  dify: [string, string][];
-}
-
-export interface Problem { field: string; message: string }
 export interface Preview {
   fits: boolean;
   inForce: boolean;
@@ -174,99 +109,6 @@ export interface Preview {
   prediction: Record<string, unknown> | null;
   model: Record<string, unknown>;
   gpus: { node: string; product: string; allocatable: number; free: number }[];
-}
-export interface PlanAnswer {
-  problems: Problem[];
-  refused: string;
-  preview: Preview | null;
-  noFacts: string;
-  factsFrom: string;
-}
-
-export interface KnownModel {
-  namespace: string;
-  service: string;
-  id: string;
-  source: Record<string, unknown>;
-  known: boolean;
-  architecture: string;
-  params: string;
-}
-export interface Choices {
-  claims: { name: string; size: string; modes: string[] }[] | null;
-  gpuTypes: { name: string; product: string; gpus: number }[] | null;
-  storageClasses: string[] | null;
-  runtimeClasses: string[] | null;
-}
-
-export interface Holder { namespace: string; service: string; pod: string; gpus: number }
-export interface Cards {
-  resource: string;
-  product: string;
-  memoryGiB: number | null;
-  allocatable: number;
-  free: number;
-  holders: Holder[];
-}
-export interface Node {
-  name: string;
-  ready: boolean;
-  schedulable: boolean;
-  why: string;
-  cpu: string | number;
-  memoryGiB: number;
-  cards: Cards[];
-}
-export interface Fit {
-  model: string;
-  params: string;
-  dtype: string;
-  context: number;
-  message: string;
-  fits: boolean;
-  gpus: number | null;
-  gpuType: string | null;
-}
-export interface Capacity {
-  nodes: Node[];
-  holdersKnown: boolean;
-  products: { product: string; resource: string; memoryGiB: number | null; allocatable: number; free: number; largestFree: number }[];
-  fits: Fit[];
-}
-
-export interface Grant { brand: string; count: number; issued: string; expires: string; uuids: string[] }
-export interface LicenseServer {
-  namespace: string;
-  name: string;
-  ready: boolean;
-  replicas: number;
-  license: {
-    customer: string;
-    appid: string;
-    gpus: number;
-    limit: number | null;
-    expires: string;
-    expired: boolean;
-    grants: Grant[];
-  } | null;
-  leases: { live: number; gpus: number } | null;
-  problem: string;
-  adminToken: boolean;
-}
-export interface Licenses { servers: LicenseServer[]; gpusInCluster: number | null }
-
-export interface Bench {
-  namespace: string;
-  name: string;
-  service: string;
-  started: string;
-  ended: string | null;
-  state: "waiting" | "running" | "done" | "failed";
-  message: string;
-  command: string[];
-  rows?: Record<string, string>[] | null;
-  summary?: string;
-  tail?: string | string[];
 }
 
 // A JSON Schema as the CRD's pages use it.
@@ -289,6 +131,3 @@ export interface Schema {
   pattern?: string;
   "x-kubernetes-validations"?: { message?: string; rule: string }[];
 }
-
-export interface Items<T> { items: T[] }
-export interface Permissions { namespace: string; can: Rights }

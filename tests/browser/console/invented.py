@@ -241,7 +241,7 @@ def models() -> dict[str, Any]:
     """The model that a form may take over."""
     known = {"namespace": "chat", "service": "qwen2-7b", "id": "Qwen2-7B-Instruct", "known": True}
     source = {"pvc": {"claimName": "models", "path": "qwen2-7b"}}
-    return {"items": [{**known, "source": source, "architecture": "Qwen2ForCausalLM", "params": "7.62 B"}]}
+    return {"items": [{**known, "source": source}]}
 
 
 def choices() -> dict[str, Any]:

@@ -97,7 +97,7 @@ function Taken({ models }) {
   return html`<div class="field"><label class="name" for="form-taken">${t("form.taken")}</label>
     <select id="form-taken" disabled=${desk.locked} onChange=${take}>
       <option value="">${t("form.choose")}</option>
-      ${models.map((one, index) => html`<option key=${`${one.namespace}/${one.service}`} value=${index}>${[one.id, one.params, one.service].filter(Boolean).join(" · ")}</option>`)}
+      ${models.map((one, index) => html`<option key=${`${one.namespace}/${one.service}`} value=${index}>${`${one.id} · ${one.service}`}</option>`)}
     </select>
     <small class="hint">${t("form.taken_hint")}</small>
   </div>`;

@@ -32,7 +32,7 @@ const ORDERS = {
   name: () => 0,
   state: (a, b) => RANK[a.state] - RANK[b.state],
   gpus: (a, b) => (b.gpus ?? -1) * b.replicas - (a.gpus ?? -1) * a.replicas,
-  created: (a, b) => (a.created < b.created ? 1 : a.created > b.created ? -1 : 0),
+  created: (a, b) => (b.created ?? "").localeCompare(a.created ?? ""),
 };
 
 /**

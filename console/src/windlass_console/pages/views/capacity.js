@@ -39,7 +39,7 @@ function Body({ capacity }) {
 
 /** @param {{ node: Node }} props */
 const NodePanel = ({ node }) => html`<section class="panel node stack">
-  <h3>${node.name} ${node.why || !node.ready || !node.schedulable ? html`<${Status} state="bad" word=${node.why || "NotReady"} />` : null}<small class="faint">${t("capacity.node", { cpu: node.cpu, memory: Math.round(node.memoryGiB) })}</small></h3>
+  <h3>${node.name} ${node.why || !node.ready || !node.schedulable ? html`<${Status} state="bad" word=${node.why || "NotReady"} />` : null}<small class="faint">${t("capacity.node", { cpu: node.cpu, memory: Math.round(node.memoryGiB ?? 0) })}</small></h3>
   ${node.cards.map((cards) => html`<${CardsOf} key=${cards.resource + cards.product} cards=${cards} />`)}
 </section>`;
 
