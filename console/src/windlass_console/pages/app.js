@@ -10,6 +10,7 @@ import { Icon } from "./parts/icons.js";
 import { LANGUAGES, speak, t, useLanguage } from "./text/index.js";
 import { SignIn } from "./views/sign_in.js";
 import { Services } from "./views/services.js";
+import { typed } from "./parts/typed.js";
 
 /** Pages that are not needed at once are read when they are opened. */
 const LATER = {
@@ -74,7 +75,8 @@ function Rail({ at }) {
       ${places.map(
         ([id, icon, name, shown]) =>
           shown &&
-          html`<a key=${id} href=${to(id)} aria-current=${at === id || (at === "new" && id === "services") ? "page" : undefined}>
+          html`<a key=${id} href=${to(id)}
+            aria-current=${at === id || (at === "new" && id === "services") ? "page" : undefined}>
             <${Icon} name=${icon} /><span>${name}</span>
           </a>`,
       )}
@@ -90,12 +92,14 @@ function NamespaceChoice() {
   const known = chosen === ALL || names.includes(chosen) ? names : [chosen, ...names];
   if (!session.namespacesComplete) {
     return html`<label class="place"><span>${t("nav.namespace")}</span>
-      <input list="namespaces" value=${chosen} onChange=${(/** @type {any} */ event) => choosePlace(event.target.value.trim() || chosen)} spellcheck=${false} />
+      <input list="namespaces" value=${chosen}
+        onChange=${(/** @type {any} */ event) => choosePlace(event.target.value.trim() || chosen)}
+        spellcheck=${false} />
       <datalist id="namespaces">${known.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
     </label>`;
   }
   return html`<label class="place"><span>${t("nav.namespace")}</span>
-    <select value=${chosen} onChange=${(/** @type {any} */ event) => choosePlace(event.target.value)}>
+    <select value=${chosen} onChange=${typed(choosePlace)}>
       ${session.allNamespaces && html`<option value=${ALL}>${t("nav.all_namespaces")}</option>`}
       ${known.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
     </select>
@@ -110,7 +114,8 @@ function Self() {
     <p class="user" title=${session.groups.join(", ")}><span>${session.user}</span>
       ${
         session.via === "cookie" &&
-        html`<button type="button" class="quiet square" aria-label=${t("do.sign_out")} title=${t("do.sign_out")} onClick=${() => signOut().catch(complain)}><${Icon} name="leave" /></button>`
+        html`<button type="button" class="quiet square" aria-label=${t("do.sign_out")} title=${t("do.sign_out")}
+          onClick=${() => signOut().catch(complain)}><${Icon} name="leave" /></button>`
       }
     </p>
   </div>`;
@@ -127,11 +132,11 @@ export function Choices() {
   };
   return html`<div class="choices">
     <label><span class="unseen">${t("nav.language")}</span>
-      <select value=${speaking} onChange=${(/** @type {any} */ event) => speak(event.target.value)}>
+      <select value=${speaking} onChange=${typed(speak)}>
         ${LANGUAGES.map(([id, name]) => html`<option key=${id} value=${id} lang=${id}>${name}</option>`)}
       </select></label>
     <label><span class="unseen">${t("nav.theme")}</span>
-      <select value=${theme} onChange=${(/** @type {any} */ event) => paint(event.target.value)}>
+      <select value=${theme} onChange=${typed(paint)}>
         <option value="system">${t("theme.system")}</option>
         <option value="light">${t("theme.light")}</option>
         <option value="dark">${t("theme.dark")}</option>
@@ -149,7 +154,8 @@ function Place({ parts }) {
     const page = tab === "edit" ? "edit" : "service";
     return html`<${Later} key=${page} page=${page} namespace=${namespace} name=${name} tab=${tab ?? "overview"} />`;
   }
-  if (Object.hasOwn(LATER, first) && first !== "edit" && first !== "service") return html`<${Later} key=${first} page=${first} />`;
+  if (Object.hasOwn(LATER, first) && first !== "edit" && first !== "service") return html`<${Later}
+    key=${first} page=${first} />`;
   return html`<${Empty} title=${t("error.no_page")}><a href=${to("services")}>${t("nav.services")}</a></${Empty}>`;
 }
 

@@ -67,16 +67,20 @@ function Plain(props) {
     "data-path": written(path),
   };
   return html`<div class="field">
-    <label class="name" for=${id}>${nameOf(props)}${required && html`<span class="must" aria-hidden="true">*</span>`}</label>
-    ${kind === "choice" && html`<select ...${common} value=${value ?? ""} onChange=${put}>${choices(schema, required)}</select>`}
+    <label class="name" for=${id}>${nameOf(props)}${required && html`<span class="must" aria-hidden="true">*</span>`}
+      </label>
+    ${kind === "choice" && html`<select ...${common} value=${value ?? ""} onChange=${put}>${choices(schema, required)}
+      </select>`}
     ${kind === "texts" && html`<${Texts} common=${common} value=${value} onText=${put} />`}
     ${
       kind !== "choice" &&
       kind !== "texts" &&
-      html`<input ...${common} inputmode=${kind === "number" ? "numeric" : undefined} value=${value ?? ""} list=${offers?.length ? `${id}-offers` : undefined}
+      html`<input ...${common} inputmode=${kind === "number" ? "numeric" : undefined} value=${value ?? ""}
+        list=${offers?.length ? `${id}-offers` : undefined}
         placeholder=${placeholder ?? standard(schema)} autocomplete="off" spellcheck=${false} onInput=${put} />`
     }
-    ${offers?.length ? html`<datalist id=${`${id}-offers`}>${offers.map((one) => html`<option key=${one} value=${one} />`)}</datalist>` : null}
+    ${offers?.length ? html`<datalist id=${`${id}-offers`}>${offers.map((one) => html`<option key=${one}
+      value=${one} />`)}</datalist>` : null}
     <small class="hint" id=${`${id}-hint`}>${props.hint ?? hintOf(schema)}</small>
     <small class="problem" id=${`${id}-problem`} aria-live="polite">${problems.join(" ")}</small>
   </div>`;
@@ -91,7 +95,8 @@ function Texts({ common, value, onText }) {
     setDraft(event.target.value);
     onText(event);
   };
-  return html`<textarea ...${common} class="mono" rows=${Math.min(8, Math.max(2, lines.length + 1))} value=${draft ?? lines.join("\n")} spellcheck=${false} onInput=${input} onBlur=${() => setDraft(null)} />`;
+  return html`<textarea ...${common} class="mono" rows=${Math.min(8, Math.max(2, lines.length + 1))}
+    value=${draft ?? lines.join("\n")} spellcheck=${false} onInput=${input} onBlur=${() => setDraft(null)} />`;
 }
 
 /** @param {Schema} schema */
@@ -101,8 +106,11 @@ const standard = (schema) => (schema.default === undefined || schema.default ===
  * @param {boolean | undefined} required */
 const choices = (schema, required) => [
   ...(required && schema.default === undefined ? [html`<option value="" disabled>${t("form.choose")}</option>`] : []),
-  ...(required ? [] : [html`<option value="">${schema.default === undefined ? t("form.planned") : t("form.default", { value: String(schema.default) || '""' })}</option>`]),
-  ...(schema.enum ?? []).filter((one) => one !== "").map((one) => html`<option key=${one} value=${one}>${one}</option>`),
+  ...(required ? [] : [html`<option value="">
+    ${schema.default === undefined ? t("form.planned") : t("form.default", { value: String(schema.default) || '""' })}
+    </option>`]),
+  ...(schema.enum ?? []).filter((one) => one !== "").map((one) => html`<option key=${one} value=${one}>${one}
+    </option>`),
 ];
 
 /**
@@ -130,8 +138,10 @@ function Switch(props) {
   const unset = schema.default === undefined ? t("form.planned") : t("form.default", { value: schema.default ? t("form.on") : t("form.off") });
   return html`<div class="field">
     <label class="name" for=${id}>${nameOf(props)}</label>
-    <select id=${id} data-path=${written(path)} disabled=${desk.locked} value=${value === undefined ? "" : String(value)} aria-describedby=${`${id}-hint`} onChange=${put}>
-      <option value="">${unset}</option><option value="true">${t("form.on")}</option><option value="false">${t("form.off")}</option>
+    <select id=${id} data-path=${written(path)} disabled=${desk.locked}
+      value=${value === undefined ? "" : String(value)} aria-describedby=${`${id}-hint`} onChange=${put}>
+      <option value="">${unset}</option><option value="true">${t("form.on")}</option><option value="false">
+        ${t("form.off")}</option>
     </select>
     <small class="hint" id=${`${id}-hint`}>${props.hint ?? hintOf(schema)}</small>
     <small class="problem" aria-live="polite">${problems.join(" ")}</small>
@@ -155,7 +165,8 @@ export function OneOf(props) {
     <label class="name" id=${`${id}-name`} for=${id}>${nameOf(props)}</label>
     <select id=${id} data-path=${written(path)} disabled=${desk.locked} value=${chosen} onChange=${choose}>
       ${(!props.required || !chosen) && html`<option value="">${t("form.none")}</option>`}
-      ${Object.keys(schema.properties ?? {}).map((name) => html`<option key=${name} value=${name}>${names[name] ?? name}</option>`)}
+      ${Object.keys(schema.properties ?? {}).map((name) => html`<option key=${name} value=${name}>
+        ${names[name] ?? name}</option>`)}
     </select>
     <small class="hint">${props.hint ?? hintOf(member ?? schema)}</small>
     <small class="problem" aria-live="polite">${sayings(desk, path).join(" ")}</small>
@@ -181,7 +192,8 @@ export function Group(props) {
   const [open, setOpen] = useState(Boolean(props.open));
   const toggled = (/** @type {any} */ event) => setOpen(event.currentTarget.open);
   return html`<details class="group wide" open=${open} onToggle=${toggled}>
-    <summary>${nameOf(props)} ${set ? html`<span class="set">${t("form.set", { n: set })}</span>` : null}<small class="hint">${hintOf(schema)}</small></summary>
+    <summary>${nameOf(props)} ${set ? html`<span class="set">${t("form.set", { n: set })}</span>` : null}<small
+      class="hint">${hintOf(schema)}</small></summary>
     ${open && html`<div class="grid"><${Members} path=${path} schema=${schema} /></div>`}
   </details>`;
 }
@@ -202,11 +214,14 @@ function RowsField(props) {
     ${rows.map(
       (_, index) => html`<div key=${index} class="item">
         <div class="grid"><${Members} path=${[...path, index]} schema=${item} /></div>
-        <button type="button" class="quiet square" disabled=${desk.locked} aria-label=${t("form.remove", { n: index + 1 })} onClick=${() => drop(index)}><${Icon} name="close" /></button>
+        <button type="button" class="quiet square" disabled=${desk.locked}
+          aria-label=${t("form.remove", { n: index + 1 })} onClick=${() => drop(index)}><${Icon} name="close" />
+          </button>
       </div>`,
     )}
     <small class="problem" aria-live="polite">${sayings(desk, path).join(" ")}</small>
-    <div><button type="button" class="plain" disabled=${desk.locked} data-path=${written(path)} onClick=${add}><${Icon} name="plus" />${t("form.add")}</button></div>
+    <div><button type="button" class="plain" disabled=${desk.locked} data-path=${written(path)} onClick=${add}>
+      <${Icon} name="plus" />${t("form.add")}</button></div>
   </fieldset>`;
 }
 
@@ -225,7 +240,9 @@ function MapField(props) {
   };
   return html`<div class="field">
     <label class="name" for=${id}>${nameOf(props)}</label>
-    <textarea id=${id} data-path=${written(path)} class="mono" rows="2" disabled=${desk.locked} placeholder="key=value" value=${draft ?? lines.join("\n")} spellcheck=${false} onInput=${put} onBlur=${() => setDraft(null)} aria-describedby=${`${id}-hint`} />
+    <textarea id=${id} data-path=${written(path)} class="mono" rows="2" disabled=${desk.locked}
+      placeholder="key=value" value=${draft ?? lines.join("\n")} spellcheck=${false} onInput=${put}
+      onBlur=${() => setDraft(null)} aria-describedby=${`${id}-hint`} />
     <small class="hint" id=${`${id}-hint`}>${props.hint ?? hintOf(schema)} ${t("form.pairs")}</small>
     <small class="problem" aria-live="polite">${sayings(desk, path).join(" ")}</small>
   </div>`;

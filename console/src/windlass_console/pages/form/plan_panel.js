@@ -6,6 +6,7 @@ import { Offered, PlanView, Prediction } from "../parts/plan.js";
 import { Icon } from "../parts/icons.js";
 import { t } from "../text/index.js";
 import { written } from "./schema.js";
+import { typed } from "../parts/typed.js";
 
 /** @import { PlanAnswer, Preview } from "../../../../types/api" */
 /** @import { Path } from "./schema.js" */
@@ -61,7 +62,8 @@ function Verdict({ answer }) {
 /** @param {{ needed: Path[] }} props */
 const Needed = ({ needed }) =>
   html`<p class="hint">${t("plan.needed")}</p><ul class="needed">${needed.map(
-    (path) => html`<li key=${written(path)}><button type="button" class="quiet" onClick=${() => showField(written(path))}><code>${written(path)}</code></button></li>`,
+    (path) => html`<li key=${written(path)}><button type="button" class="quiet"
+      onClick=${() => showField(written(path))}><code>${written(path)}</code></button></li>`,
   )}</ul>`;
 
 /** @param {{ answer: PlanAnswer, config: unknown, onConfig: (config: unknown) => void, onUse: (field: string, value: string) => void }} props */
@@ -83,7 +85,8 @@ const Refused = ({ problems, sentence }) =>
     ${
       problems.length
         ? problems.map(
-            (one) => html`<p key=${one.field + one.message}>${one.message} ${one.field && html`<button type="button" class="quiet inline" onClick=${() => showField(one.field)}>${t("plan.show_field")}</button>`}</p>`,
+            (one) => html`<p key=${one.field + one.message}>${one.message} ${one.field && html`<button type="button"
+              class="quiet inline" onClick=${() => showField(one.field)}>${t("plan.show_field")}</button>`}</p>`,
           )
         : html`<p>${sentence}</p>`
     }
@@ -93,13 +96,16 @@ const Refused = ({ problems, sentence }) =>
 function Unfit({ preview, onUse }) {
   const remedies = preview.remedy.replace(/^in this order: /, "").split("; ").filter(Boolean);
   return html`<div class="trouble"><${Icon} name="warn" /><p>${preview.message}</p></div>
-    ${remedies.length > 0 && html`<h3>${t("plan.remedies")}</h3><ol class="remedies">${remedies.map((line) => html`<${Remedy} key=${line} line=${line} onUse=${onUse} />`)}</ol>`}`;
+    ${remedies.length > 0 && html`<h3>${t("plan.remedies")}</h3><ol class="remedies">
+      ${remedies.map((line) => html`<${Remedy} key=${line} line=${line} onUse=${onUse} />`)}</ol>`}`;
 }
 
 /** @param {{ line: string, onUse: (field: string, value: string) => void }} props */
 function Remedy({ line, onUse }) {
   const found = /^engine\.(\w+) (\S+): /.exec(line);
-  return html`<li><span>${line}</span>${found && html`<button type="button" class="quiet" aria-label=${`${t("plan.use")}: ${found[1]} ${found[2]}`} onClick=${() => onUse(found[1], found[2])}>${t("plan.use")}</button>`}</li>`;
+  return html`<li><span>${line}</span>${found && html`<button type="button" class="quiet"
+    aria-label=${`${t("plan.use")}: ${found[1]} ${found[2]}`} onClick=${() => onUse(found[1], found[2])}>
+    ${t("plan.use")}</button>`}</li>`;
 }
 
 /** Where nothing is known of the model yet, its config.json can be given. @param {{ sentence: string, config: unknown, onConfig: (config: unknown) => void }} props */
@@ -117,10 +123,13 @@ function ConfigBox({ sentence, config, onConfig }) {
   const file = async (/** @type {any} */ event) => take((await event.target.files?.[0]?.text()) ?? "");
   return html`<div class="config stack">
     ${sentence && html`<p class="hint">${sentence}</p>`}
-    ${config ? html`<p class="row"><span>${t("plan.config_given")}</span><button type="button" class="quiet" onClick=${() => onConfig(null)}>${t("plan.config_drop")}</button></p>` : null}
+    ${config ? html`<p class="row"><span>${t("plan.config_given")}</span><button type="button" class="quiet"
+      onClick=${() => onConfig(null)}>${t("plan.config_drop")}</button></p>` : null}
     <label class="field"><span>${t("plan.config")}</span>
-      <textarea class="mono" rows="3" placeholder='{"architectures": ["Qwen2ForCausalLM"], …}' spellcheck=${false} onInput=${(/** @type {any} */ event) => take(event.target.value)} aria-describedby="config-problem"></textarea></label>
-    <label class="field"><span>${t("plan.config_file")}</span><input type="file" accept=".json,application/json" onChange=${file} /></label>
+      <textarea class="mono" rows="3" placeholder='{"architectures": ["Qwen2ForCausalLM"], …}' spellcheck=${false}
+        onInput=${typed(take)} aria-describedby="config-problem"></textarea></label>
+    <label class="field"><span>${t("plan.config_file")}</span><input type="file" accept=".json,application/json"
+      onChange=${file} /></label>
     <p class="problem" id="config-problem" role="alert">${problem}</p>
   </div>`;
 }

@@ -6,6 +6,7 @@ import { t } from "../text/index.js";
 import { at, everyField, hintOf, kindOf, written } from "./schema.js";
 import { DeskOf, Field, Members, OneOf } from "./fields.js";
 import { valueAt } from "./document.js";
+import { typed } from "../parts/typed.js";
 
 /** @import { Choices, KnownModel, Schema } from "../../../../types/api" */
 
@@ -35,7 +36,8 @@ export function SimpleFields({ schema, fixed, models, choices }) {
       ${fixed ? null : html`<${Naming} schema=${schema} />`}
       ${!fixed && models.length > 0 && html`<${Taken} models=${models} />`}
       ${show("spec.model.id", { label: t("form.id"), hint: t("form.id_hint"), required: true, placeholder: "Qwen2-7B-Instruct" })}
-      ${source && html`<${OneOf} path=${["spec", "model", "source"]} schema=${source} label=${t("form.source")} hint=${t("form.source_hint")} required=${true} names=${SOURCES} />`}
+      ${source && html`<${OneOf} path=${["spec", "model", "source"]} schema=${source}
+        label=${t("form.source")} hint=${t("form.source_hint")} required=${true} names=${SOURCES} />`}
       ${choices?.claims?.length ? html`<${Claims} claims=${choices.claims} />` : null}
       <${Download} schema=${schema} />
     </${Section}>
@@ -60,7 +62,8 @@ export function SimpleFields({ schema, fixed, models, choices }) {
 }
 
 /** @param {{ title: string, children?: unknown }} props */
-const Section = ({ title, children }) => html`<fieldset class="section"><legend>${title}</legend><div class="grid">${children}</div></fieldset>`;
+const Section = ({ title, children }) => html`<fieldset class="section"><legend>${title}</legend><div class="grid">
+  ${children}</div></fieldset>`;
 
 /** @param {{ schema: Schema }} props */
 function Naming({ schema }) {
@@ -72,12 +75,16 @@ function Naming({ schema }) {
   const known = names.includes(namespace) || !namespace ? names : [namespace, ...names];
   const put = (/** @type {any} */ event) => desk.put(["metadata", "namespace"], event.target.value.trim());
   return html`
-    <${Field} path=${["metadata", "name"]} schema=${name} label=${t("form.name")} hint=${t("form.name_hint")} required=${true} placeholder="qwen2-7b" />
-    <div class="field"><label class="name" for="form-namespace">${t("nav.namespace")}<span class="must" aria-hidden="true">*</span></label>
+    <${Field} path=${["metadata", "name"]} schema=${name}
+      label=${t("form.name")} hint=${t("form.name_hint")} required=${true} placeholder="qwen2-7b" />
+    <div class="field"><label class="name" for="form-namespace">${t("nav.namespace")}<span class="must"
+      aria-hidden="true">*</span></label>
       ${
         session.namespacesComplete
-          ? html`<select id="form-namespace" data-path="metadata.namespace" disabled=${desk.locked} value=${namespace} onChange=${put}>${known.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select>`
-          : html`<input id="form-namespace" data-path="metadata.namespace" disabled=${desk.locked} value=${namespace} onChange=${put} spellcheck=${false} />`
+          ? html`<select id="form-namespace" data-path="metadata.namespace" disabled=${desk.locked} value=${namespace}
+            onChange=${put}>${known.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select>`
+          : html`<input id="form-namespace" data-path="metadata.namespace" disabled=${desk.locked} value=${namespace}
+            onChange=${put} spellcheck=${false} />`
       }
       <small class="hint">${t("form.namespace_hint")}</small>
     </div>
@@ -97,7 +104,8 @@ function Taken({ models }) {
   return html`<div class="field"><label class="name" for="form-taken">${t("form.taken")}</label>
     <select id="form-taken" disabled=${desk.locked} onChange=${take}>
       <option value="">${t("form.choose")}</option>
-      ${models.map((one, index) => html`<option key=${`${one.namespace}/${one.service}`} value=${index}>${`${one.id} · ${one.service}`}</option>`)}
+      ${models.map((one, index) => html`<option key=${`${one.namespace}/${one.service}`} value=${index}>
+        ${`${one.id} · ${one.service}`}</option>`)}
     </select>
     <small class="hint">${t("form.taken_hint")}</small>
   </div>`;
@@ -110,7 +118,10 @@ function Claims({ claims }) {
   const chosen = valueAt(desk.value, ["spec", "model", "source", "pvc", "claimName"]);
   return html`<div class="field wide"><span class="name" id="form-claims">${t("form.claims")}</span>
     <div class="chips" role="group" aria-labelledby="form-claims">${claims.map(
-      (one) => html`<button key=${one.name} type="button" disabled=${desk.locked} aria-pressed=${chosen === one.name ? "true" : "false"} onClick=${() => desk.put(["spec", "model", "source", "pvc", "claimName"], one.name)}>${one.name} <small>${one.size}</small></button>`,
+      (one) => html`<button key=${one.name} type="button" disabled=${desk.locked}
+        aria-pressed=${chosen === one.name ? "true" : "false"}
+        onClick=${() => desk.put(["spec", "model", "source", "pvc", "claimName"], one.name)}>${one.name} <small>
+        ${one.size}</small></button>`,
     )}</div></div>`;
 }
 
@@ -122,7 +133,8 @@ function Download({ schema }) {
   const own = at(schema, path);
   const turn = (/** @type {any} */ event) => desk.put(path, event.target.checked ? { hub: "modelscope", name: "" } : undefined);
   return html`<div class="field wide">
-    <label class="check"><input type="checkbox" data-path="spec.model.download" checked=${on} disabled=${desk.locked} onChange=${turn} /><span>${t("form.download")}</span></label>
+    <label class="check"><input type="checkbox" data-path="spec.model.download" checked=${on} disabled=${desk.locked}
+      onChange=${turn} /><span>${t("form.download")}</span></label>
     <small class="hint">${t("form.download_hint")}</small>
     ${on && own && html`<div class="grid"><${Members} path=${path} schema=${own} /></div>`}
   </div>`;
@@ -132,8 +144,10 @@ function Download({ schema }) {
 function Everything({ schema, desk }) {
   const [words, setWords] = useState("");
   const spec = at(schema, ["spec"]) ?? {};
-  return html`<details class="everything"><summary><h2>${t("form.everything")}</h2><small class="hint">${t("form.everything_hint")}</small></summary>
-    <label class="field find"><span class="unseen">${t("form.find")}</span><input type="search" placeholder=${t("form.find")} value=${words} onInput=${(/** @type {any} */ event) => setWords(event.target.value)} /></label>
+  return html`<details class="everything"><summary><h2>${t("form.everything")}</h2><small class="hint">
+    ${t("form.everything_hint")}</small></summary>
+    <label class="field find"><span class="unseen">${t("form.find")}</span><input type="search"
+      placeholder=${t("form.find")} value=${words} onInput=${typed(setWords)} /></label>
     <div class="grid">${words.trim() ? html`<${Found} spec=${spec} words=${words} />` : html`<${Members} path=${["spec"]} schema=${spec} />`}</div>
   </details>`;
 }
@@ -147,5 +161,6 @@ function Found({ spec, words }) {
     return parts.every((part) => text.includes(part));
   });
   if (!found.length) return html`<p class="hint">${t("form.found_none")}</p>`;
-  return found.slice(0, SHOWN_MOST).map(({ path, schema }) => html`<${Field} key=${written(path)} path=${path} schema=${schema} label=${html`<code>${written(path.slice(1))}</code>`} />`);
+  return found.slice(0, SHOWN_MOST).map(({ path, schema }) => html`<${Field}
+    key=${written(path)} path=${path} schema=${schema} label=${html`<code>${written(path.slice(1))}</code>`} />`);
 }

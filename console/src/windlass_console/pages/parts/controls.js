@@ -16,7 +16,8 @@ export const useNow = () => useStore(clock);
 
 /** @param {{ state: State, word: string }} props */
 export const Status = ({ state, word }) =>
-  html`<span class=${`status ${state}`}><i aria-hidden="true"></i>${word ? tOr(`reason.${word}`, word) : t("state.unseen")}</span>`;
+  html`<span class=${`status ${state}`}><i aria-hidden="true"></i>
+    ${word ? tOr(`reason.${word}`, word) : t("state.unseen")}</span>`;
 
 /** @param {{ error: unknown, onRetry?: () => void }} props */
 export const Trouble = ({ error, onRetry }) =>
@@ -51,7 +52,8 @@ export function Copy({ text, label = t("do.copy") }) {
 
 /** @param {{ text: string, label: string }} props a block of text that is to be copied */
 export const Code = ({ text, label }) =>
-  html`<div class="code"><${Copy} text=${text} /><pre tabindex="0" role="region" aria-label=${label}><code>${text}</code></pre></div>`;
+  html`<div class="code"><${Copy} text=${text} /><pre tabindex="0" role="region" aria-label=${label}><code>${text}
+    </code></pre></div>`;
 
 /**
  * What a promise gives: asked again whenever `keys` change or `again` is called.

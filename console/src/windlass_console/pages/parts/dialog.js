@@ -31,7 +31,8 @@ export function Dialog({ title, onClose, onSubmit, children, class: kind = "" })
     <form method="dialog" onSubmit=${submit}>
       <header>
         <h2 id=${id}>${title}</h2>
-        <button type="button" class="quiet square" aria-label=${t("do.close")} onClick=${onClose}><${Icon} name="close" /></button>
+        <button type="button" class="quiet square" aria-label=${t("do.close")} onClick=${onClose}><${Icon}
+          name="close" /></button>
       </header>
       ${children}
     </form>

@@ -37,13 +37,18 @@ export function Graph({ title, unit, points, lines, most }) {
   return html`<figure class="panel graph">
     <figcaption><span>${title}</span><b>${said(lines[0][0])}</b></figcaption>
     <span class="scale" aria-hidden="true">${short(top)}</span>
-    <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label=${`${title}. ${summary}`} onPointerMove=${read} onPointerLeave=${() => setAt(null)}>
+    <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label=${`${title}. ${summary}`}
+      onPointerMove=${read} onPointerLeave=${() => setAt(null)}>
       <path class="base" d="M0 100H100M0 0H100" />
-      ${points.length > 1 && lines.length === 1 && html`<path class="area0" d=${`${line(points, lines[0][0], top)}V100H0Z`} />`}
-      ${points.length > 1 && lines.map(([name], index) => html`<path key=${name} class=${`line${index}`} d=${line(points, name, top)} />`)}
+      ${points.length > 1 && lines.length === 1 && html`<path
+        class="area0" d=${`${line(points, lines[0][0], top)}V100H0Z`} />`}
+      ${points.length > 1 && lines.map(([name], index) => html`<path key=${name}
+        class=${`line${index}`} d=${line(points, name, top)} />`)}
       ${hair !== null && html`<path class="hair" d=${`M${hair} 0V100`} />`}
     </svg>
-    <div class="foot">${lines.length > 1 ? html`<span class="keys">${lines.map(([name, label], index) => html`<span key=${name}><i class=${index ? "second" : ""} aria-hidden="true"></i>${label} ${said(name)}</span>`)}</span>` : html`<span></span>`}
+    <div class="foot">${lines.length > 1 ? html`<span class="keys">${lines.map(([name, label], index) => html`<span
+      key=${name}><i class=${index ? "second" : ""} aria-hidden="true"></i>${label} ${said(name)}</span>`)}
+      </span>` : html`<span></span>`}
       <span>${until > from ? t("graph.last", { seconds: Math.round(until - from) }) : t("graph.gathering")}</span></div>
   </figure>`;
 }

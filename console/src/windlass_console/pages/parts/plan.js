@@ -49,7 +49,8 @@ export function MemoryBar({ card }) {
     <div class=${over ? "bar over" : "bar"} aria-hidden="true">
       ${shown.map(([id, , size]) => html`<i key=${id} class=${id} style=${{ width: `${(100 * size) / whole}%` }}></i>`)}
     </div>
-    <ul>${shown.map(([id, name, size]) => html`<li key=${id}><i class=${id} aria-hidden="true"></i>${name} <b>${gib(size)}</b></li>`)}</ul>
+    <ul>${shown.map(([id, name, size]) => html`<li key=${id}><i class=${id} aria-hidden="true"></i>${name} <b>
+      ${gib(size)}</b></li>`)}</ul>
   </figure>`;
 }
 
@@ -60,7 +61,8 @@ export function Lines({ title, lines = [], open = false, onUse }) {
     <ul>${lines.map((line) => {
       const found = onUse && ADVICE.exec(line);
       return html`<li key=${line}><span>${line}</span>
-        ${found && html`<button type="button" class="quiet" aria-label=${`${t("plan.use")}: ${found[1]} ${found[2]}`} onClick=${() => onUse?.(found[1], found[2])}>${t("plan.use")}</button>`}
+        ${found && html`<button type="button" class="quiet" aria-label=${`${t("plan.use")}: ${found[1]} ${found[2]}`}
+          onClick=${() => onUse?.(found[1], found[2])}>${t("plan.use")}</button>`}
       </li>`;
     })}</ul>
   </details>`;
@@ -70,7 +72,8 @@ export function Lines({ title, lines = [], open = false, onUse }) {
 export const PlanView = ({ plan, onUse, open = false }) => html`
   <${Headline} plan=${plan} />
   ${plan.perGPU && figure(plan.perGPU.weightsGiB) + figure(plan.perGPU.requiredGiB) > 0 && html`<${MemoryBar} card=${plan.perGPU} />`}
-  ${plan.measured && html`<p class="hint">${t("plan.measured", { weights: plan.measured.weightsGiB ?? "–", kv: plan.measured.kvGiB ?? "–", tokens: thousands(plan.measured.kvTokens ?? 0) })}</p>`}
+  ${plan.measured && html`<p class="hint">
+    ${t("plan.measured", { weights: plan.measured.weightsGiB ?? "–", kv: plan.measured.kvGiB ?? "–", tokens: thousands(plan.measured.kvTokens ?? 0) })}</p>`}
   <${Lines} title=${t("plan.because")} lines=${plan.because} open=${open} />
   <${Lines} title=${t("plan.alternatives")} lines=${plan.alternatives} />
   <${Lines} title=${t("plan.advice")} lines=${plan.advice} onUse=${onUse} />
@@ -81,8 +84,11 @@ export function Prediction({ prediction }) {
   if (!prediction) return null;
   if (!prediction.loads) return html`<p class="hint">${prediction.note}</p>`;
   return html`<details class="lines"><summary>${t("plan.speed")}</summary>
-    <div class="over"><table><thead><tr><th>${t("plan.at_once")}</th><th class="number">${t("plan.ttft")}</th><th class="number">${t("plan.per_token")}</th><th class="number">${t("plan.rate")}</th></tr></thead>
-      <tbody>${prediction.loads.map((/** @type {any} */ one) => html`<tr key=${one.requestsAtOnce}><td>${one.requestsAtOnce}</td><td class="number">${short(one.ttftMs)} ms</td><td class="number">${short(one.msPerToken)} ms</td><td class="number">${short(one.requestsPerSecond)}/s</td></tr>`)}</tbody>
+    <div class="over"><table><thead><tr><th>${t("plan.at_once")}</th><th class="number">${t("plan.ttft")}</th><th
+      class="number">${t("plan.per_token")}</th><th class="number">${t("plan.rate")}</th></tr></thead>
+      <tbody>${prediction.loads.map((/** @type {any} */ one) => html`<tr key=${one.requestsAtOnce}><td>
+        ${one.requestsAtOnce}</td><td class="number">${short(one.ttftMs)} ms</td><td class="number">
+        ${short(one.msPerToken)} ms</td><td class="number">${short(one.requestsPerSecond)}/s</td></tr>`)}</tbody>
     </table></div>
     <p class="hint">${prediction.note}</p>
   </details>`;
@@ -91,9 +97,14 @@ export function Prediction({ prediction }) {
 /** The nodes that offer cards now: a square for each card, full where it is taken. @param {{ gpus: Preview["gpus"] }} props */
 export const Offered = ({ gpus }) =>
   html`<details class="lines"><summary>${t("plan.offered")} <small>${gpus.length}</small></summary>
-    ${gpus.length ? html`<ul>${gpus.map((one) => html`<li key=${one.node + one.product} class="offer"><span><b>${one.node}</b> ${one.product || "GPU"}</span><${Squares} allocatable=${one.allocatable} free=${one.free} /><span class="faint">${t("plan.free_of", { free: one.free, all: one.allocatable })}</span></li>`)}</ul>` : html`<p class="hint">${t("plan.no_gpus")}</p>`}
+    ${gpus.length ? html`<ul>${gpus.map((one) => html`<li key=${one.node + one.product} class="offer"><span><b>
+      ${one.node}</b> ${one.product || "GPU"}</span><${Squares} allocatable=${one.allocatable} free=${one.free} />
+      <span class="faint">${t("plan.free_of", { free: one.free, all: one.allocatable })}</span></li>`)}
+      </ul>` : html`<p class="hint">${t("plan.no_gpus")}</p>`}
   </details>`;
 
 /** @param {{ allocatable: number, free: number }} props */
 export const Squares = ({ allocatable, free }) =>
-  html`<span class="squares" aria-hidden="true">${Array.from({ length: Math.min(allocatable, MOST_SQUARES) }, (_, index) => html`<i key=${index} class=${index < allocatable - free ? "taken" : ""}></i>`)}</span>`;
+  html`<span class="squares" aria-hidden="true">
+    ${Array.from({ length: Math.min(allocatable, MOST_SQUARES) }, (_, index) => html`<i key=${index}
+    class=${index < allocatable - free ? "taken" : ""}></i>`)}</span>`;

@@ -28,12 +28,16 @@ export function BenchmarksPage() {
   useEffect(() => {
     document.title = `${t("nav.benchmarks")} · Windlass`;
   });
-  return html`<section class="page"><header class="top"><h1>${t("nav.benchmarks")}</h1><span class="faint">${namespace}</span>
-      ${can.bench && html`<button type="button" class="strong" onClick=${() => setOpen(true)}><${Icon} name="plus" />${t("bench.new")}</button>`}</header>
+  return html`<section class="page"><header class="top"><h1>${t("nav.benchmarks")}</h1><span class="faint">
+    ${namespace}</span>
+      ${can.bench && html`<button type="button" class="strong" onClick=${() => setOpen(true)}><${Icon} name="plus" />
+        ${t("bench.new")}</button>`}</header>
     ${error && html`<${Trouble} error=${error} onRetry=${again} />`}
     ${!value && !error && html`<${Loading} />`}
-    ${value && !value.items.length && html`<${Empty} title=${t("bench.none")}><p>${t("bench.none_text")}</p></${Empty}>`}
-    <div class="stack">${value?.items.map((one) => html`<${Run} key=${one.name} bench=${one} may=${can.bench} onDone=${again} />`)}</div>
+    ${value && !value.items.length && html`<${Empty} title=${t("bench.none")}><p>${t("bench.none_text")}</p>
+      </${Empty}>`}
+    <div class="stack">${value?.items.map((one) => html`<${Run} key=${one.name} bench=${one} may=${can.bench}
+      onDone=${again} />`)}</div>
     ${open && html`<${Start} namespace=${namespace} onClose=${() => setOpen(false)} onDone=${again} />`}
   </section>`;
 }
@@ -44,9 +48,13 @@ function Run({ bench, may, onDone }) {
   const [open, setOpen] = useState(false);
   const drop = () => api.removeBenchmark(bench.namespace, bench.name).then(onDone, complain);
   return html`<section class="panel stack">
-    <div class="top"><h2>${bench.service}</h2><${Status} state=${STATES[bench.state]} word=${`bench.${bench.state}`} /><small class="faint" title=${moment(bench.started)}>${t("bench.ago", { age: age(bench.started, now) })}</small>
-      <span class="row end"><button type="button" class="plain" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>${t("bench.results")}</button>
-      ${may && html`<button type="button" class="danger" onClick=${drop}><${Icon} name="trash" />${t("action.delete")}</button>`}</span></div>
+    <div class="top"><h2>${bench.service}</h2>
+      <${Status} state=${STATES[bench.state]} word=${`bench.${bench.state}`} /><small class="faint"
+      title=${moment(bench.started)}>${t("bench.ago", { age: age(bench.started, now) })}</small>
+      <span class="row end"><button type="button" class="plain" aria-expanded=${open ? "true" : "false"}
+        onClick=${() => setOpen(!open)}>${t("bench.results")}</button>
+      ${may && html`<button type="button" class="danger" onClick=${drop}><${Icon} name="trash" />${t("action.delete")}
+        </button>`}</span></div>
     <p class="hint mono wrap">${bench.command.join(" ")}</p>
     ${bench.message && html`<p class="hint">${bench.message}</p>`}
     ${open && html`<${Results} bench=${bench} />`}
@@ -60,8 +68,12 @@ function Results({ bench }) {
   if (!value) return html`<${Loading} />`;
   const columns = Object.keys(value.rows?.[0] ?? {});
   const tail = Array.isArray(value.tail) ? value.tail.join("\n") : value.tail;
-  return html`${columns.length > 0 && html`<div class="over" tabindex="0" role="region" aria-label=${t("bench.results")}><table><thead><tr>${columns.map((name) => html`<th key=${name}>${name}</th>`)}</tr></thead><tbody>${value.rows?.map((row, index) => html`<tr key=${index}>${columns.map((name) => html`<td key=${name}>${row[name]}</td>`)}</tr>`)}</tbody></table></div>`}
-    ${tail && !columns.length && html`<pre class="excerpt" tabindex="0" role="region" aria-label=${t("tab.logs")}>${tail}</pre>`}`;
+  return html`${columns.length > 0 && html`<div class="over" tabindex="0" role="region"
+    aria-label=${t("bench.results")}><table><thead><tr>${columns.map((name) => html`<th key=${name}>${name}</th>`)}
+    </tr></thead><tbody>${value.rows?.map((row, index) => html`<tr key=${index}>${columns.map((name) => html`<td
+    key=${name}>${row[name]}</td>`)}</tr>`)}</tbody></table></div>`}
+    ${tail && !columns.length && html`<pre class="excerpt" tabindex="0" role="region" aria-label=${t("tab.logs")}>
+      ${tail}</pre>`}`;
 }
 
 /** @param {string} namespace */
@@ -97,10 +109,15 @@ function Start({ namespace, onClose, onDone }) {
     }
   };
   return html`<${Dialog} title=${t("bench.new")} onClose=${onClose} onSubmit=${send}>
-    <label class="field"><span>${t("bench.service")}</span><select value=${wish.service} onChange=${put("service")}><option value="">${t("form.choose")}</option>${rows.map((row) => html`<option key=${row.name} value=${row.name}>${row.name}</option>`)}</select></label>
-    <label class="field"><span>${t("bench.concurrency")}</span><input value=${wish.concurrency} onInput=${put("concurrency")} /><small class="hint">${t("bench.concurrency_hint")}</small></label>
-    <label class="field"><span>${t("bench.prompts")}</span><input inputmode="numeric" value=${wish.prompts} onInput=${put("prompts")} /></label>
+    <label class="field"><span>${t("bench.service")}</span><select value=${wish.service} onChange=${put("service")}>
+      <option value="">${t("form.choose")}</option>${rows.map((row) => html`<option key=${row.name} value=${row.name}>
+      ${row.name}</option>`)}</select></label>
+    <label class="field"><span>${t("bench.concurrency")}</span><input value=${wish.concurrency}
+      onInput=${put("concurrency")} /><small class="hint">${t("bench.concurrency_hint")}</small></label>
+    <label class="field"><span>${t("bench.prompts")}</span><input inputmode="numeric" value=${wish.prompts}
+      onInput=${put("prompts")} /></label>
     <p class="problem" role="alert">${problem}</p>
-    <div class="row end"><button type="button" class="plain" onClick=${onClose}>${t("do.cancel")}</button><button type="submit" class="strong">${t("bench.start")}</button></div>
+    <div class="row end"><button type="button" class="plain" onClick=${onClose}>${t("do.cancel")}</button><button
+      type="submit" class="strong">${t("bench.start")}</button></div>
   </${Dialog}>`;
 }

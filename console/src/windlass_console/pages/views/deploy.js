@@ -12,6 +12,7 @@ import { DeskOf } from "../form/fields.js";
 import { likeness, missing, usePlan } from "../form/planning.js";
 import { PlanPanel, showField } from "../form/plan_panel.js";
 import { SimpleFields } from "../form/simple.js";
+import { typed } from "../parts/typed.js";
 
 /** @import { Choices, KnownModel, Problem, Schema, Service } from "../../../../types/api" */
 /** @import { Path } from "../form/schema.js" */
@@ -25,7 +26,8 @@ export function New() {
     if (here !== ALL && (possible.includes(here) || !session.namespacesComplete)) return here;
     return possible.includes(session.defaultNamespace) ? session.defaultNamespace : (possible[0] ?? "default");
   }, []);
-  if (schema.error) return html`<${Page} title=${t("deploy.new")}><${Trouble} error=${schema.error} onRetry=${schema.again} /></${Page}>`;
+  if (schema.error) return html`<${Page} title=${t("deploy.new")}><${Trouble} error=${schema.error}
+    onRetry=${schema.again} /></${Page}>`;
   if (!schema.value) return html`<${Page} title=${t("deploy.new")}><${Loading} /></${Page}>`;
   return html`<${Desk} schema=${schema.value} text=${fresh(namespace)} />`;
 }
@@ -34,14 +36,16 @@ export function New() {
 export function Edit({ namespace, name }) {
   const both = useAnswer(() => Promise.all([api.schema(), api.service(namespace, name)]), [namespace, name]);
   const title = t("deploy.edit", { name });
-  if (both.error) return html`<${Page} title=${title}><${Trouble} error=${both.error} onRetry=${both.again} /></${Page}>`;
+  if (both.error) return html`<${Page} title=${title}><${Trouble} error=${both.error} onRetry=${both.again} />
+    </${Page}>`;
   if (!both.value) return html`<${Page} title=${title}><${Loading} /></${Page}>`;
   const [schema, { service }] = both.value;
   return html`<${Desk} schema=${schema} text=${editable(service)} service=${service} />`;
 }
 
 /** @param {{ title: string, children?: unknown }} props */
-const Page = ({ title, children }) => html`<section class="page"><header class="top"><h1>${title}</h1></header>${children}</section>`;
+const Page = ({ title, children }) => html`<section class="page"><header class="top"><h1>${title}</h1></header>
+  ${children}</section>`;
 
 /**
  * What the form may offer; an empty list where the user may not read it.
@@ -93,17 +97,21 @@ function Desk({ schema, text: first, service }) {
       <h1>${title}</h1>
       <div class="row end">
         <a class="plain" href=${service ? to("services", service.metadata.namespace, service.metadata.name) : to("services")}>${t("do.cancel")}</a>
-        <button type="button" class="strong" disabled=${busy || Boolean(reading.line)} onClick=${() => (needed.length ? showMissing(needed) : send())}>${service ? t("deploy.save") : t("deploy.create")}</button>
+        <button type="button" class="strong" disabled=${busy || Boolean(reading.line)}
+          onClick=${() => (needed.length ? showMissing(needed) : send())}>
+          ${service ? t("deploy.save") : t("deploy.create")}</button>
       </div>
     </header>
     <div class="desk">
       <${DeskOf.Provider} value=${{ value: document, put, problems, locked: Boolean(reading.line) }}>
-        <form class="fields" aria-label=${t("deploy.form")} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+        <form class="fields" aria-label=${t("deploy.form")}
+          onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
           <${SimpleFields} schema=${schema} fixed=${Boolean(service)} models=${models} choices=${choices} />
         </form>
       </${DeskOf.Provider}>
       <div class="side">
-        <${PlanPanel} planning=${planning} needed=${needed} yamlProblem=${reading.problem} config=${config} onConfig=${setConfig} onUse=${use} />
+        <${PlanPanel} planning=${planning} needed=${needed} yamlProblem=${reading.problem} config=${config}
+          onConfig=${setConfig} onUse=${use} />
         <${Yaml} text=${text} reading=${reading} onText=${change} />
       </div>
     </div>
@@ -162,7 +170,10 @@ function Yaml({ text, reading, onText }) {
   const lines = text.split("\n").length;
   return html`<section class="panel yaml">
     <h2><label for="yaml">YAML</label><small>${t("deploy.yaml_hint")}</small></h2>
-    <textarea id="yaml" class="mono" rows=${Math.min(30, Math.max(12, lines + 1))} value=${text} spellcheck=${false} autocapitalize="off" autocomplete="off" wrap="off" aria-invalid=${reading.line ? "true" : undefined} aria-describedby="yaml-problem" onInput=${(/** @type {any} */ event) => onText(event.target.value)} />
-    <p id="yaml-problem" class="problem" role="alert">${reading.line ? t("deploy.yaml_bad", { line: reading.line, problem: reading.problem }) : ""}</p>
+    <textarea id="yaml" class="mono" rows=${Math.min(30, Math.max(12, lines + 1))} value=${text}
+      spellcheck=${false} autocapitalize="off" autocomplete="off" wrap="off"
+      aria-invalid=${reading.line ? "true" : undefined} aria-describedby="yaml-problem" onInput=${typed(onText)} />
+    <p id="yaml-problem" class="problem" role="alert">
+      ${reading.line ? t("deploy.yaml_bad", { line: reading.line, problem: reading.problem }) : ""}</p>
   </section>`;
 }

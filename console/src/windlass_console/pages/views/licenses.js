@@ -10,6 +10,7 @@ import { Empty, Loading, Status, Trouble, useAnswer, useNow } from "../parts/con
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icons.js";
 import { moment, t } from "../text/index.js";
+import { typed } from "../parts/typed.js";
 
 /** @import { LicenseServer, State } from "../../../../types/api" */
 
@@ -26,8 +27,11 @@ export function LicensesPage() {
   return html`<section class="page"><header class="top"><h1>${t("nav.licenses")}</h1></header>
     ${error && html`<${Trouble} error=${error} onRetry=${again} />`}
     ${!value && !error && html`<${Loading} />`}
-    ${value && !value.servers.length && html`<${Empty} title=${t("licenses.none")}><p>${t("licenses.none_text")}</p></${Empty}>`}
-    ${value?.servers.map((one) => html`<${Server} key=${`${one.namespace}/${one.name}`} server=${one} inCluster=${value.gpusInCluster} may=${can.licenseUpload} onDone=${again} />`)}
+    ${value && !value.servers.length && html`<${Empty} title=${t("licenses.none")}><p>${t("licenses.none_text")}</p>
+      </${Empty}>`}
+    ${value?.servers.map((one) => html`<${Server}
+      key=${`${one.namespace}/${one.name}`} server=${one} inCluster=${value.gpusInCluster} may=${can.licenseUpload}
+      onDone=${again} />`)}
   </section>`;
 }
 
@@ -48,18 +52,31 @@ function Server({ server, inCluster, may, onDone }) {
   const [state, word] = standing(license, now);
   const left = license ? (Date.parse(license.expires) - now) / 1000 : 0;
   return html`<section class="panel stack">
-    <div class="top"><h2>${server.namespace}/${server.name}</h2>${!server.problem && html`<${Status} state=${state} word=${word} />`}
-      ${may && html`<button type="button" class="plain end" onClick=${() => setOpen(true)}><${Icon} name="upload" />${t("licenses.upload")}</button>`}</div>
+    <div class="top"><h2>${server.namespace}/${server.name}</h2>
+      ${!server.problem && html`<${Status} state=${state} word=${word} />`}
+      ${may && html`<button type="button" class="plain end" onClick=${() => setOpen(true)}><${Icon} name="upload" />
+        ${t("licenses.upload")}</button>`}</div>
     ${server.problem && html`<${Trouble} error=${new Error(server.problem)} />`}
     ${license && html`<div class="tiles">
-      <div class="tile"><small>${t("licenses.gpus")}</small><b>${thousands(license.gpus)}</b><small>${inCluster === null ? "" : t("licenses.in_cluster", { n: inCluster })}</small></div>
-      <div class="tile"><small>${t("licenses.in_use")}</small><b>${leases ? thousands(leases.gpus) : "–"}</b><small>${license.limit ? t("licenses.at_most", { n: license.limit }) : t("licenses.no_limit")}</small></div>
-      <div class="tile"><small>${t("licenses.ends")}</small><b>${left > 0 ? t("licenses.in", { span: span(left) }) : t("licenses.ended")}</b><small>${moment(license.expires)}</small></div>
+      <div class="tile"><small>${t("licenses.gpus")}</small><b>${thousands(license.gpus)}</b><small>
+        ${inCluster === null ? "" : t("licenses.in_cluster", { n: inCluster })}</small></div>
+      <div class="tile"><small>${t("licenses.in_use")}</small><b>${leases ? thousands(leases.gpus) : "–"}</b><small>
+        ${license.limit ? t("licenses.at_most", { n: license.limit }) : t("licenses.no_limit")}</small></div>
+      <div class="tile"><small>${t("licenses.ends")}</small><b>
+        ${left > 0 ? t("licenses.in", { span: span(left) }) : t("licenses.ended")}</b><small>
+        ${moment(license.expires)}</small></div>
     </div>
-    <dl class="facts"><dt>${t("licenses.customer")}</dt><dd>${license.customer || "–"}</dd><dt>appid</dt><dd>${license.appid || "–"}</dd><dt>${t("licenses.leases")}</dt><dd>${leases?.live ?? "–"}</dd></dl>
-    ${license.grants.length > 0 && html`<div class="over"><table><thead><tr><th>${t("licenses.brand")}</th><th class="number">${t("licenses.gpus")}</th><th>${t("licenses.issued")}</th><th>${t("licenses.ends")}</th></tr></thead>
-      <tbody>${license.grants.map((one, index) => html`<tr key=${index}><td>${one.brand || "–"}</td><td class="number">${one.count}</td><td>${moment(one.issued)}</td><td>${moment(one.expires)}</td></tr>`)}</tbody></table></div>
-      <details class="lines"><summary>${t("licenses.uuids")}</summary><ul class="uuids" tabindex="0" aria-label=${t("licenses.uuids")}>${license.grants.flatMap((one) => one.uuids).map((uuid) => html`<li key=${uuid}>${uuid}</li>`)}</ul></details>`}`}
+    <dl class="facts"><dt>${t("licenses.customer")}</dt><dd>${license.customer || "–"}</dd><dt>appid</dt><dd>
+      ${license.appid || "–"}</dd><dt>${t("licenses.leases")}</dt><dd>${leases?.live ?? "–"}</dd></dl>
+    ${license.grants.length > 0 && html`<div class="over"><table><thead><tr><th>${t("licenses.brand")}</th><th
+      class="number">${t("licenses.gpus")}</th><th>${t("licenses.issued")}</th><th>${t("licenses.ends")}</th></tr>
+      </thead>
+      <tbody>${license.grants.map((one, index) => html`<tr key=${index}><td>${one.brand || "–"}</td><td
+        class="number">${one.count}</td><td>${moment(one.issued)}</td><td>${moment(one.expires)}</td></tr>`)}</tbody>
+        </table></div>
+      <details class="lines"><summary>${t("licenses.uuids")}</summary><ul class="uuids" tabindex="0"
+        aria-label=${t("licenses.uuids")}>${license.grants.flatMap((one) => one.uuids).map((uuid) => html`<li
+        key=${uuid}>${uuid}</li>`)}</ul></details>`}`}
     ${open && html`<${Upload} server=${server} onClose=${() => setOpen(false)} onDone=${onDone} />`}
   </section>`;
 }
@@ -81,9 +98,13 @@ function Upload({ server, onClose, onDone }) {
     }
   };
   return html`<${Dialog} title=${t("licenses.upload")} onClose=${onClose} onSubmit=${send}>
-    <label class="field"><span>${t("licenses.file")}</span><input type="file" onChange=${(/** @type {any} */ event) => setFile(event.target.files?.[0] ?? null)} /></label>
-    ${server.adminToken && html`<label class="field"><span>${t("licenses.token")}</span><input type="password" autocomplete="off" value=${token} onInput=${(/** @type {any} */ event) => setToken(event.target.value)} /><small class="hint">${t("licenses.token_hint")}</small></label>`}
+    <label class="field"><span>${t("licenses.file")}</span><input type="file"
+      onChange=${(/** @type {any} */ event) => setFile(event.target.files?.[0] ?? null)} /></label>
+    ${server.adminToken && html`<label class="field"><span>${t("licenses.token")}</span><input
+      type="password" autocomplete="off" value=${token} onInput=${typed(setToken)} /><small class="hint">
+      ${t("licenses.token_hint")}</small></label>`}
     <p class="problem" role="alert">${problem}</p>
-    <div class="row end"><button type="button" class="plain" onClick=${onClose}>${t("do.cancel")}</button><button type="submit" class="strong">${t("licenses.upload")}</button></div>
+    <div class="row end"><button type="button" class="plain" onClick=${onClose}>${t("do.cancel")}</button><button
+      type="submit" class="strong">${t("licenses.upload")}</button></div>
   </${Dialog}>`;
 }

@@ -75,8 +75,10 @@ export function ServicePage({ namespace, name, tab }) {
   useEffect(() => {
     document.title = `${name} · Windlass`;
   }, [name]);
-  if (gone) return html`<${Empty} title=${t("service.gone", { name })}><a href=${to("services")}>${t("nav.services")}</a></${Empty}>`;
-  if (!detail) return html`<section class="page"><h1>${name}</h1>${problem ? html`<${Trouble} error=${new Error(problem)} />` : html`<${Loading} />`}</section>`;
+  if (gone) return html`<${Empty} title=${t("service.gone", { name })}><a href=${to("services")}>${t("nav.services")}
+    </a></${Empty}>`;
+  if (!detail) return html`<section class="page"><h1>${name}</h1>
+    ${problem ? html`<${Trouble} error=${new Error(problem)} />` : html`<${Loading} />`}</section>`;
   const { row } = detail;
   const Page = PAGES[tab] ?? Overview;
   return html`<section class="page service">
@@ -85,7 +87,9 @@ export function ServicePage({ namespace, name, tab }) {
       <h1>${name} <${Status} state=${row.state} word=${row.deleting ? "Deleting" : row.status} /></h1>
       <${Actions} detail=${detail} can=${can} />
     </header>
-    <p class="sub"><span class="wrap">${row.model}</span><span>${t("service.replicas", { ready: row.ready || "–" })}</span>${row.gpuType || row.gpus === 0 ? html`<span>${row.gpus ? `${row.gpus} × ${row.gpuType}` : "CPU"}</span>` : null}<span>${t("service.age", { age: age(row.created, now) })}</span></p>
+    <p class="sub"><span class="wrap">${row.model}</span><span>${t("service.replicas", { ready: row.ready || "–" })}
+      </span>${row.gpuType || row.gpus === 0 ? html`<span>${row.gpus ? `${row.gpus} × ${row.gpuType}` : "CPU"}
+      </span>` : null}<span>${t("service.age", { age: age(row.created, now) })}</span></p>
     ${problem && html`<${Trouble} error=${new Error(problem)} />`}
     <${Tabs} tabs=${tabsFor(can)} chosen=${tab in PAGES ? tab : "overview"} hrefOf=${(/** @type {string} */ id) => to("services", namespace, name, id)} label=${t("a11y.tabs")} />
     <${Page} detail=${detail} can=${can} namespace=${namespace} name=${name} />

@@ -11,6 +11,7 @@ import { Empty, Loading, Status, Trouble, useNow } from "../parts/controls.js";
 import { Icon } from "../parts/icons.js";
 import { VirtualTable } from "../parts/virtual.js";
 import { language, t, tOr } from "../text/index.js";
+import { typed } from "../parts/typed.js";
 
 /** @import { Row, State } from "../../../../types/api" */
 /** @import { Order } from "../model/services.js" */
@@ -50,13 +51,15 @@ export function Services() {
       <${States} counts=${counts} all=${live.table.size} chosen=${state} onChoose=${setState} />
     </div>
     ${live.problem && html`<${Trouble} error=${new Error(live.problem)} />`}
-    <${Body} live=${live} rows=${rows} sorted=${sorted} onSort=${setSorted} offered=${offered} everywhere=${namespace === ALL} />
+    <${Body} live=${live} rows=${rows} sorted=${sorted}
+      onSort=${setSorted} offered=${offered} everywhere=${namespace === ALL} />
   </section>`;
 }
 
 /** @param {{ connected: boolean }} props */
 const Live = ({ connected }) =>
-  html`<span class=${connected ? "live" : "live cut"}><i aria-hidden="true"></i>${connected ? t("state.live") : t("state.reconnecting")}</span>`;
+  html`<span class=${connected ? "live" : "live cut"}><i aria-hidden="true"></i>
+    ${connected ? t("state.live") : t("state.reconnecting")}</span>`;
 
 /** @param {{ words: string, onWords: (words: string) => void }} props */
 function Filter({ words, onWords }) {
@@ -72,7 +75,8 @@ function Filter({ words, onWords }) {
     return () => removeEventListener("keydown", slash);
   }, []);
   return html`<label class="search"><${Icon} name="search" /><span class="unseen">${t("services.filter")}</span>
-    <input ref=${field} type="search" value=${words} placeholder=${t("services.filter")} aria-keyshortcuts="/" onInput=${(/** @type {any} */ event) => onWords(event.target.value)} />
+    <input ref=${field} type="search" value=${words} placeholder=${t("services.filter")} aria-keyshortcuts="/"
+      onInput=${typed(onWords)} />
     <kbd aria-hidden="true">/</kbd>
   </label>`;
 }
@@ -84,7 +88,8 @@ function States({ counts, all, chosen, onChoose }) {
   return html`<div class="chips" role="group" aria-label=${t("services.by_state")}>
     ${choices.map(
       ([id, name, count]) =>
-        html`<button key=${id} type="button" aria-pressed=${chosen === id ? "true" : "false"} onClick=${() => onChoose(id)}>
+        html`<button key=${id} type="button" aria-pressed=${chosen === id ? "true" : "false"}
+          onClick=${() => onChoose(id)}>
           ${id && html`<i class=${`dot ${id}`} aria-hidden="true"></i>`}${name} <b>${thousands(count)}</b>
         </button>`,
     )}
@@ -102,7 +107,8 @@ function Body({ live, rows, sorted, onSort, offered, everywhere }) {
   }, []);
   if (!live.synced && !live.table.size) return live.problem ? null : html`<${Loading} />`;
   if (!live.table.size) {
-    return html`<${Empty} title=${t("services.none")}><p>${offered ? t("services.none_text") : t("services.none_read")}</p></${Empty}>`;
+    return html`<${Empty} title=${t("services.none")}><p>
+      ${offered ? t("services.none_text") : t("services.none_read")}</p></${Empty}>`;
   }
   if (!rows.length) return html`<${Empty} title=${t("services.no_match")} />`;
   const minute = Math.floor(now / 10_000);
@@ -134,7 +140,8 @@ function Head({ sorted, onSort }) {
       const direction = on ? (sorted.down ? "descending" : "ascending") : undefined;
       const sort = () => order && onSort({ order, down: Boolean(on) && !sorted.down });
       return html`<div key=${name} role="columnheader" aria-sort=${direction}>
-        ${order ? html`<button type="button" onClick=${sort}>${name}<i aria-hidden="true">${on ? (sorted.down ? "↓" : "↑") : ""}</i></button>` : name}
+        ${order ? html`<button type="button" onClick=${sort}>${name}<i aria-hidden="true">
+          ${on ? (sorted.down ? "↓" : "↑") : ""}</i></button>` : name}
       </div>`;
     })}
   </div></div>`;

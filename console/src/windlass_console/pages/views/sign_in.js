@@ -38,7 +38,8 @@ export function SignIn() {
       <h1><${Icon} name="mark" /> Windlass</h1>
       <p class="lead">${t("signin.lead")}</p>
       <label class="field"><span>${t("signin.token")}</span>
-        <input ref=${field} type="password" name="token" autocomplete="off" spellcheck=${false} aria-invalid=${problem ? "true" : undefined} aria-describedby="signin-problem" />
+        <input ref=${field} type="password" name="token" autocomplete="off" spellcheck=${false}
+          aria-invalid=${problem ? "true" : undefined} aria-describedby="signin-problem" />
       </label>
       <p id="signin-problem" class="problem" role="alert">${problem}</p>
       <button type="submit" class="strong" disabled=${busy}>${t("signin.enter")}</button>

@@ -7,6 +7,7 @@ import { Dialog } from "../../parts/dialog.js";
 import { complain, notify, sentenceOf } from "../../parts/feedback.js";
 import { Icon } from "../../parts/icons.js";
 import { t } from "../../text/index.js";
+import { typed } from "../../parts/typed.js";
 
 /** @import { Detail, Rights } from "../../../../../types/api" */
 
@@ -19,11 +20,16 @@ export function Actions({ detail, can }) {
   const retry = () => api.retry(namespace, name).then(() => notify(t("action.retried", { name })), complain);
   const close = () => setOpen("");
   return html`<div class="row end">
-    ${can.edit && state === "bad" && html`<button type="button" class="plain" onClick=${retry}><${Icon} name="retry" />${t("action.retry")}</button>`}
-    ${can.scale && html`<button type="button" class="plain" onClick=${() => setOpen("scale")}><${Icon} name="scale" />${t("action.scale")}</button>`}
-    ${can.edit && html`<button type="button" class="plain" onClick=${turn}><${Icon} name=${suspend ? "play" : "pause"} />${t(suspend ? "action.resume" : "action.suspend")}</button>`}
-    ${can.edit && html`<a class="plain" href=${to("services", namespace, name, "edit")}><${Icon} name="edit" />${t("action.edit")}</a>`}
-    ${can.delete && html`<button type="button" class="danger" onClick=${() => setOpen("delete")}><${Icon} name="trash" />${t("action.delete")}</button>`}
+    ${can.edit && state === "bad" && html`<button type="button" class="plain" onClick=${retry}><${Icon}
+      name="retry" />${t("action.retry")}</button>`}
+    ${can.scale && html`<button type="button" class="plain" onClick=${() => setOpen("scale")}><${Icon} name="scale" />
+      ${t("action.scale")}</button>`}
+    ${can.edit && html`<button type="button" class="plain" onClick=${turn}><${Icon}
+      name=${suspend ? "play" : "pause"} />${t(suspend ? "action.resume" : "action.suspend")}</button>`}
+    ${can.edit && html`<a class="plain" href=${to("services", namespace, name, "edit")}><${Icon} name="edit" />
+      ${t("action.edit")}</a>`}
+    ${can.delete && html`<button type="button" class="danger" onClick=${() => setOpen("delete")}><${Icon}
+      name="trash" />${t("action.delete")}</button>`}
     ${open === "scale" && html`<${Scale} detail=${detail} onClose=${close} />`}
     ${open === "delete" && html`<${Delete} detail=${detail} onClose=${close} />`}
   </div>`;
@@ -47,20 +53,23 @@ function Scale({ detail, onClose }) {
   };
   return html`<${Dialog} title=${t("action.scale_title", { name })} onClose=${onClose} onSubmit=${send}>
     <label class="field"><span>${t("form.replicas")}</span>
-      <input type="number" min="0" max="1000" value=${count} aria-describedby="scale-hint scale-problem" onInput=${(/** @type {any} */ event) => setCount(event.target.value)} /></label>
-    <p class="hint" id="scale-hint">${wanted === 0 ? t("action.to_zero") : gpus ? t("action.scale_cards", { n: gpus * (wanted ?? 0) }) : ""}</p>
+      <input type="number" min="0" max="1000" value=${count} aria-describedby="scale-hint scale-problem"
+        onInput=${typed(setCount)} /></label>
+    <p class="hint" id="scale-hint">
+      ${wanted === 0 ? t("action.to_zero") : gpus ? t("action.scale_cards", { n: gpus * (wanted ?? 0) }) : ""}</p>
     <p class="problem" id="scale-problem" role="alert">${problem}</p>
-    <div class="row end"><button type="button" class="plain" onClick=${onClose}>${t("do.cancel")}</button><button type="submit" class="strong">${t("action.scale")}</button></div>
+    <div class="row end"><button type="button" class="plain" onClick=${onClose}>${t("do.cancel")}</button><button
+      type="submit" class="strong">${t("action.scale")}</button></div>
   </${Dialog}>`;
 }
 
 /** @param {{ detail: Detail, onClose: () => void }} props */
 function Delete({ detail, onClose }) {
   const { namespace, name } = detail.row;
-  const [typed, setTyped] = useState("");
+  const [given, setGiven] = useState("");
   const [problem, setProblem] = useState("");
   const send = async () => {
-    if (typed !== name) return;
+    if (given !== name) return;
     try {
       await api.remove(namespace, name);
       notify(t("action.deleted", { name }));
@@ -72,8 +81,9 @@ function Delete({ detail, onClose }) {
   return html`<${Dialog} title=${t("action.delete_title", { name })} onClose=${onClose} onSubmit=${send}>
     <p>${t("action.delete_text")}</p>
     <label class="field"><span>${t("action.delete_name", { name })}</span>
-      <input value=${typed} autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} /></label>
+      <input value=${given} autocomplete="off" spellcheck=${false} onInput=${typed(setGiven)} /></label>
     <p class="problem" role="alert">${problem}</p>
-    <div class="row end"><button type="button" class="plain" onClick=${onClose}>${t("do.cancel")}</button><button type="submit" class="danger full" disabled=${typed !== name}>${t("action.delete")}</button></div>
+    <div class="row end"><button type="button" class="plain" onClick=${onClose}>${t("do.cancel")}</button><button
+      type="submit" class="danger full" disabled=${given !== name}>${t("action.delete")}</button></div>
   </${Dialog}>`;
 }

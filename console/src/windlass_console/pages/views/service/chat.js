@@ -8,6 +8,7 @@ import { announce, sentenceOf } from "../../parts/feedback.js";
 import { useAnswer } from "../../parts/controls.js";
 import { Icon } from "../../parts/icons.js";
 import { t } from "../../text/index.js";
+import { typed } from "../../parts/typed.js";
 
 /** @import { Detail } from "../../../../../types/api" */
 /** @import { Turn } from "../../model/conversation.js" */
@@ -77,17 +78,28 @@ export function Chat({ namespace, name, detail }) {
   const keys = (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event);
   return html`<section class="chat" aria-label=${t("tab.chat")}>
     <div class="bar">
-      <label>${t("call.model")} <select value=${model || models[0]} onChange=${(/** @type {any} */ event) => setModel(event.target.value)}>${models.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
-      ${call.value?.keyed && html`<label>${t("call.key")} <input type="password" autocomplete="off" value=${key} onInput=${(/** @type {any} */ event) => setKey(event.target.value)} /></label>`}
-      ${turns.length > 0 && html`<button type="button" class="quiet" onClick=${clear} disabled=${busy}>${t("chat.clear")}</button>`}
+      <label>${t("call.model")} <select value=${model || models[0]} onChange=${typed(setModel)}>
+        ${models.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
+      ${call.value?.keyed && html`<label>${t("call.key")} <input type="password" autocomplete="off" value=${key}
+        onInput=${typed(setKey)} /></label>`}
+      ${turns.length > 0 && html`<button type="button" class="quiet" onClick=${clear} disabled=${busy}>
+        ${t("chat.clear")}</button>`}
     </div>
-    <div class="talk" ref=${box} tabindex="0" role="log" aria-label=${t("chat.talk")} aria-busy=${busy ? "true" : "false"}>
-      ${!turns.length && html`<p class="hint">${detail.row.state === "good" ? t("chat.begin") : t("chat.not_ready")}</p>`}
-      ${turns.map((turn, index) => html`<div key=${index} class=${`turn ${turn.role}`}>${turn.text || (turn.role === "assistant" && !turn.problem ? "…" : "")}${turn.problem && html`<p class="problem">${turn.problem}</p>`}${turn.tokens ? html`<span class="measure">${t("chat.measure", { tokens: turn.tokens, rate: short(turn.tokens / (turn.seconds || 1)), ttft: Math.round(turn.ttft ?? 0) })}</span>` : null}</div>`)}
+    <div class="talk" ref=${box} tabindex="0" role="log" aria-label=${t("chat.talk")}
+      aria-busy=${busy ? "true" : "false"}>
+      ${!turns.length && html`<p class="hint">${detail.row.state === "good" ? t("chat.begin") : t("chat.not_ready")}
+        </p>`}
+      ${turns.map((turn, index) => html`<div key=${index} class=${`turn ${turn.role}`}>
+        ${turn.text || (turn.role === "assistant" && !turn.problem ? "…" : "")}${turn.problem && html`<p
+        class="problem">${turn.problem}</p>`}${turn.tokens ? html`<span class="measure">
+        ${t("chat.measure", { tokens: turn.tokens, rate: short(turn.tokens / (turn.seconds || 1)), ttft: Math.round(turn.ttft ?? 0) })}</span>` : null}</div>`)}
     </div>
     <form onSubmit=${submit}>
-      <label><span class="unseen">${t("chat.question")}</span><textarea rows="2" value=${draft} placeholder=${t("chat.question")} onInput=${(/** @type {any} */ event) => setDraft(event.target.value)} onKeyDown=${keys} /></label>
-      ${busy ? html`<button type="button" class="plain" onClick=${stop}><${Icon} name="stop" />${t("chat.stop")}</button>` : html`<button type="submit" class="strong" disabled=${!draft.trim()}><${Icon} name="send" />${t("chat.send")}</button>`}
+      <label><span class="unseen">${t("chat.question")}</span><textarea rows="2" value=${draft}
+        placeholder=${t("chat.question")} onInput=${typed(setDraft)} onKeyDown=${keys} /></label>
+      ${busy ? html`<button type="button" class="plain" onClick=${stop}><${Icon} name="stop" />${t("chat.stop")}
+        </button>` : html`<button type="submit" class="strong" disabled=${!draft.trim()}><${Icon} name="send" />
+        ${t("chat.send")}</button>`}
     </form>
   </section>`;
 }

@@ -16,10 +16,13 @@ export function Events({ namespace, name }) {
   if (!value) return html`<${Loading} />`;
   if (!value.items.length) return html`<${Empty} title=${t("events.none")} />`;
   return html`<section class="panel over"><table>
-    <thead><tr><th>${t("events.when")}</th><th>${t("services.status")}</th><th>${t("events.object")}</th><th>${t("service.message")}</th></tr></thead>
+    <thead><tr><th>${t("events.when")}</th><th>${t("services.status")}</th><th>${t("events.object")}</th><th>
+      ${t("service.message")}</th></tr></thead>
     <tbody>${[...value.items].reverse().map(
-      (one, index) => html`<tr key=${index}><td class="faint" title=${moment(one.lastTime)}>${age(one.lastTime, now)}</td>
+      (one, index) => html`<tr key=${index}><td class="faint" title=${moment(one.lastTime)}>${age(one.lastTime, now)}
+        </td>
         <td><${Status} state=${one.type === "Warning" ? "bad" : "off"} word=${one.reason} /></td>
-        <td class="mono wrap">${one.object}</td><td class="wrap">${one.message}${one.count > 1 ? html` <span class="faint">× ${one.count}</span>` : null}</td></tr>`,
+        <td class="mono wrap">${one.object}</td><td class="wrap">${one.message}${one.count > 1 ? html` <span
+          class="faint">× ${one.count}</span>` : null}</td></tr>`,
     )}</tbody></table></section>`;
 }

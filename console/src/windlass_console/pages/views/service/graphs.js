@@ -68,9 +68,12 @@ export function Graphs({ namespace, name }) {
       <${Graph} title=${t("graph.ttft")} unit="ms" points=${points} lines=${[["ttft", t("graph.ttft")]]} />
       <${Graph} title=${t("graph.kv")} unit="%" points=${points} lines=${[["kv", t("graph.kv")]]} most=${100} />
       <${Graph} title=${t("graph.rate")} unit="/s" points=${points} lines=${[["requests", t("graph.rate")]]} />
-      ${has("itl") && html`<${Graph} title=${t("graph.itl")} unit="ms" points=${points} lines=${[["itl", t("graph.itl")]]} />`}
-      ${has("acceptance") && html`<${Graph} title=${t("graph.acceptance")} unit="%" points=${points} lines=${[["acceptance", t("graph.acceptance")]]} most=${100} />`}
-      ${has("prefix") && html`<${Graph} title=${t("graph.prefix")} unit="%" points=${points} lines=${[["prefix", t("graph.prefix")]]} most=${100} />`}
+      ${has("itl") && html`<${Graph}
+        title=${t("graph.itl")} unit="ms" points=${points} lines=${[["itl", t("graph.itl")]]} />`}
+      ${has("acceptance") && html`<${Graph}
+        title=${t("graph.acceptance")} unit="%" points=${points} lines=${[["acceptance", t("graph.acceptance")]]} most=${100} />`}
+      ${has("prefix") && html`<${Graph}
+        title=${t("graph.prefix")} unit="%" points=${points} lines=${[["prefix", t("graph.prefix")]]} most=${100} />`}
     </div>
     <p class="hint">${t("graph.source")}</p>
   `;

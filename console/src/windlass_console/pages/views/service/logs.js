@@ -5,6 +5,7 @@ import { api, logStream } from "../../model/api.js";
 import { follow } from "../../model/stream.js";
 import { Copy, Trouble, useAnswer } from "../../parts/controls.js";
 import { t } from "../../text/index.js";
+import { checked, typed } from "../../parts/typed.js";
 
 /** @import { LogLine } from "../../../../../types/api" */
 
@@ -61,17 +62,23 @@ export function Logs({ namespace, name }) {
   const many = new Set(lines.map((line) => line.pod)).size > 1;
   return html`<div class="logs">
     <div class="bar">
-      <label><span class="unseen">${t("logs.pod")}</span><select value=${wish.pod} onChange=${(/** @type {any} */ event) => setWish({ ...wish, pod: event.target.value })}>
-        <option value="">${t("logs.all_pods")}</option>${(pods.value?.items ?? []).map((pod) => html`<option key=${pod.name} value=${pod.name}>${pod.name}</option>`)}</select></label>
-      <label><span class="unseen">${t("logs.filter")}</span><input type="search" placeholder=${t("logs.filter")} value=${words} onInput=${(/** @type {any} */ event) => setWords(event.target.value)} /></label>
-      <label class="check"><input type="checkbox" checked=${wish.following} onChange=${(/** @type {any} */ event) => setWish({ ...wish, following: event.target.checked })} />${t("logs.follow")}</label>
-      <label class="check"><input type="checkbox" checked=${wish.previous} onChange=${(/** @type {any} */ event) => setWish({ ...wish, previous: event.target.checked })} />${t("logs.previous")}</label>
+      <label><span class="unseen">${t("logs.pod")}</span><select value=${wish.pod}
+        onChange=${typed((pod) => setWish({ ...wish, pod }))}>
+        <option value="">${t("logs.all_pods")}</option>${(pods.value?.items ?? []).map((pod) => html`<option
+          key=${pod.name} value=${pod.name}>${pod.name}</option>`)}</select></label>
+      <label><span class="unseen">${t("logs.filter")}</span><input type="search" placeholder=${t("logs.filter")}
+        value=${words} onInput=${typed(setWords)} /></label>
+      <label class="check"><input type="checkbox" checked=${wish.following}
+        onChange=${checked((following) => setWish({ ...wish, following }))} />${t("logs.follow")}</label>
+      <label class="check"><input type="checkbox" checked=${wish.previous}
+        onChange=${checked((previous) => setWish({ ...wish, previous }))} />${t("logs.previous")}</label>
       <${Copy} text=${shown.map((line) => line.text).join("\n")} />
       <span class="hint">${t("logs.count", { n: shown.length })}${ended ? ` · ${t("logs.ended")}` : ""}</span>
     </div>
     ${problem && html`<${Trouble} error=${new Error(problem)} />`}
     <div class="log" ref=${box} tabindex="0" role="region" aria-label=${t("tab.logs")} onScroll=${scrolled}>
-      ${shown.map((line, index) => html`<div key=${index} class=${BAD.test(line.text) ? "err" : ""}>${many && html`<span class="pod">${line.pod.slice(-11)}</span>`}${line.text}</div>`)}
+      ${shown.map((line, index) => html`<div key=${index} class=${BAD.test(line.text) ? "err" : ""}>
+        ${many && html`<span class="pod">${line.pod.slice(-11)}</span>`}${line.text}</div>`)}
     </div>
   </div>`;
 }

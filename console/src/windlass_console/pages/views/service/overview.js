@@ -24,7 +24,8 @@ export function Overview({ detail, can }) {
       <${Conditions} rows=${status?.conditions ?? []} />
     </div>
     <div class="stack">
-      ${status?.plan && html`<section class="panel plan"><h2>${t("plan.title")}</h2><${PlanView} plan=${status.plan} /></section>`}
+      ${status?.plan && html`<section class="panel plan"><h2>${t("plan.title")}</h2>
+        <${PlanView} plan=${status.plan} /></section>`}
       ${status?.startup?.length ? html`<${Phases} rows=${status.startup} />` : null}
     </div>
   </div>`;
@@ -43,7 +44,8 @@ function Now({ detail }) {
     ${service.status?.download?.bytesTotal && row.status === "Downloading" ? html`<${Download} download=${service.status.download} />` : null}
     ${shown && html`<p class="remedy wrap"><b>${t("service.remedy")}</b>${advice}</p>`}
     ${failure?.reason && row.state !== "good" && html`<p class="hint">${failureLine(failure)}</p>`}
-    ${failure?.excerpt && row.state !== "good" && html`<pre class="excerpt" tabindex="0" role="region" aria-label=${t("service.excerpt")}>${failure.excerpt.trim()}</pre>`}
+    ${failure?.excerpt && row.state !== "good" && html`<pre class="excerpt" tabindex="0" role="region"
+      aria-label=${t("service.excerpt")}>${failure.excerpt.trim()}</pre>`}
   </section>`;
 }
 
@@ -67,7 +69,8 @@ function Download({ download }) {
     speed: ((download.bytesPerSecond ?? 0) / 1024 ** 2).toFixed(0),
     left: download.remainingSeconds === undefined ? "–" : span(download.remainingSeconds),
   });
-  return html`<progress max=${total} value=${done} aria-label=${t("reason.Downloading")}></progress><p class="hint">${words}</p>`;
+  return html`<progress max=${total} value=${done} aria-label=${t("reason.Downloading")}></progress><p class="hint">
+    ${words}</p>`;
 }
 
 /** @param {{ rows: Phase[] }} props */
@@ -75,7 +78,9 @@ function Phases({ rows }) {
   const most = Math.max(...rows.map((one) => figure(one.seconds)), 0.001);
   return html`<section class="panel"><h2>${t("service.startup")}</h2>
     <ol class="phases">${rows.map(
-      (one) => html`<li key=${one.phase}><span>${tOr(`phase.${one.phase}`, one.phase)}</span><span class="track" aria-hidden="true"><i style=${{ width: `${(100 * figure(one.seconds)) / most}%` }}></i></span><span class="seconds">${one.seconds} s</span></li>`,
+      (one) => html`<li key=${one.phase}><span>${tOr(`phase.${one.phase}`, one.phase)}</span><span class="track"
+        aria-hidden="true"><i style=${{ width: `${(100 * figure(one.seconds)) / most}%` }}></i></span><span
+        class="seconds">${one.seconds} s</span></li>`,
     )}</ol>
     <p class="hint">${t("service.overlap")}</p>
   </section>`;
@@ -94,9 +99,12 @@ function Conditions({ rows }) {
   const now = useNow();
   if (!rows.length) return null;
   return html`<section class="panel"><h2>${t("service.conditions")}</h2><div class="over">
-    <table class="conditions"><thead><tr><th>${t("service.condition")}</th><th>${t("services.status")}</th><th>${t("service.since")}</th><th>${t("service.message")}</th></tr></thead>
+    <table class="conditions"><thead><tr><th>${t("service.condition")}</th><th>${t("services.status")}</th><th>
+      ${t("service.since")}</th><th>${t("service.message")}</th></tr></thead>
     <tbody>${rows.map(
-      (one) => html`<tr key=${one.type}><td>${one.type}</td><td><${Status} state=${stateOfCondition(one)} word=${one.reason} /></td><td class="faint" title=${moment(one.lastTransitionTime)}>${age(one.lastTransitionTime, now)}</td><td>${one.message}</td></tr>`,
+      (one) => html`<tr key=${one.type}><td>${one.type}</td><td>
+        <${Status} state=${stateOfCondition(one)} word=${one.reason} /></td><td class="faint"
+        title=${moment(one.lastTransitionTime)}>${age(one.lastTransitionTime, now)}</td><td>${one.message}</td></tr>`,
     )}</tbody></table></div></section>`;
 }
 
@@ -110,9 +118,12 @@ function Pods({ namespace, name }) {
   if (error && !value) return html`<${Trouble} error=${error} />`;
   if (!value) return null;
   return html`<section class="panel"><h2>${t("service.pods")} <small>${thousands(value.items.length)}</small></h2>
-    ${value.items.length ? html`<div class="over"><table><thead><tr><th>${t("services.name")}</th><th>${t("services.status")}</th><th>${t("service.node")}</th><th class="number">${t("service.restarts")}</th><th class="number">${t("services.age")}</th></tr></thead>
+    ${value.items.length ? html`<div class="over"><table><thead><tr><th>${t("services.name")}</th><th>
+      ${t("services.status")}</th><th>${t("service.node")}</th><th class="number">${t("service.restarts")}</th><th
+      class="number">${t("services.age")}</th></tr></thead>
       <tbody>${value.items.map(
-        (pod) => html`<tr key=${pod.name}><td class="mono wrap">${pod.name}</td><td><${Status} state=${pod.ready ? "good" : pod.restarts || pod.phase === "Failed" ? "bad" : "wait"} word=${podWord(pod)} /></td><td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td><td class="number">${age(pod.created, now)}</td></tr>`,
+        (pod) => html`<tr key=${pod.name}><td class="mono wrap">${pod.name}</td><td>
+          <${Status} state=${pod.ready ? "good" : pod.restarts || pod.phase === "Failed" ? "bad" : "wait"} word=${podWord(pod)} /></td><td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td><td class="number">${age(pod.created, now)}</td></tr>`,
       )}</tbody></table></div>` : html`<p class="hint">${t("service.no_pods")}</p>`}
   </section>`;
 }

@@ -10,5 +10,6 @@ import { t } from "../../text/index.js";
 /** @param {{ detail: Detail }} props */
 export function Resource({ detail }) {
   const text = useMemo(() => editable(detail.service), [detail.service]);
-  return html`<div class="stack"><p class="hint">${t("service.yaml_hint")}</p><${Code} text=${text} label="YAML" /></div>`;
+  return html`<div class="stack"><p class="hint">${t("service.yaml_hint")}</p><${Code} text=${text} label="YAML" />
+    </div>`;
 }

@@ -59,7 +59,9 @@ def test_the_keyboard_alone(console):
     expect(page.get_by_role("dialog")).to_be_visible()
     for _ in range(6):  # the focus stays inside
         keys.press("Tab")
-        assert page.evaluate("document.activeElement === document.body || document.activeElement.closest('dialog') !== null")
+        assert page.evaluate(
+            "document.activeElement === document.body || document.activeElement.closest('dialog') !== null"
+        )
     keys.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_role("button", name="Delete")).to_be_focused()
@@ -104,7 +106,13 @@ def test_a_reader_is_offered_nothing_more(stand_in, visit):
         expect(page.get_by_role("link", name=name)).to_have_count(0)
     console.go("services/chat/qwen2-7b")
     expect(page.get_by_role("link", name="Logs")).to_be_visible()
-    for role, name in (("button", "Delete"), ("button", "Scale"), ("link", "Edit"), ("link", "Chat"), ("link", "Graphs")):
+    for role, name in (
+        ("button", "Delete"),
+        ("button", "Scale"),
+        ("link", "Edit"),
+        ("link", "Chat"),
+        ("link", "Graphs"),
+    ):
         expect(page.get_by_role(role, name=name, exact=True)).to_have_count(0)
 
 

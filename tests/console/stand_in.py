@@ -1,6 +1,6 @@
 """A stand-in of the console's back end for the pages' tests: its API over invented services, its headers, no cluster.
 
-`python tests/browser/console/stand_in.py [--services N] [--prefix /a/b] [--rights all|read] [--signed-out] [--port N]`
+`python tests/console/stand_in.py [--services N] [--prefix /a/b] [--rights all|read] [--signed-out] [--port N]`
 prints its address and serves until its standard input ends. Plans are the operator's own decisions.
 """
 
@@ -23,9 +23,9 @@ from windlass_client.schema import json_schema
 from windlass_client.values import spec_of
 
 sys.path.insert(0, str(Path(__file__).parent))
-import invented  # noqa: E402 - it lies beside this file, which runs as a program
+import invented
 
-PAGES = Path(__file__).parents[3] / "console/src/windlass_console/pages"
+PAGES = Path(__file__).parents[2] / "console/src/windlass_console/pages"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -55,11 +55,16 @@ class Cluster:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.services: dict[tuple[str, str], dict[str, Any]] = {
-            (one["metadata"]["namespace"], one["metadata"]["name"]): one for one in invented.services(options.services)
-        }
         self.listeners: list[asyncio.Queue[dict[str, Any]]] = []
-        self.signed_in = not options.signed_out
+        self.begin()
+
+    def begin(self) -> None:
+        """As at the start."""
+        self.services: dict[tuple[str, str], dict[str, Any]] = {
+            (one["metadata"]["namespace"], one["metadata"]["name"]): one
+            for one in invented.services(self.options.services)
+        }
+        self.signed_in = not self.options.signed_out
         self.readings = 0
 
     def tell(self, service: dict[str, Any], *, deleted: bool = False) -> None:
@@ -240,6 +245,12 @@ async def become(request: web.Request) -> web.Response:
     return web.json_response({})
 
 
+async def begin(request: web.Request) -> web.Response:
+    """For tests alone: forget what earlier tests did."""
+    the(request).begin()
+    return web.json_response({})
+
+
 async def logs(request: web.Request) -> web.StreamResponse:
     """Some lines, then one every second where the page follows."""
     answer = await events_of(request)
@@ -328,7 +339,8 @@ def application(options: argparse.Namespace) -> web.Application:
         ("GET", f"{api}/licenses", fixed(invented.licenses)),
         ("GET", f"{api}/benchmarks", fixed(invented.benchmarks)),
         ("GET", f"{api}/benchmarks/{{namespace}}/{{name}}", fixed(invented.benchmark)),
-        ("POST", f"{api}/become", become),
+        ("POST", f"{options.prefix}/become", become),
+        ("POST", f"{options.prefix}/begin", begin),
         ("GET", f"{options.prefix}/{{file:.*}}", page),
     ]
     for method, path, handler in rows:

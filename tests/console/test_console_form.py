@@ -1,12 +1,14 @@
 """The form: made of the schema, in step with the YAML, with the plan beside it."""
 
 import json
+import re
 
 import yaml
 from playwright.sync_api import expect
 
 from .conftest import texts
 
+VALUE = re.compile(r"\{(\w+)")  # a value in a text: {n}, {n|GPU|GPUs}
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"],
     "model_type": "qwen2",
@@ -156,7 +158,5 @@ def test_both_languages_have_the_same_keys():
     assert english.keys() == chinese.keys()
     assert all(english.values())
     assert all(chinese.values())
-    names = {key: set(part.split("|")[0] for part in text.split("{")[1:]) for key, text in english.items()}
-    fields = {key: {name.split("}")[0] for name in found} for key, found in names.items()}
     for key, text in chinese.items():
-        assert {part.split("}")[0] for part in text.split("{")[1:]} <= fields[key], key
+        assert set(VALUE.findall(text)) <= set(VALUE.findall(english[key])), key

@@ -4,6 +4,7 @@ What needs a cluster is tested with the back end itself; here the pages alone an
 """
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -13,10 +14,10 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 AXE = ROOT / "console/node_modules/axe-core/axe.min.js"
 DESKTOP = {"width": 1360, "height": 860}
 WAIT_MS = 15_000
@@ -64,7 +65,7 @@ class Console:
     def become(self, *wishes: tuple[str, str, str]) -> None:
         """Services get another status: namespace, name, status."""
         rows = [{"namespace": place, "name": name, "status": status} for place, name, status in wishes]
-        answer = httpx.post(f"{self.address}api/become", json=rows, headers={"X-Windlass-Console": "1"})
+        answer = httpx.post(f"{self.address}become", json=rows, headers={"X-Windlass-Console": "1"})
         assert answer.status_code == httpx.codes.OK
 
     def findings(self) -> list[str]:
@@ -102,27 +103,48 @@ class Visit:
             context.close()
 
 
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium")
+    if not program:
+        pytest.fail("there is no chromium on PATH: apt-get install -y --no-install-recommends chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
 @pytest.fixture(autouse=True)
 def patience() -> None:
     """A busy machine is slow, not broken."""
     expect.set_options(timeout=WAIT_MS)
 
 
+@pytest.fixture(scope="session")
+def processes() -> Iterator[dict[tuple[str, ...], tuple[subprocess.Popen[str], str]]]:
+    """One stand-in for each set of options, with its address, for all tests."""
+    running: dict[tuple[str, ...], tuple[subprocess.Popen[str], str]] = {}
+    yield running
+    for process, _ in running.values():
+        process.communicate(timeout=30)  # its standard input ends, and so does it
+
+
 @pytest.fixture
-def stand_in() -> Iterator[Callable[..., str]]:
-    """Starts a stand-in of the back end with options; gives its address."""
-    running: list[subprocess.Popen[str]] = []
+def stand_in(processes: dict[tuple[str, ...], tuple[subprocess.Popen[str], str]]) -> Callable[..., str]:
+    """Gives the address of a stand-in of the back end with these options, as fresh as at its start."""
 
     def start(*options: str) -> str:
-        command = [sys.executable, str(STAND_IN), *options]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        running.append(process)
-        assert process.stdout
-        return process.stdout.readline().strip()
+        if options not in processes:
+            command = [sys.executable, str(STAND_IN), *options]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert process.stdout
+            processes[options] = (process, process.stdout.readline().strip())
+        address = processes[options][1]
+        answer = httpx.post(f"{address}begin", headers={"X-Windlass-Console": "1"})
+        assert answer.status_code == httpx.codes.OK
+        return address
 
-    yield start
-    for process in running:
-        process.communicate(timeout=30)  # its standard input ends, and so does it
+    return start
 
 
 @pytest.fixture

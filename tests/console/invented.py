@@ -39,7 +39,7 @@ SENTENCES = {
     "Running": "all {replicas} replicas answer",
     "Starting": "0 of {replicas} replicas ready; pod {name}-7d9f loads the weights since 14 s",
     "InsufficientGpus": "no node has {gpus} free {gpu_type}: gpu-h1 has 8, of which 2 are free",
-    "PathNotFound": 'source.path "/baichuan" is not there in PVC models; it has: baichuan2-13b, qwen2-7b, llama-3.1-70b',
+    "PathNotFound": 'source.path "/baichuan" is not there in PVC models; it has: baichuan2-13b, qwen2-7b',
     "Suspended": "spec.suspend is true",
     "Downloading": "6.20 of 15.23 GiB from modelscope",
 }
@@ -178,8 +178,22 @@ def pods() -> dict[str, Any]:
     shared = {"phase": "Running", "created": SINCE, "containers": ["server"], "deleting": False}
     return {
         "items": [
-            {**shared, "name": "qwen2-7b-7d9f8c-abcde", "ready": True, "restarts": 0, "node": "gpu-a1", "state": "Running"},
-            {**shared, "name": "qwen2-7b-7d9f8c-fghij", "ready": False, "restarts": 2, "node": "gpu-a2", "state": "Running"},
+            {
+                **shared,
+                "name": "qwen2-7b-7d9f8c-abcde",
+                "ready": True,
+                "restarts": 0,
+                "node": "gpu-a1",
+                "state": "Running",
+            },
+            {
+                **shared,
+                "name": "qwen2-7b-7d9f8c-fghij",
+                "ready": False,
+                "restarts": 2,
+                "node": "gpu-a2",
+                "state": "Running",
+            },
         ]
     }
 
@@ -193,7 +207,15 @@ def events() -> dict[str, Any]:
     )
     return {
         "items": [
-            {"type": kind, "reason": reason, "message": text, "object": what, "count": count, "firstTime": SINCE, "lastTime": SINCE}
+            {
+                "type": kind,
+                "reason": reason,
+                "message": text,
+                "object": what,
+                "count": count,
+                "firstTime": SINCE,
+                "lastTime": SINCE,
+            }
             for kind, reason, text, what, count in rows
         ]
     }
@@ -208,7 +230,10 @@ def log_lines(name: str) -> list[dict[str, Any]]:
         "ERROR an error that a person should see",
         "windlass: serving after 41.4 s",
     ]
-    return [{"pod": f"{name}-7d9f8c-abcde", "container": "server", "text": text, "time": "", "goesOn": False} for text in texts]
+    return [
+        {"pod": f"{name}-7d9f8c-abcde", "container": "server", "text": text, "time": "", "goesOn": False}
+        for text in texts
+    ]
 
 
 def metrics(name: str, reading: int) -> dict[str, Any]:
@@ -271,8 +296,22 @@ def capacity() -> dict[str, Any]:
         ],
         "holdersKnown": True,
         "products": [
-            {"product": "NVIDIA-L20", "resource": "nvidia.com/gpu", "memoryGiB": 44.99, "allocatable": 16, "free": 13, "largestFree": 8},
-            {"product": "NVIDIA-H20", "resource": "nvidia.com/gpu", "memoryGiB": 95.58, "allocatable": 8, "free": 2, "largestFree": 2},
+            {
+                "product": "NVIDIA-L20",
+                "resource": "nvidia.com/gpu",
+                "memoryGiB": 44.99,
+                "allocatable": 16,
+                "free": 13,
+                "largestFree": 8,
+            },
+            {
+                "product": "NVIDIA-H20",
+                "resource": "nvidia.com/gpu",
+                "memoryGiB": 95.58,
+                "allocatable": 8,
+                "free": 2,
+                "largestFree": 2,
+            },
         ],
         "fits": [
             _fit("7 B dense", "7.6 B", "1 × L20", gpus=1),
@@ -302,8 +341,20 @@ def licenses() -> dict[str, Any]:
     """One server with a license."""
     uuids = [f"GPU-{index:08x}-5e57-4c1d-9a2b-0123456789ab" for index in range(24)]
     grants = [
-        {"brand": "windlass", "count": 16, "issued": "2026-09-06T00:00:00Z", "expires": "2027-09-06T00:00:00Z", "uuids": uuids[:16]},
-        {"brand": "windlass", "count": 8, "issued": "2026-11-01T00:00:00Z", "expires": "2027-11-01T00:00:00Z", "uuids": uuids[16:]},
+        {
+            "brand": "windlass",
+            "count": 16,
+            "issued": "2026-09-06T00:00:00Z",
+            "expires": "2027-09-06T00:00:00Z",
+            "uuids": uuids[:16],
+        },
+        {
+            "brand": "windlass",
+            "count": 8,
+            "issued": "2026-11-01T00:00:00Z",
+            "expires": "2027-11-01T00:00:00Z",
+            "uuids": uuids[16:],
+        },
     ]
     license_ = {"customer": "Example Ltd", "appid": "1234", "gpus": 24, "limit": 20, "expires": "2027-09-06T00:00:00Z"}
     return {
