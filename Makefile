@@ -77,7 +77,7 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 	@$(BIN)/python license_server/crash/upgrade.py
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-e2e test-tiny test-chat-page test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
+.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-e2e test-tiny test-chat-page test-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
 test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kind test-apiserver
 test-fast: sync ## pure and contract tests: minutes
@@ -115,6 +115,11 @@ test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against floa
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; CHOICE=two_ranks where there are two cards
 	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py
+test-console: sync ## the console's pages: types, vendored modules, and headless Chromium before a stand-in of the back end
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
+	@cd console && npm ci --ignore-scripts --no-audit --no-fund --silent && npm run --silent check && node vendor.mjs --check
+	@$(BIN)/pytest -q --timeout 180 tests/console
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-kind: sync ## the scenarios on the kind cluster
