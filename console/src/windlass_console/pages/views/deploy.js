@@ -10,7 +10,8 @@ import { t } from "../text/index.js";
 import { editable, fresh, read, write } from "../form/document.js";
 import { DeskOf } from "../form/fields.js";
 import { likeness, missing, usePlan } from "../form/planning.js";
-import { PlanPanel, showField } from "../form/plan_panel.js";
+import { PlanPanel } from "../form/plan_panel.js";
+import { showField } from "../form/seeking.js";
 import { SimpleFields } from "../form/simple.js";
 import { typed } from "../parts/typed.js";
 
