@@ -40,7 +40,7 @@ check: sync crds charts ## format, lint, types, layers, spelling; generated file
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 	@tools/cpp check
 	@$(BIN)/mypy && $(BIN)/lint-imports --no-cache
-	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs base sizing api operator client server license_server deepspeed_server tests/testbed charts examples models
+	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs base sizing api operator client server license_server deepspeed_server console tests/testbed charts examples models
 	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml tests/testbed/node
 	@git diff --exit-code --stat -- crds charts
 crds: sync ## write the CRD into its chart, to which crds/ is a link, from the pydantic models
@@ -52,7 +52,7 @@ golden: sync ## rewrite the golden manifests and the pages that code prints; rea
 docs: sync ## build the docs as a site into .cache/site; a link to nothing ends it
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with-requirements tools/docs/site.lock mkdocs build --strict --clean -f tools/docs/mkdocs.yml
 lock: ## resolve requirements.lock, the locks of the site and of clang's tools, and the images' build.lock again
-	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --no-emit-package windlass-api --no-emit-package windlass-base --group dev {base,api,operator,client,server,license_server,deepspeed_server,sizing}/pyproject.toml -o requirements.lock
+	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --no-emit-package windlass-api --no-emit-package windlass-base --no-emit-package windlass-client --group dev {base,api,operator,client,server,license_server,deepspeed_server,console,sizing}/pyproject.toml -o requirements.lock
 	@$(LOCK) --no-header tools/docs/site.in -o tools/docs/site.lock
 	@$(LOCK) --no-header tools/cpp.in -o tools/cpp.lock
 	@$(LOCK) --no-header images/build.in -o images/build.lock

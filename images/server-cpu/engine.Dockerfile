@@ -1,4 +1,4 @@
-# The engine of the CPU image: real vLLM on a torch without its GPU parts. Changes only when the lock or `trim.py` does.
+# The engine of the CPU image: real vLLM on a torch without its GPU parts. Changes only when the lock, `trim.py` or `model_infos.py` does.
 # Build context: the repository's root.   docker build -f images/server-cpu/engine.Dockerfile -t windlass/engine-cpu:dev .
 ARG BASE_IMAGE=python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
@@ -20,6 +20,9 @@ RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required
       > "$site/vllm-0.32.0+cpu.dist-info/METADATA" && \
     /opt/windlass/bin/pip uninstall --yes --quiet pip && \
     /opt/windlass/bin/python trim.py "$site"
+# A start finds each model class described, and needs no second Python for it.
+COPY images/model_infos.py ./
+RUN VLLM_NO_USAGE_STATS=1 HOME=/tmp /opt/windlass/bin/python model_infos.py /opt/windlass/engine-models
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="windlass-engine-cpu" \

@@ -42,7 +42,9 @@ class LLM:
     def __init__(self, model: str | os.PathLike[str] = "/data/model", **options: object) -> None:
         """Load a model directory; options are named as the engine names them, and go on to it."""
         from windlass.license.hold import Lease
+        from windlass.startup import model_infos
 
+        model_infos.place(os.environ)
         engine = _engine()
         words = engine_options(os.fspath(model), options, os.environ)
         self._keeps_rules = PROCESSOR in words.get(PROCESSORS, ())

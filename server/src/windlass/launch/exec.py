@@ -29,7 +29,7 @@ from windlass.log import say
 from windlass.lookahead import ready
 from windlass.progress import rule
 from windlass.quantization import keep
-from windlass.startup import files, phases
+from windlass.startup import files, model_infos, phases
 from windlass.startup.first_chat import VARIABLE as FIRST_CHAT
 from windlass.startup.preread import STOP_WAIT_S, Preread, Progress
 from windlass.supervisor import silence, termination
@@ -80,6 +80,7 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
         board.set_engine(EngineFacts("vllm", version, launch.shown_args))
         _whole(environment, rule.VARIABLE, rule.DEFAULT_S)  # the guard reads it, and can refuse nothing
         _tell(launch)
+        model_infos.place({**environment, **launch.variables})
         planned.write(launch.files)
         cache.ensure(launch.merge, say)
         asked = settings.read(environment)

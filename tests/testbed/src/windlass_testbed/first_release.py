@@ -14,7 +14,7 @@ from windlass_testbed.process import run, say
 
 COMMIT = "dde151373dea52120fc8ba66837a0de0c6480a96"
 VERSION = "0.1.0"
-# What the engine's layer of the CPU image is made from. Its Dockerfile differs by a comment and a default only.
+# What the engine's layer of the CPU image is made from. Its Dockerfile had no descriptions of model classes.
 ENGINE = ("images/server-cpu/requirements.lock", "images/server-cpu/trim.py")
 
 

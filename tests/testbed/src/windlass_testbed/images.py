@@ -35,6 +35,7 @@ PYTHON_BASES = {"python": DEBIAN_SUITE, "python-gpu": DEBIAN_SUITE_GPU}
 CORE = tuple(f"server/lookahead/{part}" for part in ("CMakeLists.txt", "core", "pyproject.toml", "src"))
 BASE = ("base/src", "base/pyproject.toml")
 SERVER = ("server/src", "server/pyproject.toml", "sizing/src", "sizing/pyproject.toml", *BASE)
+MODEL_INFOS = "images/model_infos.py"
 ENGINE_GPU = ("images/engine-gpu/Dockerfile", "images/engine-gpu/install", "images/engine-gpu/part.py")
 
 IMAGES: tuple[Image, ...] = (
@@ -42,16 +43,19 @@ IMAGES: tuple[Image, ...] = (
           "operator/pyproject.toml", "api/src", "api/pyproject.toml", "sizing/src", "sizing/pyproject.toml", *BASE)),
     Image("license-server", "images/license-server/Dockerfile", ("images/license-server", "images/build.lock",
           "license_server/src", "license_server/pyproject.toml", *BASE)),
+    Image("console", "images/console/Dockerfile", ("images/console", "images/build.lock", "console/src",
+          "console/pyproject.toml", "client/src", "client/pyproject.toml", "api/src", "api/pyproject.toml",
+          "sizing/src", "sizing/pyproject.toml", *BASE)),
     Image("engine-cpu", "images/server-cpu/engine.Dockerfile", ("images/server-cpu/engine.Dockerfile",
-          "images/server-cpu/requirements.lock", "images/server-cpu/trim.py")),
+          "images/server-cpu/requirements.lock", "images/server-cpu/trim.py", MODEL_INFOS)),
     Image("server-cpu", "images/server-cpu/Dockerfile", ("images/server-cpu/Dockerfile", "images/build.lock",
           *CORE, *SERVER), "engine-cpu", "ENGINE_IMAGE"),
     Image("deepspeed", "images/deepspeed/Dockerfile", ("images/deepspeed", "images/build.lock", "deepspeed_server/src",
           "deepspeed_server/pyproject.toml", *SERVER), "engine-cpu", "ENGINE_IMAGE"),
     Image("engine-gpu", "images/engine-gpu/Dockerfile", (*ENGINE_GPU, "images/engine-gpu/vllm.lock"), "python-gpu",
           arguments=(("LOCK", "vllm"),)),
-    Image("server", "images/server/Dockerfile", ("images/server", "images/build.lock", *CORE, *SERVER),
-          "engine-gpu", "ENGINE_IMAGE", "python-gpu"),
+    Image("server", "images/server/Dockerfile", ("images/server", "images/build.lock", MODEL_INFOS, *CORE,
+          *SERVER), "engine-gpu", "ENGINE_IMAGE", "python-gpu"),
     Image("engine-deepspeed-gpu", "images/engine-gpu/Dockerfile", (*ENGINE_GPU, "images/engine-gpu/deepspeed.lock"),
           "python-gpu", arguments=(("LOCK", "deepspeed"),)),
     Image("deepspeed-gpu", "images/deepspeed/Dockerfile.gpu", ("images/deepspeed", "images/build.lock",
@@ -59,7 +63,9 @@ IMAGES: tuple[Image, ...] = (
           "engine-deepspeed-gpu", "ENGINE_IMAGE", "python-gpu"),
 )  # fmt: skip
 IMAGE = {image.name: image for image in IMAGES}
+# What the first release had, and what a cluster without GPUs runs today.
 SERVED = ("operator", "license-server", "server-cpu")
+RELEASED = (*SERVED, "console")
 
 
 def tag(image: Image) -> str:
