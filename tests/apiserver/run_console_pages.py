@@ -54,7 +54,9 @@ def test_two_users_and_one_service(apiserver, at, url, namespace, open_page):
     field(writer, "spec.model.id").fill("Qwen2-7B-Instruct")
     field(writer, "spec.model.source.pvc.claimName").fill("models")
     field(writer, "spec.resources.gpus").fill("3")
-    writer.get_by_label("YAML").fill(writer.get_by_label("YAML").input_value() + "  engine:\n    tensorParallelSize: 2\n")
+    writer.get_by_label("YAML").fill(
+        writer.get_by_label("YAML").input_value() + "  engine:\n    tensorParallelSize: 2\n"
+    )
     sentence = "spec.resources.gpus must be a multiple of spec.engine.tensorParallelSize"
     expect(writer.locator(".plan")).to_contain_text(sentence)
     field(writer, "spec.resources.gpus").fill("4")

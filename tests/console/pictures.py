@@ -1,6 +1,6 @@
 """Takes the docs' pictures of the console: `python tests/console/pictures.py` writes docs/img/console-*.png.
 
-Chromium shows the pages before the stand-in of the back end; the files are reduced to 128 colours.
+Chromium shows the pages before the stand-in of the back end; the files are reduced to 160 colours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 HERE = Path(__file__).parent
 IMAGES = HERE.parents[1] / "docs/img"
-COLOURS = 128
+COLOURS = 160
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,9 @@ def take(browser: Browser, address: str, picture: Picture) -> None:
         fill(page)
     page.wait_for_timeout(1000 * picture.wait_s)
     image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    image.quantize(COLOURS, dither=Image.Dither.NONE).save(IMAGES / f"{picture.name}.png", optimize=True)
+    image.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        IMAGES / f"{picture.name}.png", optimize=True
+    )
     context.close()
 
 

@@ -71,7 +71,7 @@ function Plain(props) {
       </label>
     ${kind === "choice" && html`<select ...${common} value=${value ?? ""} onChange=${put}>${choices(schema, required)}
       </select>`}
-    ${kind === "texts" && html`<${Texts} common=${common} value=${value} onText=${put} />`}
+    ${kind === "texts" && html`<${Texts} common=${common} value=${value} onInputText=${put} />`}
     ${
       kind !== "choice" &&
       kind !== "texts" &&
@@ -87,13 +87,13 @@ function Plain(props) {
 }
 
 /** One text on each line; what is typed stays as it is until the field is left.
- * @param {{ common: object, value: unknown, onText: (event: any) => void }} props */
-function Texts({ common, value, onText }) {
+ * @param {{ common: object, value: unknown, onInputText: (event: any) => void }} props */
+function Texts({ common, value, onInputText }) {
   const [draft, setDraft] = useState(/** @type {string | null} */ (null));
   const lines = Array.isArray(value) ? value.map(String) : [];
   const input = (/** @type {any} */ event) => {
     setDraft(event.target.value);
-    onText(event);
+    onInputText(event);
   };
   return html`<textarea ...${common} class="mono" rows=${Math.min(8, Math.max(2, lines.length + 1))}
     value=${draft ?? lines.join("\n")} spellcheck=${false} onInput=${input} onBlur=${() => setDraft(null)} />`;
