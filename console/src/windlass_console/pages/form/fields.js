@@ -235,7 +235,9 @@ function MapField(props) {
   const lines = Object.entries(value).map(([key, text]) => `${key}=${text}`);
   const put = (/** @type {any} */ event) => {
     setDraft(event.target.value);
-    const pairs = event.target.value.split("\n").filter(Boolean).map((/** @type {string} */ line) => [line.split("=")[0], line.split("=").slice(1).join("=")]);
+    /** @type {string[]} */
+    const given = event.target.value.split("\n").filter(Boolean);
+    const pairs = given.map((line) => [line.split("=")[0], line.split("=").slice(1).join("=")]);
     desk.put(path, pairs.length ? Object.fromEntries(pairs) : undefined);
   };
   return html`<div class="field">

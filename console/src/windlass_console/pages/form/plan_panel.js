@@ -101,7 +101,10 @@ function Remedy({ line, onUse }) {
     ${t("plan.use")}</button>`}</li>`;
 }
 
-/** Where nothing is known of the model yet, its config.json can be given. @param {{ sentence: string, config: unknown, onConfig: (config: unknown) => void }} props */
+/**
+ * Where nothing is known of the model yet, its config.json can be given.
+ * @param {{ sentence: string, config: unknown, onConfig: (config: unknown) => void }} props
+ */
 function ConfigBox({ sentence, config, onConfig }) {
   const [problem, setProblem] = useState("");
   const take = (/** @type {string} */ text) => {

@@ -44,7 +44,12 @@ export function SimpleFields({ schema, fixed, models, choices }) {
       <${Download} schema=${schema} />
     </${Section}>
     <${Section} title=${t("form.resources")}>
-      ${show("spec.resources.gpuType", { label: t("form.gpu_type"), hint: t("form.gpu_type_hint"), offers: choices?.gpuTypes?.map((one) => one.name), placeholder: t("form.planned") })}
+      ${show("spec.resources.gpuType", {
+        label: t("form.gpu_type"),
+        hint: t("form.gpu_type_hint"),
+        offers: choices?.gpuTypes?.map((one) => one.name),
+        placeholder: t("form.planned"),
+      })}
       ${show("spec.resources.gpus", { label: t("form.gpus"), hint: t("form.gpus_hint"), placeholder: t("form.planned") })}
       ${show("spec.replicas", { label: t("form.replicas"), hint: t("form.replicas_hint") })}
       ${show("spec.engine.maxModelLen", { label: t("form.context"), hint: t("form.context_hint"), placeholder: t("form.planned") })}
@@ -52,7 +57,12 @@ export function SimpleFields({ schema, fixed, models, choices }) {
     <${Section} title=${t("form.mode")}>
       ${show("spec.deployment.mode", { label: t("form.deployment"), hint: t("form.deployment_hint") })}
       ${show("spec.image.family", { label: t("form.family"), hint: t("form.family_hint") })}
-      ${show("spec.engine.quantization", { label: t("form.quantization"), hint: t("form.quantization_hint"), offers: QUANTIZATIONS, placeholder: t("form.planned") })}
+      ${show("spec.engine.quantization", {
+        label: t("form.quantization"),
+        hint: t("form.quantization_hint"),
+        offers: QUANTIZATIONS,
+        placeholder: t("form.planned"),
+      })}
       ${show("spec.engine.lookahead.enabled", { label: t("form.lookahead"), hint: t("form.lookahead_hint") })}
     </${Section}>
     <${Section} title=${t("form.start")}>
