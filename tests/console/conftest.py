@@ -40,7 +40,7 @@ class Console:
 
     def field(self, path: str) -> Locator:
         """The form's field of a path of the resource."""
-        return self.page.locator(f'[data-path="{path}"]')
+        return self.page.locator(f'[data-path="{path}"]').first
 
     def yaml(self) -> str:
         """The YAML beside the form."""

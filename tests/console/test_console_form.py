@@ -160,3 +160,13 @@ def test_both_languages_have_the_same_keys():
     assert all(chinese.values())
     for key, text in chinese.items():
         assert set(VALUE.findall(text)) <= set(VALUE.findall(english[key])), key
+
+
+def test_a_sentence_leads_to_a_field_behind_the_simple_ones(console):
+    """The part with all fields opens for it."""
+    page = console.page
+    console.go("new")
+    console.take_known_model()
+    console.type_yaml(console.yaml() + "  deployment:\n    drainSeconds: -1\n")
+    page.get_by_role("button", name="Show field").first.click()
+    expect(console.field("spec.deployment.drainSeconds")).to_be_focused()

@@ -62,9 +62,9 @@ def test_a_namespace_is_chosen_and_kept(console):
     """Only its services are listed, after a reload too."""
     page = console.page
     page.get_by_label("Namespace").select_option("research")
-    expect(page.get_by_role("button", name="All 5")).to_be_visible()
+    expect(page.get_by_role("button", name="All 6")).to_be_visible()
     page.reload()
-    expect(page.get_by_role("button", name="All 5")).to_be_visible()
+    expect(page.get_by_role("button", name="All 6")).to_be_visible()
 
 
 def test_a_thousand_services(stand_in, visit, record_property):

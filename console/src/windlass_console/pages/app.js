@@ -1,6 +1,6 @@
 // The frame: who is signed in, the rail with the places, and the place that is open.
 
-import { Fragment, html, useEffect, useErrorBoundary, useState } from "./vendor/preact.js";
+import { Fragment, html, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact.js";
 import { keep, kept, useStore } from "./model/store.js";
 import { route, to } from "./model/router.js";
 import { ALL, ask, choosePlace, place, signed, signOut, useRights, useSession } from "./model/session.js";
@@ -43,6 +43,12 @@ function Frame() {
   useEffect(() => {
     if (!parts.length) location.replace(to("services"));
   }, [parts]);
+  const page = parts.slice(0, 3).join("/");
+  const opened = useRef(page);
+  useEffect(() => {
+    if (opened.current !== page) document.querySelector("main")?.focus({ preventScroll: true });
+    opened.current = page;
+  }, [page]);
   const skip = (/** @type {Event} */ event) => {
     event.preventDefault();
     document.querySelector("main")?.focus();
@@ -51,7 +57,7 @@ function Frame() {
     <a class="skip" href="#main" onClick=${skip}>${t("a11y.skip")}</a>
     <div class="frame">
       <${Rail} at=${parts[0] ?? "services"} />
-      <main id="main" tabindex="-1"><${Place} key=${parts.slice(0, 3).join("/")} parts=${parts} /></main>
+      <main id="main" tabindex="-1"><${Place} key=${page} parts=${parts} /></main>
     </div>
   `;
 }

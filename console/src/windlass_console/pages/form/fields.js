@@ -71,7 +71,7 @@ function Plain(props) {
       </label>
     ${kind === "choice" && html`<select ...${common} value=${value ?? ""} onChange=${put}>${choices(schema, required)}
       </select>`}
-    ${kind === "texts" && html`<${Texts} common=${common} value=${value} onText=${put} />`}
+    ${kind === "texts" && html`<${Texts} common=${common} value=${value} onInputText=${put} />`}
     ${
       kind !== "choice" &&
       kind !== "texts" &&
@@ -87,13 +87,13 @@ function Plain(props) {
 }
 
 /** One text on each line; what is typed stays as it is until the field is left.
- * @param {{ common: object, value: unknown, onText: (event: any) => void }} props */
-function Texts({ common, value, onText }) {
+ * @param {{ common: object, value: unknown, onInputText: (event: any) => void }} props */
+function Texts({ common, value, onInputText }) {
   const [draft, setDraft] = useState(/** @type {string | null} */ (null));
   const lines = Array.isArray(value) ? value.map(String) : [];
   const input = (/** @type {any} */ event) => {
     setDraft(event.target.value);
-    onText(event);
+    onInputText(event);
   };
   return html`<textarea ...${common} class="mono" rows=${Math.min(8, Math.max(2, lines.length + 1))}
     value=${draft ?? lines.join("\n")} spellcheck=${false} onInput=${input} onBlur=${() => setDraft(null)} />`;
@@ -235,7 +235,9 @@ function MapField(props) {
   const lines = Object.entries(value).map(([key, text]) => `${key}=${text}`);
   const put = (/** @type {any} */ event) => {
     setDraft(event.target.value);
-    const pairs = event.target.value.split("\n").filter(Boolean).map((/** @type {string} */ line) => [line.split("=")[0], line.split("=").slice(1).join("=")]);
+    /** @type {string[]} */
+    const given = event.target.value.split("\n").filter(Boolean);
+    const pairs = given.map((line) => [line.split("=")[0], line.split("=").slice(1).join("=")]);
     desk.put(path, pairs.length ? Object.fromEntries(pairs) : undefined);
   };
   return html`<div class="field">

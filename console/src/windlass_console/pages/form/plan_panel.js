@@ -6,19 +6,12 @@ import { Offered, PlanView, Prediction } from "../parts/plan.js";
 import { Icon } from "../parts/icons.js";
 import { t } from "../text/index.js";
 import { written } from "./schema.js";
+import { showField } from "./seeking.js";
 import { typed } from "../parts/typed.js";
 
 /** @import { PlanAnswer, Preview } from "../../../../types/api" */
 /** @import { Path } from "./schema.js" */
 /** @import { Planning } from "./planning.js" */
-
-/** @param {string} field */
-export function showField(field) {
-  const found = document.querySelector(`[data-path="${CSS.escape(field)}"]`);
-  if (!(found instanceof HTMLElement)) return;
-  found.scrollIntoView({ block: "center" });
-  found.focus();
-}
 
 /**
  * @param {{
@@ -108,7 +101,10 @@ function Remedy({ line, onUse }) {
     ${t("plan.use")}</button>`}</li>`;
 }
 
-/** Where nothing is known of the model yet, its config.json can be given. @param {{ sentence: string, config: unknown, onConfig: (config: unknown) => void }} props */
+/**
+ * Where nothing is known of the model yet, its config.json can be given.
+ * @param {{ sentence: string, config: unknown, onConfig: (config: unknown) => void }} props
+ */
 function ConfigBox({ sentence, config, onConfig }) {
   const [problem, setProblem] = useState("");
   const take = (/** @type {string} */ text) => {

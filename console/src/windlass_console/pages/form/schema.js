@@ -3,6 +3,7 @@
 /** @import { Schema } from "../../../../types/api" */
 
 /** @typedef {(string | number)[]} Path */
+/** @typedef {`form.${"bad_number" | "too_small" | "too_large" | "too_long" | "bad_pattern"}`} Complaint */
 /** @typedef {"choice" | "switch" | "number" | "quantity" | "text" | "texts" | "rows" | "map" | "one" | "group"} Kind */
 
 const OLDER = /is the older form of/;
@@ -69,7 +70,7 @@ export const written = (path) =>
  * What a form may say of a value before the API server does: a key of the texts, and its figures.
  * @param {Schema} schema
  * @param {unknown} value
- * @returns {{ key: "form.bad_number" | "form.too_small" | "form.too_large" | "form.too_long" | "form.bad_pattern", values: Record<string, string | number> } | null}
+ * @returns {{ key: Complaint, values: Record<string, string | number> } | null}
  */
 export function wrong(schema, value) {
   if (value === undefined || value === null || value === "") return null;
@@ -83,8 +84,8 @@ export function wrong(schema, value) {
   if (typeof value !== "string") return null;
   if (schema.maxLength !== undefined && value.length > schema.maxLength) return { key: "form.too_long", values: { most: schema.maxLength } };
   const patterns = schema.pattern ? [schema.pattern] : (schema.anyOf ?? []).flatMap((one) => one.pattern ?? []);
-  if (patterns.length && !patterns.some((pattern) => new RegExp(pattern, "u").test(value))) return { key: "form.bad_pattern", values: { pattern: patterns[0] } };
-  return null;
+  if (!patterns.length || patterns.some((pattern) => new RegExp(pattern, "u").test(value))) return null;
+  return { key: "form.bad_pattern", values: { pattern: patterns[0] } };
 }
 
 /**

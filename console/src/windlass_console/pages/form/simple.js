@@ -1,11 +1,13 @@
 // The fields that most services need, in plain sentences; every other field is behind them.
 
-import { html, useContext, useState } from "../vendor/preact.js";
+import { html, useContext, useEffect, useState } from "../vendor/preact.js";
 import { ALL, useSession } from "../model/session.js";
 import { t } from "../text/index.js";
 import { at, everyField, hintOf, kindOf, written } from "./schema.js";
 import { DeskOf, Field, Members, OneOf } from "./fields.js";
 import { valueAt } from "./document.js";
+import { useStore } from "../model/store.js";
+import { showField, sought } from "./seeking.js";
 import { typed } from "../parts/typed.js";
 
 /** @import { Choices, KnownModel, Schema } from "../../../../types/api" */
@@ -42,7 +44,12 @@ export function SimpleFields({ schema, fixed, models, choices }) {
       <${Download} schema=${schema} />
     </${Section}>
     <${Section} title=${t("form.resources")}>
-      ${show("spec.resources.gpuType", { label: t("form.gpu_type"), hint: t("form.gpu_type_hint"), offers: choices?.gpuTypes?.map((one) => one.name), placeholder: t("form.planned") })}
+      ${show("spec.resources.gpuType", {
+        label: t("form.gpu_type"),
+        hint: t("form.gpu_type_hint"),
+        offers: choices?.gpuTypes?.map((one) => one.name),
+        placeholder: t("form.planned"),
+      })}
       ${show("spec.resources.gpus", { label: t("form.gpus"), hint: t("form.gpus_hint"), placeholder: t("form.planned") })}
       ${show("spec.replicas", { label: t("form.replicas"), hint: t("form.replicas_hint") })}
       ${show("spec.engine.maxModelLen", { label: t("form.context"), hint: t("form.context_hint"), placeholder: t("form.planned") })}
@@ -50,7 +57,12 @@ export function SimpleFields({ schema, fixed, models, choices }) {
     <${Section} title=${t("form.mode")}>
       ${show("spec.deployment.mode", { label: t("form.deployment"), hint: t("form.deployment_hint") })}
       ${show("spec.image.family", { label: t("form.family"), hint: t("form.family_hint") })}
-      ${show("spec.engine.quantization", { label: t("form.quantization"), hint: t("form.quantization_hint"), offers: QUANTIZATIONS, placeholder: t("form.planned") })}
+      ${show("spec.engine.quantization", {
+        label: t("form.quantization"),
+        hint: t("form.quantization_hint"),
+        offers: QUANTIZATIONS,
+        placeholder: t("form.planned"),
+      })}
       ${show("spec.engine.lookahead.enabled", { label: t("form.lookahead"), hint: t("form.lookahead_hint") })}
     </${Section}>
     <${Section} title=${t("form.start")}>
@@ -143,12 +155,23 @@ function Download({ schema }) {
 /** Every field of the schema: by its place, or by a word. @param {{ schema: Schema, desk: import("./fields.js").Desk }} props */
 function Everything({ schema, desk }) {
   const [words, setWords] = useState("");
+  const [open, setOpen] = useState(false);
   const spec = at(schema, ["spec"]) ?? {};
-  return html`<details class="everything"><summary><h2>${t("form.everything")}</h2><small class="hint">
+  const toggled = (/** @type {any} */ event) => setOpen(event.currentTarget.open);
+  const wanted = useStore(sought);
+  useEffect(() => {
+    if (!wanted) return;
+    if (open && words === wanted.split("[")[0]) showField(wanted);
+    setOpen(true);
+    setWords(wanted.split("[")[0]);
+  }, [wanted, open, words]);
+  return html`<details class="everything" open=${open} onToggle=${toggled}><summary><h2>${t("form.everything")}</h2><small class="hint">
     ${t("form.everything_hint")}</small></summary>
     <label class="field find"><span class="unseen">${t("form.find")}</span><input type="search"
       placeholder=${t("form.find")} value=${words} onInput=${typed(setWords)} /></label>
-    <div class="grid">${words.trim() ? html`<${Found} spec=${spec} words=${words} />` : html`<${Members} path=${["spec"]} schema=${spec} />`}</div>
+    ${open && html`<div class="grid">${words.trim()
+      ? html`<${Found} spec=${spec} words=${words} />`
+      : html`<${Members} path=${["spec"]} schema=${spec} />`}</div>`}
   </details>`;
 }
 

@@ -158,6 +158,11 @@ export const api = {
     askJson(`benchmarks/${encodeURIComponent(namespace)}/${encodeURIComponent(job)}`, { method: "DELETE" }),
 };
 
+/** Whether the session has ended, asked when a stream breaks: an EventSource does not say why it did. */
+export async function checkSession() {
+  await api.session().catch((error) => error.status === 401 && onSignedOut());
+}
+
 /** @type {(namespace: string) => string} */
 export const listStream = (namespace) => `services/watch?${inNamespace(namespace)}`;
 /** @type {(namespace: string, name: string) => string} */

@@ -1,5 +1,7 @@
 // Server-sent events that outlive a cut connection: a stream begins with the whole state, so it may begin anew.
 
+import { checkSession } from "./api.js";
+
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 15000;
 
@@ -33,6 +35,7 @@ export function follow(path, { on, state = () => {}, failed = () => {}, last = [
     source?.close();
     if (ended) return;
     state("waiting");
+    checkSession();
     timer = setTimeout(open, wait);
     wait = Math.min(2 * wait, LONGEST_WAIT_MS);
   };

@@ -36,7 +36,6 @@ export function Graph({ title, unit, points, lines, most }) {
   const hair = at === null || until === from ? null : (100 * (points[at].time - from)) / (until - from);
   return html`<figure class="panel graph">
     <figcaption><span>${title}</span><b>${said(lines[0][0])}</b></figcaption>
-    <span class="scale" aria-hidden="true">${short(top)}</span>
     <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label=${`${title}. ${summary}`}
       onPointerMove=${read} onPointerLeave=${() => setAt(null)}>
       <path class="base" d="M0 100H100M0 0H100" />
@@ -49,6 +48,6 @@ export function Graph({ title, unit, points, lines, most }) {
     <div class="foot">${lines.length > 1 ? html`<span class="keys">${lines.map(([name, label], index) => html`<span
       key=${name}><i class=${index ? "second" : ""} aria-hidden="true"></i>${label} ${said(name)}</span>`)}
       </span>` : html`<span></span>`}
-      <span>${until > from ? t("graph.last", { seconds: Math.round(until - from) }) : t("graph.gathering")}</span></div>
+      <span>${until > from ? `0–${short(top)} · ${t("graph.last", { seconds: Math.round(until - from) })}` : t("graph.gathering")}</span></div>
   </figure>`;
 }

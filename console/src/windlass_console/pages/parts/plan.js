@@ -68,12 +68,16 @@ export function Lines({ title, lines = [], open = false, onUse }) {
   </details>`;
 }
 
+/** @param {NonNullable<Plan["measured"]>} seen */
+const measured = ({ weightsGiB = "–", kvGiB = "–", kvTokens = 0 }) =>
+  t("plan.measured", { weights: weightsGiB, kv: kvGiB, tokens: thousands(kvTokens) });
+
 /** @param {{ plan: Plan, onUse?: (field: string, value: string) => void, open?: boolean }} props */
 export const PlanView = ({ plan, onUse, open = false }) => html`
   <${Headline} plan=${plan} />
   ${plan.perGPU && figure(plan.perGPU.weightsGiB) + figure(plan.perGPU.requiredGiB) > 0 && html`<${MemoryBar} card=${plan.perGPU} />`}
   ${plan.measured && html`<p class="hint">
-    ${t("plan.measured", { weights: plan.measured.weightsGiB ?? "–", kv: plan.measured.kvGiB ?? "–", tokens: thousands(plan.measured.kvTokens ?? 0) })}</p>`}
+    ${measured(plan.measured)}</p>`}
   <${Lines} title=${t("plan.because")} lines=${plan.because} open=${open} />
   <${Lines} title=${t("plan.alternatives")} lines=${plan.alternatives} />
   <${Lines} title=${t("plan.advice")} lines=${plan.advice} onUse=${onUse} />

@@ -63,7 +63,9 @@ function Run({ bench, may, onDone }) {
 
 /** @param {{ bench: Bench }} props */
 function Results({ bench }) {
-  const { value, error } = useAnswer(() => api.benchmark(bench.namespace, bench.name), [bench.namespace, bench.name, bench.state], bench.state === "running" ? 5000 : 0);
+  const { namespace, name, state } = bench;
+  const read = () => api.benchmark(namespace, name);
+  const { value, error } = useAnswer(read, [namespace, name, state], state === "running" ? 5000 : 0);
   if (error) return html`<${Trouble} error=${error} />`;
   if (!value) return html`<${Loading} />`;
   const columns = Object.keys(value.rows?.[0] ?? {});

@@ -11,6 +11,7 @@ import { t } from "../text/index.js";
 /** @import { Capacity, Cards, Fit, Node } from "../../../../types/api" */
 
 const READ_MS = 15_000;
+const NAMED_MOST = 12; // nodes without GPUs that are named
 
 export function CapacityPage() {
   const { value, error, again } = useAnswer(api.capacity, [], READ_MS);
@@ -28,6 +29,7 @@ export function CapacityPage() {
 function Body({ capacity }) {
   const { nodes, products, holdersKnown, fits } = capacity;
   const offering = nodes.filter((node) => node.cards.length);
+  const others = nodes.filter((node) => !node.cards.length).map((node) => node.name);
   return html`
     ${!holdersKnown && html`<p class="hint">${t("capacity.unknown")}</p>`}
     ${products.length > 0 && html`<div class="tiles">${products.map((one) => html`<div
@@ -39,13 +41,16 @@ function Body({ capacity }) {
       key=${node.name} node=${node} />`)}</div>` : html`<${Empty} title=${t("capacity.no_cards")} />`}
     ${fits.length > 0 && html`<${Fits} fits=${fits} />`}
     ${nodes.length > offering.length && html`<p class="hint">
-      ${t("capacity.others", { n: nodes.length - offering.length, names: nodes.filter((node) => !node.cards.length).slice(0, 12).map((node) => node.name).join(", ") })}</p>`}
+      ${t("capacity.others", { n: others.length, names: others.slice(0, NAMED_MOST).join(", ") })}</p>`}
   `;
 }
 
 /** @param {{ node: Node }} props */
 const NodePanel = ({ node }) => html`<section class="panel node stack">
-  <h3>${node.name} ${node.why || !node.ready || !node.schedulable ? html`<${Status} state="bad" word=${node.why || "NotReady"} />` : null}<small class="faint">${t("capacity.node", { cpu: node.cpu, memory: Math.round(node.memoryGiB ?? 0) })}</small></h3>
+  <h3>${node.name} ${node.why || !node.ready || !node.schedulable
+    ? html`<${Status} state="bad" word=${node.why || "NotReady"} />`
+    : null}
+    <small class="faint">${t("capacity.node", { cpu: node.cpu, memory: Math.round(node.memoryGiB ?? 0) })}</small></h3>
   ${node.cards.map((cards) => html`<${CardsOf} key=${cards.resource + cards.product} cards=${cards} />`)}
 </section>`;
 

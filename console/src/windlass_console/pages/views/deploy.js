@@ -10,7 +10,8 @@ import { t } from "../text/index.js";
 import { editable, fresh, read, write } from "../form/document.js";
 import { DeskOf } from "../form/fields.js";
 import { likeness, missing, usePlan } from "../form/planning.js";
-import { PlanPanel, showField } from "../form/plan_panel.js";
+import { PlanPanel } from "../form/plan_panel.js";
+import { showField } from "../form/seeking.js";
 import { SimpleFields } from "../form/simple.js";
 import { typed } from "../parts/typed.js";
 
@@ -112,7 +113,7 @@ function Desk({ schema, text: first, service }) {
       <div class="side">
         <${PlanPanel} planning=${planning} needed=${needed} yamlProblem=${reading.problem} config=${config}
           onConfig=${setConfig} onUse=${use} />
-        <${Yaml} text=${text} reading=${reading} onText=${change} />
+        <${Yaml} text=${text} reading=${reading} onInputText=${change} />
       </div>
     </div>
   </section>`;
@@ -165,14 +166,14 @@ async function save({ document, service, first, setBusy, setRefusals }) {
   }
 }
 
-/** @param {{ text: string, reading: import("../form/document.js").Reading, onText: (text: string) => void }} props */
-function Yaml({ text, reading, onText }) {
+/** @param {{ text: string, reading: import("../form/document.js").Reading, onInputText: (text: string) => void }} props */
+function Yaml({ text, reading, onInputText }) {
   const lines = text.split("\n").length;
   return html`<section class="panel yaml">
     <h2><label for="yaml">YAML</label><small>${t("deploy.yaml_hint")}</small></h2>
     <textarea id="yaml" class="mono" rows=${Math.min(30, Math.max(12, lines + 1))} value=${text}
       spellcheck=${false} autocapitalize="off" autocomplete="off" wrap="off"
-      aria-invalid=${reading.line ? "true" : undefined} aria-describedby="yaml-problem" onInput=${typed(onText)} />
+      aria-invalid=${reading.line ? "true" : undefined} aria-describedby="yaml-problem" onInput=${typed(onInputText)} />
     <p id="yaml-problem" class="problem" role="alert">
       ${reading.line ? t("deploy.yaml_bad", { line: reading.line, problem: reading.problem }) : ""}</p>
   </section>`;

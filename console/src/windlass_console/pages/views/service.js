@@ -81,6 +81,7 @@ export function ServicePage({ namespace, name, tab }) {
     ${problem ? html`<${Trouble} error=${new Error(problem)} />` : html`<${Loading} />`}</section>`;
   const { row } = detail;
   const Page = PAGES[tab] ?? Overview;
+  const hrefOf = (/** @type {string} */ id) => to("services", namespace, name, id);
   return html`<section class="page service">
     <p class="crumbs"><a href=${to("services")}>${t("nav.services")}</a> / ${namespace}</p>
     <header class="top">
@@ -91,7 +92,7 @@ export function ServicePage({ namespace, name, tab }) {
       </span>${row.gpuType || row.gpus === 0 ? html`<span>${row.gpus ? `${row.gpus} × ${row.gpuType}` : "CPU"}
       </span>` : null}<span>${t("service.age", { age: age(row.created, now) })}</span></p>
     ${problem && html`<${Trouble} error=${new Error(problem)} />`}
-    <${Tabs} tabs=${tabsFor(can)} chosen=${tab in PAGES ? tab : "overview"} hrefOf=${(/** @type {string} */ id) => to("services", namespace, name, id)} label=${t("a11y.tabs")} />
+    <${Tabs} tabs=${tabsFor(can)} chosen=${tab in PAGES ? tab : "overview"} hrefOf=${hrefOf} label=${t("a11y.tabs")} />
     <${Page} detail=${detail} can=${can} namespace=${namespace} name=${name} />
   </section>`;
 }

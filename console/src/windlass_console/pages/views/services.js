@@ -84,7 +84,8 @@ function Filter({ words, onWords }) {
 /** @param {{ counts: Record<State, number>, all: number, chosen: State | "", onChoose: (state: State | "") => void }} props */
 function States({ counts, all, chosen, onChoose }) {
   /** @type {[State | "", string, number][]} */
-  const choices = [["", t("services.all"), all], ...STATES.map((one) => /** @type {[State, string, number]} */ ([one, t(`state.${one}`), counts[one]]))];
+  const choices = [["", t("services.all"), all]];
+  for (const one of STATES) choices.push([one, t(`state.${one}`), counts[one]]);
   return html`<div class="chips" role="group" aria-label=${t("services.by_state")}>
     ${choices.map(
       ([id, name, count]) =>

@@ -22,7 +22,8 @@ function useConversation(namespace, name) {
   const running = useRef(/** @type {AbortController | null} */ (null));
   const [busy, setBusy] = useState(false);
   useEffect(() => () => running.current?.abort(), []);
-  const change = (/** @type {Partial<Turn>} */ part) => setTurns((before) => [...before.slice(0, -1), { .../** @type {Turn} */ (before.at(-1)), ...part }]);
+  const change = (/** @type {Partial<Turn>} */ part) =>
+    setTurns((before) => [...before.slice(0, -1), { .../** @type {Turn} */ (before.at(-1)), ...part }]);
   const send = async (/** @type {string} */ text, /** @type {string} */ model, /** @type {string} */ key) => {
     const asked = [...turns, /** @type {Turn} */ ({ role: "user", text })];
     setTurns([...asked, { role: "assistant", text: "" }]);
@@ -56,6 +57,10 @@ async function stream(answer, change) {
     change({ text, ttft, ...(piece.tokens ? { tokens: piece.tokens, seconds } : {}) });
   }
 }
+
+/** @param {Turn} turn */
+const measure = ({ tokens = 0, seconds = 1, ttft = 0 }) =>
+  t("chat.measure", { tokens, rate: short(tokens / (seconds || 1)), ttft: Math.round(ttft) });
 
 /** @param {{ namespace: string, name: string, detail: Detail }} props */
 export function Chat({ namespace, name, detail }) {
@@ -92,7 +97,7 @@ export function Chat({ namespace, name, detail }) {
       ${turns.map((turn, index) => html`<div key=${index} class=${`turn ${turn.role}`}>
         ${turn.text || (turn.role === "assistant" && !turn.problem ? "…" : "")}${turn.problem && html`<p
         class="problem">${turn.problem}</p>`}${turn.tokens ? html`<span class="measure">
-        ${t("chat.measure", { tokens: turn.tokens, rate: short(turn.tokens / (turn.seconds || 1)), ttft: Math.round(turn.ttft ?? 0) })}</span>` : null}</div>`)}
+        ${measure(turn)}</span>` : null}</div>`)}
     </div>
     <form onSubmit=${submit}>
       <label><span class="unseen">${t("chat.question")}</span><textarea rows="2" value=${draft}

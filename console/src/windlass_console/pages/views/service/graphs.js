@@ -21,7 +21,11 @@ const histories = new Map();
  */
 function useHistory(namespace, name) {
   const key = `${namespace}/${name}`;
-  const [state, setState] = useState({ points: histories.get(key)?.points ?? [], last: /** @type {Metrics | null} */ (null), error: /** @type {unknown} */ (null) });
+  const [state, setState] = useState({
+    points: histories.get(key)?.points ?? [],
+    last: /** @type {Metrics | null} */ (null),
+    error: /** @type {unknown} */ (null),
+  });
   useEffect(() => {
     let mine = true;
     /** @type {ReturnType<typeof setTimeout>} */

@@ -108,6 +108,10 @@ function Conditions({ rows }) {
     )}</tbody></table></div></section>`;
 }
 
+/** @param {Pod} pod
+ * @returns {State} */
+const podState = (pod) => (pod.ready ? "good" : pod.restarts || pod.phase === "Failed" ? "bad" : "wait");
+
 /** @param {Pod} pod */
 const podWord = (pod) => (pod.deleting ? "Deleting" : pod.state === "Running" && !pod.ready ? "NotReady" : pod.state);
 
@@ -123,7 +127,9 @@ function Pods({ namespace, name }) {
       class="number">${t("services.age")}</th></tr></thead>
       <tbody>${value.items.map(
         (pod) => html`<tr key=${pod.name}><td class="mono wrap">${pod.name}</td><td>
-          <${Status} state=${pod.ready ? "good" : pod.restarts || pod.phase === "Failed" ? "bad" : "wait"} word=${podWord(pod)} /></td><td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td><td class="number">${age(pod.created, now)}</td></tr>`,
+          <${Status} state=${podState(pod)} word=${podWord(pod)} /></td>
+          <td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td>
+          <td class="number">${age(pod.created, now)}</td></tr>`,
       )}</tbody></table></div>` : html`<p class="hint">${t("service.no_pods")}</p>`}
   </section>`;
 }
