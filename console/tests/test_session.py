@@ -108,6 +108,15 @@ async def test_a_session_ends_with_its_token(start):
     assert 90 <= age <= 100
 
 
+async def test_signing_in_asks_anew_for_rights(ann, kube):
+    """A namespace or a right that came meanwhile is there at once."""
+    assert [one["name"] for one in (await ann.get("/api/session")).json()["namespaces"]] == ["team-a"]
+    kube.on("GET", "/api/v1/namespaces", 200, {"items": [{"metadata": {"name": "team-b"}}]})
+    assert [one["name"] for one in (await ann.get("/api/session")).json()["namespaces"]] == ["team-a"]
+    again = await ann.post("/api/session", json={"token": "ann"})
+    assert [one["name"] for one in again.json()["namespaces"]] == ["team-b"]
+
+
 async def test_idle_users_are_let_go_and_streams_hold_them(ann):
     """A stream keeps its user; without one the client is closed, and made again when the user comes back."""
     identities = ann._transport.app.inner.state.console.identities

@@ -67,6 +67,7 @@ async def sign_in(console: The, given: SignIn, response: Response) -> Session:
     until = min(ends, expiry_of(token) or ends)
     sealed = console.seal.close(token, until)
     identity = console.identities.of(token)
+    identity.rights.forget()
     session = await _session(Asking(identity, token, BY_COOKIE, until))
     response.set_cookie(
         COOKIE,

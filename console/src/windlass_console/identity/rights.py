@@ -16,7 +16,7 @@ from windlass_client.licenses import HOME
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NAMESPACES = watching.Collection("/api/v1/namespaces", "namespaces")
-KEPT_S, NAMESPACES_KEPT_S = 15.0, 60.0
+KEPT_S, NAMESPACES_KEPT_S = 15.0, 30.0
 AT_A_TIME = 16
 NAMESPACES_MAX = 500
 
@@ -79,6 +79,10 @@ class Rights:
         self._kept: dict[str, tuple[float, dict[str, bool]]] = {}
         self._visible: tuple[float, Visible] | None = None
         self._turn = asyncio.Semaphore(AT_A_TIME)
+
+    def forget(self) -> None:
+        """Ask anew: somebody signs in, perhaps because they were given a right."""
+        self._kept, self._visible = {}, None
 
     async def table(self, namespace: str) -> dict[str, bool]:
         """Whether each word of TABLE is allowed in the namespace."""
