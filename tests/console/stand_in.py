@@ -101,7 +101,10 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         return refusal(403, "the header X-Windlass-Console is missing", "Origin")
     if api and not the(request).signed_in and not request.path.endswith("/session"):
         return refusal(401, "sign in first", "SignIn")
-    answer = await handler(request)
+    try:
+        answer = await handler(request)
+    except ConnectionResetError:  # the browser has left a stream
+        return web.Response()
     if not answer.prepared:
         answer.headers.update(HEADERS)
     return answer
