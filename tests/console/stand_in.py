@@ -201,6 +201,11 @@ async def get_one(request: web.Request) -> web.Response:
     return web.json_response(invented.detail(found)) if found else refusal(404, "it is not there", "NotFound")
 
 
+async def pods(request: web.Request) -> web.Response:
+    """Its pods."""
+    return web.json_response(invented.pods(the(request).services[key_of(request)]))
+
+
 async def write(request: web.Request) -> web.Response:
     """Create or replace; the spec is held to the CRD's own models."""
     document = await request.json()
@@ -328,7 +333,7 @@ def application(options: argparse.Namespace) -> web.Application:
         ("DELETE", one, delete),
         ("GET", f"{one}/watch", watch_one),
         ("PUT", f"{one}/{{what:scale|suspend|retry}}", change),
-        ("GET", f"{one}/pods", fixed(invented.pods)),
+        ("GET", f"{one}/pods", pods),
         ("GET", f"{one}/events", fixed(invented.events)),
         ("GET", f"{one}/logs", logs),
         ("GET", f"{one}/metrics", metrics),
