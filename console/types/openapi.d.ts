@@ -424,46 +424,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/yaml": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * To Yaml
-         * @description A document as YAML.
-         */
-        post: operations["to_yaml_api_yaml_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/document": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * To Document
-         * @description The document in YAML; without aliases, which may stand for more than any memory holds.
-         */
-        post: operations["to_document_api_document_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/capacity": {
         parameters: {
             query?: never;
@@ -616,24 +576,6 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /**
-         * AsDocument
-         * @description A document to be written as YAML.
-         */
-        AsDocument: {
-            /** Document */
-            document: {
-                [key: string]: unknown;
-            };
-        };
-        /**
-         * AsYaml
-         * @description YAML to be read.
-         */
-        AsYaml: {
-            /** Yaml */
-            yaml: string;
-        };
         /**
          * Bench
          * @description One benchmark; `rows`, `summary` and `tail` only where one is asked for.
@@ -2145,72 +2087,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Choices"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-        };
-    };
-    to_yaml_api_yaml_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["AsDocument"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AsYaml"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-        };
-    };
-    to_document_api_document_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["AsYaml"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AsDocument"];
                 };
             };
             /** @description Validation Error */
