@@ -173,29 +173,16 @@ def detail(service: dict[str, Any]) -> dict[str, Any]:
     return {"row": seen, "service": service, "remedy": REMEDIES.get(seen["status"], "")}
 
 
-def pods() -> dict[str, Any]:
-    """Two pods, one of them on its way."""
-    shared = {"phase": "Running", "created": SINCE, "containers": ["server"], "deleting": False}
-    return {
-        "items": [
-            {
-                **shared,
-                "name": "qwen2-7b-7d9f8c-abcde",
-                "ready": True,
-                "restarts": 0,
-                "node": "gpu-a1",
-                "state": "Running",
-            },
-            {
-                **shared,
-                "name": "qwen2-7b-7d9f8c-fghij",
-                "ready": False,
-                "restarts": 2,
-                "node": "gpu-a2",
-                "state": "Running",
-            },
-        ]
-    }
+def pods(service: dict[str, Any]) -> dict[str, Any]:
+    """Of a service that runs two pods, one of them not ready; of others none."""
+    name, status = service["metadata"]["name"], row(service)["status"]
+    shared = {"phase": "Running", "created": SINCE, "containers": ["server"], "deleting": False, "state": "Running"}
+    rows = (("abcde", True, 0, "gpu-a1"), ("fghij", False, 2, "gpu-a2"))
+    found = [
+        {**shared, "name": f"{name}-7d9f8c-{end}", "ready": ready, "restarts": restarts, "node": node}
+        for end, ready, restarts, node in rows
+    ]
+    return {"items": found if status == "Running" else []}
 
 
 def events() -> dict[str, Any]:

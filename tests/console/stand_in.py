@@ -101,7 +101,10 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         return refusal(403, "the header X-Windlass-Console is missing", "Origin")
     if api and not the(request).signed_in and not request.path.endswith("/session"):
         return refusal(401, "sign in first", "SignIn")
-    answer = await handler(request)
+    try:
+        answer = await handler(request)
+    except ConnectionResetError:  # the browser has left a stream
+        return web.Response()
     if not answer.prepared:
         answer.headers.update(HEADERS)
     return answer
@@ -196,6 +199,11 @@ async def get_one(request: web.Request) -> web.Response:
     """A detail."""
     found = the(request).services.get(key_of(request))
     return web.json_response(invented.detail(found)) if found else refusal(404, "it is not there", "NotFound")
+
+
+async def pods(request: web.Request) -> web.Response:
+    """Its pods."""
+    return web.json_response(invented.pods(the(request).services[key_of(request)]))
 
 
 async def write(request: web.Request) -> web.Response:
@@ -325,7 +333,7 @@ def application(options: argparse.Namespace) -> web.Application:
         ("DELETE", one, delete),
         ("GET", f"{one}/watch", watch_one),
         ("PUT", f"{one}/{{what:scale|suspend|retry}}", change),
-        ("GET", f"{one}/pods", fixed(invented.pods)),
+        ("GET", f"{one}/pods", pods),
         ("GET", f"{one}/events", fixed(invented.events)),
         ("GET", f"{one}/logs", logs),
         ("GET", f"{one}/metrics", metrics),
