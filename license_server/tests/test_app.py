@@ -41,6 +41,21 @@ def test_the_file_in_force_comes_back_as_it_was_uploaded(
     assert bed.client.get("/ls/file", headers=admin).content == blob
 
 
+def test_the_admin_token_may_come_in_a_header_that_proxies_leave(
+    a_server: Callable[..., Any], a_license: Callable[..., Any], signing_key: Any
+) -> None:
+    """The API server's proxy takes Authorization for itself; where both come, that one counts."""
+    bed = a_server(admin_token="s3cret")
+    file = {"file": codec.sign(a_license(2), signing_key)}
+    proxied = {"X-Windlass-Admin-Token": "s3cret"}
+    assert bed.client.post("/ls", files=file, headers={"X-Windlass-Admin-Token": "wrong"}).status_code == 401
+    assert bed.client.post("/ls", files=file, headers={**proxied, "Authorization": "Bearer wrong"}).status_code == 401
+    assert bed.client.post("/ls", files=file, headers=proxied).status_code == 200
+    assert bed.client.get("/ls/view", headers={"X-Windlass-Admin-Token": "wrong"}).status_code == 401
+    assert "uuid" in bed.client.get("/ls/view", headers=proxied).text
+    assert "uuid" not in bed.client.get("/ls/view").text
+
+
 def test_two_seats_and_twenty_requests(server: Any, a_license: Callable[..., Any]) -> None:
     """Limit 2 and 20 simultaneous pods: exactly two are granted."""
     server.upload(a_license(20, limit=2))

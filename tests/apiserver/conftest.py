@@ -33,6 +33,12 @@ def _load(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def load_module() -> Callable[[str], ModuleType]:
+    """Loads a module beside this file by its name."""
+    return _load
+
+
+@pytest.fixture(scope="session")
 def bare_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A real API server without our CRD."""
     with _load("control_plane").running_api_server(tmp_path_factory.mktemp("control-plane")) as server:
@@ -83,3 +89,39 @@ def operator(log) -> Iterator[Callable[[Path, int], subprocess.Popen[bytes]]]:
             return running
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def at(load_module: Callable[[str], ModuleType]) -> ModuleType:
+    """What the console's tests share."""
+    return load_module("console_process")
+
+
+@pytest.fixture(scope="session")
+def url(apiserver, at, load_module, tmp_path_factory) -> Iterator[str]:
+    """The console in a process of its own."""
+    port = load_module("control_plane").free_ports(1)[0]
+    log = tmp_path_factory.mktemp("console") / "log"
+    with at.running_console(apiserver, port, log) as found:
+        yield found
+
+
+@pytest.fixture
+def editor(apiserver, at, url, namespace) -> Iterator[object]:
+    """Signed in, with the right to change the namespace's services."""
+    with at.signed_in(url, at.a_token(apiserver, namespace, "editor", at.EDITOR)) as http:
+        yield http
+
+
+@pytest.fixture
+def viewer(apiserver, at, url, namespace) -> Iterator[object]:
+    """Signed in, with the right to look at them alone."""
+    with at.signed_in(url, at.a_token(apiserver, namespace, "viewer", at.VIEWER)) as http:
+        yield http
+
+
+@pytest.fixture
+def admin(apiserver, at, url) -> Iterator[object]:
+    """Signed in with every right."""
+    with at.signed_in(url, apiserver.token) as http:
+        yield http

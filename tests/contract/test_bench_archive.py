@@ -9,8 +9,9 @@ import pytest
 from windlass.bench.serving import archive
 from windlass.errors import UsageError
 from windlass_base.kube.errors import UnreadableError
-from windlass_kubectl import bench_archive, bench_job
-from windlass_kubectl.bench_archive import Archive
+from windlass_client import bench_archive
+from windlass_client.bench_archive import Archive
+from windlass_kubectl.bench_parser import OURS
 
 
 def taken(lines) -> Archive:
@@ -79,4 +80,4 @@ def test_the_options_that_the_plug_in_sets_are_the_servers():
     from windlass.cli.bench import app
 
     known = {name for one in get_command(app).commands["serve"].params for name in one.opts}
-    assert set(bench_job.OURS) <= known
+    assert set(OURS) <= known

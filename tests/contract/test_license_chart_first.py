@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from windlass_kubectl.licensing.server import SELECTOR, server_of
+from windlass_client.licenses import SELECTOR, server_of
 from windlass_license.cli import command_line
 
 from .conftest import Helm, documents

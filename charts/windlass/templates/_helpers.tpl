@@ -45,3 +45,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "windlass.lease" -}}
 {{ include "windlass.name" . }}-operator
 {{- end }}
+
+{{- define "windlass.consoleSelector" -}}
+app.kubernetes.io/name: windlass-console
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "windlass.consoleLabels" -}}
+{{ include "windlass.consoleSelector" . }}
+app.kubernetes.io/part-of: windlass
+app.kubernetes.io/component: console
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "windlass.consoleImage" -}}
+{{- $image := .Values.console.image -}}
+{{ include "windlass.prefix" . }}{{ $image.repository }}{{ with $image.digest }}@{{ . }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end -}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -87,12 +87,14 @@ class Reader:
         name: str = "",
         label_selector: str = "",
         patience_s: float = watching.PATIENCE_S,
+        on_listed: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[WatchEvent]:
         """What is there as ADDED, then every change, for ever; resumes by itself after a cut or an expired version.
 
-        After `patience_s` seconds without an answer: UnreachableError.
+        `on_listed` is called whenever all that is there has been told. After `patience_s` seconds without an answer:
+        UnreachableError.
         """
-        return watching.watch(self.api, self._collection(namespace, label_selector, name), patience_s)
+        return watching.watch(self.api, self._collection(namespace, label_selector, name), patience_s, on_listed)
 
     async def pods(self, name: str, namespace: str | None = None) -> Pods:
         """The serving pods, by name."""

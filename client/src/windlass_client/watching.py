@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -111,8 +111,17 @@ def _same(known: LLMService, one: LLMService) -> bool:
     return (known.metadata.uid, known.metadata.resource_version) == (one.metadata.uid, one.metadata.resource_version)
 
 
-async def watch(api: Api, what: Collection, patience_s: float) -> AsyncIterator[WatchEvent]:
-    """Every change for ever; UnreachableError after `patience_s` seconds without an answer."""
+def _nothing() -> None:
+    return
+
+
+async def watch(
+    api: Api, what: Collection, patience_s: float, on_listed: Callable[[], None] = _nothing
+) -> AsyncIterator[WatchEvent]:
+    """Every change for ever; UnreachableError after `patience_s` seconds without an answer.
+
+    `on_listed` is called whenever all that is there has been told.
+    """
     told, version = _Delivered(), ""
     pause_s, silent_since = PAUSE_FIRST_S, time.monotonic()
     while True:
@@ -122,6 +131,7 @@ async def watch(api: Api, what: Collection, patience_s: float) -> AsyncIterator[
                 for event in told.changes(found.rows):
                     yield event
                 version = found.version
+                on_listed()
             async for type_, raw in _stream(api, what, version):
                 version = str(dig(raw, "metadata", "resourceVersion") or version)
                 pause_s, silent_since = PAUSE_FIRST_S, time.monotonic()

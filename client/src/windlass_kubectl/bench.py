@@ -10,7 +10,7 @@ import asyncio
 import csv
 import io
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,23 +18,22 @@ from typing import Any
 from windlass_api.crd.expose import ExposeSpec
 from windlass_base.kube.errors import ClientError, InvalidError, NotFoundError, UnreachableError
 from windlass_base.kube.rest import AsText
-from windlass_client import paths
+from windlass_client import bench_archive, bench_job, paths
+from windlass_client.bench_archive import Archive
 
-from windlass_kubectl import bench_archive, bench_job
-from windlass_kubectl.bench_archive import Archive
+from windlass_kubectl.bench_parser import OURS
 from windlass_kubectl.parser import FAILED, OK
 from windlass_kubectl.session import Session
 
 LOOK_S = 1.0
 LINE_MAX = 64 << 10
-ENDED = ("Succeeded", "Failed")
 SUMMARY = "summary.csv"
 
 
 async def run(session: Session) -> int:
     """Make the Job, show its progress, write its results, delete it."""
     options = session.options
-    words = bench_job.check(options.behind)
+    words = check(options.behind)
     service = await session.client.raw(options.name)
     folder = Path(options.out or f"bench-{options.name}-{session.now():%Y%m%d-%H%M%S}")
     if await asyncio.to_thread(folder.exists):
@@ -43,7 +42,7 @@ async def run(session: Session) -> int:
     archive = Archive()
     async with _created(session, document) as name:
         pod = await _follow(session, name, archive)
-    code = _exit_code(pod)
+    code = bench_job.exit_code(pod)
     if archive.is_whole:
         files = archive.files()
         await asyncio.to_thread(bench_archive.write, folder, files)
@@ -53,6 +52,15 @@ async def run(session: Session) -> int:
     if code:
         session.note(f"job {name} ended with code {code}; its last lines are above")
     return OK.code if code == 0 else FAILED.code
+
+
+def check(words: Sequence[str]) -> tuple[str, ...]:
+    """Options of `windlass bench serve`; InvalidError for those that the plug-in sets."""
+    for word in words:
+        name = word.partition("=")[0]
+        if name in OURS:
+            raise InvalidError(f"{name} is set by kubectl windlass bench; leave it out behind --")
+    return tuple(words)
 
 
 def _mark() -> str:
@@ -70,15 +78,7 @@ async def _serving_pod(session: Session) -> Mapping[str, Any]:
     path = paths.core(session.namespace, "pods")
     params = {"labelSelector": paths.of_service(session.options.name)}
     found = (await session.client.api.call("GET", path, "pods", params=params)).get("items") or []
-    running = [one for one in found if (one.get("status") or {}).get("phase") == "Running"]
-    if not running:
-        raise InvalidError(f"service {session.options.name} has no running pod; see kubectl windlass status")
-    return min(running, key=lambda one: (not _is_ready(one), str(one["metadata"]["name"])))
-
-
-def _is_ready(pod: Mapping[str, Any]) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return bench_job.serving_pod(found, session.options.name)
 
 
 @asynccontextmanager
@@ -109,13 +109,13 @@ async def _follow(session: Session, job: str, archive: Archive) -> Mapping[str, 
     while True:
         pod = await _pod_of(session, job)
         status = (pod or {}).get("status") or {}
-        if pod and (status.get("phase") in ENDED or _has_begun(status)):
+        if pod and (status.get("phase") in bench_job.ENDED or bench_job.has_begun(pod)):
             heard = await _read(session, pod["metadata"]["name"], archive, heard)
             pod = await _pod_of(session, job) or pod
-            if (pod.get("status") or {}).get("phase") in ENDED:
+            if (pod.get("status") or {}).get("phase") in bench_job.ENDED:
                 await _read(session, pod["metadata"]["name"], archive, heard)
                 return pod
-        reason = _waits_for(pod)
+        reason = bench_job.waits_for(pod)
         if reason and reason != noted:
             session.note(f"job {job}: {reason}")
             noted = reason
@@ -138,24 +138,6 @@ async def _pod_of(session: Session, job: str) -> Mapping[str, Any] | None:
     return next(iter(found.get("items") or []), None)
 
 
-def _has_begun(status: Mapping[str, Any]) -> bool:
-    states = [one.get("state") or {} for one in status.get("containerStatuses") or []]
-    return any("running" in state or "terminated" in state for state in states)
-
-
-def _waits_for(pod: Mapping[str, Any] | None) -> str:
-    """Why its container has not begun, in the cluster's words."""
-    status = (pod or {}).get("status") or {}
-    for one in status.get("containerStatuses") or []:
-        waiting = (one.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return f"{waiting['reason']}: {waiting.get('message', '')}"[:500]
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("message") or condition.get("reason"))[:500]
-    return ""
-
-
 async def _read(session: Session, pod: str, archive: Archive, heard: int) -> int:
     """Lines behind those that were heard; how many there are. A cut connection is read again by the caller."""
     path, number = paths.core(session.namespace, "pods", pod, "log"), 0
@@ -169,15 +151,6 @@ async def _read(session: Session, pod: str, archive: Archive, heard: int) -> int
                 if number > heard and not archive.take(line):
                     session.note(line)
     return max(heard, number)
-
-
-def _exit_code(pod: Mapping[str, Any]) -> int:
-    """Of the container; 1 when the pod ended without one, by eviction for example."""
-    for one in (pod.get("status") or {}).get("containerStatuses") or []:
-        ended = (one.get("state") or {}).get("terminated")
-        if ended is not None:
-            return int(ended.get("exitCode", 1))
-    return 1
 
 
 def _show(session: Session, job: str, folder: Path, files: dict[str, bytes], code: int) -> None:

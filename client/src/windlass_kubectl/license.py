@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from windlass_base.kube.errors import ForbiddenError
+from windlass_client.licenses import LicenseServer
 
 from windlass_kubectl.licensing import collect, gpus, issuer, server, terms
 from windlass_kubectl.licensing import status as standing
@@ -156,7 +157,7 @@ def _tell(session: Session, key: issuer.Key, facts: terms.Facts, *, changed: boo
     session.say(f"in force: {len(facts.uuids)} GPUs, {limit}, {when}")
 
 
-async def _rehearse(session: Session, maker: issuer.Issuer, found: server.LicenseServer | None) -> None:
+async def _rehearse(session: Session, maker: issuer.Issuer, found: LicenseServer | None) -> None:
     """What init would do; nothing is changed."""
     private, steps = maker.private(session.options.key or ""), list[str]()
     steps.append(f"use the license server {found}" if found else f"install {session.options.chart} with helm")
@@ -174,7 +175,7 @@ async def _rehearse(session: Session, maker: issuer.Issuer, found: server.Licens
         session.emit({"dryRun": True, "steps": steps})
 
 
-async def _named(session: Session, where: server.LicenseServer) -> collect.NamedGpus:
+async def _named(session: Session, where: LicenseServer) -> collect.NamedGpus:
     """The cluster's GPUs; LicensingError when some could not be named and nobody allowed that."""
     options = session.options
     if options.gpus:
@@ -193,7 +194,7 @@ async def _named(session: Session, where: server.LicenseServer) -> collect.Named
     return found
 
 
-def shape(session: Session, where: server.LicenseServer) -> gpus.JobShape:
+def shape(session: Session, where: LicenseServer) -> gpus.JobShape:
     """The Jobs run beside the license server, in its image unless another is named."""
     options = session.options
     return gpus.JobShape(
@@ -232,7 +233,7 @@ async def _offered(session: Session) -> int | None:
         return None
 
 
-async def _found(session: Session) -> server.LicenseServer:
+async def _found(session: Session) -> LicenseServer:
     found = await server.find(session)
     if found is None:
         raise server.none_there(session)

@@ -18,9 +18,9 @@ import httpx2
 import pytest
 import yaml
 from windlass_base.kube.errors import ClientError, InvalidError
-from windlass_client import AsyncClient, token_access
-from windlass_kubectl import bench, bench_job
-from windlass_kubectl.bench_archive import MARK
+from windlass_client import AsyncClient, bench_job, token_access
+from windlass_client.bench_archive import MARK
+from windlass_kubectl import bench
 from windlass_kubectl.parser import parser
 
 GOLDEN = Path(__file__).parents[3] / "operator/tests/golden/deployment-all-fields.yaml"
@@ -87,7 +87,7 @@ def test_a_service_is_not_selected_by_the_jobs_labels():
 @pytest.mark.parametrize("word", ["--server=http://x", "--token", "--output-dir=/x"])
 def test_what_the_plug_in_sets_is_refused(word: str):
     with pytest.raises(InvalidError, match="is set by kubectl windlass bench"):
-        bench_job.check([word])
+        bench.check([word])
 
 
 def test_words_behind_two_dashes_are_the_benchmarks():

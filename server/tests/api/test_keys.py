@@ -123,3 +123,20 @@ def point(mount: Path, version: str) -> None:
     """One rename of the link that all entries go through."""
     (mount / "..new").symlink_to(version)
     (mount / "..new").rename(mount / "..data")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"X-API-Key": "sk-b"}, 200),
+        ({"X-API-Key": "sk-c"}, 401),
+        ({"X-API-Key": "Bearer sk-b"}, 401),
+        ({"X-API-Key": "sk-b", "Authorization": "Bearer sk-c"}, 401),
+        ({"X-API-Key": "sk-c", "Authorization": "Bearer sk-b"}, 200),
+    ],
+    ids=str,
+)
+async def test_a_key_may_come_in_a_header_that_proxies_leave(api, headers: dict[str, str], status: int) -> None:
+    """The API server's proxy takes Authorization for itself; where both come, that one counts."""
+    answer = await api(keys="sk-a,sk-b").client.get("/v1/models", headers=headers)
+    assert answer.status_code == status

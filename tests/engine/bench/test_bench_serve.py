@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from windlass_kubectl.bench_archive import Archive
+from windlass_client.bench_archive import Archive
 from windlass_testbed import daemon
 
 from ..api.own_commands import FLAGS

@@ -48,6 +48,29 @@ class AsText:
         return line if self.keep_returns else line.removesuffix("\r")
 
 
+@dataclass(frozen=True, slots=True)
+class Proxied:
+    """The answer of a program behind the API server's proxy, whatever its status."""
+
+    status: int
+    content_type: str
+    body: AsyncIterator[bytes]
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the program did what was asked."""
+        return 200 <= self.status < 300
+
+    async def read(self, most: int) -> bytes | None:
+        """The whole body; None when it has more bytes than `most`."""
+        text = bytearray()
+        async for data in self.body:
+            text += data
+            if len(text) > most:
+                return None
+        return bytes(text)
+
+
 class Api:
     """One API server as one credential sees it."""
 
@@ -113,9 +136,43 @@ class Api:
                     raise UnreadableError(f"{what}: {self.server} sends its lines compressed")
                 yield _lines(answer, as_text)
 
+    @asynccontextmanager
+    async def proxied(
+        self,
+        method: str,
+        path: str,
+        what: str,
+        *,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        silence_s: float | None = None,
+    ) -> AsyncIterator[Proxied]:
+        """The answer of a pod or Service through the API server's proxy; only the API server's own refusal raises.
+
+        The API server takes the header Authorization for itself: the program behind it never sees that one.
+        """
+        timeout = httpx2.Timeout(self._timeout_s, read=silence_s or self._timeout_s)
+        given = {"content": content, "headers": dict(headers or {}), "timeout": timeout}
+        with _transport_errors(self.server, what):
+            async with self._http.stream(method, path, **cast(Any, given)) as answer:
+                if _encoded(answer):
+                    raise UnreadableError(f"{what}: the program behind {self.server} compresses its answer")
+                kind = str(answer.headers.get("content-type", ""))
+                if answer.is_success:
+                    yield Proxied(answer.status_code, kind, answer.aiter_bytes())
+                    return
+                text = await _bounded(answer, ERROR_BODY_MAX) or b""
+                if (status := _status(text)) is not None:
+                    raise refusal(answer.status_code, status, what, self._unknown)
+                yield Proxied(answer.status_code, kind, _once(text))
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+async def _once(text: bytes) -> AsyncIterator[bytes]:
+    yield text
 
 
 async def _lines(answer: httpx2.Response, as_text: AsText) -> AsyncIterator[StreamLine]:

@@ -13,14 +13,13 @@ from pathlib import Path
 import httpx2
 from windlass_base.kube.errors import ClientError, UnreachableError
 from windlass_client import paths
+from windlass_client.licenses import PORT, LicenseServer
 
 from windlass_kubectl.forward import port_forward
 from windlass_kubectl.licensing.errors import LicensingError
-from windlass_kubectl.licensing.server import LicenseServer
 from windlass_kubectl.session import Session
 from windlass_kubectl.talk import http_address
 
-PORT = 10080
 TIMEOUT_S, PATIENCE_S, AGAIN_S = 30.0, 30.0, 1.0
 FILE_MAX = 17 << 20  # bytes; the server takes 16 MiB
 SAID_MAX = 1000  # characters

@@ -4,76 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from windlass_api.objects.reading import dig, name_of
-from windlass_api.objects.records import listed, mapped
+from windlass_api.objects.reading import dig
+from windlass_api.objects.records import mapped
 from windlass_base.kube.errors import ForbiddenError, NotFoundError
 from windlass_base.kube.rest import MERGE
 from windlass_client import paths, watching
+from windlass_client.licenses import DEPLOYMENTS, HOME, NAME, SELECTOR, LicenseServer, server_of
 
 from windlass_kubectl.licensing.errors import LicensingError
 from windlass_kubectl.licensing.issuer import Key
 from windlass_kubectl.licensing.programs import run_program
 from windlass_kubectl.session import Session
 
-NAME = "windlass-license-server"
-HOME = "kube-system"
 KEYS_ANNOTATION = "windlass.dev/trusted-keys"
-TOKEN_VARIABLE = "WINDLASS_LICENSE_ADMIN_TOKEN"  # noqa: S105 - the name of the variable
-DEPLOYMENTS = "/apis/apps/v1/deployments"
-SELECTOR = {"labelSelector": f"app.kubernetes.io/name={NAME}"}
 ROLLOUT_S, LOOK_AGAIN_S, HELM_S = 180.0, 0.5, 300.0
 INSTALL = f"helm install {NAME} charts/{NAME} -n {HOME}"
-
-
-@dataclass(frozen=True, slots=True)
-class LicenseServer:
-    """One license server, as its Deployment has it."""
-
-    namespace: str
-    name: str
-    """Of the Deployment and the Service; the chart's name, unless a value of the chart gives another."""
-    image: str
-    pull_policy: str
-    pull_secrets: tuple[str, ...]
-    https: bool
-    token: tuple[str, str] | None
-    """The Secret with the admin token, and its entry; None when the server asks for none."""
-    ready: int
-    replicas: int
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-    @property
-    def trusted(self) -> str:
-        """The ConfigMap, made here and mounted by the chart, with the issuers' keys."""
-        return f"{self.name}-trusted"
-
-    def to_dict(self) -> dict[str, Any]:
-        """For programs."""
-        return {"namespace": self.namespace, "ready": self.ready, "replicas": self.replicas, "image": self.image}
-
-
-def server_of(deployment: Mapping[str, Any]) -> LicenseServer:
-    """A Deployment of the chart, read."""
-    pod = mapped(dig(deployment, "spec", "template", "spec"))
-    container = next((one for one in listed(pod.get("containers"))), {})
-    variable = next((row for row in listed(container.get("env")) if row.get("name") == TOKEN_VARIABLE), None)
-    secret = mapped(dig(variable or {}, "valueFrom", "secretKeyRef"))
-    return LicenseServer(
-        namespace=str(dig(deployment, "metadata", "namespace")),
-        name=name_of(deployment),
-        image=str(container.get("image")),
-        pull_policy=str(container.get("imagePullPolicy") or "IfNotPresent"),
-        pull_secrets=tuple(str(row.get("name")) for row in listed(pod.get("imagePullSecrets"))),
-        https=any(str(word).startswith("--tls-dir") for word in container.get("args") or ()),
-        token=(str(secret["name"]), str(secret["key"])) if secret else None,
-        ready=int(dig(deployment, "status", "readyReplicas") or 0),
-        replicas=int(dig(deployment, "spec", "replicas") or 0),
-    )
 
 
 async def find_all(session: Session) -> list[LicenseServer]:

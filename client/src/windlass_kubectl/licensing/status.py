@@ -7,28 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import yaml
 from windlass_base.kube.errors import ClientError
+from windlass_client.licenses import License, LicenseServer, license_in
 
 from windlass_kubectl.licensing.http import ServerHttp
-from windlass_kubectl.licensing.server import LicenseServer
 from windlass_kubectl.licensing.terms import span
 from windlass_kubectl.paint import Branch, Paint
 
 NEXT, ADD = "kubectl windlass license init", "kubectl windlass license add-gpus"
 EXPIRES_SOON_DAYS = 30
 NAMES_SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class License:
-    """The license in force, from /ls/view."""
-
-    customer: str
-    appid: str
-    limit: int
-    expires: datetime
-    uuids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +54,6 @@ async def look(server: LicenseServer, http: ServerHttp) -> Seen:
         return Seen(server, problem=str(error))
     leases, live = figures.get("windlass_license_leases_live", 0), figures.get("windlass_license_gpus_live", 0)
     return Seen(server, license_in(text) if text else None, int(leases), int(live))
-
-
-def license_in(text: str) -> License | None:
-    """The YAML of /ls/view; None when it is none, as of a server of another kind."""
-    try:
-        said = yaml.safe_load(text)
-        rows = said["gpuinfos"]
-        ends = [_moment(row["expiredtime"]) for row in rows]
-        uuids = frozenset(str(row["uuid"]) for row in rows)
-        return License(str(said["customer"]), str(said["appid"]), int(said["accesslimit"]), max(ends), uuids)
-    except (yaml.YAMLError, KeyError, TypeError, ValueError):
-        return None
-
-
-def _moment(value: object) -> datetime:
-    return value.astimezone() if isinstance(value, datetime) else datetime.fromisoformat(str(value))
 
 
 def to_dict(report: Report, now: datetime) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from windlass_client.licenses import server_of
 from windlass_kubectl.licensing import server
 from windlass_kubectl.licensing.errors import LicensingError
-from windlass_kubectl.licensing.server import rolled_out, server_of
+from windlass_kubectl.licensing.server import rolled_out
 
 TOKEN = {"name": "WINDLASS_LICENSE_ADMIN_TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from windlass_kubectl.licensing.server import LicenseServer
-from windlass_kubectl.licensing.status import License, Report, Seen, branches, license_in, to_dict
+from windlass_client.licenses import License, LicenseServer, license_in
+from windlass_kubectl.licensing.status import Report, Seen, branches, to_dict
 from windlass_kubectl.paint import Paint
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)

@@ -12,7 +12,18 @@ from contextlib import suppress
 from functools import partial
 
 from windlass.api import connections, paths, scan
-from windlass.api.asgi import Answer, Application, Receive, Scope, Send, has_body, header, replay, request_id, with_body
+from windlass.api.asgi import (
+    Answer,
+    Application,
+    Receive,
+    Scope,
+    Send,
+    credential,
+    has_body,
+    replay,
+    request_id,
+    with_body,
+)
 from windlass.api.budget import Budget
 from windlass.api.gate import Gate, in_turn
 from windlass.api.intake import Gone, Hold, Intake
@@ -72,7 +83,7 @@ class Front:
     def _admit(self, scope: Scope) -> str:
         if scope["path"] in OPEN and scope["method"] in ("GET", "HEAD"):
             return EVERYONE
-        return self._keys.admit(header(scope["headers"], b"authorization"))
+        return self._keys.admit(credential(scope["headers"]))
 
     async def _serve(self, scope: Scope, receive: Receive, who: str, answer: Answer) -> None:
         if scope["method"] != "POST" and not has_body(scope["headers"]):

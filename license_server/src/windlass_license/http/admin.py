@@ -6,7 +6,17 @@ from collections.abc import Awaitable, Callable
 from fastapi import Request
 from fastapi.exceptions import HTTPException
 
+PROXIED = "x-windlass-admin-token"
+"""The header of a caller behind the API server's proxy, which keeps Authorization to itself."""
 Check = Callable[[Request], Awaitable[None]]
+
+
+def presented(request: Request) -> tuple[str, str]:
+    """Scheme and token, by either header; both empty without one."""
+    if "authorization" not in request.headers and PROXIED in request.headers:
+        return "bearer", request.headers[PROXIED]
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return scheme, given
 
 
 def admin_only(token: str | None) -> Check:
@@ -15,7 +25,7 @@ def admin_only(token: str | None) -> Check:
     async def check(request: Request) -> None:
         if token is None:
             return
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        scheme, given = presented(request)
         right = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token.encode())
         if scheme.lower() != "bearer" or not right:
             wrong = "the admin token is wrong" if given else "an admin token is needed"

@@ -32,6 +32,17 @@ def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
     return next((value for key, value in headers if key.lower() == name), b"")
 
 
+def credential(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The header Authorization; without it `X-API-Key` in its shape, as callers behind a proxy send their key.
+
+    The API server's proxy keeps Authorization to itself, and clients of Anthropic's API send no other.
+    """
+    rows = list(headers)
+    given = header(rows, b"authorization")
+    key = header(rows, b"x-api-key")
+    return given or (b"Bearer " + key if key else b"")
+
+
 def replaced(headers: Iterable[tuple[bytes, bytes]], *new: tuple[bytes, bytes], drop: tuple[bytes, ...]) -> RawHeaders:
     """The headers with some dropped and new ones added."""
     return [(key, value) for key, value in headers if key.lower() not in drop] + list(new)

@@ -27,6 +27,7 @@ from windlass.api.asgi import (
     Receive,
     Scope,
     Send,
+    credential,
     has_body,
     header,
     replaced,
@@ -147,7 +148,7 @@ class Guard:
         try:
             paths.check(scope["path"], scope.get("raw_path") or b"")
             paths.check_host(header(scope["headers"], b"host"), self._settings.allowed_hosts)
-            key = self._keys.find(header(scope["headers"], b"authorization"))
+            key = self._keys.find(credential(scope["headers"]))
             if routes.SOCKETS.get(routes.route_path(scope)) is not Access.KEY:
                 raise Refusal(404, "there is no websocket at this path")
             if key.models or key.limits.any:
@@ -202,7 +203,7 @@ class Guard:
         paths.check_host(header(request.scope["headers"], b"host"), self._settings.allowed_hosts)
         key = NOBODY
         if not _is_preflight(request):
-            key = self._keys.find(header(request.scope["headers"], b"authorization"))
+            key = self._keys.find(credential(request.scope["headers"]))
         if rows is None:
             raise Refusal(404, f"there is no {request.method} {path[:100]} here; GET /docs lists what there is")
         if rows.is_closed:

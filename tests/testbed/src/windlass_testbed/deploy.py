@@ -36,7 +36,7 @@ class Deployed:
 
 def prepare_images(paths: Paths) -> Deployed:
     """Build every image of the project that is missing and return their tags."""
-    return Deployed({name: images.ensure(paths, name) for name in ("engine-cpu", *images.SERVED)})
+    return Deployed({name: images.ensure(paths, name) for name in ("engine-cpu", *images.RELEASED)})
 
 
 def build(paths: Paths) -> Deployed:
@@ -68,7 +68,7 @@ def load_images(paths: Paths, deployed: Deployed) -> None:
     wanted = "\n".join([(paths.run / "cluster-shape").read_text(), *deployed.tags.values(), _cluster_uid(paths)])
     if marker.exists() and marker.read_text() == wanted:
         return
-    whole = ("operator", "license-server", "server-cpu") if node_image.published() else ("operator", "license-server")
+    whole = images.RELEASED if node_image.published() else ("operator", "license-server", "console")
     for name in whole:
         load(paths, deployed[name], list(cluster.WORKERS))
     if "server-cpu" not in whole:

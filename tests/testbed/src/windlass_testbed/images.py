@@ -44,6 +44,9 @@ IMAGES: tuple[Image, ...] = (
           "api/pyproject.toml", "sizing/src", "sizing/pyproject.toml", *BASE)),
     Image("license-server", "images/license-server/Dockerfile", ("images/license-server", "images/build.lock",
           "license_server/src", "license_server/pyproject.toml", *BASE)),
+    Image("console", "images/console/Dockerfile", ("images/console", "images/build.lock", "console/src",
+          "console/pyproject.toml", "client/src", "client/pyproject.toml", "api/src", "api/pyproject.toml",
+          "sizing/src", "sizing/pyproject.toml", *BASE)),
     Image("engine-cpu", "images/server-cpu/engine.Dockerfile", ("images/server-cpu/engine.Dockerfile",
           "images/server-cpu/requirements.lock", "images/server-cpu/trim.py", MODEL_INFOS)),
     Image("server-cpu", "images/server-cpu/Dockerfile", ("images/server-cpu/Dockerfile", "images/build.lock",
@@ -61,7 +64,9 @@ IMAGES: tuple[Image, ...] = (
           "engine-deepspeed-gpu", "ENGINE_IMAGE", "python-gpu"),
 )  # fmt: skip
 IMAGE = {image.name: image for image in IMAGES}
+# What the first release had, and what a cluster without GPUs runs today.
 SERVED = ("operator", "license-server", "server-cpu")
+RELEASED = (*SERVED, "console")
 
 
 def tag(image: Image) -> str:

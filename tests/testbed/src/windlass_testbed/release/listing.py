@@ -52,6 +52,7 @@ DIGEST_VALUES = {
     "deepspeed-gpu": ("windlass", "server.deepspeed.digest"),
     "deepspeed": ("windlass", "server.deepspeed.cpuDigest"),
     "license-server": ("windlass-license-server", "image.digest"),
+    "console": ("windlass", "console.image.digest"),
 }
 
 

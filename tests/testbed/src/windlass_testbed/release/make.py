@@ -92,7 +92,7 @@ def _begin(paths: Paths) -> Release:
 
 
 def _served(release: Release) -> list[tuple[Released, SavedImage]]:
-    tags = {name: images.ensure(release.paths, name) for name in images.SERVED}
+    tags = {name: images.ensure(release.paths, name) for name in images.RELEASED}
     return _save(release, release.paths, tags)
 
 

@@ -12,7 +12,7 @@ from windlass_testbed.errors import BedError
 NUMBER = r"\d+\.\d+\.\d+(?:rc\d+)?"
 PYPROJECT = rf'^version = "({NUMBER})"'
 ATTRIBUTE = rf'^__version__ = "({NUMBER})"'
-OWN = rf'"windlass-(?:base(?:\[\w+\])?|sizing|api|server|lookahead)==({NUMBER})"'
+OWN = rf'"windlass-(?:base(?:\[\w+\])?|sizing|api|client|server|lookahead)==({NUMBER})"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Place:
 SOURCE = Place("pyproject.toml", PYPROJECT)
 DISTRIBUTIONS = (
     *("base", "sizing", "api", "operator", "operator/download", "client", "server"),
-    *("server/lookahead", "license_server", "deepspeed_server", "tests/testbed"),
+    *("server/lookahead", "license_server", "deepspeed_server", "console", "tests/testbed"),
 )
 CHARTS = ("windlass", "windlass-license-server")
 PLACES: tuple[Place, ...] = (
@@ -34,12 +34,13 @@ PLACES: tuple[Place, ...] = (
     *(Place(f"{folder}/pyproject.toml", PYPROJECT) for folder in DISTRIBUTIONS),
     *(
         Place(f"{folder}/pyproject.toml", OWN)
-        for folder in ("api", "operator", "operator/download", "client", "server", "license_server", "deepspeed_server")
+        for folder in ("api", "operator", "operator/download", "client", "server", "license_server", "deepspeed_server", "console")
     ),
     Place("operator/src/windlass_operator/__init__.py", ATTRIBUTE),
     Place("client/src/windlass_kubectl/__init__.py", ATTRIBUTE),
     Place("license_server/src/windlass_license/__init__.py", ATTRIBUTE),
     Place("deepspeed_server/src/windlass_deepspeed/__init__.py", ATTRIBUTE),
+    Place("console/src/windlass_console/__init__.py", ATTRIBUTE),
     *(Place(f"charts/{name}/Chart.yaml", rf"^version: ({NUMBER})$") for name in CHARTS),
     *(Place(f"charts/{name}/Chart.yaml", rf'^appVersion: "({NUMBER})"$') for name in CHARTS),
 )

@@ -23,6 +23,7 @@ PURE = (
     "server",
     "license_server",
     "deepspeed_server",
+    "console",
 )
 # Image whose build stage compiles the core → the tag of the wheel that it makes.
 NATIVE = {"server-cpu": "cp311-cp311", "server": "cp312-abi3"}

@@ -1,14 +1,17 @@
-"""The Job of `kubectl windlass bench`: the served pod's image and model volume, without its GPUs. Pure."""
+"""A benchmark's Job beside a service: the served pod's image and model volume, without its GPUs. Pure.
+
+`kubectl windlass bench` and the console make it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from windlass_api.objects.reading import dig, is_ready, name_of
+from windlass_api.objects.records import listed, mapped
 from windlass_base.kube.errors import InvalidError
-
-from windlass_kubectl.bench_parser import OURS
 
 Document = dict[str, Any]
 CONTAINER = "bench"
@@ -20,6 +23,10 @@ KEYS = "/var/run/secrets/windlass-bench"
 NAME_MAX = 52
 """Characters of the service's name in the Job's: a pod's name has as many again behind a Job's 63."""
 AFTER_S = 3600
+SHOWN_MAX = 500
+"""Characters of a reason."""
+ENDED = ("Succeeded", "Failed")
+"""Phases of a pod that runs no more."""
 DATA = ("persistentVolumeClaim", "nfs", "hostPath", "csi")
 """Volumes that may hold a model; all others of the pod are its own."""
 
@@ -34,15 +41,6 @@ class Wanted:
     cpu: str = "1"
     memory: str = "4Gi"
     minutes: int = 60
-
-
-def check(words: Sequence[str]) -> tuple[str, ...]:
-    """Options of `windlass bench serve`; InvalidError for those that the plug-in sets."""
-    for word in words:
-        name = word.partition("=")[0]
-        if name in OURS:
-            raise InvalidError(f"{name} is set by kubectl windlass bench; leave it out behind --")
-    return tuple(words)
 
 
 def job(service: Mapping[str, Any], pod: Mapping[str, Any], wanted: Wanted, mark: str) -> Document:
@@ -152,3 +150,38 @@ def _near(service: Mapping[str, Any]) -> Document:
     return {
         "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
     }
+
+
+def serving_pod(pods: Iterable[Mapping[str, Any]], service: str) -> Mapping[str, Any]:
+    """A pod that serves, a ready one first: its image and volumes are the benchmark's."""
+    running = [one for one in pods if dig(one, "status", "phase") == "Running"]
+    if not running:
+        raise InvalidError(f"service {service} has no running pod; see its status")
+    return min(running, key=lambda one: (not is_ready(one), name_of(one)))
+
+
+def waits_for(pod: Mapping[str, Any] | None) -> str:
+    """Why the Job's container has not begun, in the cluster's words."""
+    for one in listed(dig(pod, "status", "containerStatuses")):
+        waiting = mapped(dig(one, "state", "waiting"))
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return f"{waiting['reason']}: {waiting.get('message', '')}"[:SHOWN_MAX]
+    for condition in listed(dig(pod, "status", "conditions")):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason"))[:SHOWN_MAX]
+    return ""
+
+
+def has_begun(pod: Mapping[str, Any] | None) -> bool:
+    """Whether the Job's container runs or ran."""
+    states = [mapped(one.get("state")) for one in listed(dig(pod, "status", "containerStatuses"))]
+    return any("running" in state or "terminated" in state for state in states)
+
+
+def exit_code(pod: Mapping[str, Any]) -> int:
+    """Of the container; 1 when the pod ended without one, by eviction for example."""
+    for one in listed(dig(pod, "status", "containerStatuses")):
+        ended = dig(one, "state", "terminated")
+        if ended is not None:
+            return int(mapped(ended).get("exitCode", 1))
+    return 1

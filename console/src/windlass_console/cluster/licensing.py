@@ -1,0 +1,226 @@
+"""License servers through the API server's proxy: what each has in force, and an upload."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import secrets
+from datetime import datetime
+
+from typing_extensions import TypedDict
+from windlass_api.objects.inventory import usable
+from windlass_base.kube.errors import ClientError, ForbiddenError, NotFoundError
+from windlass_base.kube.rest import Api
+from windlass_client import paths, watching
+from windlass_client.licenses import DEPLOYMENTS, HOME, PORT, SELECTOR, Granted, LicenseServer, granted_in, server_of
+
+from windlass_console.errors import ServiceAnswerError, UnusableError
+
+TOKEN_HEADER = "X-Windlass-Admin-Token"  # noqa: S105 - the name of a header
+FILE_MAX = 16 << 20  # bytes; the license server's own limit
+TEXT_MAX = 32 << 20  # bytes; a license of 100,000 GPUs has about 12 MiB as YAML
+SHOWN_MAX = 1000  # characters
+METRIC = re.compile(r"^(windlass_license_(?:leases|gpus)_live) (\S+)$", re.MULTILINE)
+FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class GrantView(TypedDict):
+    """GPUs of one brand with one end; `uuids` is empty for a viewer who sees numbers alone."""
+
+    brand: str
+    count: int
+    issued: str
+    expires: str
+    uuids: list[str]
+
+
+class LicenseView(TypedDict):
+    """A license in force."""
+
+    customer: str
+    appid: str
+    gpus: int
+    limit: int
+    expires: str
+    expired: bool
+    grants: list[GrantView]
+
+
+class Leases(TypedDict):
+    """What is in use now."""
+
+    live: int
+    gpus: int
+
+
+class ServerView(TypedDict):
+    """One license server; `problem` is why it could not be asked."""
+
+    namespace: str
+    name: str
+    ready: int
+    replicas: int
+    license: LicenseView | None
+    leases: Leases
+    problem: str
+    adminToken: bool
+
+
+class Licenses(TypedDict):
+    """All license servers that the user may see, and the GPUs that the nodes offer."""
+
+    servers: list[ServerView]
+    gpusInCluster: int | None
+
+
+async def licenses(api: Api, now: datetime) -> Licenses:
+    """All of them; those of kube-system where the user may not look at all namespaces."""
+    return Licenses(
+        servers=[await _view(api, one, now) for one in await _servers(api)], gpusInCluster=await _offered(api)
+    )
+
+
+async def _servers(api: Api) -> list[LicenseServer]:
+    try:
+        rows = await watching.listing(api, watching.Collection(DEPLOYMENTS, "deployments", SELECTOR))
+    except ForbiddenError:
+        rows = await watching.listing(api, watching.Collection(paths.deployments(HOME), "deployments", SELECTOR))
+    return [server_of(row) for row in rows.rows]
+
+
+async def _offered(api: Api) -> int | None:
+    try:
+        nodes = await watching.listing(api, watching.Collection(paths.NODES, "nodes"))
+    except ForbiddenError:
+        return None
+    return sum(one.allocatable for one in usable(nodes.rows))
+
+
+async def _view(api: Api, server: LicenseServer, now: datetime) -> ServerView:
+    view = ServerView(
+        namespace=server.namespace,
+        name=server.name,
+        ready=server.ready,
+        replicas=server.replicas,
+        license=None,
+        leases=Leases(live=0, gpus=0),
+        problem="",
+        adminToken=server.token is not None,
+    )
+    try:
+        text = await _read(api, server, "/ls/view")
+        view["license"] = _license(granted_in(text), now) if text else None
+        figures = dict(METRIC.findall(await _read(api, server, "/metrics")))
+        view["leases"] = Leases(
+            live=_whole(figures.get("windlass_license_leases_live")),
+            gpus=_whole(figures.get("windlass_license_gpus_live")),
+        )
+    except (ClientError, ServiceAnswerError) as error:
+        view["problem"] = str(error)
+    return view
+
+
+def _license(granted: Granted | None, now: datetime) -> LicenseView | None:
+    if granted is None:
+        return None
+    return LicenseView(
+        customer=granted.customer,
+        appid=granted.appid,
+        gpus=granted.gpus,
+        limit=granted.limit,
+        expires=granted.expires.isoformat(),
+        expired=granted.expires <= now,
+        grants=[
+            GrantView(
+                brand=one.brand,
+                count=one.count,
+                issued=one.issued.isoformat(),
+                expires=one.expires.isoformat(),
+                uuids=list(one.uuids),
+            )
+            for one in granted.grants
+        ],
+    )
+
+
+def _whole(text: str | None) -> int:
+    try:
+        return int(float(text or 0))
+    except (ValueError, OverflowError):
+        return 0
+
+
+async def _read(api: Api, server: LicenseServer, path: str) -> str:
+    """The text at a path of the server; empty where no license is in force."""
+    what = f"license server {server}"
+    async with api.proxied("GET", _address(server) + path, what) as answer:
+        text = await answer.read(TEXT_MAX)
+        if answer.status == 404:
+            return ""
+        if text is None or not answer.is_success:
+            raise ServiceAnswerError(f"{what} answers {answer.status} to {path}: {_shown(text)}", answer.status)
+    return text.decode("utf-8", "replace")
+
+
+def _address(server: LicenseServer) -> str:
+    """The proxy's path to the server's Service."""
+    scheme = "https:" if server.https else ""
+    return paths.core(server.namespace, "services", f"{scheme}{server.name}:{PORT}", "proxy")
+
+
+async def upload(api: Api, namespace: str, name: str, content: bytes, token: str, filename: str) -> str:
+    """Put a file in force, and what the server answers; UnusableError with its words where it refuses."""
+    if not content:
+        raise UnusableError("the license file is empty; choose the file that windlass-license issue wrote")
+    server = await _server(api, namespace, name)
+    given = token or await _admin_token(api, server)
+    boundary = secrets.token_hex(16)
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}", **({TOKEN_HEADER: given} if given else {})}
+    body = _form(boundary, filename if FILE_NAME.fullmatch(filename) else "license.dat", content)
+    what = f"license server {server}"
+    async with api.proxied("POST", f"{_address(server)}/ls", what, content=body, headers=headers) as answer:
+        text = _shown(await answer.read(FILE_MAX))
+        if answer.status == 401:
+            raise UnusableError(f"{what} refuses the admin token: {text}")
+        if not answer.is_success:
+            raise UnusableError(f"{what} refuses the file: {text}")
+    return text
+
+
+async def _server(api: Api, namespace: str, name: str) -> LicenseServer:
+    params = {**SELECTOR, "fieldSelector": f"metadata.name={name}"}
+    found = await watching.listing(api, watching.Collection(paths.deployments(namespace), "deployments", params))
+    if not found.rows:
+        raise NotFoundError(f"there is no license server {namespace}/{name}; see the list of license servers")
+    return server_of(found.rows[0])
+
+
+async def _admin_token(api: Api, server: LicenseServer) -> str:
+    """The token from its Secret, by the user's right to read it; empty where the server asks for none."""
+    if server.token is None:
+        return ""
+    name, entry = server.token
+    what = f"secret {server.namespace}/{name}"
+    try:
+        secret = await api.call("GET", paths.core(server.namespace, "secrets", name), what)
+        return base64.b64decode(secret["data"][entry]).decode().strip()
+    except ForbiddenError as error:
+        raise UnusableError(
+            f"the license server asks for its admin token; enter it, or have the right to {what}"
+        ) from error
+    except (KeyError, TypeError, binascii.Error, UnicodeDecodeError) as error:
+        raise UnusableError(f"{what} has no admin token under {entry}; enter it") from error
+
+
+def _form(boundary: str, filename: str, content: bytes) -> bytes:
+    head = (
+        f"--{boundary}\r\n"
+        f'Content-Disposition: form-data; name="file"; filename="{filename}"\r\n'
+        "Content-Type: application/octet-stream\r\n\r\n"
+    )
+    return head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
+
+
+def _shown(text: bytes | None) -> str:
+    return " ".join((text or b"").decode("utf-8", "replace").split())[:SHOWN_MAX]

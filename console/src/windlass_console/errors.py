@@ -1,0 +1,125 @@
+"""What the console raises beside the client library's errors; each has the HTTP status and the reason of its answer.
+
+ConsoleError
+├── SignInError           401: no token, or one that has ended
+├── OriginError           403: the request comes from another site, or lacks the pages' header
+├── NotThereError         404: no such address
+├── TooLargeError         413: the body has too many bytes
+├── UnusableError         422: the content cannot be used
+├── TooManyStreamsError   429: the user holds as many streams as one may
+├── ServiceAnswerError    502: the served model, or the license server, refuses
+└── FullError             503: as many users as the process can hold
+"""
+
+from __future__ import annotations
+
+from windlass_base.kube.errors import (
+    AlreadyExistsError,
+    ClientError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    NotInstalledError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from windlass_client.errors import NoFactsError, NoLogsError
+
+
+class ConsoleError(Exception):
+    """Anything that the console refuses itself; its text is one sentence for the user."""
+
+    status = 500
+    reason = "Internal"
+
+
+class SignInError(ConsoleError):
+    """Nobody is signed in."""
+
+    status = 401
+    reason = "SignIn"
+
+
+class OriginError(ConsoleError):
+    """The request was not made by the console's own pages."""
+
+    status = 403
+    reason = "Origin"
+
+
+class NotThereError(ConsoleError):
+    """The console has no such address."""
+
+    status = 404
+    reason = "NotFound"
+
+
+class TooLargeError(ConsoleError):
+    """The body has more bytes than are read."""
+
+    status = 413
+    reason = "TooLarge"
+
+
+class UnusableError(ConsoleError):
+    """What was sent cannot be used."""
+
+    status = 422
+    reason = "Invalid"
+
+
+class TooManyStreamsError(ConsoleError):
+    """The user holds as many streams as one may."""
+
+    status = 429
+    reason = "TooManyStreams"
+
+
+class ServiceAnswerError(ConsoleError):
+    """A program behind the API server's proxy refuses; `service_status` is the status of its answer."""
+
+    status = 502
+    reason = "Service"
+
+    def __init__(self, message: str, service_status: int) -> None:
+        super().__init__(message)
+        self.service_status = service_status
+
+
+class FullError(ConsoleError):
+    """The process holds as many users as it can."""
+
+    status = 503
+    reason = "Full"
+
+
+# Of the client library's errors; a kind that is not here is 502 Unreadable.
+KINDS: tuple[tuple[type[ClientError], int, str], ...] = (
+    (UnauthorizedError, 401, "SignIn"),
+    (ForbiddenError, 403, "Forbidden"),
+    (NotFoundError, 404, "NotFound"),
+    (AlreadyExistsError, 409, "AlreadyExists"),
+    (ConflictError, 409, "Conflict"),
+    (InvalidError, 422, "Invalid"),
+    (NoFactsError, 422, "NoFacts"),
+    (NoLogsError, 422, "NoLogs"),
+    (NotInstalledError, 422, "NotInstalled"),
+    (UnreachableError, 503, "Unreachable"),
+)
+
+
+def status_of(error: ClientError | ConsoleError) -> tuple[int, str]:
+    """The HTTP status and the reason of an error's answer."""
+    if isinstance(error, ConsoleError):
+        return error.status, error.reason
+    return next(((status, reason) for kind, status, reason in KINDS if isinstance(error, kind)), (502, "Unreadable"))
+
+
+def document_of(error: ClientError | ConsoleError) -> dict[str, object]:
+    """The answer's document: a sentence, a reason, and a row for each field that the API server names."""
+    fields = [{"field": row.field, "message": row.message} for row in getattr(error, "problems", ())]
+    answer: dict[str, object] = {"error": str(error), "reason": status_of(error)[1], "fields": fields}
+    if isinstance(error, ServiceAnswerError):
+        answer["serviceStatus"] = error.service_status
+    return answer

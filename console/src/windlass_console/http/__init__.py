@@ -1,0 +1,1 @@
+"""The HTTP of the console: routes, streams, checks of every request, and the files of the pages."""

@@ -1,0 +1,71 @@
+"""Who asks, and the names in addresses: what every route of the API takes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Body, Depends, Header, Path, Query, Request
+
+from windlass_console.errors import SignInError
+from windlass_console.http.pages import Page
+from windlass_console.identity.pool import Identities, Identity
+from windlass_console.identity.seal import Seal
+from windlass_console.identity.token import expiry_of, usable
+from windlass_console.settings import Settings
+
+COOKIE = "windlass_session"
+BY_COOKIE, BY_HEADER = "cookie", "header"
+NAME_PATTERN = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What the process serves with."""
+
+    settings: Settings
+    seal: Seal
+    identities: Identities
+    pages: dict[str, Page]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A signed-in user; `until` is when the session ends, None when it is not known."""
+
+    identity: Identity
+    token: str
+    via: str
+    until: int | None
+
+
+def the_console(request: Request) -> Console:
+    """The process' own."""
+    found: Console = request.app.state.console
+    return found
+
+
+def asking(request: Request, console: Annotated[Console, Depends(the_console)]) -> Asking:
+    """The user by the cookie, else by the header of an ingress that signs in; SignInError without either."""
+    opened = console.seal.open(request.cookies.get(COOKIE, ""), time.time())
+    if opened is not None:
+        token, until = opened
+        return Asking(console.identities.of(token), token, BY_COOKIE, until)
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and given:
+        token = usable(given)
+        return Asking(console.identities.of(token), token, BY_HEADER, expiry_of(token))
+    raise SignInError("you are not signed in, or your session has ended; sign in with a token of the cluster")
+
+
+Who = Annotated[Asking, Depends(asking)]
+The = Annotated[Console, Depends(the_console)]
+Namespace = Annotated[str, Path(pattern=NAMESPACE_PATTERN)]
+Name = Annotated[str, Path(pattern=NAME_PATTERN)]
+InNamespace = Annotated[str, Query(alias="namespace", pattern=NAMESPACE_PATTERN)]
+Everywhere = Annotated[str, Query(alias="namespace", pattern=rf"{NAMESPACE_PATTERN}|^\*$")]
+Document = Annotated[dict[str, Any], Body()]
+DryRun = Annotated[bool, Query(alias="dryRun")]
+ServiceKey = Annotated[str, Header(alias="X-Service-Key", max_length=512, pattern=r"^[!-~]*$")]

@@ -1,0 +1,143 @@
+"""What goes on: lists and services as they change, logs as they are written, answers as they are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, suppress
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from windlass_base.kube.errors import ClientError, NotFoundError
+from windlass_client import logs as client_logs
+from windlass_client.client import ALL_NAMESPACES, AsyncClient
+from windlass_client.values import LogLine
+
+from windlass_console.cluster import proxy
+from windlass_console.errors import UnusableError, document_of
+from windlass_console.http.asking import NAME_PATTERN, Everywhere, Name, Namespace, ServiceKey, Who
+from windlass_console.http.services import ONE, detail
+from windlass_console.http.sse import TYPE, Events, HeldStream, encoded, event_stream
+from windlass_console.identity.pool import Identity
+
+router = APIRouter(prefix="/api/services", tags=["streams"])
+TAIL, TAIL_MAX = 500, 5000
+LINES_WAITING_MAX, LINES_AT_ONCE = 2000, 500
+LISTS_MAX = 50  # namespaces that are followed one by one
+SSE: dict[int | str, dict[str, Any]] = {200: {"content": {TYPE: {}}, "description": "server-sent events"}}
+
+
+class LogRequest(BaseModel):
+    """Which lines; `pod` empty for those of all serving pods."""
+
+    pod: str = Field("", pattern=rf"^$|{NAME_PATTERN}")
+    tail: int = Field(TAIL, ge=0, le=TAIL_MAX)
+    follow: bool = False
+    previous: bool = False
+
+
+@router.get("/watch", responses=SSE)
+async def watch_services(who: Who, namespace: Everywhere) -> HeldStream:
+    """`ROWS`: everything, then the changes."""
+    return event_stream(who.identity, _rows(who.identity, await _lists(who.identity, namespace)))
+
+
+@router.get(ONE + "/watch", responses=SSE)
+async def watch_service(who: Who, namespace: Namespace, name: Name) -> HeldStream:
+    """`CHANGED`: the service now and after every change; `DELETED`."""
+    await who.identity.client.raw(name, namespace)
+    return event_stream(who.identity, _changes(who.identity.client, namespace, name))
+
+
+@router.get(ONE + "/logs", responses=SSE)
+async def logs(who: Who, namespace: Namespace, name: Name, wanted: Annotated[LogRequest, Query()]) -> HeldStream:
+    """`LINES`: lines of all serving pods, or of one; `END`."""
+    ask = client_logs.LogQuery(namespace, name, wanted.pod, wanted.follow, wanted.previous, wanted.tail)
+    lines = client_logs.read(who.identity.client.api, ask, who.identity.client.pods)
+    return event_stream(who.identity, _lines(lines))
+
+
+@router.post(ONE + "/chat")
+async def chat(who: Who, namespace: Namespace, name: Name, request: Request, key: ServiceKey = "") -> HeldStream:
+    """The service's own answer to an OpenAI chat completion request."""
+    if not request.headers.get("content-type", "").startswith("application/json"):
+        raise UnusableError("a chat request is JSON; send Content-Type: application/json")
+    body = await request.body()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(who.identity.stream())
+        answer = await stack.enter_async_context(proxy.chat(who.identity.client.api, namespace, name, body, key))
+        kind = TYPE if answer.content_type.startswith(TYPE) else "application/json"
+        return HeldStream(_passed(answer.body), stack.pop_all(), kind)
+
+
+async def _lists(identity: Identity, namespace: str) -> list[str]:
+    """What is watched: one list, or one for each namespace where the user may not list all at once."""
+    if namespace != ALL_NAMESPACES:
+        return [namespace]
+    seen = await identity.rights.visible()
+    return [ALL_NAMESPACES] if seen.everywhere or not seen.names else list(seen.names[:LISTS_MAX])
+
+
+async def _rows(identity: Identity, lists: list[str]) -> Events:
+    with identity.feeds.follow(lists) as outbox:
+        while True:
+            yield "ROWS", await outbox.batch()
+
+
+async def _changes(client: AsyncClient, namespace: str, name: str) -> Events:
+    async with aclosing(client.watch(namespace, name=name)) as changes:  # type: ignore[type-var]
+        async for event in changes:
+            if event.type == "DELETED":
+                yield "DELETED", {}
+                continue
+            with suppress(NotFoundError):  # deleted in between: the next event says so
+                yield "CHANGED", await detail(client, namespace, name)
+
+
+async def _lines(lines: AsyncIterator[LogLine]) -> Events:
+    """Lines that are there at the same time go out together."""
+    queue: asyncio.Queue[LogLine | None] = asyncio.Queue(LINES_WAITING_MAX)
+    reader = asyncio.create_task(_into(lines, queue))
+    try:
+        while (line := await queue.get()) is not None:
+            rows = [_line(line)]
+            while len(rows) < LINES_AT_ONCE and not queue.empty() and (more := queue.get_nowait()) is not None:
+                rows.append(_line(more))
+            yield "LINES", rows
+            if len(rows) < LINES_AT_ONCE and reader.done() and queue.empty():
+                break
+        reader.result()  # raises what ended the log
+        yield "END", {"reason": "the log has no more lines"}
+    finally:
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+
+async def _into(lines: AsyncIterator[LogLine], queue: asyncio.Queue[LogLine | None]) -> None:
+    try:
+        async with aclosing(lines) as source:  # type: ignore[type-var]
+            async for line in source:
+                await queue.put(line)
+    finally:
+        with suppress(asyncio.QueueFull):
+            queue.put_nowait(None)
+
+
+def _line(line: LogLine) -> dict[str, object]:
+    return {
+        "pod": line.pod,
+        "container": line.container,
+        "text": line.text,
+        "time": line.time,
+        "goesOn": line.goes_on,
+    }
+
+
+async def _passed(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The answer as it comes; a connection that breaks off becomes the last event."""
+    try:
+        async for data in body:
+            yield data
+    except ClientError as error:
+        yield encoded(("ERROR", document_of(error)))

@@ -1,0 +1,1 @@
+"""Who asks: tokens, cookies, one client for each user, and what the user may do."""

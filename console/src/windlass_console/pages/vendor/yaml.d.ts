@@ -1,0 +1,1 @@
+export { Document, LineCounter, isCollection, parseDocument } from "yaml";

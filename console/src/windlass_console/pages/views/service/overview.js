@@ -1,0 +1,135 @@
+// What a service does now, what it waits for and what to do; then its phases, conditions, plan and pods.
+
+import { html } from "../../vendor/preact.js";
+import { api } from "../../model/api.js";
+import { age, figure, span, thousands } from "../../model/state.js";
+import { Status, Trouble, useAnswer, useNow } from "../../parts/controls.js";
+import { PlanView } from "../../parts/plan.js";
+import { moment, t, tOr } from "../../text/index.js";
+
+/** @import { Condition, Detail, Phase, Pod, Rights, State } from "../../../../../types/api" */
+
+const PODS_MS = 5000;
+const NEUTRAL = new Set(["Progressing", "Downloading"]);
+const NEGATIVE = new Set(["Degraded", "Outdated", "Stalled"]);
+const GIB = 1024 ** 3;
+
+/** @param {{ detail: Detail, can: Rights }} props */
+export function Overview({ detail, can }) {
+  const { status } = detail.service;
+  return html`<div class="columns">
+    <div class="stack">
+      <${Now} detail=${detail} />
+      ${can.pods && html`<${Pods} namespace=${detail.row.namespace} name=${detail.row.name} />`}
+      <${Conditions} rows=${status?.conditions ?? []} />
+    </div>
+    <div class="stack">
+      ${status?.plan && html`<section class="panel plan"><h2>${t("plan.title")}</h2>
+        <${PlanView} plan=${status.plan} /></section>`}
+      ${status?.startup?.length ? html`<${Phases} rows=${status.startup} />` : null}
+    </div>
+  </div>`;
+}
+
+/** @param {{ detail: Detail }} props */
+function Now({ detail }) {
+  const { row, service, remedy } = detail;
+  const failure = service.status?.failure;
+  const ready = service.status?.conditions?.find((one) => one.type === "Ready");
+  const advice = remedy || failure?.remedy;
+  const shown = row.state !== "good" && advice && advice !== "nothing to do";
+  return html`<section class=${`panel now ${row.state}`} aria-labelledby="now-title">
+    <h2 id="now-title">${t("service.now")}</h2>
+    <p class="sentence">${ready?.message || row.message || t("service.unseen")}</p>
+    ${service.status?.download?.bytesTotal && row.status === "Downloading" ? html`<${Download} download=${service.status.download} />` : null}
+    ${shown && html`<p class="remedy wrap"><b>${t("service.remedy")}</b>${advice}</p>`}
+    ${failure?.reason && row.state !== "good" && html`<p class="hint">${failureLine(failure)}</p>`}
+    ${failure?.excerpt && row.state !== "good" && html`<pre class="excerpt" tabindex="0" role="region"
+      aria-label=${t("service.excerpt")}>${failure.excerpt.trim()}</pre>`}
+  </section>`;
+}
+
+/** @param {NonNullable<NonNullable<Detail["service"]["status"]>["failure"]>} failure */
+const failureLine = (failure) =>
+  [
+    failure.reason && tOr(`reason.${failure.reason}`, failure.reason),
+    failure.container && t("service.container", { name: failure.container }),
+    failure.exitCode !== undefined && t("service.exit", { code: failure.exitCode }),
+    (failure.count ?? 0) > 1 && t("service.times", { n: failure.count ?? 0 }),
+  ]
+    .filter(Boolean)
+    .join(" · ");
+
+/** @param {{ download: NonNullable<NonNullable<Detail["service"]["status"]>["download"]> }} props */
+function Download({ download }) {
+  const [done, total] = [download.bytesDone ?? 0, download.bytesTotal ?? 1];
+  const words = t("service.download", {
+    done: (done / GIB).toFixed(2),
+    total: (total / GIB).toFixed(2),
+    speed: ((download.bytesPerSecond ?? 0) / 1024 ** 2).toFixed(0),
+    left: download.remainingSeconds === undefined ? "–" : span(download.remainingSeconds),
+  });
+  return html`<progress max=${total} value=${done} aria-label=${t("reason.Downloading")}></progress><p class="hint">
+    ${words}</p>`;
+}
+
+/** @param {{ rows: Phase[] }} props */
+function Phases({ rows }) {
+  const most = Math.max(...rows.map((one) => figure(one.seconds)), 0.001);
+  return html`<section class="panel"><h2>${t("service.startup")}</h2>
+    <ol class="phases">${rows.map(
+      (one) => html`<li key=${one.phase}><span>${tOr(`phase.${one.phase}`, one.phase)}</span><span class="track"
+        aria-hidden="true"><i style=${{ width: `${(100 * figure(one.seconds)) / most}%` }}></i></span><span
+        class="seconds">${one.seconds} s</span></li>`,
+    )}</ol>
+    <p class="hint">${t("service.overlap")}</p>
+  </section>`;
+}
+
+/** @param {Condition} one
+ * @returns {State} */
+function stateOfCondition(one) {
+  if (NEUTRAL.has(one.type)) return one.status === "True" ? "wait" : "off";
+  if (NEGATIVE.has(one.type)) return one.status === "True" ? "bad" : "good";
+  return one.status === "True" ? "good" : one.status === "False" ? "bad" : "wait";
+}
+
+/** @param {{ rows: Condition[] }} props */
+function Conditions({ rows }) {
+  const now = useNow();
+  if (!rows.length) return null;
+  return html`<section class="panel"><h2>${t("service.conditions")}</h2><div class="over">
+    <table class="conditions"><thead><tr><th>${t("service.condition")}</th><th>${t("services.status")}</th><th>
+      ${t("service.since")}</th><th>${t("service.message")}</th></tr></thead>
+    <tbody>${rows.map(
+      (one) => html`<tr key=${one.type}><td>${one.type}</td><td>
+        <${Status} state=${stateOfCondition(one)} word=${one.reason} /></td><td class="faint"
+        title=${moment(one.lastTransitionTime)}>${age(one.lastTransitionTime, now)}</td><td>${one.message}</td></tr>`,
+    )}</tbody></table></div></section>`;
+}
+
+/** @param {Pod} pod
+ * @returns {State} */
+const podState = (pod) => (pod.ready ? "good" : pod.restarts || pod.phase === "Failed" ? "bad" : "wait");
+
+/** @param {Pod} pod */
+const podWord = (pod) => (pod.deleting ? "Deleting" : pod.state === "Running" && !pod.ready ? "NotReady" : pod.state);
+
+/** @param {{ namespace: string, name: string }} props */
+function Pods({ namespace, name }) {
+  const now = useNow();
+  const { value, error } = useAnswer(() => api.pods(namespace, name), [namespace, name], PODS_MS);
+  if (error && !value) return html`<${Trouble} error=${error} />`;
+  if (!value) return null;
+  return html`<section class="panel"><h2>${t("service.pods")} <small>${thousands(value.items.length)}</small></h2>
+    ${value.items.length ? html`<div class="over"><table><thead><tr><th>${t("services.name")}</th><th>
+      ${t("services.status")}</th><th>${t("service.node")}</th><th class="number">${t("service.restarts")}</th><th
+      class="number">${t("services.age")}</th></tr></thead>
+      <tbody>${value.items.map(
+        (pod) => html`<tr key=${pod.name}><td class="mono wrap">${pod.name}</td><td>
+          <${Status} state=${podState(pod)} word=${podWord(pod)} /></td>
+          <td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td>
+          <td class="number">${age(pod.created, now)}</td></tr>`,
+      )}</tbody></table></div>` : html`<p class="hint">${t("service.no_pods")}</p>`}
+  </section>`;
+}

@@ -1,0 +1,1 @@
+"""What pages show, made from Kubernetes objects and metrics. Pure."""

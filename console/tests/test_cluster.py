@@ -1,0 +1,170 @@
+"""Benchmarks, licenses, choices and plans: what is read through the API server, and what of it is believed."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import tarfile
+from typing import Any
+
+import pytest
+from windlass_client.bench_job import LABELS, SERVICE_LABEL
+from windlass_console.cluster.benchmarks import bench_of, words
+
+JOBS = "/apis/batch/v1/namespaces/team-a/jobs"
+PODS = "/api/v1/namespaces/team-a/pods"
+
+
+def a_job(**status: object) -> dict[str, Any]:
+    labels = {**LABELS, SERVICE_LABEL: "qwen"}
+    container = {"name": "bench", "args": ["--server=x", "--concurrency=1"]}
+    return {
+        "metadata": {"name": "qwen-bench-1", "namespace": "team-a", "labels": labels, "creationTimestamp": "t0"},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+        "status": status,
+    }
+
+
+def ended(kind: str, message: str = "") -> dict[str, Any]:
+    return {"conditions": [{"type": kind, "status": "True", "lastTransitionTime": "t1", "message": message}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [({}, "waiting"), ({"ready": 1}, "running"), (ended("Complete"), "done"), (ended("Failed", "m"), "failed")],
+    ids=["waiting", "running", "done", "failed"],
+)
+def test_the_state_of_a_benchmark_is_its_jobs(status, state):
+    bench = bench_of(a_job(**status))
+    assert (bench["state"], bench["service"], bench["command"][1]) == (state, "qwen", "--concurrency=1")
+    assert (bench["ended"], bench["message"]) == (
+        ("t1", "m") if state == "failed" else ("t1", "") if state == "done" else ("", "")
+    )
+
+
+def test_the_options_of_a_sweep():
+    assert words("random", [1, 10], {"num-prompts": 50, "input-len": None}) == (
+        "--dataset=random",
+        "--concurrency=1,10",
+        "--num-prompts=50",
+    )
+
+
+def a_log(files: dict[str, bytes], digest: str = "") -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    body = gzip.compress(packed.getvalue())
+    mark = "windlass-bench-archive "
+    lines = [
+        "warming up",
+        mark + base64.b64encode(body).decode(),
+        f"{mark}sha256={digest or hashlib.sha256(body).hexdigest()}",
+    ]
+    return "\n".join(lines).encode()
+
+
+def a_pod() -> dict[str, Any]:
+    state = {"terminated": {"exitCode": 0}}
+    status = {"phase": "Succeeded", "containerStatuses": [{"name": "bench", "state": state}]}
+    return {"metadata": {"name": "p", "creationTimestamp": "t"}, "status": status}
+
+
+async def test_results_come_out_of_the_log(ann, kube):
+    """Progress, rows and summary; a log that was changed is a message and no rows."""
+    kube.on("GET", f"{JOBS}/qwen-bench-1", 200, a_job(**ended("Complete")))
+    kube.on("GET", PODS, 200, {"items": [a_pod()], "metadata": {}})
+    files = {"summary.csv": b"Name,Output token throughput (tok/s)\nx,12.5\n", "summary.txt": b"all good"}
+    kube.on("GET", f"{PODS}/p/log", 200, a_log(files))
+    bench = (await ann.get("/api/benchmarks/team-a/qwen-bench-1")).json()
+    assert bench["rows"] == [{"Name": "x", "Output token throughput (tok/s)": "12.5"}]
+    assert (bench["summary"], bench["tail"], bench["state"]) == ("all good", ["warming up"], "done")
+    kube.on("GET", f"{PODS}/p/log", 200, a_log(files, digest="0" * 64))
+    bench = (await ann.get("/api/benchmarks/team-a/qwen-bench-1")).json()
+    assert (bench["rows"], "not whole" in bench["message"]) == (None, True)
+
+
+async def test_a_job_of_somebody_else_is_neither_read_nor_deleted(ann, kube):
+    kube.on("GET", f"{JOBS}/backup", 200, {"metadata": {"name": "backup"}})
+    for method in ("GET", "DELETE"):
+        answer = await ann.request(method, "/api/benchmarks/team-a/backup")
+        assert (answer.status_code, "no benchmark" in answer.json()["error"]) == (404, True)
+    assert "DELETE" not in [request.method for request in kube.asked]
+
+
+async def test_a_benchmark_is_the_plug_ins_job(ann, kube):
+    """Made in the user's name from a serving pod, with the service's own keys."""
+    service = {
+        "apiVersion": "serving.windlass.dev/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": "qwen", "namespace": "team-a", "uid": "u"},
+        "spec": {"expose": {"apiKeysSecretRef": {"name": "keys"}}},
+    }
+    pod = {
+        "metadata": {"name": "qwen-0"},
+        "spec": {"containers": [{"name": "server", "image": "windlass/server:1", "args": ["--model", "/data/model"]}]},
+        "status": {"phase": "Running"},
+    }
+    kube.on("GET", "/apis/serving.windlass.dev/v1alpha1/namespaces/team-a/llmservices/qwen", 200, service)
+    kube.on("GET", PODS, 200, {"items": [pod], "metadata": {}})
+    kube.on("POST", JOBS, 201, a_job())
+    body = {"concurrency": [1, 10], "prompts": 50, "dataset": "demo"}
+    answer = await ann.post("/api/benchmarks/team-a/qwen", json=body)
+    assert (answer.status_code, answer.json()["state"]) == (201, "waiting")
+    sent = kube.asked[-1].content.decode()
+    for word in (
+        "windlass/server:1",
+        "--dataset=demo",
+        "--concurrency=1,10",
+        "--num-prompts=50",
+        '"secretName": "keys"',
+    ):
+        assert word in sent
+    for wrong in (
+        {"concurrency": []},
+        {"concurrency": [0]},
+        {"concurrency": [1], "cpu": "1; rm"},
+        {"concurrency": [1], "words": ["--token=x"]},
+    ):
+        assert (await ann.post("/api/benchmarks/team-a/qwen", json=wrong)).status_code == 400
+
+
+async def test_a_license_server_that_does_not_answer_is_a_row_with_its_problem(ann, kube):
+    deployment = {"metadata": {"name": "windlass-license-server", "namespace": "kube-system"}, "spec": {"replicas": 2}}
+    kube.on("GET", "/apis/apps/v1/deployments", 200, {"items": [deployment], "metadata": {}})
+    kube.on("GET", "/api/v1/nodes", 200, {"items": [], "metadata": {}})
+    (server,) = (await ann.get("/api/licenses")).json()["servers"]
+    assert (server["replicas"], server["license"], "not there" in server["problem"]) == (2, None, True)
+
+
+async def test_an_empty_or_oversized_license_is_refused(ann):
+    path = "/api/licenses/kube-system/windlass-license-server"
+    assert (await ann.post(path, content=b"")).status_code == 422
+    assert (await ann.post(path, content=b"x" * ((16 << 20) + 1))).status_code == 413
+
+
+async def test_choices_are_null_where_the_user_may_not_list(ann, kube):
+    claim = {
+        "metadata": {"name": "models"},
+        "status": {"capacity": {"storage": "5Gi"}},
+        "spec": {"accessModes": ["ReadWriteMany"]},
+    }
+    kube.on("GET", "/api/v1/namespaces/team-a/persistentvolumeclaims", 200, {"items": [claim], "metadata": {}})
+    refused = {"kind": "Status", "reason": "Forbidden", "message": "no"}
+    kube.on("GET", "/api/v1/nodes", 403, refused)
+    found = (await ann.get("/api/choices", params={"namespace": "team-a"})).json()
+    assert found["claims"] == [{"name": "models", "size": "5Gi", "modes": ["ReadWriteMany"]}]
+    assert found["gpuTypes"] is None
+
+
+async def test_a_user_without_the_right_to_namespaces_sees_those_that_are_offered(start, kube):
+    kube.on("GET", "/api/v1/namespaces", 403, {"kind": "Status", "reason": "Forbidden", "message": "no"})
+    kube.allowed = lambda asked: asked["namespace"] == "team-b"
+    session = (await start(namespaces=("team-a", "team-b")).post("/api/session", json={"token": "ann"})).json()
+    assert session["namespaces"] == [{"name": "team-b", "create": True}]
+    assert (session["namespacesComplete"], session["defaultNamespace"]) == (False, "team-b")

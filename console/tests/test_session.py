@@ -1,0 +1,130 @@
+"""Sessions: the token lies encrypted in the cookie, and nowhere else that a page can read."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+
+import pytest
+from windlass_console.errors import UnusableError
+from windlass_console.identity.pool import STREAMS_MAX
+from windlass_console.identity.seal import COOKIE_MAX, Seal
+from windlass_console.identity.token import expiry_of, namespace_of, usable
+
+NOW = 1_800_000_000
+
+
+def jwt(**claims: object) -> str:
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{body}.c2ln"
+
+
+async def test_no_answer_holds_the_token(start):
+    """Neither in the body nor in clear in the cookie, which scripts cannot read and other sites do not send."""
+    browser, token = start(), jwt(sub="ann")
+    answer = await browser.post("/api/session", json={"token": token})
+    cookie = answer.headers["set-cookie"]
+    assert token not in answer.text + str(answer.headers)
+    assert all(word in cookie for word in ("HttpOnly", "SameSite=strict", "Path=/"))
+    assert (await browser.get("/api/session")).json()["user"] == "ann"
+
+
+async def test_the_cookie_is_for_https_alone_unless_that_is_switched_off(start):
+    answer = await start(secure_cookie=True).post("/api/session", json={"token": "ann"})
+    assert "Secure" in answer.headers["set-cookie"]
+
+
+async def test_each_call_has_the_users_own_token(start, kube):
+    """Two users in one process; a cookie before a header."""
+    ann, ben = start(), start()
+    await ann.post("/api/session", json={"token": "ann"})
+    kube.asked.clear()
+    await ann.get("/api/session", headers={"Authorization": "Bearer other"})
+    assert kube.tokens == {"Bearer ann"}
+    kube.asked.clear()
+    assert (await ben.get("/api/session", headers={"Authorization": "Bearer ben"})).json()["via"] == "header"
+    assert kube.tokens == {"Bearer ben"}
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer"}, {"Cookie": "windlass_session=x"}]
+)
+async def test_nobody_is_nobody(start, kube, headers):
+    for path in ("/api/session", "/api/services?namespace=*", "/api/capacity", "/api/permissions?namespace=a"):
+        answer = await start().get(path, headers=headers)
+        assert (answer.status_code, answer.json()["reason"]) == (401, "SignIn")
+    assert kube.asked == []
+
+
+async def test_a_token_that_ended_meanwhile_asks_to_sign_in(ann, kube):
+    status = {"kind": "Status", "reason": "Unauthorized", "message": "Unauthorized"}
+    kube.on("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", 401, status)
+    assert ((answer := await ann.get("/api/session")).status_code, answer.json()["reason"]) == (401, "SignIn")
+
+
+def test_a_cookie_of_another_key_or_changed_by_a_bit_or_ended_is_none():
+    seal = Seal(b"k" * 32)
+    value = seal.close("token", NOW)
+    assert seal.open(value, NOW - 1) == ("token", NOW)
+    assert Seal(b"k" * 32).open(value, NOW - 1) == ("token", NOW)
+    assert seal.open(value, NOW) is None
+    assert Seal(b"other" * 8).open(value, NOW - 1) is None
+    assert Seal().open(value, NOW - 1) is None
+    for place in range(0, len(value), 7):
+        changed = value[:place] + ("A" if value[place] != "A" else "B") + value[place + 1 :]
+        assert seal.open(changed, NOW - 1) is None
+    for junk in ("", "x", "é", "A" * (COOKIE_MAX + 1)):
+        assert seal.open(junk, 0) is None
+
+
+def test_a_token_that_no_cookie_holds_is_refused_by_a_sentence():
+    seal = Seal()
+    assert len(seal.close("x" * 2800, NOW)) <= COOKIE_MAX
+    with pytest.raises(UnusableError, match="more than a cookie holds"):
+        seal.close("x" * 3000, NOW)
+
+
+@pytest.mark.parametrize("text", ["", "a b", "a\r\nX: y", "Bearer x", "тест", "x" * 20_000])
+def test_what_is_no_token_never_becomes_a_header(text):
+    with pytest.raises(UnusableError):
+        usable(text)
+
+
+def test_what_a_token_says_of_itself():
+    """Read for the page alone; what cannot be read is nothing."""
+    account = {"namespace": "team-a", "serviceaccount": {"name": "ann"}}
+    assert namespace_of(jwt(**{"kubernetes.io": account})) == "team-a"
+    assert namespace_of(jwt(sub="system:serviceaccount:team-b:ann")) == "team-b"
+    assert (namespace_of("opaque"), namespace_of("a.!.c"), namespace_of(jwt(sub=7))) == ("", "", "")
+    assert expiry_of(jwt(exp=NOW)) == NOW
+    assert [expiry_of(jwt(exp=value)) for value in ("soon", True, -1, 1e300, None)] == [None] * 5
+
+
+async def test_a_session_ends_with_its_token(start):
+    ends = int(time.time()) + 100
+    answer = await start().post("/api/session", json={"token": jwt(sub="ann", exp=ends)})
+    age = int(answer.headers["set-cookie"].partition("Max-Age=")[2].partition(";")[0])
+    assert 90 <= age <= 100
+
+
+async def test_signing_in_asks_anew_for_rights(ann, kube):
+    """A namespace or a right that came meanwhile is there at once."""
+    assert [one["name"] for one in (await ann.get("/api/session")).json()["namespaces"]] == ["team-a"]
+    kube.on("GET", "/api/v1/namespaces", 200, {"items": [{"metadata": {"name": "team-b"}}]})
+    assert [one["name"] for one in (await ann.get("/api/session")).json()["namespaces"]] == ["team-a"]
+    again = await ann.post("/api/session", json={"token": "ann"})
+    assert [one["name"] for one in again.json()["namespaces"]] == ["team-b"]
+
+
+async def test_idle_users_are_let_go_and_streams_hold_them(ann):
+    """A stream keeps its user; without one the client is closed, and made again when the user comes back."""
+    identities = ann._transport.app.inner.state.console.identities
+    one = identities.of("ann")
+    with one.stream():
+        await identities.let_idle_go(time.monotonic() + 1)
+        assert identities.of("ann") is one
+    assert one.streams == 0
+    await identities.let_idle_go(time.monotonic() + 1)
+    assert identities.of("ann") is not one
+    assert STREAMS_MAX == 16

@@ -1,0 +1,139 @@
+"""The list of services: live, filtered, sorted, and smooth with a thousand of them."""
+
+import time
+
+from playwright.sync_api import expect
+
+from .conftest import DESKTOP
+
+FRAMES = """async () => {
+  const box = document.querySelector('.services .scroll');
+  const gaps = [];
+  let before = performance.now();
+  for (let step = 0; step < 120; step++) {
+    box.scrollTop = (step * box.scrollHeight) / 120;
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    gaps.push(now - before);
+    before = now;
+  }
+  gaps.sort((a, b) => a - b);
+  return {median: gaps[60], p95: gaps[114]};
+}"""
+
+
+def test_a_change_is_shown_as_it_happens(console):
+    """The row of the service changes, the counts too, and a live region says it."""
+    page = console.page
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="llama-3-70b", exact=True))
+    expect(row).to_contain_text("Starting")
+    console.become(("chat", "llama-3-70b", "Running"))
+    expect(row).to_contain_text("Running")
+    expect(row).to_contain_text("1/1")
+    expect(page.locator("[role=status]").first).to_have_text("llama-3-70b: Running")
+
+
+def test_the_filter_finds_by_name_model_and_status(console):
+    """Every word must be found, anywhere in the row."""
+    page = console.page
+    page.keyboard.press("/")
+    page.keyboard.type("qwen2 72b")
+    expect(console.rows()).to_have_count(3)
+    page.get_by_label("Filter by name").fill("downloading coder")
+    expect(console.rows()).to_have_count(3)
+    page.get_by_label("Filter by name").fill("no such thing")
+    expect(page.get_by_role("heading", name="No service matches the filter")).to_be_visible()
+
+
+def test_states_and_order(console):
+    """The chips choose a state; the head sorts, both ways."""
+    page = console.page
+    page.get_by_role("button", name="Failing 6").click()
+    expect(console.rows()).to_have_count(6)
+    page.get_by_role("button", name="All 24").click()
+    page.get_by_role("columnheader").get_by_role("button", name="Status").click()
+    expect(console.rows().first).to_contain_text("Path not found")
+    page.get_by_role("columnheader").get_by_role("button", name="Status").click()
+    expect(console.rows().first).to_contain_text("Suspended")
+    expect(page.get_by_role("columnheader", name="Status")).to_have_attribute("aria-sort", "descending")
+
+
+def test_a_namespace_is_chosen_and_kept(console):
+    """Only its services are listed, after a reload too."""
+    page = console.page
+    page.get_by_label("Namespace").select_option("research")
+    expect(page.get_by_role("button", name="All 6")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="All 6")).to_be_visible()
+
+
+def test_a_thousand_services(stand_in, visit, record_property):
+    """Only rows in sight are drawn; scrolling keeps its frames; the last row is reached."""
+    console = visit.open(stand_in("--services", "1000"))
+    page = console.page
+    expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", "1001")
+    assert console.rows().count() < 60
+    frames = page.evaluate(FRAMES)
+    record_property("frames_ms", frames)
+    assert frames["median"] < 40, frames
+    page.evaluate("document.querySelector('.services .scroll').scrollTop = 1e9")
+    expect(page.get_by_role("row").last).to_have_attribute("aria-rowindex", "1001")
+
+
+def test_the_page_stands_within_a_second(stand_in, visit):
+    """From the address to the first rows of a thousand, on this machine, warm."""
+    address = stand_in("--services", "1000")
+    console = visit.open(address)
+    expect(console.rows().first).to_be_visible()
+    taken = []
+    for _ in range(3):
+        began = time.monotonic()
+        console.page.reload()
+        expect(console.rows().first).to_be_visible()
+        taken.append(time.monotonic() - began)
+    assert min(taken) < 1.0, taken
+
+
+def test_below_a_path_prefix(stand_in, visit):
+    """Every address is relative: nothing is asked outside the prefix."""
+    address = stand_in("--prefix", "/team/console")
+    outside = []
+    console = visit.open(address)
+    console.page.on("request", lambda request: request.url.startswith(address) or outside.append(request.url))
+    console.page.reload()
+    expect(console.rows().first).to_be_visible()
+    console.go("new")
+    expect(console.page.get_by_role("heading", name="New service")).to_be_visible()
+    assert outside == []
+
+
+def test_on_a_phone(stand_in, visit):
+    """Nothing is wider than the screen, and every place is reached."""
+    console = visit.open(stand_in(), viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True)
+    page = console.page
+    for place in ("Services", "Capacity", "Licenses", "Benchmarks"):
+        page.get_by_role("link", name=place, exact=True).last.click()
+        expect(page.get_by_role("heading", name=place, level=1)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
+    for place in ("new", "services/chat/qwen2-7b", "services/chat/qwen2-7b/logs", "services/chat/qwen2-7b/chat"):
+        console.go(place)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
+
+
+def test_signing_in_and_out(stand_in, visit):
+    """A wrong token is answered with a sentence; the right one opens the list; no storage holds it."""
+    console = visit.open(stand_in("--signed-out"), viewport=DESKTOP)
+    page = console.page
+    page.get_by_label("Kubernetes token").fill("bad")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("the API server does not accept this token")
+    page.get_by_label("Kubernetes token").fill("good")
+    page.keyboard.press("Enter")
+    expect(console.rows().first).to_be_visible()
+    assert "good" not in page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Kubernetes token")).to_be_visible()
+    refused = "Failed to load resource: the server responded with a status of 401 (Unauthorized)"
+    assert set(visit.complaints) == {refused}
+    visit.complaints.clear()
