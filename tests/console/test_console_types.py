@@ -16,11 +16,13 @@ def test_types_are_those_of_the_document(tmp_path):
 
 def test_the_pages_hold_to_the_types():
     """tsc finds nothing."""
-    done = subprocess.run(["npx", "tsc", "-p", "tsconfig.json"], cwd=CONSOLE, capture_output=True, text=True)
+    done = subprocess.run(
+        ["npx", "tsc", "-p", "tsconfig.json"], cwd=CONSOLE, capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.returncode) == ("", 0)
 
 
 def test_vendored_modules_are_those_of_the_lock():
     """`npm run vendor` would change nothing."""
-    done = subprocess.run(["node", "vendor.mjs", "--check"], cwd=CONSOLE, capture_output=True, text=True)
+    done = subprocess.run(["node", "vendor.mjs", "--check"], cwd=CONSOLE, capture_output=True, text=True, check=False)
     assert (done.stderr, done.returncode) == ("", 0)
