@@ -6,6 +6,11 @@ from pathlib import Path
 CONSOLE = Path(__file__).parents[2] / "console"
 
 
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """A program of npm in the console's folder."""
+    return subprocess.run(command, cwd=CONSOLE, capture_output=True, text=True, check=False)
+
+
 def test_types_are_those_of_the_document(tmp_path):
     """`npm run types` would change nothing."""
     made = tmp_path / "openapi.d.ts"
@@ -16,13 +21,11 @@ def test_types_are_those_of_the_document(tmp_path):
 
 def test_the_pages_hold_to_the_types():
     """tsc finds nothing."""
-    done = subprocess.run(
-        ["npx", "tsc", "-p", "tsconfig.json"], cwd=CONSOLE, capture_output=True, text=True, check=False
-    )
+    done = run("npx", "tsc", "-p", "tsconfig.json")
     assert (done.stdout, done.returncode) == ("", 0)
 
 
 def test_vendored_modules_are_those_of_the_lock():
     """`npm run vendor` would change nothing."""
-    done = subprocess.run(["node", "vendor.mjs", "--check"], cwd=CONSOLE, capture_output=True, text=True, check=False)
+    done = run("node", "vendor.mjs", "--check")
     assert (done.stderr, done.returncode) == ("", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import ConfigDict, Field
 
 from windlass_api.crd.base import ApiModel, Quantity, schema_extra
-from windlass_api.crd.rules import PREFIX_OFFLOAD_RULES
+from windlass_api.crd.engine_rules import PREFIX_OFFLOAD_RULES
 
 PERCENT = 30  # of the pod's memory, where neither a size nor a share is given: the share of `windlass run`
 PERCENT_MAX = 80

@@ -21,19 +21,17 @@ from windlass_api.crd.base import (
     list_map,
     schema_extra,
 )
+from windlass_api.crd.engine_rules import ENGINE_RULES, QUANTIZATION_RULES, SPECULATION_METHOD_RULES
 from windlass_api.crd.expose import ExposeSpec
 from windlass_api.crd.model import ModelSource, ModelSpec
 from windlass_api.crd.pod_template import PodTemplateSpec
 from windlass_api.crd.pods import CacheSpec, DeploymentSpec, EnvVar, SchedulingSpec
 from windlass_api.crd.prefix_offload import PrefixOffloadSpec, is_plain
 from windlass_api.crd.rules import (
-    ENGINE_RULES,
     HOST_RULES,
     MEDIA_DOMAIN_RULES,
     NAME_RULES,
-    QUANTIZATION_RULES,
     SPEC_RULES,
-    SPECULATION_METHOD_RULES,
 )
 from windlass_api.crd.status import LLMServiceStatus
 
