@@ -52,7 +52,7 @@ golden: sync ## rewrite the golden manifests and the pages that code prints; rea
 docs: sync ## build the docs as a site into .cache/site; a link to nothing ends it
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with-requirements tools/docs/site.lock mkdocs build --strict --clean -f tools/docs/mkdocs.yml
 lock: ## resolve requirements.lock, the locks of the site and of clang's tools, and the images' build.lock again
-	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --no-emit-package windlass-api --no-emit-package windlass-base --no-emit-package windlass-client --group dev {base,api,operator,client,server,license_server,deepspeed_server,console,sizing}/pyproject.toml -o requirements.lock
+	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --no-emit-package windlass-api --no-emit-package windlass-base --no-emit-package windlass-client --group dev {base,api,operator,operator/download,client,server,license_server,deepspeed_server,console,sizing}/pyproject.toml -o requirements.lock
 	@$(LOCK) --no-header tools/docs/site.in -o tools/docs/site.lock
 	@$(LOCK) --no-header tools/cpp.in -o tools/cpp.lock
 	@$(LOCK) --no-header images/build.in -o images/build.lock
@@ -135,7 +135,7 @@ fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real AP
 crash-license: sync ## kill the license server 100 times, cut its power 100 times, hold it to what it acknowledged
 	@$(BIN)/python license_server/crash/run.py
 crash-download: sync ## kill the download 100 times, let several own it at once, look for half models
-	@$(BIN)/python operator/download_faults/run.py
+	@$(BIN)/python operator/download/faults/run.py
 fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and invented requests for every path
 	@$(BIN)/uv run --quiet --no-project --with atheris==3.0.0 python license_server/fuzz/parsers.py -max_total_time=600
 	@WINDLASS_FUZZ_EXAMPLES=1000 $(BIN)/pytest -q --timeout 2400 license_server/tests/test_openapi.py

@@ -10,6 +10,7 @@ import math
 import random
 import statistics
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,45 +52,55 @@ async def ask(http: aiohttp.ClientSession, request: Request, ids: list[int]) -> 
             request.came += [now] * piece.count(b'"text"')
 
 
-async def load(url: str, requests: Sequence[Request], clients: int, seed: int) -> tuple[float, float]:
-    """Each client takes the next request when it has its answer; when the first began and the last was taken."""
-    chance = random.Random(seed)  # noqa: S311 - as above
-    left = [(one, [chance.randrange(10, IDS) for _ in range(one.tokens_in)]) for one in requests]
-    left.reverse()
-    taken = begun = time.perf_counter()
+async def load(url: str, lead: Sequence[Request], counted: Sequence[Request], clients: int, seed: int) -> list[Request]:
+    """Every client is busy until the last counted request has its answer; all requests that were begun.
+
+    The requests of `lead` come first: all clients begin at once, which no later request meets. Others like the counted
+    ones fill up after these, and are given up in the end.
+    """
+    chance, begun, finished = random.Random(seed), list[Request](), asyncio.Event()  # noqa: S311 - draws a load, no secret
+    waiting, left = deque([*lead, *counted]), {id(one) for one in counted}
 
     async def client(http: aiohttp.ClientSession) -> None:
-        nonlocal taken
-        while left:
-            request = left.pop()
-            taken = time.perf_counter()
-            await ask(http, *request)
+        while True:
+            like = counted[len(begun) % len(counted)]
+            one = waiting.popleft() if waiting else Request(like.tokens_in, like.tokens_out)
+            begun.append(one)
+            await ask(http, one, [chance.randrange(10, IDS) for _ in range(one.tokens_in)])
+            left.discard(id(one))
+            if not left:
+                finished.set()
 
     limits = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(url, connector=limits, timeout=aiohttp.ClientTimeout(120)) as http:
-        await asyncio.gather(*(client(http) for _ in range(clients)))
-    return begun, taken
+    async with (
+        aiohttp.ClientSession(url, connector=limits, timeout=aiohttp.ClientTimeout(120)) as http,
+        asyncio.TaskGroup() as group,
+    ):
+        tasks = [group.create_task(client(http)) for _ in range(clients)]
+        await finished.wait()
+        for task in tasks:
+            task.cancel()
+    return begun
 
 
-def of_load(requests: Sequence[Request], begun: float, taken: float) -> dict[str, Any]:
-    """Figures of a load: times in ms, and the rate while every client was busy."""
-    gaps = [b - a for one in requests for a, b in zip(one.came, one.came[1:], strict=False)]
-    tpot = [(one.came[-1] - one.came[0]) / (one.tokens_out - 1) for one in requests]
-    ttft = [one.came[0] - one.begun for one in requests]
-    last = max(one.came[-1] for one in requests)
-    until = taken if taken - begun > (last - begun) / 2 else last
-    tokens = sum(came <= until for one in requests for came in one.came)
-    mean_out = statistics.fmean(one.tokens_out for one in requests)
+def of_load(counted: Sequence[Request], every: Sequence[Request]) -> dict[str, Any]:
+    """Figures of the counted requests: times in ms, and the rate of all requests meanwhile."""
+    gaps = [b - a for one in counted for a, b in zip(one.came, one.came[1:], strict=False)]
+    tpot = [(one.came[-1] - one.came[0]) / (one.tokens_out - 1) for one in counted]
+    ttft = [one.came[0] - one.begun for one in counted]
+    first, last = min(one.begun for one in counted), max(one.came[-1] for one in counted)
+    tokens = sum(first < came <= last for one in every for came in one.came)
+    mean_out = statistics.fmean(one.tokens_out for one in counted)
     return {
-        "requests": len(requests),
-        "tokens_in": round(statistics.fmean(one.tokens_in for one in requests), 1),
+        "requests": len(counted),
+        "tokens_in": round(statistics.fmean(one.tokens_in for one in counted), 1),
         "tokens_out": round(mean_out, 1),
         **spread("ttft", ttft),
         **spread("tpot", tpot),
         "itl_ms_median": ms(statistics.median(gaps)),
-        "requests_per_s": round(tokens / (until - begun) / mean_out, 4),
-        "whole_s": round(last - begun, 3),
-        "short": sum(len(one.came) != one.tokens_out for one in requests),
+        "requests_per_s": round(tokens / (last - first) / mean_out, 4),
+        "whole_s": round(last - first, 3),
+        "short": sum(len(one.came) != one.tokens_out for one in counted),
     }
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,7 +16,13 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
 import keeper
 
-START_S = 300
+START_S = 240
+ANSWER_S = 240
+TOGETHER = 3
+"""Engines that start at a time: more take longer than one after another on a card's host of 16 cores."""
+_forks = [True]
+"""Whether an engine may still be forked: none is any more after one that failed."""
+PRELOADED = ["vllm", "vllm.entrypoints.llm", "vllm.v1.engine.llm_engine", "vllm.v1.worker.gpu_worker"]
 
 
 @dataclass
@@ -25,22 +32,40 @@ class Engine:
     name: str
     options: dict[str, Any]
     variables: dict[str, str] = field(default_factory=dict)
+    in_flight: str = ""
+    method: str = "spawn"
+    """How its process starts; `forkserver` imports vLLM once for all, and no process has touched the card by then."""
     pipe: Connection | None = None
     process: Any = None
+    begun: float = 0.0
 
     def start(self) -> None:
         """Begin to load; `is_ready` waits for it."""
-        context = multiprocessing.get_context("spawn")
+        if self.method == "forkserver" and not _forks[0]:
+            self.method = "spawn"
+        context: Any = multiprocessing.get_context(self.method)
+        if self.method == "forkserver":
+            context.set_forkserver_preload(PRELOADED)
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_main, args=(self.options, self.variables, theirs), daemon=False)
+        self.begun = time.monotonic()
+        self.process = context.Process(
+            target=_main, args=(self.options, self.variables, self.in_flight, theirs), daemon=False
+        )
         self.process.start()
         theirs.close()
 
     def is_ready(self) -> bool:
-        """Whether it came up; what it said otherwise is printed."""
+        """Whether it came up; what it said otherwise is printed. A forked one that did not is started anew, once."""
         fine, found = self._answer(START_S)
+        if not fine and self.method == "forkserver":
+            print(f"{self.name} (forked): {found}", flush=True)
+            self.end()
+            _forks[0] = False
+            self.start()
+            fine, found = self._answer(START_S)
         if not fine:
             print(f"{self.name}: {found}", flush=True)
+        print(f"{self.name}: {'ready' if fine else 'failed'} after {time.monotonic() - self.begun:.0f} s", flush=True)
         return bool(fine)
 
     def ask(self, word: str, *values: Any) -> Any:  # noqa: ANN401 - whatever the engine answers
@@ -50,15 +75,19 @@ class Engine:
             RuntimeError: the engine failed.
         """
         self.send(word, *values)
-        fine, found = self._answer(120)
-        if not fine:
-            raise RuntimeError(f"{self.name}: {found}")
-        return found
+        return self.answer()
 
     def send(self, word: str, *values: Any) -> None:  # noqa: ANN401
         """Ask, without waiting."""
         assert self.pipe  # noqa: S101 - started by its maker
         self.pipe.send((word, values))
+
+    def answer(self) -> Any:  # noqa: ANN401
+        """The answer to what was sent."""
+        fine, found = self._answer(ANSWER_S)
+        if not fine:
+            raise RuntimeError(f"{self.name}: {found}")
+        return found
 
     def end(self) -> None:
         """Let it go, by pid."""
@@ -71,15 +100,28 @@ class Engine:
         assert self.pipe  # noqa: S101 - started by its maker
         try:
             return self.pipe.recv() if self.pipe.poll(limit_s) else (False, f"no answer in {limit_s:g} s")
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             return False, "its process ended without a word"
 
 
-def _main(options: dict[str, Any], variables: dict[str, str], pipe: Connection) -> None:
+def started(engines: Iterable[Engine]) -> list[Engine]:
+    """Those that came up, a few at a time."""
+    waiting, found = list(engines), []
+    while waiting:
+        batch, waiting = waiting[:TOGETHER], waiting[TOGETHER:]
+        for one in batch:
+            one.start()
+        found += [one for one in batch if one.is_ready()]
+    return found
+
+
+def _main(options: dict[str, Any], variables: dict[str, str], in_flight: str, pipe: Connection) -> None:
     keeper.keep()  # the engine's own processes end with this one, and this one with the benchmark
     os.environ.update({"VLLM_ENABLE_V1_MULTIPROCESSING": "0", **variables})
     try:
-        arm = _Arm(options)
+        from arm import Arm
+
+        arm = Arm(options, in_flight)
         pipe.send((True, "ready"))
         while True:
             word, values = pipe.recv()
@@ -88,77 +130,3 @@ def _main(options: dict[str, Any], variables: dict[str, str], pipe: Connection) 
         pipe.send((False, traceback.format_exc()[-3000:]))
     finally:
         os._exit(0)
-
-
-class _Arm:
-    def __init__(self, options: dict[str, Any]) -> None:
-        from vllm import LLM
-
-        self.llm = LLM(**options)
-
-    def _params(self, tokens: int) -> Any:  # noqa: ANN401
-        from vllm import SamplingParams
-
-        return SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, detokenize=False)
-
-    def token(self, prompt: list[int]) -> float:
-        """Milliseconds to the first token of a prompt, as the caller sees them."""
-        begun = time.perf_counter()
-        self.llm.generate([{"prompt_token_ids": prompt}], self._params(1), use_tqdm=False)
-        return 1000 * (time.perf_counter() - begun)
-
-    def texts(self, prompts: list[list[int]], tokens: int) -> list[list[int]]:
-        """The tokens after each prompt, one prompt at a time, so that batches are alike."""
-        found = []
-        for prompt in prompts:
-            output = self.llm.generate([{"prompt_token_ids": prompt}], self._params(tokens), use_tqdm=False)[0]
-            found.append(list(output.outputs[0].token_ids))
-        return found
-
-    def counted(self) -> dict[str, float]:
-        """The engine's own counters of the prefix cache, in tokens and bytes."""
-        wanted = ("prefix_cache", "kv_offload", "prefix_offload")
-        return {
-            metric.name: metric.value
-            for metric in self.llm.get_metrics()
-            if hasattr(metric, "value") and any(word in metric.name for word in wanted)
-        }
-
-    def decode(self, prompts: list[list[int]], tokens: int) -> float:
-        """Milliseconds a token, from each request's first token on."""
-        outputs = self.llm.generate(
-            [{"prompt_token_ids": prompt} for prompt in prompts], self._params(tokens), use_tqdm=False
-        )
-        return _ms_a_token(outputs)
-
-    def beside(self, prompts: list[list[int]], tokens: int, prefixes: list[list[int]]) -> float:
-        """Milliseconds a token of `prompts` while the first token after each prefix is asked for."""
-        asked = [{"prompt_token_ids": prompt} for prompt in (*prompts, *prefixes[:2])]
-        params = [self._params(tokens)] * len(prompts) + [self._params(1)] * 2
-        return _ms_a_token(self.llm.generate(asked, params, use_tqdm=False)[: len(prompts)])
-
-    def copy(self, size: int) -> float:
-        """Milliseconds of one copy of so many bytes from pinned host memory; the least of five."""
-        import torch
-
-        source, target = (
-            torch.empty(size, dtype=torch.int8, pin_memory=True),
-            torch.empty(size, dtype=torch.int8, device="cuda"),
-        )
-        times = []
-        for _ in range(5):
-            torch.cuda.synchronize()
-            begun = time.perf_counter()
-            target.copy_(source, non_blocking=True)
-            torch.cuda.synchronize()
-            times.append(1000 * (time.perf_counter() - begun))
-        return min(times)
-
-
-def _ms_a_token(outputs: list[Any]) -> float:
-    spent, made = 0.0, 0
-    for output in outputs:
-        times, count = output.metrics, len(output.outputs[0].token_ids)
-        spent += times.last_token_ts - times.first_token_ts
-        made += count - 1
-    return 1000 * spent / max(1, made)

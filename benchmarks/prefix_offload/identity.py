@@ -1,120 +1,156 @@
-"""The same text with evicted prefixes in host memory and without: a real model, greedy, on a small KV cache.
+"""On a GPU: the same text with evicted prefixes in host memory and without, kills amid copies, memory, and counts.
 
-    python identity.py MODEL OUT.jsonl [--kills 5]
+    python identity.py OUT.jsonl --trace TRACE.jsonl [--seconds 300] [--only outputs,counts,kills,memory] [--ranks 1]
 
-Each arm asks the same prompts three times. Twelve documents share the card's cache, which holds two of them, so that
-every later prompt finds its prefix in host memory. `--kills`: an engine is killed by SIGKILL in the middle of its
-loads, so many times; the next one must answer the same, and nothing may be left in /dev/shm.
+- `outputs`: twelve documents share a card's cache that holds four of them. Each pass asks every document something
+  new, greedy, one request at a time. A document is whole chunks, so that both arms compute the question alone: the
+  arm without host memory has a cache for all documents. Equal blocks then give equal bits.
+- `counts`: a part of a trace, one request after the other; the card's cache is emptied now and then. The engine's
+  counters and the `[HIT CNT]` lines are compared with sums over the trace's hashes.
+- `kills`: SIGKILL while a copy is between submission and completion; the next engine's outputs are compared with
+  those of an engine without host memory, and nothing may be left in /dev/shm.
+- `memory`: prompts until 20 times the host memory was replaced; the process's memory on the way.
+
+The model is `wide.py`'s. A program that is started again with the same OUT goes on with what has no row yet.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import random
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engines import Engine
-from on_device import windlass
+import wide
+from checks import counts, memory
+from engines import Engine, started
+from kills import kills
+from setting import EVERYTHING, SMALL, Asked, Setting, documents, one_engine
 
-DOCUMENTS, TOKENS, ASKED, VOCABULARY = 12, (300, 700, 1100, 1537), 24, 6000
-CARD_BYTES = 4096 * 8 * 2 * 64 * 2 * 2
-"""4,096 tokens of the demo's model: 8 layers, 2 heads of 64, keys and values of 2 bytes."""
-HOST_BYTES = 1 << 30
-LENGTHS: dict[str, dict[str, Any]] = {
-    "bfloat16": {"dtype": "bfloat16"},
+LOOKAHEAD = {
+    "speculative_config": {
+        "method": "ngram_gpu", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "prompt_lookup_max": 4,
+    },
+    "worker_cls": "windlass.lookahead.vllm_gpu.DeviceWorker",
+    "scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler",
+}  # fmt: skip
+LORA = {"enable_lora": True, "max_lora_rank": wide.RANK, "max_loras": 1}
+WORDS: dict[str, dict[str, Any]] = {
     "float16": {"dtype": "float16"},
     "fp8 cache": {"dtype": "bfloat16", "kv_cache_dtype": "fp8"},
+    "lora": {"dtype": "bfloat16", **LORA},
+    "lookahead": {"dtype": "bfloat16", **LOOKAHEAD},
 }
-
-
-def prompts() -> list[list[int]]:
-    """Documents with a question each: three questions a document, so that prefixes are shared."""
-    chance = random.Random(3)  # noqa: S311 - no secret
-    documents = [[chance.randrange(10, VOCABULARY) for _ in range(TOKENS[at % len(TOKENS)])] for at in range(DOCUMENTS)]
-    return [[*document, *chance.sample(range(10, VOCABULARY), 7)] for _ in range(3) for document in documents]
-
-
-def engine(model: str, name: str, words: dict[str, Any], *, offload: bool) -> Engine:
-    """One arm on the demo's model."""
-    options = {
-        "model": model, "skip_tokenizer_init": True, "enable_prefix_caching": True, "max_model_len": 2048,
-        "max_num_seqs": 16, "gpu_memory_utilization": 0.02, "kv_cache_memory_bytes": CARD_BYTES,
-        "disable_log_stats": False, "enforce_eager": True, "seed": 1, **words,
-    }  # fmt: skip
-    if offload:
-        options["kv_transfer_config"] = windlass(cpu_bytes_to_use=HOST_BYTES)
-    return Engine(name, options)
+ANSWER = 24
+PASSES: dict[str, tuple[tuple[str, bool, bool], ...]] = {
+    # salt, with the adapter, whether prefixes may be found
+    "float16": (("", False, False), ("", False, True), ("", False, True), ("a", False, False), ("a", False, True),
+                ("b", False, False), ("b", False, True)),
+    "fp8 cache": (("", False, False), ("", False, True), ("", False, True)),
+    "lora": (("", True, False), ("", True, True), ("", False, False), ("", False, True)),
+    "lookahead": (("", False, False), ("", False, True), ("", False, True)),
+}  # fmt: skip
+HITS = ("vllm:prefix_cache_hits", "vllm:external_prefix_cache_hits")
 
 
 def main() -> None:
-    """Compare, then kill."""
+    """Row by row, what was not done yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--trace", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--only", default="outputs,counts,kills,memory")
+    parser.add_argument("--kinds", default=",".join(WORDS), help="of outputs")
+    parser.add_argument("--ranks", type=int, default=1, help="tensor parallel")
+    parser.add_argument("--plain", action="store_true", help="no arm with host memory: a rehearsal without a GPU")
+    parser.add_argument("--work", type=Path, default=Path("/tmp/prefix-offload"))  # noqa: S108 - a benchmark's machine
     asked = parser.parse_args()
-    with asked.out.open("w") as out:
-        for row in rows(asked.model, asked.kills):
-            out.write(json.dumps(row) + "\n")
-            out.flush()
-            print(row, flush=True)
+    asked.work.mkdir(parents=True, exist_ok=True)
+    for name in set(WORDS) - set(asked.kinds.split(",")):
+        del WORDS[name]
+    setting = Setting(asked.work, time.monotonic() + asked.seconds, asked.ranks, asked.trace, asked.plain)
+    text = asked.out.read_text() if asked.out.exists() else ""
+    done = [json.loads(line) for line in text.splitlines()]
+    with asked.out.open("a") as out:
+        for part in asked.only.split(","):
+            for row in PARTS[part](setting, done):
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+                print(row, flush=True)
 
 
-def rows(model: str, kills: int) -> Iterator[dict[str, Any]]:
-    """A row as soon as it is there: the time on a card may end before the last."""
-    yield from (compared(model, name, words) for name, words in LENGTHS.items())
-    yield killed(model, kills)
+def outputs(setting: Setting, done: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A row for each kind of cache."""
+    names = [name for name in WORDS if not any(row["what"] == name for row in done)]
+    arms = [
+        one_engine(setting, f"{name} {place}", WORDS[name], cache, _variables(setting, name))
+        for name in names
+        for place, cache in (("card", EVERYTHING), ("host", SMALL))
+    ]
+    for first in range(0, len(arms), 2):
+        if setting.left_s() < 60:
+            return
+        pair = started(arms[first : first + 2])
+        name = names[first // 2]
+        try:
+            yield compared(setting, name, pair) if len(pair) == 2 else {"what": name, "failed": True}
+        except RuntimeError as error:
+            yield {"what": name, "failed": True, "why": str(error)[-1500:]}
+        for arm in pair:
+            arm.end()
 
 
-def compared(model: str, name: str, words: dict[str, Any]) -> dict[str, Any]:
-    """Outputs of both arms, and what the second found in host memory."""
-    arms = [engine(model, f"{name} {offload}", words, offload=offload) for offload in (False, True)]
-    found = []
-    for arm in arms:
-        arm.start()
-        if not arm.is_ready():
-            return {"what": name, "failed": True}
-        found.append([arm.ask("texts", prompts(), ASKED) for _ in range(3)])
-    counted = arms[1].ask("counted")
-    for arm in arms:
-        arm.end()
-    pairs = [(one, other) for plain, kept in zip(*found, strict=True) for one, other in zip(plain, kept, strict=True)]
-    again = [one == other for plain in found[0] for one, other in zip(found[0][0], plain, strict=True)]
-    return {
-        "what": name,
-        "outputs": len(pairs),
-        "differ": sum(one != other for one, other in pairs),
-        "differ without, asked again": again.count(False),
-        **counted,
-    }
+def _variables(setting: Setting, name: str) -> dict[str, str]:
+    if name != "lookahead":
+        return {}
+    folder = str(setting.work)
+    return {"WINDLASS_LOOKAHEAD": json.dumps({"config_dir": folder, "counts_dir": f"{folder}/counts"})}
 
 
-def killed(model: str, times: int) -> dict[str, Any]:
-    """Engines that die in the middle of loads: the next one's answers, and what is left."""
-    first = engine(model, "before", LENGTHS["bfloat16"], offload=True)
-    first.start()
-    first.is_ready()
-    wanted = first.ask("texts", prompts(), ASKED)
-    differ = 0
-    for _ in range(times):
-        first.send("texts", prompts(), ASKED)
-        time.sleep(0.05)
-        os.kill(first.process.pid, signal.SIGKILL)
-        first.process.join()
-        first = engine(model, "after", LENGTHS["bfloat16"], offload=True)
-        first.start()
-        first.is_ready()
-        differ += sum(one != other for one, other in zip(wanted, first.ask("texts", prompts(), ASKED), strict=True))
-        differ += sum(one != other for one, other in zip(wanted, first.ask("texts", prompts(), ASKED), strict=True))
-    first.end()
-    left = [path.name for path in Path("/dev/shm").glob("vllm_offload_*")]  # noqa: S108 - where the engine keeps them
-    return {"what": "killed", "times": times, "differ": differ, "left": left}
+def compared(setting: Setting, name: str, pair: list[Engine]) -> dict[str, Any]:
+    """Outputs of both arms, what the second found in host memory, and what it found where there is nothing to find."""
+    adapter = str(wide.adapter(setting.work / "adapter")) if name == "lora" else ""
+    total, leaked, seen = 0, 0.0, set()
+    unlike: list[tuple[Asked, int]] = []
+    first: list[Any] = []
+    for number, (salt, with_adapter, may_find) in enumerate(PASSES[name]):
+        asked = questions(number, salt, adapter if with_adapter else "")
+        before = [pair[1].ask("counted").get(key, 0.0) for key in HITS]
+        for arm in pair:
+            arm.send("answers", asked, ANSWER)
+        plain, kept = (arm.answer() for arm in pair)
+        after = [pair[1].ask("counted").get(key, 0.0) for key in HITS]
+        leaked += 0 if may_find else sum(after) - sum(before)
+        first = first or plain
+        total += len(plain)
+        for question, (one, _), (other, _) in zip(asked, plain, kept, strict=True):
+            seen.add(tuple(one))
+            if one != other:
+                place = next(at for at, two in enumerate(zip(one, other, strict=True)) if two[0] != two[1])
+                unlike.append((question, place))
+    counted = pair[1].ask("counted")
+    gaps = [round(pair[0].ask("gaps", question, ANSWER)[place], 4) for question, place in unlike[:8]]
+    pair[0].ask("reset", False)
+    salt, with_adapter, _ = PASSES[name][0]
+    again = pair[0].ask("answers", questions(0, salt, adapter if with_adapter else ""), ANSWER)
+    noise = sum(one != two for one, two in zip(first, again, strict=True))
+    return {"what": name, "ranks": setting.ranks, "outputs": total, "distinct": len(seen), "differ": len(unlike),
+            "differ without, asked again": noise, "of": len(again), "gaps": gaps,
+            "tokens found where none may be": leaked, **counted}  # fmt: skip
+
+
+def questions(number: int, salt: str, adapter: str) -> list[Asked]:
+    """Every document with a question that no pass before had."""
+    found: list[Asked] = []
+    for at, document in enumerate(documents()):
+        prompt: dict[str, Any] = {"prompt_token_ids": [*document, *range(1000 + 97 * at, 1007 + 97 * at), 200 + number]}
+        found.append(({**prompt, "cache_salt": salt} if salt else prompt, adapter))
+    return found
+
+
+PARTS = {"outputs": outputs, "counts": counts, "kills": kills, "memory": memory}
 
 
 if __name__ == "__main__":

@@ -142,6 +142,20 @@ def wait(url: str, server: subprocess.Popen[bytes], deadline: float) -> bool:
     return False
 
 
+def ready_after(urls: dict[str, str], servers: dict[str, subprocess.Popen[bytes]], limit_s: float) -> dict[str, float]:
+    """Seconds from now until each server is ready; one that ended, or was not ready in time, is left out."""
+    began, found = time.monotonic(), dict[str, float]()
+    while time.monotonic() < began + limit_s:
+        for arm in [arm for arm in servers if arm not in found and servers[arm].poll() is None]:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{urls[arm]}/health", timeout=2).is_success:
+                    found[arm] = round(time.monotonic() - began, 2)
+        if all(arm in found or server.poll() is not None for arm, server in servers.items()):
+            break
+        time.sleep(0.1)
+    return found
+
+
 def end(server: subprocess.Popen[bytes]) -> None:
     """It has been told to; its keeper kills what is left after a while."""
     server.wait()

@@ -1,4 +1,4 @@
-"""The shapes that engines are timed with, as model directories: random weights and a tokenizer of plain words.
+"""The shapes that engines are timed with, as model directories: random weights and a tokenizer of bytes.
 
 The speed is that of a real model of the shape; the answers are not.
 """
@@ -32,23 +32,38 @@ SMALL = QWEN2_7B | {
     "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "vocab_size": 2048,
 }  # fmt: skip
+END = "<|endoftext|>"
+"""transformers adds Qwen's own end to a vocabulary that lacks it, as an id that the model does not have."""
 INT4 = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True, "lm_head": False}
 """What a checkpoint says that the engine's own 4-bit kernel (Marlin) serves; its weights need not be there."""
 
 
 def describe(folder: Path, shape: dict[str, Any]) -> None:
-    """Configuration and tokenizer: enough for `--load-format dummy`."""
+    """Configuration and tokenizer: enough for `--load-format dummy`.
+
+    Each byte of a text is a token, and no other token comes from one. transformers makes a model's own kind of
+    tokenizer from vocabulary and merges, whatever the file says besides; that kind too reads every text by its bytes.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(shape))
-    words = {f"w{number}": number for number in range(shape["vocab_size"])}
+    signs = byte_signs()
+    words = [*signs, *(f"w{number}" for number in range(len(signs), shape["vocab_size"] - 1)), END]
+    bytewise = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     tokenizer = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
-        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": None, "decoder": None,
-        "model": {"type": "WordLevel", "vocab": words, "unk_token": "w0"},
+        "pre_tokenizer": bytewise, "post_processor": None, "decoder": bytewise,
+        "model": {"type": "BPE", "vocab": {word: number for number, word in enumerate(words)}, "merges": []},
     }  # fmt: skip
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    about = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "w0", "eos_token": "w1"}
+    about = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END}
     (folder / "tokenizer_config.json").write_text(json.dumps(about))
+
+
+def byte_signs() -> list[str]:
+    """The character that a byte-level vocabulary writes for each byte: its own where it is visible, else one above."""
+    seen = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    above = iter(range(0x100, 0x200))
+    return [chr(byte if byte in seen else next(above)) for byte in range(256)]
 
 
 def fill(folder: Path, shape: dict[str, Any], device: str) -> None:

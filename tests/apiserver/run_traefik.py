@@ -24,6 +24,8 @@ from windlass_api.crd.expose import GatewaySpec, IngressSpec
 from windlass_operator.manifests.route import http_route, ingress
 from windlass_operator.manifests.service import service as service_of
 from windlass_operator.reconcile.desired_state import parse_service
+from windlass_operator.records.base import parse
+from windlass_operator.records.routes import HTTPRoute, Ingress, expose_of
 from windlass_operator.status.routes import addresses, route_ready
 from windlass_testbed import golang, traefik
 from windlass_testbed.paths import paths
@@ -120,12 +122,13 @@ def test_traefik_takes_both_and_rewrites_nothing(apiserver, namespace, routers):
     expose = {name: exposed(apiserver, namespace, name) for name in ("one", "two")}
 
     def told(name: str) -> tuple[Any, Any]:
-        return tuple(apiserver.get(kind, name, "-n", namespace) for kind in ("ingress", "httproute"))
+        found = [apiserver.get(kind, name, "-n", namespace) for kind in ("ingress", "httproute")]
+        return parse(Ingress, found[0]), parse(HTTPRoute, found[1])
 
     for name, wish in expose.items():
         said = until(partial(_taken, wish, partial(told, name)), f"RouteReady of {name}")
         assert said == f"{HOST} leads to traefik.gateways.svc; Gateway gateways/public has taken the route"
-        urls = [row["url"] for row in addresses(name, namespace, wish, *told(name))]
+        urls = [row["url"] for row in addresses(name, namespace, expose_of(wish), *told(name))]
         assert urls[1:] == [f"http://{HOST}/{name}/v1"] * 2
     found = until(lambda: _of_both(routers()), "routers of both controllers for both services")
     for row in found:
@@ -140,7 +143,7 @@ def test_traefik_takes_both_and_rewrites_nothing(apiserver, namespace, routers):
 
 def _taken(wish: dict[str, Any], told: Callable[[], tuple[Any, Any]]) -> str:
     """The message of RouteReady, once it is true."""
-    found = route_ready(wish, *told(), known=True)
+    found = route_ready(expose_of(wish), *told(), known=True)
     return found.message if found.status == "True" else ""
 
 

@@ -37,6 +37,7 @@ def test_a_minimal_service_is_accepted_and_completed_with_defaults(apiserver, na
         "suspend": False,
         "engine": {
             "lookahead": {"enabled": False},
+            "prefixOffload": {"enabled": False},
             "gpuMemoryUtilizationPercent": 90,
             "enforceEager": False,
             "workers": 1,
@@ -81,6 +82,7 @@ def test_a_full_service_is_accepted_as_it_is_written(apiserver, namespace):
                 "maxModelLen": 2048, "dtype": "float16", "gpuMemoryUtilizationPercent": 95,
                 "enforceEager": True, "tensorParallelSize": 2, "pipelineParallelSize": 1, "workers": 1,
                 "maxConcurrency": 64, "maxNumSeqs": 32, "maxNumBatchedTokens": 4096, "schedulerSteps": 1,
+                "prefixOffload": {"enabled": True, "memory": "4Gi"},
                 "prefixCaching": True, "kvCacheDtype": "fp8", "trustRemoteCode": False, "convTemplate": "qwen",
                 "seed": 1, "ignoreEngineLimits": True, "allowedMediaDomains": ["*.a.example"], "memoryCache": False},
         command=["run"],
@@ -152,6 +154,20 @@ BAD = {
         "Distributed needs Windlass's own start command"),
     "a group with workers": (a_service(deployment={"mode": "Distributed"}, engine={"workers": 2}),
         "workers above 1 does not go with"),
+    "split prompts and drafts": (
+        a_service(engine={"sequenceParallelSize": 2, "lookahead": {"enabled": True}}),
+        "sequenceParallelSize does not go with lookahead"),
+    "split prompts and a draft model": (
+        a_service(engine={"sequenceParallelSize": 2, "speculation": {"source": PVC}}),
+        "sequenceParallelSize does not go with speculation"),
+    "split prompts and workers": (a_service(engine={"sequenceParallelSize": 2, "workers": 2}),
+        "sequenceParallelSize does not go with workers above 1"),
+    "split prompts over nodes": (a_service(deployment={"mode": "Distributed"}, engine={"sequenceParallelSize": 2}),
+        "splits prompts over the GPUs of one node"),
+    "split prompts and an adapter": (
+        a_service(model={"id": "m", "source": PVC, "adapters": [{"name": "a", "path": "x"}]},
+                  engine={"sequenceParallelSize": 2}),
+        "does not go with adapters that are served by name"),
     "an adapter twice": (
         a_service(model={"id": "m", "source": PVC,
                          "adapters": [{"name": "a", "path": "x"}, {"name": "a", "path": "y"}]}),
@@ -234,6 +250,15 @@ BAD = {
     "a prefix that hides the API": (a_service(expose={"path": "/v1/qwen"}), "must not begin with /v1"),
     "a prefix for deepspeed": (a_service(image={"family": "deepspeed"}, expose={"path": "/qwen"}),
         "leave spec.expose.path out"),
+    "prefixes kept of no cache": (a_service(engine={"prefixOffload": {"enabled": True}, "prefixCaching": False}),
+        "spec.engine.prefixOffload keeps what the prefix cache evicts"),
+    "prefixes kept in two sizes": (a_service(engine={"prefixOffload": {"memory": "4Gi", "memoryPercent": 30}}),
+        "spec.engine.prefixOffload takes memory or memoryPercent"),
+    "prefixes kept in all memory": (a_service(engine={"prefixOffload": {"memoryPercent": 81}}),
+        "spec.engine.prefixOffload.memoryPercent"),
+    "deepspeed with prefixes kept": (
+        a_service(image={"family": "deepspeed"}, engine={"prefixOffload": {"enabled": True}}),
+        "spec.image.family deepspeed does not have spec.engine.prefixOffload"),
     "media from an address": (a_service(engine={"allowedMediaDomains": ["169.254.169.254"]}),
         "holds host names, not IP addresses"),
     "media from a URL": (a_service(engine={"allowedMediaDomains": ["https://a.example"]}), "a host is a DNS name"),
@@ -342,36 +367,3 @@ def test_scale_works_through_its_subresource(apiserver, namespace):
     scale = json.loads(apiserver.kubectl("get", "--raw", path).stdout)
     assert scale["spec"] == {"replicas": 3}
     assert scale["status"] == {"replicas": 2, "selector": "serving.windlass.dev/service=qwen2-7b"}
-
-
-def test_short_names_and_categories_find_the_resource(apiserver, namespace):
-    """Both short names and both categories list it."""
-    apiserver.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(a_service()))
-    for name in ("llm", "llmsvc", "llmservices", "windlass", "ai"):
-        assert "qwen2-7b" in apiserver.kubectl("get", name, "-n", namespace, "-o", "name").stdout
-
-
-def test_explain_tells_every_field(apiserver):
-    """`kubectl explain` reads the published OpenAPI schema, which must hold the whole tree."""
-    said = _eventually(lambda: apiserver.kubectl("explain", "llmservice.spec", "--recursive", check=False).stdout)
-    for field in (
-        "source",
-        "hostPath",
-        "gpuMemoryUtilizationPercent",
-        "tensorParallelSize",
-        "addresses",
-        "pullSecrets",
-    ):
-        assert field in said
-    one = apiserver.kubectl("explain", "llmservice.spec.resources.gpus").stdout
-    assert "gpus is the number of GPUs of a replica" in one
-
-
-def _eventually(ask, attempts: int = 50):
-    import time  # the API server publishes a new CRD's OpenAPI a moment after it is established
-
-    for _ in range(attempts):
-        if said := ask():
-            return said
-        time.sleep(0.2)
-    raise AssertionError("the API server publishes no schema")

@@ -7,6 +7,7 @@ import pytest
 import windlass_deepspeed.errors
 from windlass import errors
 from windlass.cli import main
+from windlass_download import __main__ as download_cli
 from windlass_kubectl import parser as plugin
 from windlass_license import cli as license_cli
 from windlass_operator import __main__ as operator_cli
@@ -15,6 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs/reference/exit-codes.md"
 PROGRAMS = {
     "windlass": [(row.code, row.last, row.meaning) for row in errors.EXIT_CODES],
     "kubectl windlass": [(row.code, None, row.meaning) for row in plugin.EXIT_CODES],
+    "windlass-download": [(code, None, meaning) for code, meaning in download_cli.EXIT_CODES],
     "windlass-license": [(code, None, meaning) for code, meaning in license_cli.EXIT_CODES],
     "windlass-operator": [(code, None, meaning) for code, meaning in operator_cli.EXIT_CODES],
 }
@@ -79,4 +81,5 @@ def test_the_other_image_has_the_same_errors() -> None:
 def test_the_same_code_means_the_same() -> None:
     """Usage is 2 and the model is 3 in every program that has them."""
     assert errors.UsageError.exit_code == plugin.USAGE.code == license_cli.WRONG == operator_cli.EXIT_USAGE
+    assert operator_cli.EXIT_USAGE == download_cli.command.EXIT_USAGE
     assert (errors.ModelError.exit_code, main.INTERRUPTED) == (plugin.NOTHING_FITS.code, plugin.INTERRUPTED.code)

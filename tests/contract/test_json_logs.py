@@ -135,7 +135,7 @@ def test_the_inspect_job(tmp_path: Path) -> None:
 
 def test_the_download_job(tmp_path: Path) -> None:
     """A hub out of reach, with a token that no line holds."""
-    words = [program("windlass-operator"), "download", "--root", str(tmp_path), "--hub=huggingface", "--name=a/b"]
+    words = [program("windlass-download"), "--root", str(tmp_path), "--hub=huggingface", "--name=a/b"]
     more = [f"--endpoint={NOWHERE}", "--give-up-s=0", "--termination-log", str(tmp_path / "end")]
     code, found = run([*words, *more], {"WINDLASS_HUB_TOKEN": SECRET})
     assert (code, found[-1]["report"]["reason"]) == (1, "HubUnreachable")

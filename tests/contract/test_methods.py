@@ -19,7 +19,7 @@ from windlass.doctor import fits
 from windlass.errors import UsageError
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
-from windlass_api.crd.rules import QUANTIZATION_RULES
+from windlass_api.crd.engine_rules import QUANTIZATION_RULES
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide

@@ -1,13 +1,18 @@
 """Server ↔ operator: what the real board says is what the operator's parser understands."""
 
 import json
+from pathlib import Path
 
 from windlass.errors import EngineStalledError, FirstChatError
 from windlass.license.keeper import LicenseFacts
+from windlass.prefix_offload import counts
+from windlass.prefix_offload.hits import HitCount
 from windlass.startup import phases
 from windlass.startup.preread import Progress
 from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass.supervisor.termination import last_words
+from windlass_operator.records.base import Meta
+from windlass_operator.records.pods import ContainerStatus, Pod, Terminated
 from windlass_operator.status import crashes, reasons
 from windlass_operator.status import facts as operator
 from windlass_operator.status.failure import Failure
@@ -54,9 +59,9 @@ def test_the_first_chat_and_its_failure_are_told() -> None:
     seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
     assert seen is not None
     assert seen.doing() == f"pod qwen-0 has failed: {error}"
-    words = {"exitCode": error.exit_code, "message": last_words(error, "INFO its log")}
-    status = {"name": "server", "restartCount": 0}
-    failure = crashes.crash({"metadata": {"name": "qwen-0"}}, status, words, init=False)
+    words = Terminated(exit_code=error.exit_code, message=last_words(error, "INFO its log"))
+    pod = Pod(metadata=Meta(name="qwen-0"))
+    failure = crashes.crash(pod, ContainerStatus(name="server"), words, init=False)
     assert (failure.reason, failure.exit_code) == ("FirstChatFailed", 8)
     assert str(error) in failure.message
     assert crashes.EXIT_REASONS[error.exit_code] == error.reason
@@ -79,6 +84,16 @@ def test_an_engine_that_hangs_is_told_before_it_ends() -> None:
     assert operator.stalled([seen], other) is other
     assert crashes.EXIT_REASONS[EngineStalledError.exit_code] == EngineStalledError.reason
     assert reasons.row(EngineStalledError.reason).retryable
+
+
+def test_the_operator_reads_where_prompts_were_found(tmp_path: Path) -> None:
+    """What the engine's API counted arrives as `status.prefixCache`."""
+    board = FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ()))
+    board.set_counts(tmp_path)
+    counts.write(tmp_path, 0, HitCount(16, asked=1600, card=160, host=640))
+    seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
+    assert seen is not None
+    assert operator.prefix_cache([seen]) == {"gpuPercent": 10, "hostPercent": 40, "computedPercent": 50}
 
 
 def test_the_operator_reads_the_engine_s_memory() -> None:

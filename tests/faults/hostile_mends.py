@@ -22,7 +22,7 @@ NOT_DEEPSPEED: Mapping[str, Any] = {
     "pipelineParallelSize": 2, "gpuMemoryUtilizationPercent": 80, "enforceEager": True,
     "maxNumBatchedTokens": 4096, "schedulerSteps": 2, "prefixCaching": False, "kvCacheDtype": "fp8",
     "trustRemoteCode": False, "ignoreEngineLimits": True, "speculation": {"source": PLAIN},
-    "allowedMediaDomains": ["media.example.com"],
+    "allowedMediaDomains": ["media.example.com"], "prefixOffload": {"enabled": True},
 }  # fmt: skip
 
 
@@ -71,6 +71,16 @@ def _speculation(spec: Spec) -> None:
         engine.pop("speculation", None)
     if engine.get("speculation"):
         engine["speculation"] |= {"method": "draft_model", "source": PLAIN}
+
+
+def _prefix_offload(spec: Spec) -> None:
+    """One size, and a prefix cache whose blocks can be kept."""
+    engine = spec.get("engine") or {}
+    asked = engine.get("prefixOffload") or {}
+    if "memory" in asked:
+        asked.pop("memoryPercent", None)
+    if asked.get("enabled"):
+        engine.pop("prefixCaching", None)
 
 
 def _env(spec: Spec) -> None:
@@ -170,6 +180,6 @@ def _size(spec: Spec) -> None:
 
 
 MENDS: tuple[Callable[[Spec], None], ...] = (
-    _lookahead, _quantization, _adapters, _speculation, _env, _gateways, _layout, _deepspeed, _download, _one_form,
-    _cache, _volumes, _size,
+    _lookahead, _quantization, _adapters, _speculation, _prefix_offload, _env, _gateways, _layout, _deepspeed,
+    _download, _one_form, _cache, _volumes, _size,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 from windlass_testbed import cluster
 from windlass_testbed.paths import REPOSITORY, Paths
 
-HUB = REPOSITORY / "operator/tests/download/hub.py"
+HUB = REPOSITORY / "operator/download/tests/download/hub.py"
 NAME, PORT = "hub", 8600
 MODEL = "windlass/demo"
 PAUSE_S = 0.006

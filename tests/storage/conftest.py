@@ -90,7 +90,7 @@ def a_server(bed: Paths, server_tree: Path, share: Share) -> Boot:
 @pytest.fixture(scope="session")
 def hub_module() -> ModuleType:
     """The hub of the download's own tests."""
-    path = REPOSITORY / "operator/tests/download/hub.py"
+    path = REPOSITORY / "operator/download/tests/download/hub.py"
     spec = importlib.util.spec_from_file_location("nfs_hub", path)
     assert spec is not None
     assert spec.loader is not None

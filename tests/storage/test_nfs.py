@@ -55,7 +55,7 @@ def hub(hub_module):
 def download(hub, *flags: str) -> list[str]:
     """The download Job's program for the share's `new`."""
     endpoint = hub.url.replace("127.0.0.1", "10.0.2.2")
-    words = [OPERATOR, "download", "--root=/volume", "--path=new", f"--endpoint={endpoint}", "--hub=huggingface"]
+    words = ["windlass-download", "--root=/volume", "--path=new", f"--endpoint={endpoint}", "--hub=huggingface"]
     words += [f"--name={MODEL}", "--revision=main", "--part-kib=1024", "--connections=2", f"--stale-s={STALE_S}"]
     return [*words, "--stall-s=20", f"--termination-log={REPORT}", *flags]
 

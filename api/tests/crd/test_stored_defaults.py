@@ -48,6 +48,8 @@ WHY: Mapping[str, tuple[object, str]] = {
     "engine.speculation.source.pvc.path": ("", LEFT_OUT),
     "engine.speculation.source.gooseFSx.path": ("", LEFT_OUT),
     "engine.speculation.tokens": (4, TUNED),
+    "engine.prefixOffload": ({}, PLACE),
+    "engine.prefixOffload.enabled": (False, WISH),
     "engine.gpuMemoryUtilizationPercent": (90, TUNED),
     "engine.enforceEager": (False, WISH),
     "engine.workers": (1, "one engine in a pod; more are asked for"),

@@ -65,10 +65,10 @@ def test_host_memory_is_a_share_for_each_card_handed_out(memory, each):
 
 
 def test_host_memory_is_shared_by_all_that_share_a_card():
-    """Eight pods on four cards have an eighth of it each."""
+    """Eight pods on four cards have an eighth of it each; the node as a whole has all."""
     node = a_node(gpus="8", **{"nvidia.com/gpu.count": "4"})
     node["status"]["allocatable"]["memory"] = "512Gi"
-    assert [(one.allocatable, one.host_gib) for one in usable([node])] == [(4, 64)]
+    assert [(one.allocatable, one.host_gib, one.node_gib) for one in usable([node])] == [(4, 64, 512)]
 
 
 def test_a_heartbeat_changes_nothing():

@@ -17,6 +17,8 @@ def prediction(spec: LLMServiceSpec, facts: ModelFacts, plan: PlanStatus) -> dic
     card = gpus.find(plan.gpu_type or "")
     if not plan.gpus or card is None:
         return {"note": f"no prediction for {plan.gpu_type or 'the CPU'}: it was not measured"}
+    if plan.sp and plan.sp > 1:
+        return {"note": "no prediction where GPUs share long prompts: it was not measured"}
     if spec.engine.speculation is not None or spec.engine.lookahead.enabled:
         return {"note": "no prediction with drafted tokens: their gain depends on the text"}
     serving = Serving(

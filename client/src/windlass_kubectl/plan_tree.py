@@ -15,6 +15,7 @@ def headline(plan: PlanStatus) -> str:
         f"{plan.nodes} nodes by {plan.group}" if plan.nodes and plan.nodes > 1 else "",
         f"TP {plan.tp}" if plan.gpus else "",
         f"PP {plan.pp}" if plan.pp and plan.pp > 1 else "",
+        f"SP {plan.sp}" if plan.sp and plan.sp > 1 else "",
         f"context {plan.max_model_len}",
         plan.dtype or "",
         plan.quantization or "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from windlass_api.crd.status import Condition, DownloadStatus, FailureStatus
+from windlass_api.crd.status import Condition, DownloadStatus, FailureStatus, PrefixCacheStatus
 from windlass_client.values import LLMService, Pod, ServiceEvent
 
 from windlass_kubectl.paint import Branch, Paint
@@ -50,6 +50,7 @@ def tree(
         *([Branch(_download(status.download))] if status.download else []),
         *([plan_branch(status.plan, paint)] if status.plan else []),
         *([Branch(_startup(service))] if status.startup else []),
+        *([Branch(_prefix_cache(status.prefix_cache))] if status.prefix_cache else []),
         Branch("pods", "head", tuple(_pod(one, now, paint) for one in pods)) if pods else Branch("no pods"),
         *(
             [Branch("addresses", "head", tuple(Branch(f"{one.name}: {one.url}") for one in status.addresses))]
@@ -99,6 +100,13 @@ def _download(one: DownloadStatus) -> str:
 
 def _startup(service: LLMService) -> str:
     return "start: " + ", ".join(f"{one.phase} {one.seconds} s" for one in service.status.startup)
+
+
+def _prefix_cache(one: PrefixCacheStatus) -> str:
+    return (
+        f"prompts: {one.gpu_percent} % found on the GPU, {one.host_percent} % in host memory, "
+        f"{one.computed_percent} % computed"
+    )
 
 
 def _pod(pod: Pod, now: datetime, paint: Paint) -> Branch:

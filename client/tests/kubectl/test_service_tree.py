@@ -62,6 +62,15 @@ def test_a_whole_tree():
     )
 
 
+def test_where_prompts_were_found_is_a_line():
+    """In the operator's own whole percent."""
+    shares = {"gpuPercent": 12, "hostPercent": 37, "computedPercent": 51}
+    service = a_service(conditions=[a_condition("Ready", "True", "Running")], prefixCache=shares)
+    assert "├─ prompts: 12 % found on the GPU, 37 % in host memory, 51 % computed\n" in PLAIN.tree(
+        tree(service, [], [], NOW, PLAIN)
+    )
+
+
 def test_a_row_has_a_cell_for_each_heading():
     assert len(row(a_service(), NOW)) == len(HEADINGS)
     assert row(a_service(ready="1/1"), NOW) == ("qwen", "Qwen2", "1/1", "-", "-", "-", "-", "4h")

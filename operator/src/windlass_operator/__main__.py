@@ -1,4 +1,4 @@
-"""The command line: `windlass-operator run | inspect | download | version`."""
+"""The command line: `windlass-operator run | inspect | version`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pathlib import Path
 from windlass_base import json_lines
 
 from windlass_operator import __version__
-from windlass_operator.download import command as download
 from windlass_operator.errors import SettingsError
 from windlass_operator.runtime import log
 from windlass_operator.settings import VARIABLES, from_env
@@ -24,7 +23,7 @@ DONE, FAILED, EXIT_USAGE = 0, 1, 2
 COLLECT = (10_000, 20, 50)  # each event makes some hundred objects: with Python's 700 the collector takes a fifth
 EXIT_CODES = (
     (DONE, "done; `run`: it was told to stop"),
-    (FAILED, "`inspect`, `download`: the report or the model cannot be written, or the hub refuses"),
+    (FAILED, "`inspect`: the report cannot be written"),
     (EXIT_USAGE, "an option or a variable is wrong"),
 )
 
@@ -57,7 +56,6 @@ def parser() -> argparse.ArgumentParser:
         default=None,
         help="file for the report (default: WINDLASS_TERMINATION_LOG, else /dev/termination-log)",
     )
-    download.add_to(commands)
     commands.add_parser("version", help="print the version")
     return top
 
@@ -75,8 +73,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     if options.command == "inspect":
         return _inspect(options, os.environ)
-    if options.command == "download":
-        return download.run(options, os.environ)
     return _run(os.environ)
 
 

@@ -6,6 +6,8 @@ import pytest
 from windlass_api.names import COMPONENT_LABEL, SERVER
 from windlass_operator.cluster.kinds import Events, Pods, StatefulSets
 from windlass_operator.cluster.read import read_children
+from windlass_operator.records.base import parse
+from windlass_operator.records.pods import Event
 
 PROBE = {"periodSeconds": 10, "failureThreshold": 6}
 SET = {"metadata": {"name": "s", "uid": "s", "ownerReferences": [{"uid": "service", "controller": True}]}}
@@ -25,8 +27,10 @@ class OneKind:
         if kind is Events:
             self.asked.append(fields)
             return [KILLING]
-        rows = {Pods: [self.pod], StatefulSets: [SET]}
-        return rows.get(kind, [])
+        return [SET] if kind is StatefulSets else []
+
+    async def records(self, kind, shape, _namespace, _labels):
+        return [parse(shape, self.pod)] if kind is Pods else []
 
 
 def starting(**container):
@@ -62,4 +66,4 @@ async def test_events_are_read_of_what_does_not_get_on(pod, now, asked):
     cluster = OneKind(pod)
     children = await read_children(cluster, "team", "qwen", "uid", None, now)
     assert len(cluster.asked) == asked
-    assert children.events == ((KILLING,) if asked else ())
+    assert children.events == ((parse(Event, KILLING),) if asked else ())

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 from windlass_api.crd.v1alpha1 import LLMService
-from windlass_operator.__main__ import parser
 from windlass_operator.manifests.download_job import download_digest, download_job, download_owners
 from windlass_operator.manifests.inspect_job import inspect_job
 
@@ -74,14 +73,6 @@ def test_the_pod_is_restricted_and_its_volume_writable(name):
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert "readOnly" not in str(pod["volumes"])
     assert [mount.get("readOnly") for mount in container["volumeMounts"]] == [None, None]
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_command_takes_its_arguments(name):
-    """Also a pattern that begins with a dash."""
-    options = parser().parse_args(CASES[name]()["spec"]["template"]["spec"]["containers"][0]["args"])
-    assert options.command == "download"
-    assert options.facts_port == 8502
 
 
 def test_services_that_want_the_same_share_a_job():

@@ -15,6 +15,7 @@ import pytest
 from windlass_api.plan.record import recorded_plan
 from windlass_operator.reconcile.desired_state import parse_service, workload
 from windlass_operator.reconcile.earlier import Desired, stays
+from windlass_operator.records.workloads import Deployment, WorkloadSpec
 from windlass_operator.settings import Settings
 
 KNOWN: dict[str, Any] = json.loads(Path(__file__).with_name("pods-0.1.0.json").read_text())
@@ -64,5 +65,5 @@ def test_a_licensed_pod_gets_its_token_and_nothing_else(name: str) -> None:
 def test_a_licensed_pod_of_0_1_0_stays_at_the_upgrade(name: str) -> None:
     """Its template is kept word for word, without a token, until the service changes."""
     then = KNOWN[name]["template"]
-    live = {"metadata": {}, "spec": {"replicas": 1, "template": then}}
+    live = Deployment(spec=WorkloadSpec(replicas=1, template=then))
     assert stays(live, today(name), Desired(1, "windlass/operator:0.2.0", "", "p", "s", adopts=True)) == then

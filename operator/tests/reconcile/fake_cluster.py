@@ -6,6 +6,7 @@ import copy
 
 from windlass_api.objects.claims import Claims
 from windlass_api.objects.inventory import usable
+from windlass_operator.records.base import parse
 
 
 class FakeCluster:
@@ -31,6 +32,9 @@ class FakeCluster:
         rows = self.all(kind.kind)
         has = lambda row: (labels or {}).items() <= row["metadata"].get("labels", {}).items()  # noqa: E731
         return [copy.deepcopy(row) for row in rows if has(row)]
+
+    async def records(self, kind, shape, namespace, labels):
+        return [parse(shape, item) for item in await self.find(kind, namespace, labels)]
 
     async def gpu_nodes(self):
         return usable(self.all("Node"))

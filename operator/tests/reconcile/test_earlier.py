@@ -9,8 +9,11 @@ from dataclasses import replace
 import pytest
 from windlass_api.plan.record import PLAN_ANNOTATION, digest_of, recorded_plan
 from windlass_operator.errors import Unavailable
-from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION, Desired, Rendered, remembered, stays
+from windlass_operator.reconcile import earlier
+from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION, Desired, Rendered, remembered
 from windlass_operator.reconcile.reconciler import Reconciler
+from windlass_operator.records.base import parse
+from windlass_operator.records.workloads import Deployment
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
 
@@ -33,6 +36,10 @@ NOW = Desired(generation=3, operator=NEW, restarted="", plan="p", spec="s", adop
 EDITED_SINCE = replace(NOW, generation=4, spec="t")
 BY_OLD = Rendered(generation=3, operator=OLD, plan="p", template=digest_of(BEFORE), spec="s")
 KEPT = Rendered(generation=3, operator=NEW, plan="p", template=digest_of(TODAY), spec="s", kept=BEFORE)
+
+
+def stays(live: dict | None, rendered: dict, now: Desired) -> dict | None:
+    return earlier.stays(parse(Deployment, live) if live else None, rendered, now)
 
 
 def a_workload(said: Rendered | None, template: dict = BEFORE, replicas: int = 1) -> dict:
@@ -81,7 +88,7 @@ def test_an_edited_memory_counts_for_nothing() -> None:
     said = json.loads(live["metadata"]["annotations"][RENDERED_ANNOTATION])
     said["kept"]["spec"]["containers"][0]["image"] = "server:edited"
     live["metadata"]["annotations"][RENDERED_ANNOTATION] = json.dumps(said)
-    assert remembered(live) is None
+    assert remembered(parse(Deployment, live)) is None
 
 
 async def upgrade(world) -> None:

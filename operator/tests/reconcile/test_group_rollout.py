@@ -6,8 +6,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from windlass_api.objects.reading import name_of
-from windlass_operator.reconcile.group_rollout import to_end
+from windlass_operator.reconcile import group_rollout
+from windlass_operator.records.base import parse
+from windlass_operator.records.pods import Pod
+from windlass_operator.records.workloads import StatefulSet
 
 SIZE = 2
 
@@ -31,7 +33,8 @@ def a_pod(replica: int, member: int, revision: str = "new", ready: bool = True, 
 
 
 def ended(sets: list[dict[str, Any]], pods: list[dict[str, Any]]) -> list[str]:
-    return [name_of(pod) for pod in to_end(sets, pods)]
+    records = [parse(Pod, pod) for pod in pods]
+    return [pod.name for pod in group_rollout.to_end([parse(StatefulSet, one) for one in sets], records)]
 
 
 def replica(number: int, **how: Any) -> list[dict[str, Any]]:
@@ -95,7 +98,8 @@ pods = st.builds(
 def test_never_a_new_pod_and_never_two_replicas_that_answer(found):
     """Only old pods are ended, all of their replica, and at most one replica that answered."""
     sets = [a_set(number) for number in range(3)]
-    gone = to_end(sets, found)
+    names = ended(sets, found)
+    gone = [pod for pod in found if pod["metadata"]["name"] in names]
     for pod in gone:
         assert pod["metadata"]["labels"]["controller-revision-hash"] == "old"
         assert "deletionTimestamp" not in pod["metadata"]

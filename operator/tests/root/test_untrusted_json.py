@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from windlass_api.objects.reading import seconds_between
 from windlass_base.untrusted_json import parsed
+from windlass_operator.records.base import Record, parse
+from windlass_operator.records.workloads import Job
 from windlass_operator.status import crashes, download, facts, hold, inspection
 from windlass_operator.status.jobs import instant
 
@@ -47,7 +49,7 @@ def test_a_deep_message_is_a_failed_job():
 @pytest.mark.parametrize("module", [inspection, download], ids=["inspection", "download"])
 def test_a_time_that_somebody_wrote_over_does_not_stop_the_next_try(module):
     kept = {module.RESULT_ANNOTATION: "x", module.FINISHED_ANNOTATION: "yesterday"}
-    found = module.read({"metadata": {"name": "j", "annotations": kept}}, [], [])
+    found = module.read(parse(Job, {"metadata": {"name": "j", "annotations": kept}}), [], [])
     assert module.retry_in_s(found, "", NOW) == 60.0
 
 
@@ -69,4 +71,4 @@ def test_an_impossible_size_is_none(size):
 def test_a_hold_of_wrong_kinds_is_none(wrong):
     right = {"reason": "EngineFailed", "message": "m", "since": NOW, "digest": "d"}
     keeper = {"metadata": {"annotations": {hold.HELD_ANNOTATION: json.dumps({**right, **wrong})}}}
-    assert hold.remembered(keeper) is None
+    assert hold.remembered(parse(Record, keeper)) is None

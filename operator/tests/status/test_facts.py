@@ -139,3 +139,32 @@ def test_the_words_change_once_a_day():
 def test_no_facts_say_nothing_of_the_license():
     assert facts.license_verdict([], NOW) is None
     assert facts.startup([]) is None
+
+
+def counted(asked, gpu, host):
+    told = {"promptTokens": asked, "gpuTokens": gpu, "hostTokens": host}
+    return facts.parse("p", {"version": 1, "prefixCache": told})
+
+
+def test_hits_of_all_pods_are_one_share():
+    """By tokens, so that a pod with few prompts counts little; the three shares are the whole."""
+    shares = facts.prefix_cache([counted(900, 300, 150), counted(100, 35, 0), counted(0, 0, 0)])
+    assert shares == {"gpuPercent": 34, "hostPercent": 15, "computedPercent": 51}
+    assert facts.prefix_cache([counted(1000, 995, 5)]) == {"gpuPercent": 100, "hostPercent": 0, "computedPercent": 0}
+    assert facts.prefix_cache([counted(0, 0, 0)]) is None
+    assert facts.prefix_cache([]) is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        7, {}, {"promptTokens": 5}, {"promptTokens": 5, "gpuTokens": 4, "hostTokens": 2},
+        {"promptTokens": 5, "gpuTokens": -1, "hostTokens": 2}, {"promptTokens": True, "gpuTokens": 0, "hostTokens": 0},
+        {"promptTokens": 2**60, "gpuTokens": 0, "hostTokens": 0},
+        {"promptTokens": 5.0, "gpuTokens": 0, "hostTokens": 1},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_hits_that_cannot_be_are_none(told):
+    """A pod may run any image."""
+    assert facts.prefix_cache([facts.parse("p", {"version": 1, "prefixCache": told})]) is None

@@ -5,8 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from windlass_operator.status.children import Children
-from windlass_operator.status.failures import creation_refused, diagnose, diagnose_service, last_crash
+from windlass_operator.records.base import parse
+from windlass_operator.records.workloads import Deployment
+from windlass_operator.status import failures
+from windlass_operator.status.failures import creation_refused, diagnose_service
+
+from .as_read import children, events, pods
+
+
+def diagnose(rows, warnings, now=""):
+    return failures.diagnose(pods(*rows), events(*warnings), now)
 
 
 def a_pod(name="qwen-0", *, conditions=(), containers=(), **status):
@@ -160,7 +168,7 @@ def test_a_ready_pod_fails_in_nothing_but_its_last_crash_is_told():
     pod = ended(1, "boom", restarts=2)
     pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     assert diagnose([pod], []) is None
-    assert last_crash([pod]).count == 2
+    assert failures.last_crash(pods(pod)).count == 2
 
 
 def test_a_pod_that_is_being_deleted_is_not_looked_at():
@@ -190,7 +198,7 @@ REFUSED = {
 @pytest.mark.parametrize(("words", "reason"), REFUSED.items(), ids=REFUSED.values())
 def test_pods_that_the_api_server_refuses_are_told_by_the_deployment(words, reason):
     row = {"type": "ReplicaFailure", "status": "True", "message": words}
-    failure = creation_refused({"status": {"conditions": [row]}})
+    failure = creation_refused(parse(Deployment, {"status": {"conditions": [row]}}))
     assert (failure.reason, failure.message) == (reason, words)
     assert creation_refused(None) is None
 
@@ -199,7 +207,7 @@ def test_a_refused_group_is_told_by_its_events():
     """A StatefulSet has no condition for it."""
     group = {"metadata": {"name": "qwen-0", "uid": "set"}, "spec": {"replicas": 2}}
     event = {"involvedObject": {"uid": "set"}, "reason": "FailedCreate", "message": "exceeded quota: q"}
-    told = diagnose_service(Children(stateful_sets=(group,), events=(event,)), False, NOW)
+    told = diagnose_service(children(stateful_sets=(group,), events=(event,)), False, NOW)
     assert told.reason == "QuotaExceeded"
 
 
@@ -268,15 +276,15 @@ def test_a_kill_of_an_earlier_run_is_not_the_last_end_s_cause():
 def test_a_pod_that_stays_is_told_with_what_keeps_it():
     pod = a_pod(phase="Running")
     pod["metadata"] |= {"deletionTimestamp": EARLIER, "finalizers": ["example.com/keep"]}
-    told = diagnose_service(Children(pods=(pod,)), False, NOW)
+    told = diagnose_service(children(pods=(pod,)), False, NOW)
     assert (told.reason, "example.com/keep" in told.message) == ("StuckTerminating", True)
-    assert diagnose_service(Children(pods=(pod,)), False, "2026-01-01T00:00:30Z") is None
+    assert diagnose_service(children(pods=(pod,)), False, "2026-01-01T00:00:30Z") is None
 
 
 def test_an_evicted_pod_tells_nothing_once_all_replicas_answer():
     gone = a_pod(reason="Evicted", message="low on memory", phase="Failed")
-    assert diagnose_service(Children(pods=(gone,)), False, NOW).reason == "Evicted"
-    assert diagnose_service(Children(pods=(gone,)), True, NOW) is None
+    assert diagnose_service(children(pods=(gone,)), False, NOW).reason == "Evicted"
+    assert diagnose_service(children(pods=(gone,)), True, NOW) is None
 
 
 def a_member(index, state, uid="set"):
@@ -295,7 +303,7 @@ def member_ended(index, code, reason, at, **words):
 
 def a_group(*pods):
     rows = {"metadata": {"name": "qwen-0", "uid": "set"}, "spec": {"replicas": len(pods)}}
-    return Children(stateful_sets=(rows,), pods=pods)
+    return children(stateful_sets=(rows,), pods=pods)
 
 
 def test_of_a_group_the_member_that_failed_by_itself_is_told():

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from windlass_operator.records.base import Record, parse
+from windlass_operator.records.pods import Pod
+from windlass_operator.records.workloads import Deployment
 from windlass_operator.status import hold
 from windlass_operator.status.failure import Failure
 
@@ -13,6 +16,10 @@ NOW = "2026-01-01T00:00:00Z"
 
 def a_failure(reason="BadFlag", count=2, code=2):
     return Failure(reason, "container server of pod qwen-0 ended: unknown flag --x", "server", code, "x", count)
+
+
+def a_keeper(text):
+    return parse(Record, {"metadata": {"annotations": {hold.HELD_ANNOTATION: text}}})
 
 
 @pytest.mark.parametrize(
@@ -46,7 +53,7 @@ def test_a_group_is_given_up_after_its_own_number_of_restarts():
 
 def test_a_hold_outlives_the_operator_and_ends_with_a_change():
     first = hold.decide("qwen", None, a_failure(), "d", NOW)
-    kept = hold.remembered({"metadata": {"annotations": {hold.HELD_ANNOTATION: first.to_text()}}})
+    kept = hold.remembered(a_keeper(first.to_text()))
     assert kept == first
     assert hold.decide("qwen", kept, None, "d", "2027-01-01T00:00:00Z") == first
     assert hold.decide("qwen", kept, None, "another", NOW) is None
@@ -54,7 +61,7 @@ def test_a_hold_outlives_the_operator_and_ends_with_a_change():
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", json.dumps({"reason": "x"})])
 def test_what_is_not_ours_is_no_hold(text):
-    assert hold.remembered({"metadata": {"annotations": {hold.HELD_ANNOTATION: text}}}) is None
+    assert hold.remembered(a_keeper(text)) is None
 
 
 def test_the_digest_is_of_what_may_mend_it():
@@ -69,21 +76,24 @@ def a_pod(name, template, down=True, ready=False, at="2026-01-01T00:00:00Z"):
     state = {"waiting": {"reason": "CrashLoopBackOff"}} if down else {"running": {}}
     meta = {"name": name, "labels": {"pod-template-hash": template}, "creationTimestamp": at}
     conditions = [{"type": "Ready", "status": str(ready)}]
-    return {"metadata": meta, "status": {"conditions": conditions, "containerStatuses": [{"state": state}]}}
+    return parse(Pod, {"metadata": meta, "status": {"conditions": conditions, "containerStatuses": [{"state": state}]}})
 
 
-DEPLOYMENT = {"metadata": {"generation": 2}, "status": {"observedGeneration": 2, "updatedReplicas": 1}}
+def a_deployment(generation=2):
+    status = {"observedGeneration": 2, "updatedReplicas": 1}
+    return parse(Deployment, {"metadata": {"generation": generation}, "status": status})
+
+
 NEWER = "2026-01-01T00:01:00Z"
 
 
 def test_the_crashes_of_an_earlier_spec_do_not_count():
     old, new = a_pod("a", "1"), a_pod("b", "2", down=False, at=NEWER)
-    assert hold.worth_judging(DEPLOYMENT, [old, new]) == []
-    behind = {**DEPLOYMENT, "metadata": {"generation": 3}}
-    assert hold.worth_judging(behind, [old]) == []
-    assert hold.worth_judging(DEPLOYMENT, [old, a_pod("b", "2", at=NEWER)])[0]["metadata"]["name"] == "b"
+    assert hold.worth_judging(a_deployment(), [old, new]) == []
+    assert hold.worth_judging(a_deployment(generation=3), [old]) == []
+    assert hold.worth_judging(a_deployment(), [old, a_pod("b", "2", at=NEWER)])[0].name == "b"
 
 
 def test_a_crash_beside_a_replica_that_answers_is_not_judged():
     rows = [a_pod("a", "1"), a_pod("b", "1", down=False, ready=True)]
-    assert hold.worth_judging(DEPLOYMENT, rows) == []
+    assert hold.worth_judging(a_deployment(), rows) == []

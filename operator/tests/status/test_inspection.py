@@ -5,11 +5,24 @@ from __future__ import annotations
 import json
 
 import pytest
-from windlass_operator.status.inspection import State, parse, read, retry_in_s
+from windlass_operator.records import base
+from windlass_operator.records.pods import Pod
+from windlass_operator.records.workloads import Job
+from windlass_operator.status import inspection
+from windlass_operator.status.inspection import State, parse, retry_in_s
 
 GOOD = json.dumps({"ok": True, "facts": {"architecture": "Qwen2ForCausalLM"}})
 BAD = json.dumps({"ok": False, "reason": "PathNotFound", "message": "it is not there"})
 JOB = {"metadata": {"name": "j", "uid": "job-1", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+
+
+def read(job, pods, events, service=None):
+    return inspection.read(
+        base.parse(Job, job) if job else None,
+        [base.parse(Pod, pod) for pod in pods],
+        events,
+        base.parse(base.Record, service) if service else None,
+    )
 
 
 def a_pod(message="", code=0, owner="job-1", **status):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 from windlass_api.crd import schema
+from windlass_operator.records.routes import expose_of
 from windlass_operator.status import conditions as c
 from windlass_operator.status import reasons
-from windlass_operator.status.children import Children
 from windlass_operator.status.facts import PodFacts, parse
 from windlass_operator.status.hold import Hold
 from windlass_operator.status.inspection import WAITING, Inspection, State
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
 from windlass_operator.status.requeue import again_in_s
+
+from .as_read import children as as_read
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
 STATUS = schema.crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
@@ -21,8 +23,8 @@ PLANNED = c.yes("Planned", "1 × L20, TP 1")
 REFUSED = c.Verdict("False", "NoGpuNodes", "no node offers nvidia.com/gpu; add one")
 
 
-def a_subject(replicas=1, previous=None, generation=1, license_required=False):
-    return Subject("qwen", "team-a", generation, replicas, license_required, previous or {})
+def a_subject(replicas=1, previous=None, generation=1, license_required=False, counts_hits=False):
+    return Subject("qwen", "team-a", generation, replicas, license_required, previous or {}, counts_hits=counts_hits)
 
 
 def a_deployment(ready=0, replicas=1, updated=None, generation=1):
@@ -39,13 +41,13 @@ def a_pod(state, ready=False):
 
 
 def serving(ready=1, **more):
-    children = Children(deployment=a_deployment(ready), service={}, pods=(a_pod({"running": {}}, ready > 0),))
+    children = as_read(deployment=a_deployment(ready), service={}, pods=(a_pod({"running": {}}, ready > 0),))
     return Seen(children=children, inspection=FOUND, planned=PLANNED, plan={"gpus": 1}, selector="s", **more)
 
 
 def crashing():
     ended = {"exitCode": 2, "message": '{"reason": "BadFlag", "message": "unknown flag --x"}'}
-    children = Children(deployment=a_deployment(), service={}, pods=(a_pod({"terminated": ended}),))
+    children = as_read(deployment=a_deployment(), service={}, pods=(a_pod({"terminated": ended}),))
     return Seen(children=children, inspection=FOUND, planned=PLANNED, plan={"gpus": 1})
 
 
@@ -97,7 +99,7 @@ def test_an_unchanged_look_is_an_unchanged_status():
 
 def test_a_change_that_cannot_be_done_leaves_what_serves_ready():
     """The old pods answer, and the message says that the change is not in force and why."""
-    children = Children(deployment=a_deployment(1), service={})
+    children = as_read(deployment=a_deployment(1), service={})
     before = observe(a_subject(), serving(1), THEN)
     status = observe(a_subject(previous=before, generation=2), Seen(children=children, inspection=FAILED), NOW)
     ready = c.find(status["conditions"], "Ready")
@@ -135,7 +137,7 @@ def test_what_the_pod_does_is_told_without_its_clock():
 
 
 def test_a_rollout_is_progress():
-    children = Children(deployment=a_deployment(1, replicas=2, updated=1), service={})
+    children = as_read(deployment=a_deployment(1, replicas=2, updated=1), service={})
     status = observe(a_subject(), Seen(children=children, inspection=FOUND, planned=PLANNED), NOW)
     assert words(status)["Progressing"] == ("True", "RollingOut")
 
@@ -212,7 +214,7 @@ def test_what_was_said_of_the_license_stays_while_no_pod_answers():
     kept = observe(a_subject(license_required=True, previous=before), silent, NOW)
     assert words(kept)["Licensed"] == ("False", "Unlicensed")
     newer = observe(a_subject(license_required=True, previous=before, generation=2), silent, NOW)
-    gone = Seen(children=Children(deployment=a_deployment()), inspection=FOUND, planned=PLANNED)
+    gone = Seen(children=as_read(deployment=a_deployment()), inspection=FOUND, planned=PLANNED)
     nobody = observe(a_subject(license_required=True, previous=before), gone, NOW)
     assert words(newer)["Licensed"] == words(nobody)["Licensed"] == ("Unknown", "LicensePending")
 
@@ -235,7 +237,7 @@ def test_a_suspended_service_says_so_and_is_no_failure():
 
 def test_a_way_in_that_is_shut_degrades_and_does_not_unready():
     """/v1/models answers inside the cluster; the message and Degraded say what does not."""
-    subject = Subject("qwen", "team-a", 1, 1, False, expose={"ingress": {"host": "llm.example.com"}})
+    subject = Subject("qwen", "team-a", 1, 1, False, expose=expose_of({"ingress": {"host": "llm.example.com"}}))
     status = observe(subject, serving(1), NOW)
     assert words(status)["Ready"] == ("True", "Running")
     assert words(status)["RouteReady"] == ("False", "RoutePending")
@@ -246,7 +248,7 @@ def test_a_way_in_that_is_shut_degrades_and_does_not_unready():
 def test_a_crash_beside_a_replica_that_answers_degrades():
     ended = {"exitCode": 1, "message": "CUDA out of memory", "reason": "Error"}
     pods = (a_pod({"running": {}}, ready=True), a_pod({"terminated": ended}))
-    children = Children(deployment=a_deployment(1, replicas=2), service={}, pods=pods)
+    children = as_read(deployment=a_deployment(1, replicas=2), service={}, pods=pods)
     status = observe(a_subject(replicas=2), Seen(children=children, inspection=FOUND, planned=PLANNED), NOW)
     assert words(status)["Ready"] == ("True", "PartlyReady")
     assert words(status)["Degraded"] == ("True", "GpuOutOfMemory")
@@ -267,7 +269,7 @@ def test_a_held_service_tells_why_and_how_to_go_on():
     hold = Hold(
         "BadFlag", "stopped after 2 restarts: unknown flag --x; change the spec", THEN, "d", 2, "server", 2, "x"
     )
-    children = Children(deployment=a_deployment(0, replicas=0), service={})
+    children = as_read(deployment=a_deployment(0, replicas=0), service={})
     seen = Seen(children=children, inspection=FOUND, planned=PLANNED, held=hold)
     status = observe(a_subject(), seen, NOW)
     assert words(status)["Ready"] == words(status)["Progressing"] == ("False", "BadFlag")
@@ -292,3 +294,16 @@ def test_fields_with_a_newer_form_are_a_condition_that_goes_with_them():
     after = observe(a_subject(previous=told), serving(), NOW)
     assert c.find(after["conditions"], c.OLDER_FIELDS) is None
     assert [one for one in told["conditions"] if one is not row] == after["conditions"]
+
+
+def test_hits_are_shown_while_the_field_is_on():
+    """They stay while no pod answers, go with the field, and are looked for again while nothing else happens."""
+    told = parse("qwen-0", {"version": 1, "prefixCache": {"promptTokens": 100, "gpuTokens": 20, "hostTokens": 30}})
+    subject = a_subject(counts_hits=True)
+    first = observe(subject, serving(1, facts=(told,)), NOW)
+    shares = {"gpuPercent": 20, "hostPercent": 30, "computedPercent": 50}
+    assert first["prefixCache"] == shares
+    assert observe(a_subject(counts_hits=True, previous=first), serving(1), NOW)["prefixCache"] == shares
+    assert "prefixCache" not in observe(a_subject(previous=first), serving(1, facts=(told,)), NOW)
+    assert "prefixCache" not in observe(subject, serving(1), NOW)
+    assert again_in_s(first["conditions"], NOW, polled=True) == 300

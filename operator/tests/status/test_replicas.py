@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.status.children import Children
 from windlass_operator.status.replicas import count, rolling
+
+from .as_read import children
 
 
 def a_set(name, size=2, **status):
@@ -32,21 +33,21 @@ def a_member(group, index, ready=True, revision="1"):
     ids=["all", "member away", "head away", "nobody"],
 )
 def test_a_replica_answers_when_every_member_is_ready(pods, ready, waits):
-    found = count(Children(stateful_sets=(a_set("q-0"),), pods=tuple(pods)))
+    found = count(children(stateful_sets=(a_set("q-0"),), pods=tuple(pods)))
     assert (found.total, found.ready, found.waits) == (1, ready, waits)
 
 
 def test_a_held_group_is_no_replica():
-    assert count(Children(stateful_sets=(a_set("q-0", 0),))).total == 0
+    assert count(children(stateful_sets=(a_set("q-0", 0),))).total == 0
 
 
 def test_both_kinds_count_while_the_one_replaces_the_other():
     one = {"status": {"replicas": 2, "readyReplicas": 1}}
     pods = (a_member("q-0", 0), a_member("q-0", 1))
-    assert count(Children(deployment=one, stateful_sets=(a_set("q-0"),), pods=pods)).ready == 2
+    assert count(children(deployment=one, stateful_sets=(a_set("q-0"),), pods=pods)).ready == 2
 
 
 def test_a_group_of_an_older_revision_rolls():
     pods = (a_member("q-0", 0), a_member("q-0", 1, revision="2"))
-    assert rolling(Children(stateful_sets=(a_set("q-0", updateRevision="2"),), pods=pods))
-    assert not rolling(Children(stateful_sets=(a_set("q-0", updateRevision="1"),), pods=pods[:1]))
+    assert rolling(children(stateful_sets=(a_set("q-0", updateRevision="2"),), pods=pods))
+    assert not rolling(children(stateful_sets=(a_set("q-0", updateRevision="1"),), pods=pods[:1]))

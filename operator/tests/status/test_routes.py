@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import pytest
-from windlass_operator.status.routes import addresses, route_ready
+from windlass_operator.records.base import parse
+from windlass_operator.records.routes import Expose, HTTPRoute, Ingress
+from windlass_operator.status import routes
 
 INGRESS = {"ingress": {"host": "llm.example.com", "tlsSecret": "tls"}}
 GATEWAY = {"gateway": {"parentRefs": [{"name": "front", "namespace": "infra"}]}}
 
 
+def route_ready(expose, ingress, route, known):
+    return routes.route_ready(parse(Expose, expose), ingress, route, known)
+
+
+def addresses(name, namespace, expose, ingress, route):
+    return routes.addresses(name, namespace, parse(Expose, expose), ingress, route)
+
+
 def an_ingress(*places):
-    return {"spec": {}, "status": {"loadBalancer": {"ingress": [{"ip": place} for place in places]}}}
+    status = {"loadBalancer": {"ingress": [{"ip": place} for place in places]}}
+    return parse(Ingress, {"spec": {}, "status": status})
 
 
 def a_route(**states):
     rows = [{"type": type_, "status": status, "message": f"words of {type_}"} for type_, status in states.items()]
-    return {
-        "spec": {"hostnames": ["g.example.com"]},
-        "status": {"parents": [{"parentRef": {"name": "front"}, "conditions": rows}]},
-    }
+    status = {"parents": [{"parentRef": {"name": "front"}, "conditions": rows}]}
+    return parse(HTTPRoute, {"spec": {"hostnames": ["g.example.com"]}, "status": status})
 
 
 CASES = {
     "nothing asked": ({}, None, None, True, ("True", "NotExposed"), "Service"),
     "ingress pending": (INGRESS, an_ingress(), None, True, ("False", "RoutePending"), "llm.example.com"),
     "ingress there": (INGRESS, an_ingress("10.0.0.1"), None, True, ("True", "RouteAccepted"), "leads to 10.0.0.1"),
-    "nobody looked": (GATEWAY, None, {"spec": {}}, True, ("False", "RouteNotAccepted"), "infra/front"),
+    "nobody looked": (GATEWAY, None, HTTPRoute(), True, ("False", "RouteNotAccepted"), "infra/front"),
     "taken": (GATEWAY, None, a_route(Accepted="True", ResolvedRefs="True"), True, ("True", "RouteAccepted"), "front"),
     "refused": (GATEWAY, None, a_route(Accepted="False"), True, ("False", "RouteNotAccepted"), "words of Accepted"),
     "no kind": (GATEWAY, None, None, False, ("False", "GatewayApiMissing"), "infra/front"),

@@ -123,6 +123,7 @@ def test_the_keeper_is_the_only_start_of_an_engine():
         "lookahead/arms.py": "keeper.keep(",
         "lookahead/crew.py": "keeper.keep(",
         "prefix_offload/engines.py": "keeper.keep(",
+        "sequence_parallel/wire.py": "keeper.keep(",
     }
     assert starts == {*kept, "images_on_card/servers.py"}
     for name, how in (kept | {"images_on_card/servers.py": "preexec_fn=keeper.end_with_parent"}).items():

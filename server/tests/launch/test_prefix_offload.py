@@ -63,7 +63,7 @@ def test_the_seeds_other_flags() -> None:
     """Each reaches the connector; left out, none does."""
     plain = extra(ON)
     assert plain["store_threshold"] == 1
-    assert not {key for key in plain if key.startswith("windlass")}
+    assert {key for key in plain if key.startswith("windlass")} == {"windlass_counts"}
     found = extra(
         f"{ON} --apc-offload-min-access-threshold 3 --apc-offload-enable-hit-cnt --apc-offload-not-lazy "
         "--apc-offload-gpu-evictor-limit 100"
@@ -87,7 +87,7 @@ def test_the_cpu_engine_does_without() -> None:
         (f"{ON} --kv-offloading-size 4", TWO, "--kv-offloading-size both choose"),
         (f"{ON} --kv_transfer_config={{}}", TWO, "--kv-transfer-config both choose"),
         (ON, replace(TWO, memory_bytes=0), "set --prefix-offload-mib"),
-        (f"{ON} --cpu-prefill-memory-utilization 0.7", TWO, "set --prefix-offload-mib to 64512 or less"),
+        (f"{ON} --cpu-prefill-memory-utilization 0.7", TWO, "set --prefix-offload-mib to 65024 or less"),
         (f"{ON} --apc-offload-gpu-evictor-limit -2", TWO, "or -1"),
     ],
 )

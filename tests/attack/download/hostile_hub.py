@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "operator/tests/download"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "operator/download/tests/download"))
 from processes import Zygote
 
 NAME = "qwen/Qwen2-Tiny"
@@ -189,7 +189,7 @@ class Runner:
         self.volume.mkdir()
 
     def words(self, hub: Hub, *more: str, path: str = "models/tiny", name: str = "huggingface") -> list[str]:
-        words = ["download", f"--root={self.volume}", f"--path={path}", f"--hub={name}", f"--name={NAME}"]
+        words = [f"--root={self.volume}", f"--path={path}", f"--hub={name}", f"--name={NAME}"]
         words += [f"--endpoint={hub.url}", "--part-kib=64", "--stall-s=15", "--stale-s=15", "--connections=2"]
         return [*words, "--give-up-s=20", f"--termination-log={self.folder / 'log'}", *more]
 

@@ -8,11 +8,11 @@ import httpcore2
 import pytest
 from certificate import certify
 from hostile_hub import NAME, TOKEN, Hub, answer, on
-from windlass_operator.download.connection import Connection, trusted
-from windlass_operator.download.hubs import HUBS, wanted_from
-from windlass_operator.download.reach import Reach
-from windlass_operator.download.wire import Meter, Wire
-from windlass_operator.errors import UserError
+from windlass_download.connection import Connection, trusted
+from windlass_download.errors import UserError
+from windlass_download.hubs import HUBS, wanted_from
+from windlass_download.reach import Reach
+from windlass_download.wire import Meter, Wire
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from pathlib import PurePosixPath
 
 import pytest
 from hostile_hub import COMMIT, FILES, NAME, Hub, answer, row
-from windlass_operator.download.connection import Connection
-from windlass_operator.download.hubs import HUBS, wanted_from
-from windlass_operator.download.wanted import Listing
-from windlass_operator.errors import OperatorError
+from windlass_download.connection import Connection
+from windlass_download.errors import DownloadError
+from windlass_download.hubs import HUBS, wanted_from
+from windlass_download.wanted import Listing
 
 EXAMPLES = int(os.environ.get("WINDLASS_FUZZ_EXAMPLES", "150"))
 SEED = int(os.environ.get("WINDLASS_FUZZ_SEED", "1"))
@@ -103,7 +103,7 @@ def test_a_listing_is_safe_or_refused_with_a_sentence(hub):
                 number = [0]
                 try:
                     found = HUBS[hub].listing(wanted, connection.ask)
-                except OperatorError as error:
+                except DownloadError as error:
                     assert str(error).isascii() and str(error).isprintable() and len(str(error)) < 2000
                     continue
                 kept += 1

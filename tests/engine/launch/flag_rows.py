@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-CPU = "cpu"
+CPU, HERE = "cpu", Path(__file__).parent
 L20, L20_2, L20_4, V100, T4 = "1 NVIDIA L20", "2 NVIDIA L20", "4 NVIDIA L20", "1 Tesla V100-SXM2-32GB", "1 Tesla T4"
 SMALL, LONG, HUGE = "small", "long", "huge"
 """Models with a context of 2048, 32768 and 131072 tokens; the long one has a vocabulary of 152064."""
@@ -109,7 +109,7 @@ FLAG_ROWS: tuple[Row, ...] = (
         variables={"USE_LOOKAHEAD": "1"}, machine=L20),
     Row("S2", variables={"USE_LOOKAHEAD": "maybe"}, refused='variable USE_LOOKAHEAD is "maybe", which is no true or '
         "false; write true or false"),
-    *(Row("A8", **row) for row in json.loads((Path(__file__).parent / "offload_rows.json").read_text())),
+    *(Row(**row) for file in ("offload", "sequence") for row in json.loads((HERE / f"{file}_rows.json").read_text())),
     Row("S3", "--num-speculative-tokens 12", {"engine.speculative_config": None}, told="--num-speculative-tokens"),
     Row("S3", variables={"NUM_SPECULATIVE_TOKENS": "4"}, told="--num-speculative-tokens"),
     Row("S3", "--use-lookahead --num-speculative-tokens 12", {"engine.speculative_config.num_speculative_tokens": 12},

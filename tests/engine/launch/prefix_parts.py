@@ -1,11 +1,18 @@
 """In the image: our manager on vLLM's own chunks, and the connector's choices. Prints JSON."""
 
 import json
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 from vllm.v1.kv_offload.base import LookupResult, ReqContext
+from vllm.v1.metrics.loggers import PerEngineStatLoggerAdapter
+from vllm.v1.metrics.stats import PrefixCacheStats, SchedulerStats
+from windlass.prefix_offload import counts
 from windlass.prefix_offload.connector import PrefixOffloadConnector
+from windlass.prefix_offload.logger import HitLogger
 from windlass.prefix_offload.manager import SKIPPED, PrefixManager
+from windlass.prefix_offload.settings import COUNTS
 
 CHUNKS = 4
 
@@ -40,8 +47,25 @@ def manager(threshold=1):
     return PrefixManager(CHUNKS, cache_policy="arc", store_threshold=threshold)
 
 
+def counted(folder):
+    """What two engines' steps leave for the supervisor, by vLLM's own way to its loggers."""
+    transfer = SimpleNamespace(kv_connector_extra_config={COUNTS: folder})
+    config = SimpleNamespace(kv_transfer_config=transfer, cache_config=SimpleNamespace(block_size=16))
+    loggers = PerEngineStatLoggerAdapter(config, [0, 1], HitLogger)
+    for engine, (card, host) in enumerate(((32, 64), (16, 0))):
+        stats = SchedulerStats()
+        stats.prefix_cache_stats = PrefixCacheStats(queries=160, hits=card)
+        stats.connector_prefix_cache_stats = PrefixCacheStats(queries=160 - card, hits=host)
+        loggers.record(stats, None, engine_idx=engine)
+    before = counts.read(Path(folder))
+    loggers.log()
+    return [before, counts.read(Path(folder))]
+
+
 def main():
     found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        found["counted"] = counted(folder)
     kept = manager()
     found["kept"] = [store(kept, f"r{at}", keys(at * 2, 2)) for at in range(3)]
     found["came back"] = load(kept, "again", keys(4, 2))

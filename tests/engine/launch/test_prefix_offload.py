@@ -14,6 +14,7 @@ def test_chunks_are_kept_by_reuse(engine):
         "after a reset": 0,
         "second time": [0, 2],
         "layout": "BLHNC",
+        "counted": [None, {"promptTokens": 320, "gpuTokens": 48, "hostTokens": 64}],
     }
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass_sizing.quantization.methods import ACCEPTED, ENGINES, NAMES, OURS
-
-from windlass_api.crd.quantization import FLOAT16_ONLY
+from windlass_sizing.quantization.methods import OURS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,8 @@ class Rule:
         return out
 
 
-def _cel_list(words: tuple[str, ...]) -> str:
+def cel_list(words: tuple[str, ...]) -> str:
+    """Return a list of texts as CEL writes it."""
     return "[" + ", ".join(f"'{word}'" for word in words) + "]"
 
 
@@ -48,6 +47,7 @@ CACHE_RULES = _one_form("pvc", "spec.cache")
 
 VLLM_ONLY = {
     "pipelineParallelSize": "has(self.engine.pipelineParallelSize) && self.engine.pipelineParallelSize > 1",
+    "sequenceParallelSize": "has(self.engine.sequenceParallelSize) && self.engine.sequenceParallelSize > 1",
     "gpuMemoryUtilizationPercent": "self.engine.gpuMemoryUtilizationPercent != 90",
     "enforceEager": "self.engine.enforceEager",
     "maxNumBatchedTokens": "has(self.engine.maxNumBatchedTokens)",
@@ -57,6 +57,7 @@ VLLM_ONLY = {
     "trustRemoteCode": "!self.engine.trustRemoteCode",
     "ignoreEngineLimits": "self.engine.ignoreEngineLimits",
     "speculation": "has(self.engine.speculation)",
+    "prefixOffload": "has(self.engine.prefixOffload) && self.engine.prefixOffload.enabled",
     "allowedMediaDomains": "has(self.engine.allowedMediaDomains) && self.engine.allowedMediaDomains.size() > 0",
 }
 """Fields of spec.engine that family deepspeed has not, and when each is asked for; defaults are filled in by then."""
@@ -100,55 +101,6 @@ MODEL_ID_RULES = (
     Rule(
         "self.matches('^[A-Za-z0-9][A-Za-z0-9._/:@+-]*$')",
         "spec.model.id must begin with a letter or digit and hold only letters, digits and . _ / : @ + -",
-    ),
-)
-
-# A rule and no `enum` beside it: an enum's own error comes first and would hide this sentence.
-QUANTIZATION_RULES = (
-    Rule(
-        f"self in {_cel_list(ACCEPTED)}",
-        f"spec.engine.quantization must be one of {', '.join(NAMES)}, or a method of vLLM's own: {', '.join(ENGINES)}",
-        f"'spec.engine.quantization \"' + self + '\" is not known; use one of {', '.join(NAMES)}, "
-        f"or a method of vLLM\\'s own: {', '.join(ENGINES)}'",
-    ),
-)
-
-ENGINE_RULES = (
-    Rule(
-        "!has(self.speculation) || !has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled",
-        "spec.engine.speculation does not go with lookahead: one of them drafts; leave the other out",
-    ),
-    Rule(
-        "!has(self.speculation) || !has(self.schedulerSteps) || self.schedulerSteps == 1",
-        "spec.engine.speculation does not go with schedulerSteps above 1: leave one of them out",
-    ),
-    *(
-        Rule(
-            f"!has(self.quantization) || self.quantization != '{name}' || !has(self.dtype)"
-            " || self.dtype in ['float16', 'auto']",
-            f"spec.engine.quantization {name} runs in float16 only: leave spec.engine.dtype out or set it to float16",
-        )
-        for name in FLOAT16_ONLY
-    ),
-    Rule(
-        "!has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled"
-        " || !has(self.schedulerSteps) || self.schedulerSteps == 1",
-        "spec.engine.lookahead does not go with schedulerSteps above 1: leave it out, or switch lookahead off",
-    ),
-    Rule(
-        "!has(self.lookahead) || !has(self.lookahead.speculativeTokens) || !has(self.maxModelLen)"
-        " || self.lookahead.speculativeTokens < self.maxModelLen",
-        "spec.engine.lookahead.speculativeTokens must be smaller than spec.engine.maxModelLen",
-    ),
-)
-
-# A rule and no `enum`, as above.
-SPECULATION_METHOD_RULES = (
-    Rule(
-        "self in ['draft_model']",
-        "spec.engine.speculation.method must be draft_model; other methods go by spec.args: --speculative-config",
-        "'spec.engine.speculation.method \"' + self + '\" has no field yet: use draft_model, or give it in spec.args "
-        "by --speculative-config'",
     ),
 )
 
@@ -224,7 +176,7 @@ EXPOSED_PATH_RULES = (
         "spec.expose.path begins with / and ends without it, in lower-case letters, digits and . _ -: /qwen2-7b",
     ),
     Rule(
-        f"self == '' || !self.startsWith('/') || !(self.split('/')[1] in {_cel_list(OWN_SEGMENTS)})",
+        f"self == '' || !self.startsWith('/') || !(self.split('/')[1] in {cel_list(OWN_SEGMENTS)})",
         "spec.expose.path must not begin as a path of the server itself does",
         "'spec.expose.path must not begin with /' + self.split('/')[1] + ': the server itself has that path'",
     ),
@@ -317,7 +269,7 @@ SPEC_RULES = (
         "with run",
     ),
     Rule(
-        f"!has(self.engine.quantization) || !(self.engine.quantization in {_cel_list(OURS)})"
+        f"!has(self.engine.quantization) || !(self.engine.quantization in {cel_list(OURS)})"
         " || !self.model.id.matches('(?i)(^|[-_./])(gptq|awq)($|[-_./0-9])')",
         "spec.model.id names a checkpoint that is already quantized (GPTQ or AWQ): leave spec.engine.quantization out, "
         "or serve the unquantized checkpoint",
@@ -346,6 +298,17 @@ SPEC_RULES = (
     Rule(
         "self.image.family != 'deepspeed' || !has(self.expose.path) || self.expose.path == ''",
         "spec.image.family deepspeed answers at / alone: leave spec.expose.path out, or use family vllm",
+    ),
+    Rule(
+        "self.deployment.mode != 'Distributed' || !has(self.engine.sequenceParallelSize)"
+        " || self.engine.sequenceParallelSize == 1",
+        "spec.engine.sequenceParallelSize splits prompts over the GPUs of one node: leave it out, or spec.deployment",
+    ),
+    Rule(
+        "!has(self.engine.sequenceParallelSize) || self.engine.sequenceParallelSize == 1"
+        " || !has(self.model.adapters) || self.model.adapters.all(a, a.merge)",
+        "spec.engine.sequenceParallelSize does not go with adapters that are served by name: merge the adapter, or "
+        "leave one of them out",
     ),
     Rule(
         "self.deployment.mode != 'Distributed' || self.engine.workers == 1",

@@ -100,6 +100,7 @@ class PlanStatus(ApiModel):
     gpus: int | None = Field(None, ge=0, le=GPUS_MAX, description="gpus is the number of GPUs of a replica.")
     tp: int | None = Field(None, ge=0, le=GPUS_MAX, description="tp is the tensor parallel size.")
     pp: int | None = Field(None, ge=0, le=GPUS_MAX, description="pp is the pipeline parallel size.")
+    sp: int | None = Field(None, ge=0, le=GPUS_MAX, description="sp is the number of GPUs that share long prompts.")
     nodes: int | None = Field(None, ge=0, le=GPUS_MAX, description="nodes is the number of nodes of a replica.")
     gpu_type: str | None = Field(None, max_length=63, description="gpuType is the chosen GPU.")
     max_model_len: int | None = Field(None, ge=0, le=16777216, description="maxModelLen is the context in tokens.")
@@ -148,6 +149,20 @@ class PlanStatus(ApiModel):
     )
     because: list[Sentence] = Field(
         default_factory=list, max_length=32, json_schema_extra=WHOLE_LIST, description="because are the plan's reasons."
+    )
+
+
+class PrefixCacheStatus(ApiModel):
+    """Where the tokens of prompts were found since the pods' start, over all pods that were asked."""
+
+    gpu_percent: int = Field(
+        0, alias="gpuPercent", ge=0, le=100, description="gpuPercent is the share that the GPU's cache had."
+    )
+    host_percent: int = Field(
+        0, alias="hostPercent", ge=0, le=100, description="hostPercent is the share that came back from host memory."
+    )
+    computed_percent: int = Field(
+        0, alias="computedPercent", ge=0, le=100, description="computedPercent is the share that was not hit."
     )
 
 
@@ -214,6 +229,9 @@ class LLMServiceStatus(ApiModel):
         max_length=16,
         json_schema_extra=list_map("phase"),
         description="startup are the phases of the last start, with their seconds.",
+    )
+    prefix_cache: PrefixCacheStatus | None = Field(
+        None, description="prefixCache is where prompts were found, while spec.engine.prefixOffload is on."
     )
     failure: FailureStatus | None = Field(None, description="failure is the last failure of a container, in words.")
     replicas: int | None = Field(None, ge=0, le=COUNT_MAX, description="replicas is the number of pods there are.")

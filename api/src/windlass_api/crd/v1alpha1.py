@@ -21,18 +21,17 @@ from windlass_api.crd.base import (
     list_map,
     schema_extra,
 )
+from windlass_api.crd.engine_rules import ENGINE_RULES, QUANTIZATION_RULES, SPECULATION_METHOD_RULES
 from windlass_api.crd.expose import ExposeSpec
 from windlass_api.crd.model import ModelSource, ModelSpec
 from windlass_api.crd.pod_template import PodTemplateSpec
 from windlass_api.crd.pods import CacheSpec, DeploymentSpec, EnvVar, SchedulingSpec
+from windlass_api.crd.prefix_offload import PrefixOffloadSpec, is_plain
 from windlass_api.crd.rules import (
-    ENGINE_RULES,
     HOST_RULES,
     MEDIA_DOMAIN_RULES,
     NAME_RULES,
-    QUANTIZATION_RULES,
     SPEC_RULES,
-    SPECULATION_METHOD_RULES,
 )
 from windlass_api.crd.status import LLMServiceStatus
 
@@ -190,6 +189,13 @@ class EngineSpec(ApiModel):
         le=GPUS_MAX,
         description="pipelineParallelSize is the number of stages that the layers are cut into; left out: planned.",
     )
+    sequence_parallel_size: int | None = Field(
+        None,
+        ge=1,
+        le=GPUS_MAX,
+        exclude_if=_missing,
+        description="sequenceParallelSize is the number of GPUs that share each long prompt; GPUs = TP × PP × this.",
+    )
     workers: int = Field(
         1, ge=1, le=64, description="workers is the number of equal engines in one pod; each takes the planned GPUs."
     )
@@ -210,6 +216,11 @@ class EngineSpec(ApiModel):
     )
     prefix_caching: bool | None = Field(
         None, description="prefixCaching reuses the cache of equal beginnings; left out: on where the GPU allows it."
+    )
+    prefix_offload: PrefixOffloadSpec = Field(
+        default_factory=PrefixOffloadSpec,
+        exclude_if=is_plain,
+        description="prefixOffload keeps what the prefix cache evicts in host memory.",
     )
     kv_cache_dtype: Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"] = Field(
         "auto", description="kvCacheDtype is the number format of the KV cache; auto is the model's own."

@@ -67,6 +67,7 @@ def _node(node: Node, resource: str) -> NodeGpus:
         labels=labels,
         resource=resource,
         host_gib=_host_gib(node) / max(1, handed_out),
+        node_gib=_host_gib(node),
     )
 
 

@@ -10,6 +10,7 @@ import json
 from windlass_sizing.placement.formula import STEP_TOKENS_MAX
 
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec, SpeculationSpec
+from windlass_api.plan import prefix_offload
 from windlass_api.plan.cpu import KV_SPACE, kv_space_gib
 from windlass_api.plan.model import Plan
 from windlass_api.plan.overrides import RUN, runs_windlass, whole_prompts
@@ -39,11 +40,13 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     ]
     if plan.pp > 1:
         flags += ["--pipeline-parallel-size", str(plan.pp)]
+    if plan.sp > 1:
+        flags += ["--sequence-parallel-size", str(plan.sp)]
     if plan.quantization:
         flags += ["--quantization", plan.quantization]
     if plan.enforce_eager:
         flags.append("--enforce-eager")
-    return (*flags, *_step(spec, plan), *_tuning(spec.engine), *_prefix(spec))
+    return (*flags, *_step(spec, plan), *_tuning(spec.engine), *prefix_offload.flags(plan), *_prefix(spec))
 
 
 def _step(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ class Card:
     resource: str = GPU_RESOURCE
     alone: bool = False  # a slice: a replica takes one, as slices exchange nothing with one another
     host_gib: float = 0.0  # the least host memory that a node has for each of these cards
+    node_gib: float = 0.0  # the most host memory that a node of them has; 0 where one does not say
 
     @property
     def sized(self) -> question.Card:
@@ -96,4 +97,5 @@ def _card(nodes: list[NodeGpus]) -> Card:
         resource=largest.resource,
         alone=alone,
         host_gib=min(node.host_gib for node in nodes),
+        node_gib=max(node.node_gib for node in nodes) if all(node.node_gib for node in nodes) else 0.0,
     )

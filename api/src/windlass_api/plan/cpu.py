@@ -12,6 +12,7 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import formula, words
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan import prefix_offload
 from windlass_api.plan.cards import group_selector
 from windlass_api.plan.host import Load, host_for
 from windlass_api.plan.model import Plan
@@ -63,12 +64,14 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, requested: Requested) -> P
         node_selector=group_selector(spec.resources.resource_group),
         workers=engines,
         base=facts.base_path or "",
+        prefix_offload_mib=host.prefix_offload_mib,
         because=(
             "spec.resources.gpus is 0: served on the CPU",
             *words.figures(facts, need, serving)[:2],
             *(said.replace(" a GPU", "").removeprefix("of that ") for said in words.beside(facts, serving)),
             f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
             *requested.notes,
+            *((prefix_offload.OFF_ON_CPU,) if prefix_offload.in_force(spec) else ()),
             host.because,
         ),
     )

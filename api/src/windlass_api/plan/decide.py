@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, words
 from windlass_sizing.placement.formula import Serving, requests_at_once
+from windlass_sizing.placement.sequence import split_instead, split_prompts
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.beside import in_force
 from windlass_api.plan.cards import Card, group_selector
 from windlass_api.plan.cpu import cpu_plan
-from windlass_api.plan.host import Load, host_for
+from windlass_api.plan.host import Load, host_for, shm_gib
 from windlass_api.plan.layout import Layout, parallelism
 from windlass_api.plan.model import (
     RAY,
@@ -28,6 +29,7 @@ from windlass_api.plan.model import (
 )
 from windlass_api.plan.offload import Running
 from windlass_api.plan.options import Option, alternatives, on_one_node, preferred
+from windlass_api.plan.prefix_offload import too_large
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
 from windlass_api.plan.requested import Requested, read_requested
@@ -78,7 +80,8 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     told = PlanNotes(
         requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone)
     )
-    return _gpu_plan(spec, facts, chosen, told)
+    plan = _gpu_plan(spec, facts, chosen, told)
+    return too_large(spec, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib) or plan
 
 
 def _spread(
@@ -127,7 +130,7 @@ def _load(facts: ModelFacts, chosen: Option) -> Load:
     need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
     gpus = chosen.gpus // chosen.nodes
     taken_gib = (card.real_gib or 0) * serving.utilization * gpus if card.has_host_memory else 0.0
-    needed_gib = need.required_gib * engines / chosen.nodes
+    needed_gib = need.required_gib * engines * chosen.sp / chosen.nodes
     # A card of unknown memory is taken for one that has just what is needed.
     full = requests_at_once(facts, serving, card.real_gib or need.per_gpu_gib)
     return Load(
@@ -142,13 +145,15 @@ def _load(facts: ModelFacts, chosen: Option) -> Load:
 
 def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: PlanNotes) -> Plan:
     card, need, serving, engines = chosen.card, chosen.need, chosen.serving, chosen.workers
-    weights_gib, required_gib = need.weights_gib * engines, need.required_gib * engines
+    copies = engines * chosen.sp
+    weights_gib, required_gib = need.weights_gib * copies, need.required_gib * copies
     host = host_for(spec, _load(facts, chosen))
     because = (
         chosen.sentence(),
         *told.nodes,
         *words.figures(facts, need, serving),
         *((f"{engines} engines, each with all of this, as spec.engine.workers asks",) if engines > 1 else ()),
+        *split_prompts(facts, serving.tp, chosen.sp),
         *_at_once(facts, chosen),
         words.quick_formula(chosen.seed_gib),
         f"{facts.num_attention_heads} heads % {serving.tp} == 0",
@@ -162,6 +167,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         gpus=chosen.gpus,
         tp=serving.tp,
         pp=serving.pp,
+        sp=chosen.sp,
         nodes=chosen.nodes,
         gpu_type=card.name,
         max_model_len=serving.max_model_len,
@@ -170,7 +176,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         gpu_memory_utilization_percent=round(serving.utilization * 100),
         enforce_eager=serving.enforce_eager,
         weights_gib=weights_gib,
-        kv_gib=need.kv_gib * engines,
+        kv_gib=need.kv_gib * copies,
         required_gib=required_gib,
         seed_required_gib=chosen.seed_gib,
         cpu=host.cpu,
@@ -184,8 +190,12 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         per_gpu_gib=need.per_gpu_gib,
         card_gib=card.real_gib,
         alternatives=told.alternatives,
-        advice=advice.advise(facts, serving, card.real_gib or 0, card.capability, alone=card.alone),
+        advice=(
+            *advice.advise(facts, serving, card.real_gib or 0, card.capability, alone=card.alone),
+            *split_instead(facts, serving, card.real_gib, sp=chosen.sp),
+        ),
         because=because,
         resource=card.resource,
         base=facts.base_path or "",
+        prefix_offload_mib=host.prefix_offload_mib,
     )

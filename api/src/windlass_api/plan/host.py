@@ -19,6 +19,7 @@ from windlass_api.plan.offload import (
     processor_cache_gib,
     weights_offload_gib,
 )
+from windlass_api.plan.prefix_offload import MIB_A_GIB, PART, SHM_PART, WHY, kept_gib
 from windlass_api.plan.quantity import gib
 
 HEADROOM = 0.1  # of weights, and of what they and the engine take beside them
@@ -66,6 +67,7 @@ class Host:
     shm: str
     parts: tuple[Part, ...]
     because: str
+    prefix_offload_mib: int = 0
 
     @property
     def figures(self) -> tuple[tuple[str, float], ...]:
@@ -76,9 +78,13 @@ class Host:
 def host_for(spec: LLMServiceSpec, load: Load) -> Host:
     """What a pod of this service asks of its node for this load."""
     requested = spec.resources
-    offloaded_gib = kv_offload_gib(spec) * load.engines
-    shm = requested.shared_memory or f"{math.ceil(_shm_gib(load.ranks) + offloaded_gib)}Gi"
-    parts = tuple(part for part in _parts(spec, load, gib(shm) - offloaded_gib, offloaded_gib) if part.gib > 0)
+    flagged_gib = kv_offload_gib(spec) * load.engines
+    asked_gib = kept_gib(spec, sum(part.gib for part in _parts(spec, load, shm_gib(load.ranks))))
+    kept = asked_gib if load.gpus else 0.0  # the CPU engine does without, and says so
+    offloaded_gib = flagged_gib + kept
+    shm = requested.shared_memory or f"{math.ceil(shm_gib(load.ranks) + offloaded_gib)}Gi"
+    every = _parts(spec, load, gib(shm) - offloaded_gib, flagged_gib, kept)
+    parts = tuple(part for part in every if part.gib > 0)
     summed_gib = total_gib(parts)
     return Host(
         cpu=requested.cpu or str(max(1, load.ranks)),
@@ -86,6 +92,7 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
         shm=shm,
         parts=parts,
         because=_sentence(requested.memory, summed_gib, parts),
+        prefix_offload_mib=round(asked_gib * MIB_A_GIB),
     )
 
 
@@ -94,7 +101,9 @@ def total_gib(parts: tuple[Part, ...]) -> int:
     return math.ceil(round(sum(part.gib for part in parts), ROUNDING_DIGITS))
 
 
-def _parts(spec: LLMServiceSpec, load: Load, shm_gib: float, offloaded_gib: float) -> Iterator[Part]:
+def _parts(
+    spec: LLMServiceSpec, load: Load, shared_gib: float, flagged_gib: float = 0.0, kept: float = 0.0
+) -> Iterator[Part]:
     """Every part, also those that are 0 for this service."""
     reading = "read ahead into the page cache" if spec.engine.memory_cache else "while the engine loads them"
     beyond_gib = max(0.0, load.video_gib - load.weights_gib)
@@ -108,8 +117,9 @@ def _parts(spec: LLMServiceSpec, load: Load, shm_gib: float, offloaded_gib: floa
     yield Part("headroom", held_gib * HEADROOM, f"{HEADROOM:.0%} of these")
     processes = _processes(load)
     yield Part("engine", processes * PROCESS_GIB, f"{processes} processes")
-    yield Part("shared memory", shm_gib, "the volume at /dev/shm")
-    yield Part("KV cache offload", offloaded_gib, "in /dev/shm, by the flags of the spec")
+    yield Part(SHM_PART, shared_gib, "the volume at /dev/shm")
+    yield Part("KV cache offload", flagged_gib, "in /dev/shm, by the flags of the spec")
+    yield Part(PART, kept, WHY)
     kept_gib = weights_offload_gib(spec, load.weights_gib, load.gpus)
     yield Part("weights offload", kept_gib, "kept in host memory by the flags of the spec")
     images_gib = processor_cache_gib(spec) * (1 + load.engines)
@@ -117,7 +127,8 @@ def _parts(spec: LLMServiceSpec, load: Load, shm_gib: float, offloaded_gib: floa
     yield Part("lookahead", lookahead_gib(spec, load.running) * load.engines, "its tables")
 
 
-def _shm_gib(ranks: int) -> int:
+def shm_gib(ranks: int) -> int:
+    """What /dev/shm needs for so many ranks, without a cache in it."""
     return SHM_BASE_GIB + (SHM_PER_RANK_GIB * ranks if ranks > 1 else 0)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.parallel import divides
+from windlass_sizing.placement.sequence import obstacle
 
 from windlass_api.crd.pods import NODES_MAX
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
@@ -26,6 +27,7 @@ class Layout:
     workers: int  # equal engines in one pod
     nodes_min: int
     nodes_max: int
+    sp: int = 1  # times TP × PP cards that share each long prompt, each with all weights
 
     @property
     def counted(self) -> bool:
@@ -37,7 +39,12 @@ class Layout:
         """The cards of a replica on one node, where any number is asked for."""
         if self.gpus is not None or not (self.tp or self.pp):
             return self.gpus
-        return (self.tp or 1) * (self.pp or 1) * self.workers
+        return (self.tp or 1) * (self.pp or 1) * self.copies
+
+    @property
+    def copies(self) -> int:
+        """How often the weights lie on the cards: cards are TP × PP × this."""
+        return self.workers * self.sp
 
 
 def read_layout(spec: LLMServiceSpec, engine: EngineSpec) -> Layout | Refusal:
@@ -56,7 +63,8 @@ def read_layout(spec: LLMServiceSpec, engine: EngineSpec) -> Layout | Refusal:
     gpus = spec.resources.gpus
     if gpus and gpus % fewest:
         return _nodes(f"spec.resources.gpus {gpus} is not a multiple of {fewest} nodes", "make it one")
-    return Layout(gpus, engine.tensor_parallel_size, engine.pipeline_parallel_size, engine.workers, fewest, most)
+    tp, pp, sp = engine.tensor_parallel_size, engine.pipeline_parallel_size, engine.sequence_parallel_size or 1
+    return Layout(gpus, tp, pp, engine.workers, fewest, most, sp)
 
 
 def _one_node_only(spec: LLMServiceSpec, engine: EngineSpec) -> str:
@@ -65,6 +73,8 @@ def _one_node_only(spec: LLMServiceSpec, engine: EngineSpec) -> str:
         return "spec.resources.gpus is 0: the service runs on the CPU of one node"
     if engine.workers > 1:
         return f"spec.engine.workers is {engine.workers}: these engines share one pod"
+    if (engine.sequence_parallel_size or 1) > 1:
+        return f"spec.engine.sequenceParallelSize is {engine.sequence_parallel_size}: its GPUs are in one node"
     if spec.image.family != "vllm":
         return f"spec.image.family {spec.image.family} runs on one node"
     return "" if runs_windlass(spec) else "spec.command is not Windlass's own start command"
@@ -72,16 +82,17 @@ def _one_node_only(spec: LLMServiceSpec, engine: EngineSpec) -> str:
 
 def parallelism(layout: Layout, facts: ModelFacts, one_node_max: int) -> Refusal | None:
     """Why the asked GPUs cannot share this model, if so; looked at after the cluster, whose limits are told first."""
-    gpus, tp, pp, workers = layout.gpus, layout.tp, layout.pp, layout.workers
+    gpus, tp, pp = layout.gpus, layout.tp, layout.pp
     if gpus == 0:
-        asked = f"tensorParallelSize is {tp}" if tp and tp > 1 else f"pipelineParallelSize is {pp}"
-        return _bad(f"spec.resources.gpus is 0 and {asked}") if max(tp or 1, pp or 1) > 1 else None
+        return _without_gpus(layout)
+    if layout.sp > 1 and (why := obstacle(facts)):
+        return Refusal("BadParallelism", f"sequenceParallelSize is {layout.sp}: {why}", "leave it out")
     if pp and pp > facts.num_hidden_layers:
         return _bad(f"the model's {facts.num_hidden_layers} layers cannot be cut into {pp} stages")
-    if gpus and (words := _indivisible(gpus, tp, pp, workers)):
+    if gpus and (words := _indivisible(gpus, layout)):
         return _bad(f"spec.resources.gpus {gpus} is not {words}")
     alone = layout.nodes_min == 1 and gpus is not None and gpus <= one_node_max
-    ranks = tp or (gpus // workers // (pp or 1) if gpus and alone else None)
+    ranks = tp or (gpus // layout.copies // (pp or 1) if gpus and alone else None)
     if not ranks or divides(facts, ranks):
         return None
     counts = [count for count in range(1, min(facts.num_attention_heads, COUNTS_SHOWN) + 1) if divides(facts, count)]
@@ -89,9 +100,21 @@ def parallelism(layout: Layout, facts: ModelFacts, one_node_max: int) -> Refusal
     return _bad(f"the model's {heads} cannot be split over {ranks} GPUs; {', '.join(map(str, counts))} are possible")
 
 
-def _indivisible(gpus: int, tp: int | None, pp: int | None, workers: int) -> str:
+def _without_gpus(layout: Layout) -> Refusal | None:
+    sizes = {
+        "tensorParallelSize": layout.tp,
+        "pipelineParallelSize": layout.pp,
+        "sequenceParallelSize": layout.sp,
+    }
+    asked = next((f"{name} is {size}" for name, size in sizes.items() if (size or 1) > 1), None)
+    return _bad(f"spec.resources.gpus is 0 and {asked}") if asked else None
+
+
+def _indivisible(gpus: int, layout: Layout) -> str:
     """What the asked GPUs should be and are not; empty when they agree with all that was asked."""
+    tp, pp, workers, sp = layout.tp, layout.pp, layout.workers, layout.sp
     named = {"tensorParallelSize": tp, "pipelineParallelSize": pp, "workers": workers if workers > 1 else None}
+    named["sequenceParallelSize"] = sp if sp > 1 else None
     given = {name: count for name, count in named.items() if count}
     product, words = 1, " × ".join(f"{name} {count}" for name, count in given.items())
     for count in given.values():

@@ -36,6 +36,7 @@ class NodeGpus:
     labels: Mapping[str, str] = field(default_factory=dict)
     resource: str = GPU_RESOURCE
     host_gib: float = 0.0  # of host memory, for each GPU handed out; 0 when the node does not say
+    node_gib: float = 0.0  # of host memory, that pods may ask for in all; 0 when the node does not say
 
     @property
     def place(self) -> str:
@@ -71,7 +72,7 @@ class Plan:
     What is asked of a node (`cpu`, `memory`, `shm`) is of one pod: a replica has one on each of its nodes.
     """
 
-    gpus: int  # tp × pp × workers; 0 = served on the CPU
+    gpus: int  # tp × pp × sp × workers; 0 = served on the CPU
     tp: int
     pp: int
     nodes: int
@@ -99,7 +100,9 @@ class Plan:
     because: tuple[str, ...] = ()
     resource: str = GPU_RESOURCE  # by which a pod asks for the GPUs
     host_parts: tuple[tuple[str, float], ...] = ()  # what the pod's memory is the sum of: names and GiB
+    sp: int = 1  # times tp × pp cards that share each long prompt; each has all weights and the whole KV cache
     base: str = ""  # path of an adapter's base on the model's volume, where it was found there
+    prefix_offload_mib: int = 0  # host memory of a pod for evicted prefixes, by spec.engine.prefixOffload
 
     def summary(self) -> str:
         """One line for a condition message and an Event."""
@@ -116,6 +119,7 @@ class Plan:
             return "CPU, no GPU"
         said = f"{self.gpus} × {self.gpu_type}, TP {self.tp}"
         said += f", PP {self.pp}" if self.pp > 1 else ""
+        said += f", SP {self.sp}" if self.sp > 1 else ""
         said += f", {self.workers} engines" if self.workers > 1 else ""
         return said + (f", on {self.nodes} nodes by {self.group}" if self.nodes > 1 else "")
 
@@ -125,6 +129,7 @@ class Plan:
             "gpus": self.gpus,
             "tp": self.tp,
             "pp": self.pp,
+            **({"sp": self.sp} if self.sp > 1 else {}),
             "nodes": self.nodes,
             **({"gpuType": self.gpu_type} if self.gpu_type else {}),
             "maxModelLen": self.max_model_len,
@@ -184,4 +189,5 @@ REFUSAL_REASONS = (
     "DraftUnusable",  # the draft model's vocabulary is another, or this engine drafts with no model
     "SharedMemoryTooSmall",  # sharedMemory does not hold the KV cache offloaded to it
     "PrefixOffloadWithoutSize",  # --enable-prefix-cache-offload without --prefix-offload-mib
+    "PrefixOffloadTooLarge",  # spec.engine.prefixOffload is more than pod, /dev/shm or node leave
 )

@@ -40,21 +40,23 @@ class Running:
 
 
 def kv_offload_gib(spec: LLMServiceSpec) -> float:
-    """The prefix cache that one engine keeps in host memory, over all its ranks; it lies in /dev/shm."""
+    """The prefix cache that the flags keep in host memory for one engine, over all its ranks; it lies in /dev/shm."""
     if spec.image.family != "vllm" or last_given(spec, KV_BACKEND) == KV_ELSEWHERE:
         return 0.0
-    asked = _number(last_given(spec, KV_SIZE)) or _prefix_mib(spec) / 1024 / spec.engine.workers
+    asked = _number(last_given(spec, KV_SIZE)) or prefix_mib(spec) / 1024 / spec.engine.workers
     return min(ASKED_MAX_GIB, asked or _connector_bytes(last_given(spec, KV_TRANSFER)) / GIB)
 
 
 def unsized_prefix(spec: LLMServiceSpec, gpus: int | None) -> Refusal | None:
     """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
-    if spec.image.family != "vllm" or gpus == 0 or not _keeps_prefixes(spec) or _prefix_mib(spec):
+    if spec.image.family != "vllm" or gpus == 0 or spec.engine.prefix_offload.enabled or prefix_mib(spec):
+        return None
+    if not flag_keeps_prefixes(spec):
         return None
     return Refusal(
         "PrefixOffloadWithoutSize",
         f"{PREFIX} says no size, and the share of a pod's memory is not known before the pod is planned",
-        f'add "{PREFIX_MIB}" with a size in MiB to spec.args, such as 16384',
+        f'set spec.engine.prefixOffload instead, or add "{PREFIX_MIB}" with a size in MiB to spec.args, such as 16384',
     )
 
 
@@ -97,13 +99,15 @@ def too_small_shm(spec: LLMServiceSpec, workers: int) -> Refusal | None:
     )
 
 
-def _keeps_prefixes(spec: LLMServiceSpec) -> bool:
+def flag_keeps_prefixes(spec: LLMServiceSpec) -> bool | None:
+    """What the flag or its variable says; None where neither is given."""
     switch = last_given(spec, PREFIX, PREFIX_VARIABLE)
-    return switch is not None and (not switch or is_true(switch))
+    return None if switch is None else not switch or is_true(switch)
 
 
-def _prefix_mib(spec: LLMServiceSpec) -> float:
-    return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if _keeps_prefixes(spec) else 0.0
+def prefix_mib(spec: LLMServiceSpec) -> float:
+    """The size that flags or variables give to evicted prefixes; 0 where they do not keep them."""
+    return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if flag_keeps_prefixes(spec) else 0.0
 
 
 def _looks_ahead(spec: LLMServiceSpec) -> bool:

@@ -30,11 +30,12 @@ class Option:
     nodes: int = 1
     vouched: bool = False  # the user gave the number of cards
     why: str = ""  # of the method in effect
+    sp: int = 1  # times TP × PP cards of an engine that share each long prompt
 
     @property
     def gpus(self) -> int:
         """All cards of a replica."""
-        return self.serving.tp * self.serving.pp * self.workers
+        return self.serving.tp * self.serving.pp * self.workers * self.sp
 
     @property
     def fits(self) -> bool:
@@ -72,13 +73,13 @@ class Option:
 def option(facts: ModelFacts, card: Card, split: tuple[int, int, int], requested: Requested) -> Option:
     """The option of this split: nodes, TP, PP."""
     nodes, tp, pp = split
-    workers = requested.layout.workers
+    layout = requested.layout
     found = settle(requested.serving, facts, card.sized, requested.engine)
     settled, why = (requested.serving, "") if isinstance(found, Refusal) else found
     serving = replace(settled, tp=tp, pp=pp)
-    seed_gib = formula.seed_demand_gib(facts, serving) * workers
+    seed_gib = formula.seed_demand_gib(facts, serving) * layout.copies
     need = formula.demand(facts, serving)
-    return Option(card, serving, need, seed_gib, workers, nodes, requested.layout.counted, why)
+    return Option(card, serving, need, seed_gib, layout.workers, nodes, layout.counted, why, layout.sp)
 
 
 def on_one_node(facts: ModelFacts, found: Iterable[Card], requested: Requested) -> list[Option]:
@@ -90,10 +91,10 @@ def _splits(facts: ModelFacts, card: Card, requested: Requested) -> list[tuple[i
     """TP and PP of one engine."""
     layout = requested.layout
     if layout.asked is None:
-        return [(tp, 1) for tp in splits(facts, card.most_per_node // layout.workers)]
+        return [(tp, 1) for tp in splits(facts, card.most_per_node // layout.copies)]
     if layout.asked > card.most_per_node:
         return []
-    each = layout.asked // layout.workers
+    each = layout.asked // layout.copies
     tp = layout.tp or each // (layout.pp or 1)
     return [(tp, each // tp)]
 

@@ -49,6 +49,7 @@ SETTINGS = (
     Setting("enforce_eager", ("--enforce-eager",), "ENFORCE_EAGER", is_true),
     Setting("tensor_parallel_size", ("--tensor-parallel-size", "-tp", "--num-gpus"), "TP", _count),
     Setting("pipeline_parallel_size", ("--pipeline-parallel-size", "-pp"), "", _count),
+    Setting("sequence_parallel_size", ("--sequence-parallel-size",), "SEQUENCE_PARALLEL_SIZE", _count),
     Setting("workers", ("--worker-num",), "WORKER_NUM", _count),
     Setting("kv_cache_dtype", ("--kv-cache-dtype",), "", str),
     Setting("max_num_batched_tokens", ("--max-num-batched-tokens",), "", _count),

@@ -19,6 +19,7 @@ from windlass_operator.cluster.protocol import ALL_NAMESPACES
 from windlass_operator.cluster.rest import APPLY, UNREACHABLE, Rest, StatusError, TooLargeError
 from windlass_operator.errors import InvalidError, NotServedError, OperatorError, Retry, Unavailable, UserError
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.records.base import R, parse
 from windlass_operator.spans import spans
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,10 @@ class ApiServer:
         """The objects of a namespace that match."""
         path = kind.path(None if namespace == ALL_NAMESPACES else namespace)
         return await self._list(kind, path, {"labelSelector": _selector(labels), "fieldSelector": _selector(fields)})
+
+    async def records(self, kind: Kind, shape: type[R], namespace: str, labels: Mapping[str, str]) -> list[R]:
+        """The objects that match, as records: for kinds that no apply compares."""
+        return [parse(shape, item) for item in await self.find(kind, namespace, labels)]
 
     async def gpu_nodes(self) -> tuple[NodeGpus, ...]:
         """Nodes with GPUs that take new pods, by name, as if no pod was there."""

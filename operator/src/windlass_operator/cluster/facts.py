@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import httpx2
-from windlass_api.objects.reading import Object, name_of
 from windlass_base.untrusted_json import parsed
 
+from windlass_operator.records.pods import Pod
 from windlass_operator.status.facts import PodFacts, parse
 
 PORT = 8502
@@ -27,26 +27,21 @@ class Running:
     address: str
 
 
-def running(pods: Iterable[Object]) -> list[Running]:
+def running(pods: Iterable[Pod]) -> list[Running]:
     """Those of the pods that run and have an address, in their order, no more than are asked."""
-    found = []
-    for pod in pods:
-        status = pod.get("status")
-        if not isinstance(status, Mapping):
-            continue
-        address = status.get("podIP")
-        if status.get("phase") == "Running" and address and isinstance(address, str):
-            found.append(Running(name_of(pod), address))
+    found = [
+        Running(pod.name, pod.status.pod_ip) for pod in pods if pod.status.phase == "Running" and pod.status.pod_ip
+    ]
     return found[:PODS_MAX]
 
 
-async def pod_facts(http: httpx2.AsyncClient, pods: Iterable[Object]) -> tuple[PodFacts, ...]:
+async def pod_facts(http: httpx2.AsyncClient, pods: Iterable[Pod]) -> tuple[PodFacts, ...]:
     """The facts of the pods that run and answer."""
     answers = await asyncio.gather(*(_ask(http, pod) for pod in running(pods)))
     return tuple(answer for answer in answers if answer is not None)
 
 
-async def first_answer(http: httpx2.AsyncClient, pods: Iterable[Object]) -> object:
+async def first_answer(http: httpx2.AsyncClient, pods: Iterable[Pod]) -> object:
     """The facts, as they came, of the first pod that runs and answers; None when none does."""
     for pod in running(pods):
         told = await _fetch(http, pod)

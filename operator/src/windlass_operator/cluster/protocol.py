@@ -12,6 +12,7 @@ from windlass_api.plan.model import NodeGpus
 
 from windlass_operator.cluster.kinds import Kind
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.records.base import R
 
 ALL_NAMESPACES = "*"
 
@@ -30,6 +31,9 @@ class Cluster(Protocol):
         fields: Mapping[str, str] | None = None,
     ) -> list[Manifest]:
         """The objects of a namespace that match."""
+
+    async def records(self, kind: Kind, shape: type[R], namespace: str, labels: Mapping[str, str]) -> list[R]:
+        """The objects that match, as records: for kinds that no apply compares."""
 
     async def gpu_nodes(self) -> tuple[NodeGpus, ...]:
         """Nodes with GPUs that take new pods, by name, as if no pod was there."""

@@ -1,24 +1,13 @@
-"""Reads everything of one LLMService in one go."""
+"""Reads everything of one LLMService in one go; here its objects become records."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from windlass_api.names import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
-from windlass_api.objects.reading import (
-    Object,
-    condition_of,
-    controller_uid,
-    dig,
-    is_leaving,
-    is_ready,
-    name_of,
-    owned_by,
-    uid_of,
-)
+from windlass_api.objects.reading import controller_uid
 
 from windlass_operator.cluster.kinds import (
     Budgets,
@@ -35,6 +24,10 @@ from windlass_operator.cluster.kinds import (
 )
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.records.base import R, Record, owned_by, parse
+from windlass_operator.records.pods import ContainerStatus, Event, Pod
+from windlass_operator.records.routes import HTTPRoute, Ingress
+from windlass_operator.records.workloads import Deployment, Job, StatefulSet
 from windlass_operator.status.children import Children
 from windlass_operator.status.kubelet import containers, start_is_over
 from windlass_operator.status.scheduling import claims
@@ -51,37 +44,58 @@ async def read_children(
     """
     ours = {SERVICE_LABEL: name}
     named = (Deployments, Services, Budgets, Ingresses, HTTPRoutes)
-    labelled = (StatefulSets, Services, NetworkPolicies, Jobs, Pods)
+    labelled = (StatefulSets, Services, NetworkPolicies, Jobs)
     # One after the other: they come from memory, where tasks would cost more than they bring.
-    deployment, service, budget, ingress, route = [await cluster.get(kind, namespace, name) for kind in named]
-    sets, services, policies, jobs, pods = [await cluster.find(kind, namespace, ours) for kind in labelled]
+    by_name = {kind: await cluster.get(kind, namespace, name) for kind in named}
+    by_label = {kind: await cluster.find(kind, namespace, ours) for kind in labelled}
+    deployment = _one(Deployment, by_name[Deployments])
+    sets, jobs = _all(StatefulSet, by_label[StatefulSets]), _all(Job, by_label[Jobs])
+    headless = (row for row in _all(Record, by_label[Services]) if row.name != name)
+    pods = await cluster.records(Pods, Pod, namespace, ours)
     download_job, download_pods = await _download(cluster, namespace, download)
-    replica_sets = await cluster.find(ReplicaSets, namespace, ours)
-    makers = _makers(owned_by(filter(None, [deployment]), uid), replica_sets, owned_by(sets, uid))
+    replica_sets = await cluster.records(ReplicaSets, Record, namespace, ours)
+    makers = _makers(owned_by([deployment] if deployment else [], uid), replica_sets, owned_by(sets, uid))
     return Children(
         deployment=deployment,
-        service=service,
+        service=_one(Record, by_name[Services]),
         stateful_sets=owned_by(sets, uid),
-        policies=owned_by(policies, uid),
-        headless=owned_by((row for row in services if name_of(row) != name), uid),
-        budget=budget,
-        ingress=ingress,
-        http_route=route,
+        policies=owned_by(_all(Record, by_label[NetworkPolicies]), uid),
+        headless=owned_by(headless, uid),
+        budget=_one(Record, by_name[Budgets]),
+        ingress=_one(Ingress, by_name[Ingresses]),
+        http_route=_one(HTTPRoute, by_name[HTTPRoutes]),
         download_job=download_job,
         download_pods=download_pods,
         jobs=owned_by(jobs, uid),
-        pods=tuple(pod for pod in _component(pods, SERVER) if controller_uid(pod) in makers),
+        pods=tuple(pod for pod in _component(pods, SERVER) if pod.controller_uid in makers),
         inspect_pods=_component(pods, INSPECT),
         events=tuple(await _warnings(cluster, namespace, (*pods, *download_pods), (*jobs, *sets), now)),
+        manifests=_compared(by_name.values(), by_label.values(), uid),
     )
 
 
+def _one(shape: type[R], item: Manifest | None) -> R | None:
+    return None if item is None else parse(shape, item)
+
+
+def _all(shape: type[R], items: Iterable[Manifest]) -> tuple[R, ...]:
+    return tuple(parse(shape, item) for item in items)
+
+
+def _compared(
+    named: Iterable[Manifest | None], labelled: Iterable[Iterable[Manifest]], uid: str
+) -> dict[tuple[str, str], Manifest]:
+    """What an apply is compared with: whatever has the service's name, and of the rest its own."""
+    own = (row for rows in labelled for row in rows if controller_uid(row) == uid)
+    return {(str(row.get("kind")), str(row["metadata"]["name"])): row for row in (*filter(None, named), *own)}
+
+
 def _makers(
-    deployments: Iterable[Object], replica_sets: Sequence[Manifest], stateful_sets: Iterable[Object]
+    deployments: Iterable[Deployment], replica_sets: Sequence[Record], stateful_sets: Iterable[StatefulSet]
 ) -> frozenset[str]:
     """The uids of what makes the service's own pods: a pod that only bears our labels says nothing of the service."""
-    own = (one for deployment in deployments for one in owned_by(replica_sets, uid_of(deployment)))
-    return frozenset(uid_of(one) for one in (*own, *stateful_sets))
+    own = (one for deployment in deployments for one in owned_by(replica_sets, deployment.uid))
+    return frozenset(one.uid for one in (*own, *stateful_sets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,60 +106,58 @@ class Download:
     pod_labels: Mapping[str, str]
 
 
-async def _download(
-    cluster: Cluster, namespace: str, download: Download | None
-) -> tuple[Manifest | None, tuple[Manifest, ...]]:
+async def _download(cluster: Cluster, namespace: str, download: Download | None) -> tuple[Job | None, tuple[Pod, ...]]:
     if download is None:
         return None, ()
-    pods = await cluster.find(Pods, namespace, download.pod_labels)
-    return await cluster.get(Jobs, namespace, download.job), tuple(pods)
+    pods = await cluster.records(Pods, Pod, namespace, download.pod_labels)
+    return _one(Job, await cluster.get(Jobs, namespace, download.job)), tuple(pods)
 
 
-def _component(pods: Iterable[Manifest], component: str) -> tuple[Manifest, ...]:
-    return tuple(pod for pod in pods if dig(pod, "metadata", "labels", COMPONENT_LABEL) == component)
+def _component(pods: Iterable[Pod], component: str) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if pod.label(COMPONENT_LABEL) == component)
 
 
 async def _warnings(
-    cluster: Cluster, namespace: str, pods: Sequence[Manifest], makers: Sequence[Manifest], now: str
-) -> list[Manifest]:
+    cluster: Cluster, namespace: str, pods: Sequence[Pod], makers: Sequence[Job | StatefulSet], now: str
+) -> list[Event]:
     """Warning events of what does not get on: a mount that fails, a pod that is refused, is told nowhere else."""
-    made = {controller_uid(pod) for pod in pods}
-    barren = [row for row in makers if uid_of(row) not in made and not _is_over(row)]
+    made = {pod.controller_uid for pod in pods}
+    barren = [row for row in makers if row.uid not in made and not _is_over(row)]
     hanging = [pod for pod in pods if _hangs(pod, now)]
-    uids = [uid_of(one) for one in (*hanging, *barren)][:EVENT_OBJECTS_MAX]
+    uids = [one.uid for one in (*hanging, *barren)][:EVENT_OBJECTS_MAX]
     unbound = sorted({claim for pod in pods if _waits_for_claims(pod) for claim in claims(pod)})[:EVENT_OBJECTS_MAX]
     about = [{"involvedObject.uid": uid} for uid in uids]
     about += [{"involvedObject.kind": "PersistentVolumeClaim", "involvedObject.name": claim} for claim in unbound]
     found = await asyncio.gather(*(cluster.find(Events, namespace, fields=fields) for fields in about))
-    rows = [event for events in found for event in events if event.get("type") == "Warning" or _tells_why(event)]
-    return sorted(rows, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    rows = [event for events in found for event in _all(Event, events) if event.type == "Warning" or _tells_why(event)]
+    return sorted(rows, key=lambda event: event.time)
 
 
-def _tells_why(event: Manifest) -> bool:
+def _tells_why(event: Event) -> bool:
     """The two Events that tell a trouble and are of the type Normal."""
-    return event.get("reason") in ("FailedBinding", "Killing")
+    return event.reason in ("FailedBinding", "Killing")
 
 
-def _is_over(maker: Manifest) -> bool:
+def _is_over(maker: Job | StatefulSet) -> bool:
     """A Job that has ended has no pods to make any more."""
-    return any(condition_of(maker, word) is not None for word in ("Complete", "Failed", "SuccessCriteriaMet"))
+    return any(maker.condition(word) is not None for word in ("Complete", "Failed", "SuccessCriteriaMet"))
 
 
-def _hangs(pod: Manifest, now: str) -> bool:
+def _hangs(pod: Pod, now: str) -> bool:
     """Placed, and not ready: it does not start, not in time, was restarted, or stopped answering."""
-    if is_ready(pod) or not dig(pod, "spec", "nodeName") or is_leaving(pod):
+    if pod.is_ready or not pod.spec.node_name or pod.is_leaving:
         return False
-    phase = dig(pod, "status", "phase")
+    phase = pod.status.phase
     rows = [row for _, row in containers(pod)]
     return phase == "Pending" or (
         phase == "Running" and any(_stumbled(row) or start_is_over(pod, row, now) for row in rows)
     )
 
 
-def _stumbled(container: Mapping[str, Any]) -> bool:
-    return bool(container.get("restartCount") or container.get("started")) or dig(container, "state", "running") is None
+def _stumbled(container: ContainerStatus) -> bool:
+    return bool(container.restart_count or container.started) or container.state.running is None
 
 
-def _waits_for_claims(pod: Manifest) -> bool:
-    row = condition_of(pod, "PodScheduled")
-    return row is not None and "PersistentVolumeClaim" in str(row.get("message") or "")
+def _waits_for_claims(pod: Pod) -> bool:
+    row = pod.condition("PodScheduled")
+    return row is not None and "PersistentVolumeClaim" in row.message

@@ -20,6 +20,7 @@ from windlass_api.names import SERVICE_LABEL
 from windlass_api.objects.claims import EVERYWHERE
 
 from windlass_operator.cluster.decode import stub
+from windlass_operator.records.base import R, parse
 
 Manifest = dict[str, Any]
 Place = tuple[str, str]  # namespace, name
@@ -48,6 +49,13 @@ class Row:
     def read(self) -> Manifest:
         """A copy of the object."""
         return cast(Manifest, msgspec.msgpack.decode(self.body))
+
+    def record(self, shape: type[R]) -> R:
+        """The object as a record: its other fields are passed over."""
+        try:
+            return msgspec.msgpack.decode(self.body, type=shape)
+        except msgspec.ValidationError:
+            return parse(shape, self.read())
 
 
 def row_of(item: Mapping[str, Any]) -> Row:
@@ -213,6 +221,11 @@ class Shelf:
         """Copies of those with all these labels, by name; None means all namespaces."""
         found = (self.rows[place].read() for place in sorted(self._candidates(namespace, labels)))
         return [item for item in found if labels.items() <= (item["metadata"].get("labels") or {}).items()]
+
+    def records(self, shape: type[R], namespace: str, labels: Mapping[str, str]) -> list[R]:
+        """Records of those with all these labels, by name."""
+        found = (self.rows[place].record(shape) for place in sorted(self._candidates(namespace, labels)))
+        return [one for one in found if labels.items() <= one.metadata.labels.items()]
 
     def _candidates(self, namespace: str | None, labels: Mapping[str, str]) -> Iterable[Place]:
         for number, label in enumerate(INDEXED):

@@ -20,6 +20,7 @@ from windlass_operator.cluster.protocol import ALL_NAMESPACES, Cluster
 from windlass_operator.cluster.store import Place, Row, Shelf, Store, place_of
 from windlass_operator.errors import Retry
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.records.base import R
 
 
 class StoredCluster:
@@ -55,6 +56,13 @@ class StoredCluster:
         if shelf is None or fields:
             return await self._api.find(kind, namespace, labels, fields)
         return shelf.find(None if namespace == ALL_NAMESPACES else namespace, labels or {})
+
+    async def records(self, kind: Kind, shape: type[R], namespace: str, labels: Mapping[str, str]) -> list[R]:
+        """The objects that match, as records: for kinds that no apply compares."""
+        shelf = self._store.shelves.get(kind.kind)
+        if shelf is None:
+            return await self._api.records(kind, shape, namespace, labels)
+        return shelf.records(shape, namespace, labels)
 
     async def gpu_nodes(self) -> tuple[NodeGpus, ...]:
         """Nodes with GPUs, read once for all plans until one changes: there may be a thousand."""

@@ -112,6 +112,7 @@ def _pod(services: Sequence[LLMService], image: str, pull_policy: str, environme
                 "name": DOWNLOAD,
                 "image": image,
                 "imagePullPolicy": pull_policy,
+                "command": ["windlass-download"],
                 "args": _arguments(services, volume),
                 **_environment(services, environment),
                 "ports": [{"name": "facts", "containerPort": FACTS_PORT}],
@@ -145,7 +146,7 @@ def _near_gpus(services: Sequence[LLMService]) -> Manifest:
 
 def _arguments(services: Sequence[LLMService], volume: ModelVolume) -> list[str]:
     download = _download(services[0])
-    words = ["download", "--root", ROOT_PATH, f"--path={volume.path}", f"--hub={download.hub}"]
+    words = ["--root", ROOT_PATH, f"--path={volume.path}", f"--hub={download.hub}"]
     # With an equals sign: a value that begins with a dash is a value.
     words += [f"--name={download.name}"]
     words += [f"--revision={download.revision}"] if download.revision else []

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from windlass_api.crd.model import ModelSource
 from windlass_api.crd.v1alpha1 import ImageSpec, LLMService
 from windlass_api.names import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOTATION
-from windlass_api.objects.reading import Object, dig, uid_of
+from windlass_api.objects.records import mapped
 from windlass_api.plan.args import DEEPSPEED, container_command, engine_variables
 from windlass_api.plan.model import Plan
 from windlass_api.plan.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
@@ -33,6 +33,8 @@ from windlass_operator.manifests.route import http_route, ingress, judge_annotat
 from windlass_operator.manifests.service import service as service_manifest
 from windlass_operator.manifests.sources import serving_mounts, sources
 from windlass_operator.manifests.volume import judge_claims, model_volume, within
+from windlass_operator.records.routes import expose_of
+from windlass_operator.records.workloads import Job
 from windlass_operator.settings import Settings
 from windlass_operator.status.hold import HELD_ANNOTATION, Hold
 from windlass_operator.status.inspection import Inspection
@@ -94,17 +96,18 @@ def _source_must_be_allowed(field: str, source: ModelSource, settings: Settings)
 
 def subject_of(raw: Mapping[str, Any]) -> Subject:
     """What the status needs of a resource, however broken it is."""
-    replicas = dig(raw, "spec", "replicas")
-    status = raw.get("status")
+    meta, spec, status = (mapped(raw.get(part)) for part in ("metadata", "spec", "status"))
+    replicas = spec.get("replicas")
     return Subject(
-        name=str(dig(raw, "metadata", "name")),
-        namespace=str(dig(raw, "metadata", "namespace")),
-        generation=int(dig(raw, "metadata", "generation") or 0),
+        name=str(meta.get("name")),
+        namespace=str(meta.get("namespace")),
+        generation=int(meta.get("generation") or 0),
         replicas=replicas if isinstance(replicas, int) else 1,
-        license_required=dig(raw, "spec", "license", "required") is not False,
-        previous=status if isinstance(status, Mapping) else {},
-        suspended=dig(raw, "spec", "suspend") is True,
-        expose=dig(raw, "spec", "expose") or {},
+        license_required=mapped(spec.get("license")).get("required") is not False,
+        previous=status,
+        suspended=spec.get("suspend") is True,
+        expose=expose_of(spec.get("expose")),
+        counts_hits=bool(mapped(mapped(spec.get("engine")).get("prefixOffload")).get("enabled")),
     )
 
 
@@ -238,9 +241,9 @@ def with_finding(job: Manifest, inspection: Inspection) -> Manifest:
     return _annotated(job, _kept(inspection)) if inspection.text else job
 
 
-def finding_of(job: Object, inspection: Inspection) -> dict[str, str]:
+def finding_of(job: Job, inspection: Inspection) -> dict[str, str]:
     """The finding of this Job as annotations of the Service."""
-    return {**_kept(inspection), JOB_ANNOTATION: uid_of(job)}
+    return {**_kept(inspection), JOB_ANNOTATION: job.uid}
 
 
 def _kept(inspection: Inspection) -> dict[str, str]:

@@ -13,7 +13,6 @@ from typing import Any
 import httpx2
 from pydantic import ValidationError
 from windlass_api.crd.v1alpha1 import LLMService
-from windlass_api.objects.reading import Object, dig, is_leaving, name_of
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.cluster.facts import first_answer
@@ -28,6 +27,7 @@ from windlass_operator.manifests.download_job import (
     download_owners,
 )
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.records.workloads import Job
 from windlass_operator.settings import Settings
 from windlass_operator.spans import spans
 from windlass_operator.status import conditions as c
@@ -77,12 +77,12 @@ async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings
         sharers = await _sharers(cluster, ask.service)
         environment = dict((*settings.download_env, *settings.job_log_env))
         await cluster.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
-    if job is None or is_leaving(job):
+    if job is None or job.is_leaving:
         return _told(downloads.WAITING, None)
     state = downloads.read(job, children.download_pods, children.events)
     wait_s = downloads.retry_in_s(state, ask.failing_since, ask.now) if state.state is State.FAILED else None
     if wait_s == 0:
-        await cluster.delete(Jobs, ask.service.metadata.namespace, name_of(job))
+        await cluster.delete(Jobs, ask.service.metadata.namespace, job.name)
         return _told(downloads.WAITING, None)
     await _keep(cluster, ask.service, job, state)
     running = state.state is State.RUNNING
@@ -104,18 +104,16 @@ async def _sharers(cluster: Cluster, service: LLMService) -> Sequence[LLMService
     return tuple(found.values())
 
 
-async def _keep(cluster: Cluster, service: LLMService, job: Object, state: Download) -> None:
+async def _keep(cluster: Cluster, service: LLMService, job: Job, state: Download) -> None:
     """Be one of the Job's owners, and keep its last word on it, so that it outlives the pod."""
-    owners = list(dig(job, "metadata", "ownerReferences") or ())
-    annotations = dict(dig(job, "metadata", "annotations") or {})
     said = {RESULT_ANNOTATION: state.text, FINISHED_ANNOTATION: state.finished_at} if state.text else {}
-    ours = [row for row in owners if row.get("uid") == service.metadata.uid]
-    if ours and said.items() <= annotations.items():
+    ours = any(row.uid == service.metadata.uid for row in job.metadata.owner_references)
+    if ours and said.items() <= job.metadata.annotations.items():
         return
     sharers = await _sharers(cluster, service)
     wanted = download_owners(sharers)
     meta: Manifest = {
-        "name": name_of(job),
+        "name": job.name,
         "namespace": service.metadata.namespace,
         "ownerReferences": wanted,
         "annotations": said,

@@ -8,19 +8,18 @@ and plan, the template in the cluster stays, until the service, its plan or its 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from windlass_api.crd.v1alpha1 import LLMService
-from windlass_api.objects.reading import Object, annotation_of, dig, name_of, owned_by
 from windlass_api.plan.record import SEAL, PlanRecord, digest_of, plan_digest
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.pod import RESTARTED_ANNOTATION
 from windlass_operator.reconcile.snapshot import Snapshot
+from windlass_operator.records.workloads import Workload
 from windlass_operator.status.observe import served_generation
 
 RENDERED_ANNOTATION = "serving.windlass.dev/rendered"
@@ -58,9 +57,9 @@ class Desired:
     adopts: bool  # whether a template without a record comes from the same service and plan, by an earlier operator
 
 
-def remembered(live: Object | None) -> Rendered | None:
+def remembered(live: Workload | None) -> Rendered | None:
     """The record of a workload; None where it is missing, as in version 0.1.0, or was edited."""
-    fields = parsed(annotation_of(live, RENDERED_ANNOTATION))
+    fields = parsed(live.annotation(RENDERED_ANNOTATION) if live else "")
     if not isinstance(fields, dict) or fields.pop(SEAL, None) != digest_of(fields):
         return None
     try:
@@ -92,14 +91,13 @@ def unchanged(snapshot: Snapshot, operator: str) -> bool:
 
     This operator may have taken some of several workloads over, in a reconcile that failed between its writes.
     """
-    owned = snapshot.children.owned(snapshot.service.metadata.uid)
-    workloads = [row for row in owned if row.get("kind") in KINDS]
+    workloads = snapshot.children.workloads(snapshot.service.metadata.uid)
     taken = [_is_of(row, snapshot) for row in workloads]
     others = [row for row in workloads if (record := remembered(row)) is None or record.operator != operator]
     return bool(others) and all(taken)
 
 
-def _is_of(live: Object, snapshot: Snapshot) -> bool:
+def _is_of(live: Workload, snapshot: Snapshot) -> bool:
     """Whether the workload was rendered from the spec as it is now."""
     record = remembered(live)
     if record is None:
@@ -117,9 +115,9 @@ def _in_force(snapshot: Snapshot) -> bool:
     return served_generation(snapshot.subject) == snapshot.service.metadata.generation
 
 
-def stays(live: Object | None, rendered: Manifest, now: Desired) -> Manifest | None:
+def stays(live: Workload | None, rendered: Manifest, now: Desired) -> Manifest | None:
     """The template in the cluster where it stays; None where the rendered one replaces it."""
-    if live is None or not dig(live, "spec", "replicas"):
+    if live is None or not live.spec.replicas:
         return None  # no pod would be replaced
     record = remembered(live)
     if record is None:
@@ -133,25 +131,25 @@ def stays(live: Object | None, rendered: Manifest, now: Desired) -> Manifest | N
     return None
 
 
-def _adopted(live: Object, rendered: Manifest) -> Manifest:
+def _adopted(live: Workload, rendered: Manifest) -> Manifest:
     """The template in the cluster without the annotations of others, such as `kubectl rollout restart` leaves."""
-    template: dict[str, Any] = copy.deepcopy(dict(dig(live, "spec", "template")))
-    ours = dig(rendered, "metadata", "annotations") or {}
-    noted = {key: text for key, text in (dig(template, "metadata", "annotations") or {}).items() if key in ours}
-    meta = {"labels": dig(template, "metadata", "labels") or {}, **({"annotations": noted} if noted else {})}
-    return {**template, "metadata": meta}
+    template = copy.deepcopy(live.spec.template)
+    meta, ours = template.get("metadata") or {}, (rendered.get("metadata") or {}).get("annotations") or {}
+    noted = {key: text for key, text in (meta.get("annotations") or {}).items() if key in ours}
+    kept = {"labels": meta.get("labels") or {}, **({"annotations": noted} if noted else {})}
+    return {**template, "metadata": kept}
 
 
-def settled(wanted: Iterable[Manifest], lives: Iterable[Object], now: Desired) -> tuple[Manifest, ...]:
+def settled(wanted: Iterable[Manifest], lives: Iterable[Workload], now: Desired) -> tuple[Manifest, ...]:
     """The objects with the templates that stay in the cluster, and with their records."""
-    known = {(row.get("kind"), name_of(row)): row for row in lives}
+    known = {(row.kind, row.name): row for row in lives}
     return tuple(
         _settled(row, known.get((row["kind"], row["metadata"]["name"])), now) if row["kind"] in KINDS else row
         for row in wanted
     )
 
 
-def _settled(manifest: Manifest, live: Object | None, now: Desired) -> Manifest:
+def _settled(manifest: Manifest, live: Workload | None, now: Desired) -> Manifest:
     spec, meta = manifest["spec"], manifest["metadata"]
     kept = stays(live, spec["template"], now) if spec["replicas"] else None
     digest = digest_of(spec["template"])
@@ -164,12 +162,13 @@ def _settled(manifest: Manifest, live: Object | None, now: Desired) -> Manifest:
     }
 
 
-def kept_images(workloads: Iterable[Mapping[str, Any]], uid: str) -> tuple[str, ...]:
+def kept_images(workloads: Iterable[Workload]) -> tuple[str, ...]:
     """The serving images of the templates that an earlier operator rendered; empty where there are none."""
-    found = (remembered(row) for row in owned_by(workloads, uid))
+    found = (remembered(row) for row in workloads)
     templates = [one.kept for one in found if one is not None and one.kept]
     return tuple(sorted({str(row.get("image")) for one in templates for row in _servers(one)}))
 
 
-def _servers(template: Manifest) -> list[Mapping[str, Any]]:
-    return [row for row in dig(template, "spec", "containers") or () if row.get("name") == "server"]
+def _servers(template: Manifest) -> list[Manifest]:
+    rows = (template.get("spec") or {}).get("containers") or ()
+    return [row for row in rows if row.get("name") == "server"]

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass_api.objects.reading import Object, dig, is_leaving, is_ready, name_of, owned_by, uid_of
+from windlass_operator.records.base import owned_by
+from windlass_operator.records.pods import Pod
+from windlass_operator.records.workloads import StatefulSet
 
 REVISION_LABEL = "controller-revision-hash"  # Kubernetes' own, of a StatefulSet's pods
 
@@ -19,35 +21,29 @@ REVISION_LABEL = "controller-revision-hash"  # Kubernetes' own, of a StatefulSet
 class Replica:
     """One StatefulSet and its pods."""
 
-    live: Object
-    pods: tuple[Object, ...]
+    live: StatefulSet
+    pods: tuple[Pod, ...]
 
     @property
     def answers(self) -> bool:
         """Whether all members are there and ready."""
-        up = [pod for pod in self.pods if is_ready(pod) and not _is_going(pod)]
-        return len(up) == (dig(self.live, "spec", "replicas") or 0)
+        return sum(pod.is_ready and not pod.is_leaving for pod in self.pods) == self.live.spec.replicas
 
     @property
-    def old(self) -> tuple[Object, ...]:
+    def old(self) -> tuple[Pod, ...]:
         """Pods of an earlier template; none while Kubernetes has not looked at the present one yet."""
-        status, generation = self.live.get("status") or {}, dig(self.live, "metadata", "generation")
-        revision = status.get("updateRevision")
-        if not revision or (status.get("observedGeneration") or 0) < (generation or 0):
+        revision = self.live.status.update_revision
+        if not revision or self.live.is_behind:
             return ()
-        return tuple(pod for pod in self.pods if dig(pod, "metadata", "labels", REVISION_LABEL) != revision)
+        return tuple(pod for pod in self.pods if pod.label(REVISION_LABEL) != revision)
 
 
-def to_end(sets: Iterable[Object], pods: Iterable[Object]) -> tuple[Object, ...]:
+def to_end(sets: Iterable[StatefulSet], pods: Iterable[Pod]) -> tuple[Pod, ...]:
     """The pods to be deleted now: all old ones of a replica at once, and at most one replica that answers is ended."""
     pods = tuple(pods)
-    replicas = [Replica(one, owned_by(pods, uid_of(one))) for one in sorted(sets, key=name_of)]
+    replicas = [Replica(one, owned_by(pods, one.uid)) for one in sorted(sets, key=lambda one: one.name)]
     behind = [one for one in replicas if one.old]
     down = [one for one in behind if not one.answers]
     away = any(not one.answers for one in replicas)
     turn = down or ([] if away else behind[:1])
-    return tuple(pod for one in turn for pod in one.old if not _is_going(pod))
-
-
-def _is_going(pod: Object) -> bool:
-    return is_leaving(pod)
+    return tuple(pod for one in turn for pod in one.old if not pod.is_leaving)

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from windlass_api.objects.inventory import inventory
-from windlass_api.objects.reading import annotation_of
 from windlass_api.plan.model import Inventory, Placement, Plan, Refusal
 from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
 from windlass_api.plan.rollout import choose_rollout
@@ -56,7 +55,8 @@ async def in_place(_namespace: str, question: Question) -> Plan | Refusal:
 @spans.stage("plan")
 async def plan(by: Planning, snapshot: Snapshot, found: Inspection) -> Outcome:
     """The plan for the model that was found, and how its pods are replaced."""
-    before = recorded_plan(annotation_of(snapshot.children.service, PLAN_ANNOTATION))
+    service = snapshot.children.service
+    before = recorded_plan(service.annotation(PLAN_ANNOTATION) if service else "")
     same = before is not None and earlier.unchanged(snapshot, by.settings.operator_image)
     outcome = await _decided(by, snapshot, found, before, same)
     if outcome.record is None:

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 from windlass_api.crd.older import older_forms
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
-from windlass_api.objects.reading import Object, is_leaving, name_of
+from windlass_api.objects.reading import is_leaving
 
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.events import record
@@ -43,6 +43,7 @@ from windlass_operator.reconcile.download_stage import Ask, DownloadStage
 from windlass_operator.reconcile.group_rollout import to_end
 from windlass_operator.reconcile.plan_stage import Decide, Outcome, Planning, in_place, plan
 from windlass_operator.reconcile.snapshot import Key, Snapshot
+from windlass_operator.records.workloads import Job
 from windlass_operator.settings import Settings
 from windlass_operator.spans import spans
 from windlass_operator.status import conditions as c
@@ -133,7 +134,7 @@ class Reconciler:
         settings = self._settings
         logs = dict(settings.job_log_env)
         job = inspect_job(snapshot.service, settings.operator_image, settings.image_pull_policy, logs)
-        live_job = next((one for one in snapshot.children.jobs if name_of(one) == job["metadata"]["name"]), None)
+        live_job = next((one for one in snapshot.children.jobs if one.name == job["metadata"]["name"]), None)
         children = snapshot.children
         found = inspections.read(live_job, children.inspect_pods, children.events, children.service)
         outcome, routes_known = Outcome(c.unknown("Planning")), True
@@ -156,7 +157,8 @@ class Reconciler:
         status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
         await self._write(snapshot.raw, snapshot.subject, status, snapshot.now)
         self._remember_waiting(key, status)
-        return again_in_s(status["conditions"], snapshot.now) if retry_s is None else retry_s
+        polled = snapshot.subject.counts_hits
+        return again_in_s(status["conditions"], snapshot.now, polled=polled) if retry_s is None else retry_s
 
     def _in_force(self, snapshot: Snapshot, outcome: Outcome, wanted: tuple[Manifest, ...]) -> tuple[Manifest, ...]:
         """The objects, with the templates of an earlier operator where these stay."""
@@ -164,24 +166,25 @@ class Reconciler:
             return wanted
         pods = pods_digest(snapshot.service, outcome.record.plan, self._settings)
         now = earlier.desired(snapshot, outcome.record, outcome.before, self._settings.operator_image, pods)
-        return earlier.settled(wanted, snapshot.children.owned(snapshot.service.metadata.uid), now)
+        return earlier.settled(wanted, snapshot.children.workloads(snapshot.service.metadata.uid), now)
 
     @spans.stage("inspect")
-    async def _inspect(self, snapshot: Snapshot, job: Manifest, live: Object | None, found: Inspection) -> float | None:
+    async def _inspect(self, snapshot: Snapshot, job: Manifest, live: Job | None, found: Inspection) -> float | None:
         """Keep exactly the one Job that looks at the present source; a failed one is made anew after its wait."""
+        name = str(job["metadata"]["name"])
         for other in snapshot.children.jobs:
-            if name_of(other) != name_of(job) and not is_leaving(other):
-                await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name_of(other))
-        if live is not None and is_leaving(live):
+            if other.name != name and not other.is_leaving:
+                await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, other.name)
+        if live is not None and live.is_leaving:
             return RECREATE_S
         if live is not None and found.state is State.FAILED:
             wait_s = inspections.retry_in_s(found, snapshot.failing_since, snapshot.now)
             if wait_s <= 0:
-                await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name_of(live))
+                await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name)
                 return RECREATE_S
-            await self._applier.apply(job, live)
+            await self._applier.apply(job, snapshot.children.live("Job", name))
             return wait_s
-        await self._applier.apply(job, live)
+        await self._applier.apply(job, snapshot.children.live("Job", name))
         return None
 
     @spans.stage("apply")
@@ -199,10 +202,10 @@ class Reconciler:
                 known = False
         names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
         for old in snapshot.children.owned(snapshot.service.metadata.uid):
-            if (old.get("kind"), name_of(old)) not in names and not is_leaving(old):
-                await self._cluster.delete(APPLIED[str(old["kind"])], snapshot.service.metadata.namespace, name_of(old))
+            if (old.kind, old.name) not in names and not old.is_leaving:
+                await self._cluster.delete(APPLIED[old.kind], snapshot.service.metadata.namespace, old.name)
         for pod in to_end(snapshot.children.stateful_sets, snapshot.children.pods):
-            await self._cluster.delete(Pods, snapshot.service.metadata.namespace, name_of(pod))
+            await self._cluster.delete(Pods, snapshot.service.metadata.namespace, pod.name)
         if wrote:
             snapshot = replace(snapshot, children=await self._children(snapshot.service, snapshot.now))
         return snapshot, known
@@ -224,9 +227,7 @@ class Reconciler:
             routes_known=around[1],
             held=around[2],
             older_forms=older_forms(snapshot.service.spec),
-            kept_images=earlier.kept_images(
-                snapshot.children.owned(snapshot.service.metadata.uid), snapshot.service.metadata.uid
-            ),
+            kept_images=earlier.kept_images(snapshot.children.workloads(snapshot.service.metadata.uid)),
         )
         return observe(snapshot.subject, seen, snapshot.now)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windlass_api.crd.v1alpha1 import LLMService
-from windlass_api.objects.reading import Object, condition_of, is_ready, living
 
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.records.base import living
+from windlass_operator.records.pods import Pod
 from windlass_operator.status import conditions as c
 from windlass_operator.status.children import Children
 from windlass_operator.status.observe import Subject
@@ -43,13 +44,16 @@ class Snapshot:
     @property
     def cannot_be_placed(self) -> bool:
         """A pod that the scheduler found no node for: perhaps the planned kind of GPU is gone for good."""
-        rows = (condition_of(pod, "PodScheduled") for pod in living(self.children.pods))
-        return any(row is not None and row.get("reason") == "Unschedulable" for row in rows)
+        rows = (pod.condition("PodScheduled") for pod in living(self.children.pods))
+        return any(row is not None and row.reason == "Unschedulable" for row in rows)
 
     @property
-    def worth_asking(self) -> list[Object]:
-        """Pods whose facts may have news: while something moves or a license may end, all; else the unready ones."""
+    def worth_asking(self) -> list[Pod]:
+        """Pods whose facts may have news: while something moves, a license may end or hits are shown, all of them.
+
+        Else the unready ones.
+        """
         progressing = c.find(self.subject.previous_conditions, c.PROGRESSING)
         settled = progressing is not None and progressing.get("reason") == "Settled"
-        everyone = not settled or self.subject.license_required
-        return [pod for pod in living(self.children.pods) if everyone or not is_ready(pod)]
+        everyone = not settled or self.subject.license_required or self.subject.counts_hits
+        return [pod for pod in living(self.children.pods) if everyone or not pod.is_ready]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from windlass_api.objects.reading import Object, condition_of, dig, uid_of
-
+from windlass_operator.records.pods import Event, Pod
+from windlass_operator.records.workloads import Deployment, Job, Workload
 from windlass_operator.status.failure import Failure, cut
 
 REFUSALS = (
@@ -38,25 +38,22 @@ def refused(words: str) -> Failure:
 
 
 def creation_refused(
-    workload: Object | None, events: Iterable[Object] = (), pods: Iterable[Object] = ()
+    workload: Workload | Job | None, events: Iterable[Event] = (), pods: Iterable[Pod] = ()
 ) -> Failure | None:
     """The refusal that holds now: the Deployment's own, else the last Event of a workload that has no pods."""
-    row = condition_of(workload, "ReplicaFailure") if workload else None
-    if row is not None and row.get("status") == "True":
-        return refused(str(row.get("message") or ""))
+    row = workload.condition("ReplicaFailure") if workload else None
+    if row is not None and row.holds:
+        return refused(row.message)
     if workload is None or any(True for _ in pods):
         return None
-    about = [
-        event
-        for event in events
-        if dig(event, "involvedObject", "uid") == uid_of(workload) and event.get("reason") in CREATION_EVENTS
-    ]
-    return refused(str(about[-1].get("message") or "")) if about else None
+    mine = (event for event in events if event.involved_object.uid == workload.uid)
+    about = [event.message for event in mine if event.reason in CREATION_EVENTS]
+    return refused(about[-1]) if about else None
 
 
-def rollout_stuck(deployment: Object | None) -> Failure | None:
+def rollout_stuck(deployment: Deployment | None) -> Failure | None:
     """The Deployment's own clock ran out, and nothing else says why."""
-    row = condition_of(deployment, "Progressing") if deployment else None
-    if row is None or row.get("reason") != "ProgressDeadlineExceeded":
+    row = deployment.condition("Progressing") if deployment else None
+    if row is None or row.reason != "ProgressDeadlineExceeded":
         return None
-    return Failure("RolloutStuck", cut(str(row.get("message") or "the rollout makes no progress")))
+    return Failure("RolloutStuck", cut(row.message or "the rollout makes no progress"))

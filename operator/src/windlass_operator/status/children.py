@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from windlass_api.objects.reading import Object, name_of, owned_by
+from windlass_operator.records.base import Record, owned_by
+from windlass_operator.records.pods import Event, Pod
+from windlass_operator.records.routes import HTTPRoute, Ingress
+from windlass_operator.records.workloads import Deployment, Job, StatefulSet, Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Children:
     """Everything in the cluster that belongs to one LLMService."""
 
-    deployment: Object | None = None
-    service: Object | None = None
-    stateful_sets: tuple[Object, ...] = ()  # one a replica over several nodes
-    headless: tuple[Object, ...] = ()  # Services by which the members of such a replica find each other
-    policies: tuple[Object, ...] = ()  # NetworkPolicies that keep others away from such members
-    budget: Object | None = None
-    ingress: Object | None = None
-    http_route: Object | None = None
-    download_job: Object | None = None  # may be shared with other services of the namespace
-    download_pods: tuple[Object, ...] = ()
-    jobs: tuple[Object, ...] = ()  # that look at the model's directory
-    pods: tuple[Object, ...] = ()  # of the server
-    inspect_pods: tuple[Object, ...] = ()
-    events: tuple[Object, ...] = ()  # warnings about pods that have not started, oldest first
+    deployment: Deployment | None = None
+    service: Record | None = None
+    stateful_sets: tuple[StatefulSet, ...] = ()  # one a replica over several nodes
+    headless: tuple[Record, ...] = ()  # Services by which the members of such a replica find each other
+    policies: tuple[Record, ...] = ()  # NetworkPolicies that keep others away from such members
+    budget: Record | None = None
+    ingress: Ingress | None = None
+    http_route: HTTPRoute | None = None
+    download_job: Job | None = None  # may be shared with other services of the namespace
+    download_pods: tuple[Pod, ...] = ()
+    jobs: tuple[Job, ...] = ()  # that look at the model's directory
+    pods: tuple[Pod, ...] = ()  # of the server
+    inspect_pods: tuple[Pod, ...] = ()
+    events: tuple[Event, ...] = ()  # warnings about pods that have not started, oldest first
+    manifests: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    """Those that an apply compares, by kind and name, as the API server sent them."""
 
-    def live(self, kind: str, name: str) -> Object | None:
-        """The object of that kind and name, whoever made it; None when it is not there."""
-        rows = (*self._single(), *self.stateful_sets, *self.headless, *self.policies, *self.jobs)
-        return next((row for row in rows if row.get("kind") == kind and name_of(row) == name), None)
+    def live(self, kind: str, name: str) -> Mapping[str, Any] | None:
+        """The whole object of that kind and name, whoever made it; None when it is not there."""
+        return self.manifests.get((kind, name))
 
-    def owned(self, uid: str) -> tuple[Object, ...]:
+    def owned(self, uid: str) -> tuple[Record, ...]:
         """What serves and is the LLMService's own: candidates for deletion when it is no longer wanted."""
-        return owned_by((*self._single(), *self.stateful_sets, *self.headless, *self.policies), uid)
+        single = (self.deployment, self.service, self.budget, self.ingress, self.http_route)
+        rows = (*(row for row in single if row is not None), *self.stateful_sets, *self.headless, *self.policies)
+        return owned_by(rows, uid)
 
-    def _single(self) -> tuple[Object, ...]:
-        rows = (self.deployment, self.service, self.budget, self.ingress, self.http_route)
-        return tuple(row for row in rows if row is not None)
+    def workloads(self, uid: str) -> tuple[Workload, ...]:
+        """What makes the LLMService's serving pods."""
+        return tuple(row for row in self.owned(uid) if isinstance(row, Workload))

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from windlass_api.objects.reading import Object, dig, name_of
 from windlass_base.untrusted_json import parsed
 
+from windlass_operator.records.pods import ContainerStatus, Pod, Terminated
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import EXCERPT_MAX, SENTENCE_MAX, Failure, cut
 from windlass_operator.status.signatures import of_text
@@ -67,32 +66,30 @@ def last_words(text: str) -> LastWords:
     )
 
 
-def ended(container: Object) -> Mapping[str, Any] | None:
+def ended(container: ContainerStatus) -> Terminated | None:
     """How the container ended, now or before its restart; None when it has not, or was told to and did."""
-    now, before = dig(container, "state", "terminated"), dig(container, "lastState", "terminated")
-    last: Mapping[str, Any] | None = now or before
+    last = container.state.terminated or container.last_state.terminated
     if not last:
         return None
-    again = dig(container, "state", "waiting", "reason") == "CrashLoopBackOff"
-    return last if last.get("exitCode") or last.get("reason") == "OOMKilled" or again else None
+    again = container.waits_for == "CrashLoopBackOff"
+    return last if last.exit_code or last.reason == "OOMKilled" or again else None
 
 
-def crash(pod: Object, container: Object, last: Mapping[str, Any], init: bool) -> Failure:
+def crash(pod: Pod, container: ContainerStatus, last: Terminated, init: bool) -> Failure:
     """The failure of one ended container."""
-    name, code = str(container.get("name", "")), int(last.get("exitCode") or 0)
-    words = last_words(str(last.get("message") or ""))
-    count = max(1, int(container.get("restartCount") or 0))
-    reason, line = _reason(words, last, code, count)
+    name, code = container.name, last.exit_code
+    words = last_words(last.message)
+    count = max(1, container.restart_count)
+    reason, line = _reason(words, last, count)
     if name not in OWN_CONTAINERS and reason in VAGUE:
         reason = "InitContainerFailed" if init else "SidecarFailed"
-    where = f"container {name} of pod {name_of(pod)} ended with exit code {code}"
+    where = f"container {name} of pod {pod.name} ended with exit code {code}"
     return Failure(reason, f"{where}{_why(last)}{_told(words, line)}", name, code, words.excerpt, count)
 
 
-def _why(last: Mapping[str, Any]) -> str:
+def _why(last: Terminated) -> str:
     """The kubelet's own word where it says more than the code, else the signal's."""
-    word = str(last.get("reason") or "")
-    word = word if word not in ("", "Error", "Completed") else SIGNALS.get(int(last.get("exitCode") or 0), "")
+    word = last.reason if last.reason not in ("", "Error", "Completed") else SIGNALS.get(last.exit_code, "")
     return f" ({word})" if word else ""
 
 
@@ -104,12 +101,12 @@ def _told(words: LastWords, line: str) -> str:
     return f": {text}" if text else ""
 
 
-def _reason(words: LastWords, last: Mapping[str, Any], code: int, count: int) -> tuple[str, str]:
+def _reason(words: LastWords, last: Terminated, count: int) -> tuple[str, str]:
     """What the kubelet knows, then what the server said, then the exit code, then what the text holds; and its line."""
     text = f"{words.text}\n{words.excerpt}" if words.said else words.text
     found = of_text(text)
-    if last.get("reason") in STARTED_REASONS:
-        word = STARTED_REASONS[str(last["reason"])]
+    code, word = last.exit_code, STARTED_REASONS.get(last.reason)
+    if word:
         return ("WrongArchitecture", "") if found and found[0] == "WrongArchitecture" else (word, "")
     vague = "CrashLoop" if count > 1 else "EngineFailed"
     said = reasons.known(SAID_REASONS.get(words.reason, words.reason), vague) if words.reason else None

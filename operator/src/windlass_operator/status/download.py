@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from windlass_api.objects.reading import Object, dig, living, owned_by, seconds_between, uid_of
+from windlass_api.objects.reading import seconds_between
 from windlass_base.untrusted_json import parsed
 
+from windlass_operator.records.base import living, owned_by
+from windlass_operator.records.pods import Event, Pod
+from windlass_operator.records.workloads import Job
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import diagnose
@@ -52,18 +55,18 @@ class Download:
 WAITING = Download(State.RUNNING, "Downloading", "a Job fetches the model from its hub")
 
 
-def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -> Download:
+def read(job: Job | None, pods: Iterable[Pod], events: Iterable[Event]) -> Download:
     """The state of a Job; a Job that is not there has not begun. A failed pod whose Job tries again is told."""
     if job is None:
         return WAITING
-    kept = dig(job, "metadata", "annotations", RESULT_ANNOTATION)
+    kept = job.annotation(RESULT_ANNOTATION)
     if kept:
-        return parse(str(kept), instant(str(dig(job, "metadata", "annotations", FINISHED_ANNOTATION))))
-    mine, over = owned_by(pods, uid_of(job)), given_up(job)
+        return parse(kept, instant(job.annotation(FINISHED_ANNOTATION)))
+    mine, over = owned_by(pods, job.uid), given_up(job)
     ended = [one for pod in living(mine) if (one := terminated(pod)) is not None]
     for one in ended:
-        if one.get("exitCode") == 0 or over:
-            return parse(str(one.get("message") or ""), str(one.get("finishedAt") or over))
+        if one.exit_code == 0 or over:
+            return parse(one.message, one.finished_at or over)
     if over:
         return parse("", over)
     stuck = diagnose(mine, events)
@@ -71,7 +74,7 @@ def read(job: Object | None, pods: Iterable[Object], events: Iterable[Object]) -
         return Download(State.STUCK, stuck.reason, stuck.message)
     if not ended:
         return WAITING
-    last = parse(str(ended[0].get("message") or ""), "")
+    last = parse(ended[0].message, "")
     return _trying_again(stuck.message if stuck is not None and last.reason == "DownloadFailed" else last.message)
 
 
@@ -91,8 +94,8 @@ def parse(text: str, finished_at: str) -> Download:
 
 def progress(facts: object) -> dict[str, int]:
     """`.status.download` out of the facts that the pod sent; empty while it knows no size. The pod may say anything."""
-    told = dig(facts, "download") if isinstance(facts, Mapping) else None
-    if not isinstance(told, Mapping) or not isinstance(facts, Mapping) or facts.get("version") != 1:
+    told = facts.get("download") if isinstance(facts, Mapping) and facts.get("version") == 1 else None
+    if not isinstance(told, Mapping):
         return {}
     counts = {key: _count(told.get(key), COUNT_MAX) for key in COUNTS}
     if not counts["bytesTotal"]:

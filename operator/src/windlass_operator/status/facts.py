@@ -19,6 +19,7 @@ PHASES_MAX = 16
 TOKENS_MAX = 2**53
 GIB_MAX = 10**6
 SECONDS_MAX = 10**9
+PROMPTS = ("promptTokens", "gpuTokens", "hostTokens")
 EXPIRES_SOON = timedelta(days=30)
 PHASE_WORDS = {
     "model": "reads the model's files",
@@ -49,6 +50,8 @@ class PodFacts:
     failure_message: str = ""
     stall: str = ""
     """How its engine hangs."""
+    prompts: tuple[int, int, int] = (0, 0, 0)
+    """Tokens of all prompts, and of these the tokens found on the GPU and in host memory."""
 
     def doing(self) -> str:
         """What the pod does now, in words."""
@@ -78,9 +81,19 @@ def parse(pod: str, data: object) -> PodFacts | None:
         weights_gib=_gib(engine.get("weightsGiB")),
         kv_gib=_gib(engine.get("kvGiB")),
         kv_tokens=min(max(tokens, 0), TOKENS_MAX) if isinstance(tokens, int) else 0,
+        prompts=_prompts(data.get("prefixCache")),
         failure_message=_text(failure.get("message")),
         stall=_text(data.get("stalled")),
     )
+
+
+def _prompts(value: object) -> tuple[int, int, int]:
+    """All zeros for anything but three counts, of which the last two are no more than the first."""
+    found = [value.get(key) for key in PROMPTS] if isinstance(value, Mapping) else []
+    counts = [one for one in found if isinstance(one, int) and not isinstance(one, bool) and 0 <= one <= TOKENS_MAX]
+    if len(counts) != len(PROMPTS) or counts[1] + counts[2] > counts[0]:
+        return (0, 0, 0)
+    return counts[0], counts[1], counts[2]
 
 
 def _text(value: object) -> str:
@@ -140,6 +153,17 @@ def measured(facts: Iterable[PodFacts], before: str) -> dict[str, Any] | None:
     texts = {"weightsGiB": one.weights_gib, "kvGiB": one.kv_gib, "pod": one.pod}
     tokens = {"kvTokens": one.kv_tokens} if one.kv_tokens else {}
     return {**{key: text for key, text in texts.items() if text}, **tokens}
+
+
+def prefix_cache(facts: Iterable[PodFacts]) -> dict[str, int] | None:
+    """`status.prefixCache`, in whole percent so that it seldom changes; None before the first prompt."""
+    asked, gpu, host = (sum(counts) for counts in zip((0, 0, 0), *(one.prompts for one in facts), strict=True))
+    if not asked:
+        return None
+    gpu_percent = round(100 * gpu / asked)
+    host_percent = min(round(100 * host / asked), 100 - gpu_percent)
+    rest = 100 - gpu_percent - host_percent
+    return {"gpuPercent": gpu_percent, "hostPercent": host_percent, "computedPercent": rest}
 
 
 # The license server's words for a refusal, and ours; any other is a refusal of these GPUs.

@@ -5,10 +5,11 @@ Pure; the rows of words are in scheduling.py, kubelet.py, crashes.py and signatu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from windlass_api.objects.reading import Object, dig, is_ready, living, name_of
-
+from windlass_operator.records.base import living
+from windlass_operator.records.pods import Event, Pod, Terminated
+from windlass_operator.records.workloads import StatefulSet
 from windlass_operator.status.admission import creation_refused, rollout_stuck
 from windlass_operator.status.children import Children
 from windlass_operator.status.crashes import crash, ended, members_lost
@@ -30,14 +31,14 @@ from windlass_operator.status.scheduling import unscheduled
 __all__ = ["Failure", "creation_refused", "diagnose", "diagnose_service", "last_crash"]
 
 OVER = ("Failed", "Succeeded")
-Check = Callable[[Object, tuple[Object, ...], str], Failure | None]
+Check = Callable[[Pod, tuple[Event, ...], str], Failure | None]
 
 
-def _unscheduled(pod: Object, events: tuple[Object, ...], now: str) -> Failure | None:
+def _unscheduled(pod: Pod, events: tuple[Event, ...], now: str) -> Failure | None:
     return unscheduled(pod, now, events)
 
 
-def _crashed(pod: Object, _events: tuple[Object, ...], _now: str) -> Failure | None:
+def _crashed(pod: Pod, _events: tuple[Event, ...], _now: str) -> Failure | None:
     for init, container in containers(pod):
         last = ended(container)
         if last is not None:
@@ -45,7 +46,7 @@ def _crashed(pod: Object, _events: tuple[Object, ...], _now: str) -> Failure | N
     return None
 
 
-def _killed_by_probe(pod: Object, events: tuple[Object, ...], now: str) -> Failure | None:
+def _killed_by_probe(pod: Pod, events: tuple[Event, ...], now: str) -> Failure | None:
     """A probe's kill looks like a crash by signal; only a container that said why it ended ended by itself."""
     killed, crashed = probe_killed(pod, events, now), _crashed(pod, events, now)
     by_itself = crashed is not None and (crashed.exit_code not in (0, 137, 143) or crashed.reason == "OutOfMemory")
@@ -58,20 +59,20 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def diagnose(pods: Iterable[Object], events: Iterable[Object], now: str = "") -> Failure | None:
+def diagnose(pods: Iterable[Pod], events: Iterable[Event], now: str = "") -> Failure | None:
     """The failure of the newest pod that is not ready and has one; pods that are over tell theirs last."""
     events = tuple(events)
-    rows = sorted(living(pods), key=lambda pod: dig(pod, "status", "phase") in OVER)
-    return next((found for pod in rows if not is_ready(pod) and (found := _first(pod, events, now)) is not None), None)
+    rows = sorted(living(pods), key=lambda pod: pod.status.phase in OVER)
+    return next((found for pod in rows if not pod.is_ready and (found := _first(pod, events, now)) is not None), None)
 
 
-def _first(pod: Object, events: tuple[Object, ...], now: str) -> Failure | None:
+def _first(pod: Pod, events: tuple[Event, ...], now: str) -> Failure | None:
     return next((failure for check in CHECKS if (failure := check(pod, events, now)) is not None), None)
 
 
 def diagnose_service(children: Children, settled: bool, now: str) -> Failure | None:
     """The one failure that the service tells; when all replicas answer, pods that are over tell nothing any more."""
-    pods = [pod for pod in children.pods if not settled or dig(pod, "status", "phase") not in OVER]
+    pods = [pod for pod in children.pods if not settled or pod.status.phase not in OVER]
     found = _refused(children) or _of_groups(children, now) or diagnose(pods, children.events, now)
     if found is not None or settled:
         return found
@@ -88,22 +89,22 @@ def _refused(children: Children) -> Failure | None:
     return next((one for one in found if one is not None), None)
 
 
-def _is_of(pod: Object, group: Object) -> bool:
-    return name_of(pod).rpartition("-")[0] == name_of(group)
+def _is_of(pod: Pod, group: StatefulSet) -> bool:
+    return pod.name.rpartition("-")[0] == group.name
 
 
 def _of_groups(children: Children, now: str) -> Failure | None:
     """The first cause in the first group that fails: the member that ended by itself, not those that ended with it."""
     for group in groups(children):
         failed = [
-            (pod, found) for pod in group.pods if not is_ready(pod) and (found := _first(pod, children.events, now))
+            (pod, found) for pod in group.pods if not pod.is_ready and (found := _first(pod, children.events, now))
         ]
         if failed:
             return _root(failed)
     return None
 
 
-def _root(failed: list[tuple[Object, Failure]]) -> Failure:
+def _root(failed: list[tuple[Pod, Failure]]) -> Failure:
     """Follow who names whom; where all only name others, the one that is named by a pod that says so."""
     by_itself = [(pod, one) for pod, one in failed if one.reason not in ("MemberLost", "GroupIncomplete")]
     if by_itself:
@@ -119,17 +120,19 @@ def _root(failed: list[tuple[Object, Failure]]) -> Failure:
     )  # fmt: skip
 
 
-def _text(pod: Object) -> str:
-    last = next((one for _, container in containers(pod) if (one := ended(container))), {})
-    return str(last.get("message") or "")
+def _end(pod: Pod) -> Terminated:
+    return next((one for _, container in containers(pod) if (one := ended(container))), Terminated())
 
 
-def _when(pod: Object) -> str:
+def _text(pod: Pod) -> str:
+    return _end(pod).message
+
+
+def _when(pod: Pod) -> str:
     """When the pod's container ended; a pod that never ran has been failing from the start."""
-    last: Mapping[str, object] = next((one for _, container in containers(pod) if (one := ended(container))), {})
-    return str(last.get("finishedAt") or "")
+    return _end(pod).finished_at
 
 
-def last_crash(pods: Iterable[Object]) -> Failure | None:
+def last_crash(pods: Iterable[Pod]) -> Failure | None:
     """The last crash of a pod that serves again: worth telling, though nothing is wrong now."""
     return next((found for pod in living(pods) if (found := _crashed(pod, (), "")) is not None), None)

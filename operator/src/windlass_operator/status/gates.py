@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from windlass_api.objects.reading import living
-
 from windlass_operator.manifests.pod import RESTARTED_ANNOTATION
+from windlass_operator.records.base import living
 from windlass_operator.status import conditions as c
 from windlass_operator.status import facts as pod_facts
 from windlass_operator.status import reasons, replicas, routes

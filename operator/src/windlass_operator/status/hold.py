@@ -12,9 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from windlass_api.objects.reading import Object, dig, is_ready, living, name_of, seconds_between
+from windlass_api.objects.reading import name_of, seconds_between
 from windlass_base.untrusted_json import parsed
 
+from windlass_operator.records.base import Record, living
+from windlass_operator.records.pods import ContainerStatus, Pod
+from windlass_operator.records.workloads import Deployment, StatefulSet
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Children
 from windlass_operator.status.failure import Failure
@@ -55,13 +58,13 @@ class Hold:
 def digest_of(raw: Mapping[str, Any]) -> str:
     """Names what a hold is for: the spec without what mends nothing, and the retry annotation."""
     spec = {key: value for key, value in (raw.get("spec") or {}).items() if key not in NOT_A_CHANGE}
-    retry = dig(raw, "metadata", "annotations", RETRY_ANNOTATION)
+    retry = (raw["metadata"].get("annotations") or {}).get(RETRY_ANNOTATION)
     return hashlib.sha256(json.dumps([spec, retry], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def remembered(keeper: Object | None) -> Hold | None:
+def remembered(keeper: Record | None) -> Hold | None:
     """The hold in the annotation of the object that keeps it; None when there is none, or one of another version."""
-    said = parsed(str(dig(keeper, "metadata", "annotations", HELD_ANNOTATION) or ""))
+    said = parsed(keeper.annotation(HELD_ANNOTATION) if keeper else "")
     try:
         hold = Hold(**said)
     except TypeError:
@@ -111,40 +114,38 @@ def of_service(raw: Mapping[str, Any], children: Children, max_restarts: int, no
     return decide(name, None, diagnose(pods, children.events, now), digest, now) if pods else None
 
 
-def _loops(group: Group, sets: Iterable[Object]) -> bool:
+def _loops(group: Group, sets: Iterable[StatefulSet]) -> bool:
     """A group of the present revision whose members are down and ended soon after they began."""
-    wanted = next((dig(row, "status", "updateRevision") for row in sets if name_of(row) == group.name), None)
-    of_now = [pod for pod in group.pods if dig(pod, "metadata", "labels", REVISION_LABEL) in (None, wanted)]
+    wanted = next((row.status.update_revision for row in sets if row.name == group.name), "")
+    of_now = [pod for pod in group.pods if pod.label(REVISION_LABEL) in ("", wanted)]
     return bool(of_now) and not group.ready and any(_is_down(pod) for pod in of_now)
 
 
-def _restarts(pod: Object) -> int:
-    return max((int(row.get("restartCount") or 0) for row in dig(pod, "status", "containerStatuses") or ()), default=0)
+def _restarts(pod: Pod) -> int:
+    return max((row.restart_count for row in pod.status.container_statuses), default=0)
 
 
-def worth_judging(deployment: Object | None, pods: Iterable[Object]) -> list[Object]:
+def worth_judging(deployment: Deployment | None, pods: Iterable[Pod]) -> list[Pod]:
     """The unready pods of the present revision whose container is down now: an earlier spec's crashes do not count."""
-    seen = (dig(deployment, "status", "observedGeneration") or 0) >= (dig(deployment, "metadata", "generation") or 0)
-    rows = [pod for pod in living(pods) if dig(pod, "metadata", "labels", TEMPLATE_LABEL)]
-    if not seen or not rows or not dig(deployment, "status", "updatedReplicas"):
+    if deployment is None or deployment.is_behind or not deployment.status.updated_replicas:
         return []
-    newest = dig(rows[0], "metadata", "labels", TEMPLATE_LABEL)
-    same = [pod for pod in rows if dig(pod, "metadata", "labels", TEMPLATE_LABEL) == newest]
-    if any(is_ready(pod) for pod in same):
+    rows = [pod for pod in living(pods) if pod.label(TEMPLATE_LABEL)]
+    same = [pod for pod in rows if pod.label(TEMPLATE_LABEL) == rows[0].label(TEMPLATE_LABEL)]
+    if any(pod.is_ready for pod in same):
         return []
     return [pod for pod in same if _is_down(pod)]
 
 
-def _is_down(pod: Object) -> bool:
-    rows = [*(dig(pod, "status", "initContainerStatuses") or ()), *(dig(pod, "status", "containerStatuses") or ())]
-    return any(_ended_soon(row) for row in rows)
+def _is_down(pod: Pod) -> bool:
+    return any(_ended_soon(row) for row in (*pod.status.init_container_statuses, *pod.status.container_statuses))
 
 
-def _ended_soon(row: Mapping[str, Any]) -> bool:
+def _ended_soon(row: ContainerStatus) -> bool:
     """Down now, after a run that was short: what ended after days of work is tried again."""
-    waits = bool(dig(row, "state", "waiting", "reason") == "CrashLoopBackOff")
-    last = dig(row, "state", "terminated") or (dig(row, "lastState", "terminated") if waits else None)
+    waits = row.waits_for == "CrashLoopBackOff"
+    last = row.state.terminated or (row.last_state.terminated if waits else None)
     if not last:
         return waits
-    began, over = str(last.get("startedAt") or ""), str(last.get("finishedAt") or "")
-    return not began or not over or seconds_between(began, over) < LOOP_RUN_S
+    return (
+        not last.started_at or not last.finished_at or seconds_between(last.started_at, last.finished_at) < LOOP_RUN_S
+    )

@@ -12,18 +12,12 @@ from enum import Enum
 from typing import Any
 
 from windlass_api.names import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOTATION
-from windlass_api.objects.reading import (
-    Object,
-    annotation_of,
-    condition_of,
-    dig,
-    living,
-    owned_by,
-    seconds_between,
-    uid_of,
-)
+from windlass_api.objects.reading import seconds_between
 from windlass_base.untrusted_json import parsed
 
+from windlass_operator.records.base import Record, living, owned_by
+from windlass_operator.records.pods import Event, Pod
+from windlass_operator.records.workloads import Job
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import creation_refused, diagnose
@@ -57,21 +51,19 @@ class Inspection:
 WAITING = Inspection(State.RUNNING, "Inspecting", "a Job reads the model's directory")
 
 
-def read(
-    job: Object | None, pods: Iterable[Object], events: Iterable[Object], service: Object | None = None
-) -> Inspection:
+def read(job: Job | None, pods: Iterable[Pod], events: Iterable[Event], service: Record | None = None) -> Inspection:
     """The finding of a Job, which it or the Service keeps, else its pod; a Job that is not there has not begun."""
     if job is None:
         return WAITING
     for keeper in (job, *((service,) if service and keeps(service, job) else ())):
-        kept = dig(keeper, "metadata", "annotations", RESULT_ANNOTATION)
+        kept = keeper.annotation(RESULT_ANNOTATION)
         if kept:
-            return parse(str(kept), instant(str(dig(keeper, "metadata", "annotations", FINISHED_ANNOTATION))))
-    mine = owned_by(pods, uid_of(job))
+            return parse(kept, instant(keeper.annotation(FINISHED_ANNOTATION)))
+    mine = owned_by(pods, job.uid)
     for pod in living(mine):
         ended = terminated(pod)
-        if ended is not None and (ended.get("exitCode") == 0 or given_up(job)):
-            return parse(str(ended.get("message") or ""), str(ended.get("finishedAt") or made_at(job)))
+        if ended is not None and (ended.exit_code == 0 or given_up(job)):
+            return parse(ended.message, ended.finished_at or made_at(job))
     if given_up(job):
         return _overdue(given_up(job)) if _is_overdue(job) else parse("", given_up(job))
     events = tuple(events)
@@ -79,20 +71,21 @@ def read(
     return Inspection(State.STUCK, stuck.reason, stuck.message) if stuck and stuck.exit_code is None else WAITING
 
 
-def keeps(service: Object | None, job: Object) -> bool:
+def keeps(service: Record | None, job: Job) -> bool:
     """Whether the Service keeps the finding of this Job; a Job that was made anew looks for itself."""
-    return service is not None and annotation_of(service, JOB_ANNOTATION) == uid_of(job)
+    return service is not None and service.annotation(JOB_ANNOTATION) == job.uid
 
 
-def lies_on_service(service: Object | None, job: Object | None, *, planned: bool) -> bool:
+def lies_on_service(service: Record | None, job: Job | None, *, planned: bool) -> bool:
     """Whether the Service is to keep the finding: with a plan it costs no write. It stays where it lies already."""
-    if job is None or annotation_of(job, RESULT_ANNOTATION):
+    if job is None or job.annotation(RESULT_ANNOTATION):
         return False
     return planned or keeps(service, job)
 
 
-def _is_overdue(job: Object) -> bool:
-    return (condition_of(job, "Failed") or {}).get("reason") == "DeadlineExceeded"
+def _is_overdue(job: Job) -> bool:
+    row = job.condition("Failed")
+    return row is not None and row.reason == "DeadlineExceeded"
 
 
 def _overdue(finished_at: str) -> Inspection:

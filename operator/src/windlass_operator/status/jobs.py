@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
-from windlass_api.objects.reading import Object, condition_of, dig
+from windlass_operator.records.pods import Pod, Terminated
+from windlass_operator.records.workloads import Job
 
 
-def terminated(pod: Object) -> Mapping[str, Any] | None:
+def terminated(pod: Pod) -> Terminated | None:
     """How the pod's first container that has ended did so; None while all run."""
-    rows = dig(pod, "status", "containerStatuses") or ()
-    return next((row["state"]["terminated"] for row in rows if dig(row, "state", "terminated")), None)
+    return next((row.state.terminated for row in pod.status.container_statuses if row.state.terminated), None)
 
 
-def made_at(job: Object) -> str:
+def made_at(job: Job) -> str:
     """When the Job was made, RFC 3339."""
-    return str(dig(job, "metadata", "creationTimestamp") or "")
+    return job.metadata.creation_timestamp
 
 
-def given_up(job: Object) -> str:
+def given_up(job: Job) -> str:
     """When the Job controller ended it, RFC 3339; empty while it has not."""
-    rows = (condition_of(job, "Failed"), condition_of(job, "Complete"))
-    return next(
-        (str(row.get("lastTransitionTime") or made_at(job)) for row in rows if row and row.get("status") == "True"), ""
-    )
+    rows = (job.condition("Failed"), job.condition("Complete"))
+    return next((row.last_transition_time or made_at(job) for row in rows if row and row.holds), "")
 
 
 def instant(text: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from windlass_api.objects.reading import Object, condition_of, dig, name_of, seconds_between, uid_of
+from windlass_api.objects.reading import seconds_between
 
+from windlass_operator.records.pods import ContainerStatus, Event, Pod
 from windlass_operator.status.failure import Failure, cut
 
 Words = tuple[tuple[re.Pattern[str], str], ...]
@@ -94,137 +94,132 @@ def pick(words: Words, text: str, otherwise: str) -> str:
     return next((reason for pattern, reason in words if pattern.search(text)), otherwise)
 
 
-def containers(pod: Object) -> list[tuple[bool, Mapping[str, Any]]]:
+def containers(pod: Pod) -> list[tuple[bool, ContainerStatus]]:
     """The statuses of all containers; the flag says whether it is an init container."""
-    inits, mains = dig(pod, "status", "initContainerStatuses") or (), dig(pod, "status", "containerStatuses") or ()
+    inits, mains = pod.status.init_container_statuses, pod.status.container_statuses
     return [*((True, row) for row in inits), *((False, row) for row in mains)]
 
 
-def about(pod: Object, events: Iterable[Object], *kinds: str) -> list[str]:
+def about(pod: Pod, events: Iterable[Event], *kinds: str) -> list[str]:
     """The messages of the pod's own warnings of those kinds, oldest first."""
-    return [str(event.get("message") or "") for event in _own(pod, events) if event.get("reason") in kinds]
+    return [event.message for event in _own(pod, events) if event.reason in kinds]
 
 
-def _own(pod: Object, events: Iterable[Object]) -> list[Object]:
-    return [event for event in events if dig(event, "involvedObject", "uid") == uid_of(pod)]
+def _own(pod: Pod, events: Iterable[Event]) -> list[Event]:
+    return [event for event in events if event.involved_object.uid == pod.uid]
 
 
-def disrupted(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+def disrupted(pod: Pod, events: tuple[Event, ...], _now: str) -> Failure | None:
     """The pod's place was taken away, or never given: evicted, preempted, refused by the kubelet, its node lost."""
-    word, text = str(dig(pod, "status", "reason") or ""), cut(str(dig(pod, "status", "message") or ""))
+    word, text = pod.status.reason, cut(pod.status.message)
     cause = OUT_OF_GPUS if word.startswith(OUT_OF_SLICES) else word
     if cause in POD_REASONS:
         reason = pick(EVICTION_WORDS, text, "Evicted") if word == "Evicted" else POD_REASONS[cause]
         told = "was evicted" if word == "Evicted" else f"was refused or ended by its node ({word})"
-        return Failure(reason, f"pod {name_of(pod)} {told}: {text}")
-    row = condition_of(pod, "DisruptionTarget")
-    if row is not None and row.get("status") == "True" and row.get("reason") in DISRUPTIONS:
-        return Failure(DISRUPTIONS[str(row["reason"])], f"pod {name_of(pod)}: {cut(str(row.get('message') or ''))}")
+        return Failure(reason, f"pod {pod.name} {told}: {text}")
+    row = pod.condition("DisruptionTarget")
+    if row is not None and row.holds and row.reason in DISRUPTIONS:
+        return Failure(DISRUPTIONS[row.reason], f"pod {pod.name}: {cut(row.message)}")
     if about(pod, events, "NodeNotReady"):
-        return Failure("NodeLost", f"pod {name_of(pod)}: node {dig(pod, 'spec', 'nodeName')} does not answer")
+        return Failure("NodeLost", f"pod {pod.name}: node {pod.spec.node_name} does not answer")
     return None
 
 
-def waiting(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+def waiting(pod: Pod, events: tuple[Event, ...], _now: str) -> Failure | None:
     """A container that the kubelet cannot make: its image, its configuration."""
     for _, container in containers(pod):
-        row = dig(container, "state", "waiting") or {}
-        reason = WAITING_WORDS.get(row.get("reason", ""))
-        if reason is None:
+        row = container.state.waiting
+        reason = WAITING_WORDS.get(row.reason) if row else None
+        if row is None or reason is None:
             continue
-        words = str(row.get("message") or row["reason"])
-        name = container.get("name", "")
+        words, name = row.message or row.reason, container.name
         if reason == "ContainerConfigError":
             reason = pick(CONFIG_WORDS, words, reason)
-            return Failure(reason, f"pod {name_of(pod)}, container {name}: {cut(words)}", name)
+            return Failure(reason, f"pod {pod.name}, container {name}: {cut(words)}", name)
         # Between two tries some kubelets only say that they wait; the Event has the cause.
         told = [text for text in about(pod, events, "Failed") if "pull" in text]
         words = words if reason != "ImagePullFailed" or ":" in words or not told else told[-1]
         reason = pick(IMAGE_WORDS, words, reason) if reason == "ImagePullFailed" else reason
-        return Failure(reason, f'pod {name_of(pod)}, image "{container.get("image", "")}": {cut(words)}', name)
+        return Failure(reason, f'pod {pod.name}, image "{container.image}": {cut(words)}', name)
     return None
 
 
-def probe_killed(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+def probe_killed(pod: Pod, events: tuple[Event, ...], _now: str) -> Failure | None:
     """The kubelet said that it ends a container that did not answer its probe, in the run that ended last.
 
     Probes that fail are no proof: they do in every start, and again as soon as a container has ended by itself.
     """
-    began = max((str(dig(row, "lastState", "terminated", "startedAt") or "") for _, row in containers(pod)), default="")
+    ends = (row.last_state.terminated for _, row in containers(pod))
+    began = max((end.started_at for end in ends if end), default="")
     killed = [
-        str(event["message"])
+        event.message
         for event in _own(pod, events)
-        if event.get("reason") == "Killing" and PROBE_KILLED.search(str(event.get("message"))) and _time(event) >= began
+        if event.reason == "Killing" and PROBE_KILLED.search(event.message) and event.time >= began
     ]
     if not killed:
         return None
     unwell = [text for text in about(pod, events, "Unhealthy") if not text.startswith("Readiness")]
-    return Failure("ProbeFailed", f"pod {name_of(pod)}: {cut((unwell or killed)[-1])}")
+    return Failure("ProbeFailed", f"pod {pod.name}: {cut((unwell or killed)[-1])}")
 
 
-def _time(event: Object) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
-
-
-def start_is_over(pod: Object, container: Mapping[str, Any], now: str) -> bool:
+def start_is_over(pod: Pod, container: ContainerStatus, now: str) -> bool:
     """The start-up probe has had all its tries: the kubelet ends the container, however long that may take."""
-    began = str(dig(container, "state", "running", "startedAt") or "")
-    rows = dig(pod, "spec", "containers") or ()
-    probe = next((dig(row, "startupProbe") for row in rows if row.get("name") == container.get("name")), None)
+    began = container.running_since
+    probe = next((row.startup_probe for row in pod.spec.containers if row.name == container.name), None)
     if not probe or not began or not now:
         return False
-    tries_s = int(probe.get("periodSeconds") or PERIOD_S) * int(probe.get("failureThreshold") or TRIES)
-    return seconds_between(began, now) >= int(probe.get("initialDelaySeconds") or 0) + tries_s
+    tries_s = (probe.period_seconds or PERIOD_S) * (probe.failure_threshold or TRIES)
+    return seconds_between(began, now) >= probe.initial_delay_seconds + tries_s
 
 
-def not_answering(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+def not_answering(pod: Pod, events: tuple[Event, ...], _now: str) -> Failure | None:
     """A server that had answered, runs, and does not answer any more: the kubelet will restart it."""
-    row = condition_of(pod, "Ready") or {}
-    since = str(row.get("lastTransitionTime") or "")
-    silent = [c for init, c in containers(pod) if not init and c.get("started") and not c.get("ready")]
-    alive = [c for c in silent if str(dig(c, "state", "running", "startedAt") or since) < since]  # it had been ready
+    row = pod.condition("Ready")
+    since = row.last_transition_time if row else ""
+    silent = [one for one in pod.status.container_statuses if one.started and not one.ready]
+    alive = [one for one in silent if (one.running_since or since) < since]  # it had been ready
     if not alive:
         return None
     unhealthy = about(pod, events, "Unhealthy")
     words = f": {cut(unhealthy[-1])}" if unhealthy else ""
-    name = str(alive[0].get("name", ""))
-    return Failure("NotAnswering", f"container {name} of pod {name_of(pod)} runs and does not answer{words}", name)
+    name = alive[0].name
+    return Failure("NotAnswering", f"container {name} of pod {pod.name} runs and does not answer{words}", name)
 
 
-def not_mounted(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+def not_mounted(pod: Pod, events: tuple[Event, ...], _now: str) -> Failure | None:
     """A volume that cannot be mounted is told in Events only."""
     told = about(pod, events, *MOUNT_EVENTS)
     known = [text for text in told if pick(MOUNT_WORDS, text, "")]
     if not told:
         return None
     words = (known or told)[-1]
-    return Failure(pick(MOUNT_WORDS, words, "VolumeMountFailed"), f"pod {name_of(pod)}: {cut(words)}")
+    return Failure(pick(MOUNT_WORDS, words, "VolumeMountFailed"), f"pod {pod.name}: {cut(words)}")
 
 
-def no_sandbox(pod: Object, events: tuple[Object, ...], _now: str) -> Failure | None:
+def no_sandbox(pod: Pod, events: tuple[Event, ...], _now: str) -> Failure | None:
     """The pod's network or sandbox cannot be made."""
     told = about(pod, events, "FailedCreatePodSandBox")
     if not told:
         return None
-    return Failure(pick(SANDBOX_WORDS, told[-1], "SandboxFailed"), f"pod {name_of(pod)}: {cut(told[-1])}")
+    return Failure(pick(SANDBOX_WORDS, told[-1], "SandboxFailed"), f"pod {pod.name}: {cut(told[-1])}")
 
 
-def stuck_creating(pod: Object, _events: tuple[Object, ...], now: str) -> Failure | None:
+def stuck_creating(pod: Pod, _events: tuple[Event, ...], now: str) -> Failure | None:
     """Nothing is said and nothing happens: the kubelet or the container runtime hangs."""
-    since = str(dig(pod, "status", "startTime") or "")
-    rows = [row for _, row in containers(pod)]
-    idle = bool(rows) and all(dig(row, "state", "waiting", "reason") == "ContainerCreating" for row in rows)
+    since, rows = pod.status.start_time, containers(pod)
+    idle = bool(rows) and all(row.waits_for == "ContainerCreating" for _, row in rows)
     if not now or not since or not idle or seconds_between(since, now) < CREATING_S:
         return None
-    where = dig(pod, "spec", "nodeName")
-    return Failure("StuckCreating", f"pod {name_of(pod)}: node {where} has not made its containers for minutes")
+    return Failure(
+        "StuckCreating", f"pod {pod.name}: node {pod.spec.node_name} has not made its containers for minutes"
+    )
 
 
-def stuck_terminating(pod: Object, now: str) -> Failure | None:
+def stuck_terminating(pod: Pod, now: str) -> Failure | None:
     """A pod whose grace period is long over."""
-    due = str(dig(pod, "metadata", "deletionTimestamp") or "")
+    due = pod.metadata.deletion_timestamp
     if not due or not now or seconds_between(due, now) < TERMINATING_S:
         return None
-    kept = ", ".join(str(one) for one in dig(pod, "metadata", "finalizers") or ())
-    why = f"finalizers keep it: {kept}" if kept else f"node {dig(pod, 'spec', 'nodeName')} does not confirm its end"
-    return Failure("StuckTerminating", f"pod {name_of(pod)} was told to go and is still there; {why}")
+    kept = ", ".join(pod.metadata.finalizers)
+    why = f"finalizers keep it: {kept}" if kept else f"node {pod.spec.node_name} does not confirm its end"
+    return Failure("StuckTerminating", f"pod {pod.name} was told to go and is still there; {why}")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from windlass_api.objects.reading import living, name_of
-
+from windlass_operator.records.base import living
 from windlass_operator.status import conditions as c
 from windlass_operator.status import facts as pod_facts
 from windlass_operator.status import gates as parts
@@ -61,6 +60,7 @@ def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:
         "plan": _plan(subject, seen),
         "download": seen.download,
         "startup": pod_facts.startup(seen.facts) or subject.previous.get("startup"),
+        "prefixCache": _prefix_cache(subject, seen),
         "failure": told.to_status() if told else _remembered_failure(subject, seen, verdicts),
         "replicas": count.total,
         "readyReplicas": count.ready,
@@ -133,13 +133,21 @@ def _plan(subject: Subject, seen: Seen) -> Mapping[str, Any] | None:
     if not seen.plan:
         return before if before and (seen.children.deployment or seen.children.stateful_sets) else None
     known = before.get("measured")
-    living_pods = {name_of(pod) for pod in living(seen.children.pods)}
+    living_pods = {pod.name for pod in living(seen.children.pods)}
     if known and (
         {**before, "measured": None} != {**seen.plan, "measured": None} or known.get("pod") not in living_pods
     ):
         known = None
     measured = pod_facts.measured(seen.facts, str((known or {}).get("pod") or "")) or known
     return {**seen.plan, "measured": measured} if measured else seen.plan
+
+
+def _prefix_cache(subject: Subject, seen: Seen) -> Mapping[str, Any] | None:
+    """Where prompts were found; what was known stays while nobody answers."""
+    if not subject.counts_hits:
+        return None
+    known: Mapping[str, Any] | None = subject.previous.get("prefixCache")
+    return pod_facts.prefix_cache(seen.facts) or known
 
 
 def _inspect_failure(inspection: Inspection) -> Failure | None:

@@ -187,7 +187,12 @@ ROWS = (
     Reason(
         "PrefixOffloadWithoutSize",
         "evicted prefixes are to be kept in host memory, and no flag says in how much",
-        "add --prefix-offload-mib with a size in MiB to spec.args",
+        "set spec.engine.prefixOffload, or add --prefix-offload-mib with a size in MiB to spec.args",
+    ),
+    Reason(
+        "PrefixOffloadTooLarge",
+        "the host memory for evicted prefixes does not fit the pod, /dev/shm or the node",
+        "lower spec.engine.prefixOffload.memory to what the message names",
     ),
     # The license.
     Reason(

@@ -17,15 +17,18 @@ from windlass_operator.status import conditions as c
 MOVING_FIRST_S, MOVING_MAX_S = 3.0, 15.0
 STUCK_S = 30.0
 LICENSE_S = 5.0
-LICENSE_SETTLED_S = 300.0
+SETTLED_S = 300.0
 LICENSE_REASONS = (
     *("Unlicensed", "LicenseMissing", "LicenseLimitReached"),
     *("LicenseExpired", "LicenseServerUnreachable"),
 )
 
 
-def again_in_s(conditions: Iterable[Mapping[str, Any]], now: str) -> float | None:
-    """Seconds until the next look, or None when only an event needs one."""
+def again_in_s(conditions: Iterable[Mapping[str, Any]], now: str, *, polled: bool = False) -> float | None:
+    """Seconds until the next look, or None when only an event needs one.
+
+    `polled`: its pods show figures while they serve.
+    """
     rows = tuple(conditions)
     progressing, licensed = c.find(rows, c.PROGRESSING), c.find(rows, c.LICENSED)
     if progressing is None:
@@ -37,5 +40,5 @@ def again_in_s(conditions: Iterable[Mapping[str, Any]], now: str) -> float | Non
         route = c.find(rows, c.ROUTE_READY)
         may_end = licensed is not None and licensed["reason"] in ("LicenseGranted", "LicenseExpiring")
         may_come = route is not None and route["reason"] == "GatewayApiMissing"
-        return LICENSE_SETTLED_S if may_end or may_come else None
+        return SETTLED_S if may_end or may_come or polled else None
     return min(STUCK_S, max(LICENSE_S, age_s / 60)) if progressing["reason"] in LICENSE_REASONS else STUCK_S

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from windlass_api.objects.reading import Object, condition_of, dig, name_of, seconds_between
+from windlass_api.objects.reading import seconds_between
 
+from windlass_operator.records.pods import Event, Pod, Quantity
 from windlass_operator.status.failure import Failure, cut
 
 
@@ -54,75 +55,69 @@ SILENT_S = 7.0  # a scheduler says something about every pod within a second or 
 CLAIM_EVENTS = ("ProvisioningFailed", "FailedBinding", "ExternalProvisioning")
 
 
-def unscheduled(pod: Object, now: str, events: Iterable[Object] = ()) -> Failure | None:
+def unscheduled(pod: Pod, now: str, events: Iterable[Event] = ()) -> Failure | None:
     """Why the pod has no node; `now` is empty where the time is not known."""
-    scheduled = condition_of(pod, "PodScheduled")
+    scheduled = pod.condition("PodScheduled")
     if scheduled is None:
         return _unseen(pod, now)
-    if scheduled.get("status") != "False" or scheduled.get("reason") not in ("Unschedulable", "SchedulerError"):
+    if scheduled.status != "False" or scheduled.reason not in ("Unschedulable", "SchedulerError"):
         return None
-    words = cut(str(scheduled.get("message") or "the scheduler gave no reason")).rstrip(". ")
+    words = cut(scheduled.message or "the scheduler gave no reason").rstrip(". ")
     reason = next((reason for pattern, reason in SCHEDULER_WORDS if pattern.search(words)), "Unschedulable")
     asked = ASKED[reason](pod) if reason in ASKED else ""
     told = _of_claims(pod, events) if reason == "VolumeMissing" else ""
     if told:
         reason = next((reason for pattern, reason in CLAIM_WORDS if pattern.search(told)), reason)
         words = f"{words}: {told}"
-    return Failure(
-        reason, f"pod {name_of(pod)} cannot be scheduled: {words}{f'; it asks for {asked}' if asked else ''}"
-    )
+    return Failure(reason, f"pod {pod.name} cannot be scheduled: {words}{f'; it asks for {asked}' if asked else ''}")
 
 
-def _of_claims(pod: Object, events: Iterable[Object]) -> str:
+def _of_claims(pod: Pod, events: Iterable[Event]) -> str:
     """The last words about a claim of the pod."""
     mine = claims(pod)
     rows = [
-        event
+        event.message
         for event in events
-        if event.get("reason") in CLAIM_EVENTS
-        and dig(event, "involvedObject", "kind") == "PersistentVolumeClaim"
-        and dig(event, "involvedObject", "name") in mine
+        if event.reason in CLAIM_EVENTS
+        and event.involved_object.kind == "PersistentVolumeClaim"
+        and event.involved_object.name in mine
     ]
-    return cut(str(rows[-1].get("message") or "")) if rows else ""
+    return cut(rows[-1]) if rows else ""
 
 
-def _unseen(pod: Object, now: str) -> Failure | None:
-    since = str(dig(pod, "metadata", "creationTimestamp") or "")
-    if not now or not since or dig(pod, "spec", "nodeName") or dig(pod, "status", "phase") not in (None, "Pending"):
+def _unseen(pod: Pod, now: str) -> Failure | None:
+    since = pod.metadata.creation_timestamp
+    if not now or not since or pod.spec.node_name or pod.status.phase not in ("", "Pending"):
         return None
-    if seconds_between(since, now) < SILENT_S or dig(pod, "spec", "schedulingGates"):
+    if seconds_between(since, now) < SILENT_S or pod.spec.scheduling_gates:
         return None
-    who = dig(pod, "spec", "schedulerName") or "default-scheduler"
-    return Failure("SchedulerMissing", f'pod {name_of(pod)}: no scheduler named "{who}" has looked at it')
+    who = pod.spec.scheduler_name or "default-scheduler"
+    return Failure("SchedulerMissing", f'pod {pod.name}: no scheduler named "{who}" has looked at it')
 
 
-def claims(pod: Object) -> list[str]:
+def claims(pod: Pod) -> list[str]:
     """The claims that the pod mounts."""
-    rows = dig(pod, "spec", "volumes") or ()
-    names = (dig(row, "persistentVolumeClaim", "claimName") for row in rows)
-    return sorted({str(name) for name in names if name})
+    sources = (row.persistent_volume_claim for row in pod.spec.volumes)
+    return sorted({one.claim_name for one in sources if one})
 
 
-def _claims(pod: Object) -> str:
+def _claims(pod: Pod) -> str:
     names = claims(pod)
     return f"claim{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
 
 
-def _requests(pod: Object) -> str:
-    rows = [
-        dig(row, "resources", kind) or {}
-        for row in dig(pod, "spec", "containers") or ()
-        for kind in ("limits", "requests")
-    ]
-    asked = {str(key): str(value) for row in rows for key, value in row.items()}
+def _requests(pod: Pod) -> str:
+    asked: dict[str, Quantity] = {}
+    for row in pod.spec.containers:
+        asked |= row.resources.limits | row.resources.requests
     return ", ".join(f"{key} {value}" for key, value in sorted(asked.items()))
 
 
-def _labels(pod: Object) -> str:
-    return ", ".join(f"{key}={value}" for key, value in sorted((dig(pod, "spec", "nodeSelector") or {}).items()))
+def _labels(pod: Pod) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(pod.spec.node_selector.items()))
 
 
-ASKED: Mapping[str, Callable[[Object], str]] = {
+ASKED: Mapping[str, Callable[[Pod], str]] = {
     "VolumeMissing": _claims,
     "VolumeElsewhere": _claims,
     "InsufficientGpus": _requests,

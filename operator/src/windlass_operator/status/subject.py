@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass_operator.records.routes import Expose
 from windlass_operator.status import conditions as c
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Children
@@ -26,7 +27,8 @@ class Subject:
     license_required: bool
     previous: Mapping[str, Any] = field(default_factory=dict)
     suspended: bool = False
-    expose: Mapping[str, Any] = field(default_factory=dict)  # spec.expose as written
+    expose: Expose = field(default_factory=Expose)
+    counts_hits: bool = False  # its pods tell where prompts were found, which no event brings
 
     @property
     def previous_conditions(self) -> list[Mapping[str, Any]]:

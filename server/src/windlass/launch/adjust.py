@@ -129,9 +129,10 @@ def _gpus(settings: Settings, machine: Machine, model: ModelFiles, environment: 
         return _forced("tensor-parallel-size", 1, "the CPU engine computes in one process", said, told)
     if said:
         return {}, []
-    workers = int(str(settings["worker-num"].value))
+    workers, ranks = (max(1, int(str(settings[name].value))) for name in ("worker-num", "sequence-parallel-size"))
     why = "the GPUs of this container" + (f", shared by {workers} workers" if workers > 1 else "")
-    return _changed("tensor-parallel-size", max(1, len(machine.gpus) // max(1, workers)), why)
+    why += f", {ranks} for each long prompt" if ranks > 1 else ""
+    return _changed("tensor-parallel-size", max(1, len(machine.gpus) // (workers * ranks)), why)
 
 
 def _group(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:

@@ -29,6 +29,11 @@ class Question:
         """GPUs that share the model."""
         return int(str(self.values.get("tensor-parallel-size") or 1))
 
+    @property
+    def sp(self) -> int:
+        """Such groups of GPUs that share each long prompt."""
+        return int(str(self.values.get("sequence-parallel-size") or 1))
+
 
 def check(question: Question) -> None:
     """Raise the first conflict."""
@@ -39,10 +44,11 @@ def check(question: Question) -> None:
 
 def _more_gpus_than_given(q: Question) -> str | None:
     given, workers = len(q.machine.gpus), int(str(q.values.get("worker-num") or 1))
-    if q.machine.engine != "cuda" or q.machine.group or not given or q.tp * workers <= given:
+    if q.machine.engine != "cuda" or q.machine.group or not given or q.tp * q.sp * workers <= given:
         return None
     each = f" for each of {workers} workers (--worker-num)" if workers > 1 else ""
-    asked = f"--tensor-parallel-size {q.tp}{each}"
+    split = f" × --sequence-parallel-size {q.sp}" if q.sp > 1 else ""
+    asked = f"--tensor-parallel-size {q.tp}{split}{each}"
     return f"{asked} is more than the {given} GPUs of this container; ask for more or lower it"
 
 

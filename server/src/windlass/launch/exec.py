@@ -27,6 +27,7 @@ from windlass.license.client import LeaseClient
 from windlass.license.model import holder
 from windlass.log import say
 from windlass.lookahead import ready
+from windlass.prefix_offload import counts
 from windlass.progress import rule
 from windlass.quantization import keep
 from windlass.startup import files, model_infos, phases
@@ -78,6 +79,7 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
             raise UsageError(reason)
         launch, machine = plan(argv, environment, style)
         board.set_engine(EngineFacts("vllm", version, launch.shown_args))
+        board.set_counts(counts.of_words(launch.engine_args))
         _whole(environment, rule.VARIABLE, rule.DEFAULT_S)  # the guard reads it, and can refuse nothing
         _tell(launch)
         model_infos.place({**environment, **launch.variables})

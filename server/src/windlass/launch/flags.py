@@ -103,6 +103,8 @@ FLAGS: tuple[Flag, ...] = (
          aliases=("num-gpus", "tp")),
     Flag("pipeline-parallel-size", Kind.WHOLE, "stages of layers, each on cards of its own; GPUs = TP × this",
          aliases=("pp",)),
+    Flag("sequence-parallel-size", Kind.WHOLE, "GPUs that share each long prompt; GPUs = TP × PP × this",
+         ("SEQUENCE_PARALLEL_SIZE",), "1", effect=Effect.OURS),
     Flag("gpu-memory-utilization", Kind.FRACTION, "share of each GPU's memory", ("GPU_MEMORY_UTILIZATION",), "0.9"),
     Flag("enable-prefix-caching", Kind.SWITCH, "reuse the cache of equal starts", ("ENABLE_PREFIX_CACHING",), "true"),
     Flag("trust-remote-code", Kind.SWITCH, "run code of the model directory", ("TRUST_REMOTE_CODE",), "true"),

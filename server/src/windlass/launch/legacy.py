@@ -101,7 +101,6 @@ GONE: tuple[Flag, ...] = (
     _gone("quantization-param-path", Kind.TEXT, "the engine reads KV cache scales from the checkpoint; "
           "--kv-cache-dtype fp8 computes without them"),
     _gone("override-neuron-config", Kind.TEXT, "this image serves on NVIDIA GPUs or CPUs"),
-    _gone("sequence-parallel-size", Kind.WHOLE, "set --tensor-parallel-size"),
 )  # fmt: skip
 
 _MOVED = {row.flag.name: row for row in MOVED}

@@ -43,6 +43,8 @@ class ModelFiles:
     vocab_size: int | None = None
     has_experts: bool = False
     """It is a mixture of experts."""
+    unsplit: str = ""
+    """Why its prompts cannot be split over GPUs; empty where they can."""
     has_smoothquant_file: bool = False
     has_plain_weights: bool = True  # False: smoothquant's file is the only weight file
     generation: Mapping[str, object] = field(default_factory=dict)

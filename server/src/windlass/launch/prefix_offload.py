@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from windlass.errors import UsageError
 from windlass.launch.lookahead import Start
 from windlass.launch.model import DEFAULT
+from windlass.prefix_offload import counts
 from windlass.prefix_offload import settings as keys
 
 SWITCH, SHARE, SIZE = "enable-prefix-cache-offload", "cpu-prefill-memory-utilization", "prefix-offload-mib"
 THRESHOLD, HIT_COUNT = "apc-offload-min-access-threshold", "apc-offload-enable-hit-cnt"
 NOT_LAZY, CARD_LIMIT = "apc-offload-not-lazy", "apc-offload-gpu-evictor-limit"
 OURS = (SHARE, SIZE, THRESHOLD, HIT_COUNT, NOT_LAZY, CARD_LIMIT)
-TRANSFER = "--kv-transfer-config"
+TRANSFER = counts.TRANSFER
 ENGINES_OWN = frozenset({TRANSFER, "--kv-offloading-size", "--kv-offloading-backend"})
 MIB, GIB = 2**20, 2**30
 SHARE_DEFAULT = 0.3
-SHARED_RESERVE_BYTES = GIB
-"""Left of /dev/shm to what the engine's processes share otherwise."""
+SHARED_RESERVE_BYTES = GIB // 2
+"""Left of /dev/shm to what the engine's processes share otherwise; the plan of a service leaves 1 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def _connector(start: Start, size: int) -> dict[str, object]:
         "eviction_policy": keys.EVICTION,
         "store_threshold": start.whole(THRESHOLD, 1),
         "offload_prompt_only": True,
+        keys.COUNTS: counts.folder(start.environment, start.whole("port", 8000)),
     }
     if start.value(HIT_COUNT):
         extra[keys.HIT_COUNT] = True

@@ -13,6 +13,7 @@ from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION
 from windlass_sizing.files.weights import GGUF, quantization_of, wanted_files
 from windlass_sizing.model.facts import from_config
+from windlass_sizing.placement.sequence import obstacle
 from windlass_sizing.quantization.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
 
 from windlass.adapters import read
@@ -85,6 +86,7 @@ def model_files(path: str) -> ModelFiles:
         quantization=GGUF if stored == GGUF else facts.quantization,
         attention_heads=facts.num_attention_heads,
         has_experts=facts.num_experts is not None,
+        unsplit=obstacle(facts),
         brings_code=facts.brings_code,
     )
 

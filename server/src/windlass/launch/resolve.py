@@ -25,6 +25,7 @@ from windlass.launch import (
     lora,
     prefix_offload,
     quantize,
+    sequence_parallel,
     templates,
     values,
 )
@@ -104,6 +105,7 @@ def resolve(
     conflicts.check(_question(settings, machine, model, environment, line))
     start = lookahead.Start(settings, machine, model, line.engine_words, environment)
     drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
+    split = sequence_parallel.decide(start)
     api = front(settings, model, (*line.engine_words, *drafts.closing), adapters)
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
@@ -113,10 +115,11 @@ def resolve(
             *api.arguments,
             *drafts.arguments,
             *offload.arguments,
+            *split.arguments,
             *group_words,
             *line.engine_words,
         ),
-        warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes),
+        warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes, *split.notes),
         files=_files(settings, model),
         merge=adapters.merge,
         variables={

@@ -21,6 +21,7 @@ from typing import Any
 from windlass.errors import UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.license.keeper import LicenseFacts
+from windlass.prefix_offload import counts
 from windlass.startup import measured, phases
 from windlass.startup.preread import Progress
 from windlass.supervisor import metrics, own_tls
@@ -71,6 +72,7 @@ class FactsBoard:
         self._health_url = ""
         self._failure: WindlassError | None = None
         self._stall = ""
+        self._counts: Path | None = None
 
     def enter(self, phase: str) -> None:
         """End the running phase and begin another."""
@@ -135,6 +137,12 @@ class FactsBoard:
         """Say where the engine's own API tells its health; empty when it has none."""
         self._health_url = url
 
+    def set_counts(self, folder: Path | None) -> None:
+        """Say where the engines write what they found of prompts; None where prefixes are not offloaded."""
+        if folder:
+            counts.clear(folder)
+        self._counts = folder
+
     @property
     def phase(self) -> str:
         """The running phase."""
@@ -148,6 +156,7 @@ class FactsBoard:
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as the port shows them."""
+        found = counts.read(self._counts) if self._counts else None
         with self._lock:
             license_, engine = self._license, self._engine
             seconds = self._clock() - self._began if self._serving_s is None else self._serving_s
@@ -166,6 +175,7 @@ class FactsBoard:
                     "reason": license_.reason,
                 },
                 "engine": {"name": engine.name, "version": engine.version, "argv": list(engine.argv), **self._measured},
+                **({"prefixCache": found} if found else {}),
                 **({"group": self._group.to_dict()} if self._group else {}),
                 **({"stalled": self._stall} if self._stall else {}),
                 **({"failure": _told(self._failure)} if self._failure else {}),

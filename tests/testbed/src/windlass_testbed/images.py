@@ -40,7 +40,8 @@ ENGINE_GPU = ("images/engine-gpu/Dockerfile", "images/engine-gpu/install", "imag
 
 IMAGES: tuple[Image, ...] = (
     Image("operator", "images/operator/Dockerfile", ("images/operator", "images/build.lock", "operator/src",
-          "operator/pyproject.toml", "api/src", "api/pyproject.toml", "sizing/src", "sizing/pyproject.toml", *BASE)),
+          "operator/pyproject.toml", "operator/download/src", "operator/download/pyproject.toml", "api/src",
+          "api/pyproject.toml", "sizing/src", "sizing/pyproject.toml", *BASE)),
     Image("license-server", "images/license-server/Dockerfile", ("images/license-server", "images/build.lock",
           "license_server/src", "license_server/pyproject.toml", *BASE)),
     Image("console", "images/console/Dockerfile", ("images/console", "images/build.lock", "console/src",

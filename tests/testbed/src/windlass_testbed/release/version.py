@@ -25,7 +25,7 @@ class Place:
 
 SOURCE = Place("pyproject.toml", PYPROJECT)
 DISTRIBUTIONS = (
-    *("base", "sizing", "api", "operator", "client", "server"),
+    *("base", "sizing", "api", "operator", "operator/download", "client", "server"),
     *("server/lookahead", "license_server", "deepspeed_server", "console", "tests/testbed"),
 )
 CHARTS = ("windlass", "windlass-license-server")
@@ -34,7 +34,16 @@ PLACES: tuple[Place, ...] = (
     *(Place(f"{folder}/pyproject.toml", PYPROJECT) for folder in DISTRIBUTIONS),
     *(
         Place(f"{folder}/pyproject.toml", OWN)
-        for folder in ("api", "operator", "client", "server", "license_server", "deepspeed_server", "console")
+        for folder in (
+            "api",
+            "operator",
+            "operator/download",
+            "client",
+            "server",
+            "license_server",
+            "deepspeed_server",
+            "console",
+        )
     ),
     Place("operator/src/windlass_operator/__init__.py", ATTRIBUTE),
     Place("client/src/windlass_kubectl/__init__.py", ATTRIBUTE),

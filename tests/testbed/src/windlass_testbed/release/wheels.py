@@ -13,7 +13,18 @@ from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths
 from windlass_testbed.process import run, succeeds
 
-PURE = ("base", "sizing", "api", "operator", "client", "server", "license_server", "deepspeed_server", "console")
+PURE = (
+    "base",
+    "sizing",
+    "api",
+    "operator",
+    "operator/download",
+    "client",
+    "server",
+    "license_server",
+    "deepspeed_server",
+    "console",
+)
 # Image whose build stage compiles the core → the tag of the wheel that it makes.
 NATIVE = {"server-cpu": "cp311-cp311", "server": "cp312-abi3"}
 LICENSES = ("LICENSE", "NOTICE")

@@ -1,0 +1,85 @@
+"""The host memory of `spec.engine.prefixOffload`: how much it is, and what of it does not fit. Pure.
+
+The field is in force while no flag or variable of the start command switches it off or gives another size: those win,
+and `offload.py` reads them. The CPU engine does without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from windlass_api.crd.prefix_offload import PERCENT
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.model import Plan, Refusal
+from windlass_api.plan.offload import ASKED_MAX_GIB, flag_keeps_prefixes, prefix_mib
+from windlass_api.plan.overrides import runs_windlass
+from windlass_api.plan.quantity import gib
+
+PART, SHM_PART = "prefix offload", "shared memory"
+WHY = "in /dev/shm, by spec.engine.prefixOffload"
+OFF_ON_CPU = "spec.engine.prefixOffload is off: the CPU engine's KV cache lies in host memory already"
+MIB_A_GIB = 1024
+
+
+def in_force(spec: LLMServiceSpec) -> bool:
+    """Whether the field decides; the server of a command of the user's own gets no flag for it."""
+    asked = spec.engine.prefix_offload
+    if not asked.enabled or spec.image.family != "vllm" or not runs_windlass(spec):
+        return False
+    return flag_keeps_prefixes(spec) is not False and not prefix_mib(spec)
+
+
+def kept_gib(spec: LLMServiceSpec, base_gib: float) -> float:
+    """Of one pod, whose other parts take `base_gib`, in whole MiB."""
+    asked = spec.engine.prefix_offload
+    if not in_force(spec):
+        return 0.0
+    if asked.memory is not None:
+        return _whole_mib(min(ASKED_MAX_GIB, gib(asked.memory)))
+    share = (asked.memory_percent or PERCENT) / 100
+    given = spec.resources.memory
+    return _whole_mib(gib(given) * share if given else base_gib * share / (1 - share))
+
+
+def too_large(spec: LLMServiceSpec, plan: Plan, shm_gib: float, node_gib: float) -> Refusal | None:
+    """Why the planned size does not fit, with the largest that would; `shm_gib` is what /dev/shm needs without it."""
+    if not in_force(spec):
+        return None
+    kept = plan.prefix_offload_mib / MIB_A_GIB
+    if not plan.prefix_offload_mib:
+        return _refusal("spec.engine.prefixOffload.memory is less than 1 MiB", "set it to 1Gi or more")
+    others_gib = sum(size for name, size in plan.host_parts if name not in (PART, SHM_PART)) + shm_gib
+    room_gib, who = min(_rooms(spec, others_gib, shm_gib, node_gib), default=(math.inf, ""))
+    if kept <= room_gib:
+        return None
+    said = f"spec.engine.prefixOffload asks for {kept:.2f} GiB of host memory, and {who} leaves {max(0, room_gib):.2f}"
+    if math.floor(room_gib) < 1:
+        return _refusal(said, "leave spec.engine.prefixOffload out, or give the pod more memory")
+    return _refusal(said, f"set spec.engine.prefixOffload.memory to {math.floor(room_gib)}Gi or less")
+
+
+def _rooms(spec: LLMServiceSpec, others_gib: float, shm_gib: float, node_gib: float) -> Iterator[tuple[float, str]]:
+    """What each bound leaves, and its name."""
+    asked = spec.resources
+    if asked.memory:
+        yield gib(asked.memory) - others_gib, f"spec.resources.memory {asked.memory}"
+    if asked.shared_memory:
+        yield gib(asked.shared_memory) - shm_gib, f"spec.resources.sharedMemory {asked.shared_memory}"
+    if node_gib:
+        yield node_gib - others_gib, f"the largest node of this GPU, with {node_gib:.2f} GiB,"
+
+
+def flags(plan: Plan) -> Iterable[str]:
+    """The server's flags for what was planned."""
+    if not plan.prefix_offload_mib:
+        return ()
+    return ("--enable-prefix-cache-offload", "--prefix-offload-mib", str(plan.prefix_offload_mib))
+
+
+def _whole_mib(size_gib: float) -> float:
+    return math.floor(size_gib * MIB_A_GIB) / MIB_A_GIB
+
+
+def _refusal(message: str, remedy: str) -> Refusal:
+    return Refusal("PrefixOffloadTooLarge", message, remedy)

@@ -1,0 +1,67 @@
+"""What makes pods: Deployments, the StatefulSet of a replica over several nodes, Jobs. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from windlass_operator.records.base import Condition, Part, Record, condition
+
+
+class WorkloadSpec(Part, frozen=True):
+    """How many pods, and from which template. The template stays a manifest: it is compared as a whole."""
+
+    replicas: int = 0
+    template: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class WorkloadStatus(Part, frozen=True):
+    """What the controller counted, and the generation that it counted for."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    update_revision: str = ""  # of a StatefulSet
+    conditions: tuple[Condition, ...] = ()
+
+
+class Workload(Record, frozen=True):
+    """A Deployment or a StatefulSet."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+    def condition(self, type_: str) -> Condition | None:
+        """The condition of that type, or None."""
+        return condition(self.status.conditions, type_)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether its controller has not looked at the present spec yet."""
+        return self.status.observed_generation < self.metadata.generation
+
+
+class Deployment(Workload, frozen=True):
+    """The replicas on one node each."""
+
+
+class StatefulSet(Workload, frozen=True):
+    """One replica over several nodes."""
+
+
+class JobStatus(Part, frozen=True):
+    """How far the Job is."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Record, frozen=True):
+    """A Job."""
+
+    status: JobStatus = JobStatus()
+
+    def condition(self, type_: str) -> Condition | None:
+        """The condition of that type, or None."""
+        return condition(self.status.conditions, type_)

@@ -1,0 +1,44 @@
+"""The CRD as kubectl shows it on a real API server: short names, categories and `kubectl explain`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .test_crd import a_service
+
+pytestmark = pytest.mark.apiserver
+
+
+def test_short_names_and_categories_find_the_resource(apiserver, namespace):
+    """Both short names and both categories list it."""
+    apiserver.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(a_service()))
+    for name in ("llm", "llmsvc", "llmservices", "windlass", "ai"):
+        assert "qwen2-7b" in apiserver.kubectl("get", name, "-n", namespace, "-o", "name").stdout
+
+
+def test_explain_tells_every_field(apiserver):
+    """`kubectl explain` reads the published OpenAPI schema, which must hold the whole tree."""
+    said = _eventually(lambda: apiserver.kubectl("explain", "llmservice.spec", "--recursive", check=False).stdout)
+    for field in (
+        "source",
+        "hostPath",
+        "gpuMemoryUtilizationPercent",
+        "tensorParallelSize",
+        "addresses",
+        "pullSecrets",
+    ):
+        assert field in said
+    one = apiserver.kubectl("explain", "llmservice.spec.resources.gpus").stdout
+    assert "gpus is the number of GPUs of a replica" in one
+
+
+def _eventually(ask, attempts: int = 50):
+    import time  # the API server publishes a new CRD's OpenAPI a moment after it is established
+
+    for _ in range(attempts):
+        if said := ask():
+            return said
+        time.sleep(0.2)
+    raise AssertionError("the API server publishes no schema")
