@@ -119,7 +119,7 @@ test-console: sync ## the console's pages in headless Chromium: types, vendored 
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
 	@cd console && npm ci --ignore-scripts --no-audit --no-fund --silent
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q --timeout 300 tests/console tests/apiserver/run_console_pages.py
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q --timeout 300 tests/console tests/apiserver/run_console_pages.py tests/apiserver/run_console_scale.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-kind: sync ## the scenarios on the kind cluster

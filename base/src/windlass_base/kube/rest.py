@@ -250,6 +250,6 @@ class _transport_errors:  # noqa: N801 - a context manager, as contextlib names 
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, httpx2.TransportError | asyncio.TimeoutError | OSError):
-            raise UnreachableError(f"{self._where}: {error or type(error).__name__}") from error
+            raise UnreachableError(f"{self._where}: {str(error) or type(error).__name__}") from error
         if isinstance(error, ConfigError):
             raise AccessError(f"{self._where}: {error}") from error

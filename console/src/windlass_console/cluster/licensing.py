@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import re
@@ -10,7 +11,7 @@ from datetime import datetime
 
 from typing_extensions import TypedDict
 from windlass_api.objects.inventory import usable
-from windlass_base.kube.errors import ClientError, ForbiddenError, NotFoundError
+from windlass_base.kube.errors import ClientError, ForbiddenError, NotFoundError, UnreachableError
 from windlass_base.kube.rest import Api
 from windlass_client import paths, watching
 from windlass_client.licenses import DEPLOYMENTS, HOME, PORT, SELECTOR, Granted, LicenseServer, granted_in, server_of
@@ -21,6 +22,8 @@ TOKEN_HEADER = "X-Windlass-Admin-Token"  # noqa: S105 - the name of a header
 FILE_MAX = 16 << 20  # bytes; the license server's own limit
 TEXT_MAX = 32 << 20  # bytes; a license of 100,000 GPUs has about 12 MiB as YAML
 SHOWN_MAX = 1000  # characters
+ANSWER_S = 8.0  # of one server; packets that a NetworkPolicy drops are never answered
+POLICY = "where a NetworkPolicy keeps it away, name its addresses in the chart's networkPolicy.from"
 METRIC = re.compile(r"^(windlass_license_(?:leases|gpus)_live) (\S+)$", re.MULTILINE)
 FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -76,8 +79,9 @@ class Licenses(TypedDict):
 
 async def licenses(api: Api, now: datetime) -> Licenses:
     """All of them; those of kube-system where the user may not look at all namespaces."""
+    servers, offered = await asyncio.gather(_servers(api), _offered(api))
     return Licenses(
-        servers=[await _view(api, one, now) for one in await _servers(api)], gpusInCluster=await _offered(api)
+        servers=list(await asyncio.gather(*(_view(api, one, now) for one in servers))), gpusInCluster=offered
     )
 
 
@@ -109,12 +113,17 @@ async def _view(api: Api, server: LicenseServer, now: datetime) -> ServerView:
         adminToken=server.token is not None,
     )
     try:
-        text = await _read(api, server, "/ls/view")
+        async with asyncio.timeout(ANSWER_S):
+            text, metrics = await _read(api, server, "/ls/view"), await _read(api, server, "/metrics")
         view["license"] = _license(granted_in(text), now) if text else None
-        figures = dict(METRIC.findall(await _read(api, server, "/metrics")))
+        figures = dict(METRIC.findall(metrics))
         view["leases"] = Leases(
             live=_whole(figures.get("windlass_license_leases_live")),
             gpus=_whole(figures.get("windlass_license_gpus_live")),
+        )
+    except (UnreachableError, TimeoutError) as error:
+        view["problem"] = (
+            f"license server {server} cannot be reached by the API server: {str(error) or 'no answer'}; {POLICY}"
         )
     except (ClientError, ServiceAnswerError) as error:
         view["problem"] = str(error)
