@@ -96,6 +96,37 @@ def test_models_that_cannot_be_split(facts, why):
     assert why in refusal.message
 
 
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"engine": {"prefixOffload": {"enabled": True, "memory": "4Gi"}}}, "evicted prefixes"),
+        ({"args": ["--enable-prefix-cache-offload", "--prefix-offload-mib", "64"]}, "evicted prefixes"),
+        ({"env": [{"name": "USE_LOOKAHEAD", "value": "true"}]}, "beside lookahead"),
+        ({"args": ["--use-lookahead"]}, "beside lookahead"),
+        ({"args": ["--worker-num", "2"]}, "2 engines in one pod"),
+        ({"args": ["--enable-lora"]}, "served by name"),
+        ({"args": ["--lora-modules", "a=/data/a"]}, "served by name"),
+        ({"args": ["--kv_transfer_config={}"]}, "--kv-transfer-config does not go with it"),
+        ({"args": ["--runner", "pooling"]}, "no answers"),
+    ],
+)
+def test_what_the_server_refuses_beside_it(parts, why):
+    """By field, flag or variable, before the pod takes its GPUs; a switch that is off again splits."""
+    engine = {**TWO, **parts.get("engine", {})}
+    refusal = refused(**{**parts, "engine": engine})
+    assert refusal.reason == "BadParallelism"
+    assert why in refusal.message
+    assert refusal.remedy.startswith("leave it out, or ")
+
+
+def test_adapters_are_merged_or_not_split():
+    """Whether the model's source is one, or folders of the model hold them."""
+    served = dataclasses.replace(QWEN_7B, adapters=1, lora_slots=1, lora_rank=8)
+    assert "served by name" in refused(served, engine=TWO).message
+    assert planned(dataclasses.replace(served, lora_slots=0), engine=TWO).sp == 2
+    assert planned(served, engine=TWO, args=["--enable-lora=false"]).sp == 2
+
+
 def test_no_gpus_and_no_second_node():
     """The size is of GPUs, and these are in one node."""
     assert "sequenceParallelSize is 2" in refused(resources={"gpus": 0}, engine=TWO).message

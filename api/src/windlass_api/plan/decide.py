@@ -33,6 +33,7 @@ from windlass_api.plan.prefix_offload import too_large
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
 from windlass_api.plan.requested import Requested, read_requested
+from windlass_api.plan.split import not_split
 from windlass_api.plan.spread import over_nodes
 
 
@@ -60,6 +61,8 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     requested = read_requested(spec, facts)
     if isinstance(requested, Refusal):
         return requested
+    if refusal := not_split(spec, facts, requested.layout):
+        return refusal
     if requested.layout.gpus == 0:
         return parallelism(requested.layout, facts, 0) or cpu_plan(spec, facts, requested)
     found = usable_cards(spec.resources, inventory, requested, facts)

@@ -81,7 +81,7 @@ def processor_cache_gib(spec: LLMServiceSpec) -> float:
 
 def lookahead_gib(spec: LLMServiceSpec, running: Running) -> float:
     """The lookahead cache of one engine: its table, and the indexes of its running requests; 0 when it is off."""
-    if spec.image.family != "vllm" or not _looks_ahead(spec):
+    if spec.image.family != "vllm" or not looks_ahead(spec):
         return 0.0
     indexes = running.requests * (running.tokens * LOOKAHEAD_TOKEN_BYTES + LOOKAHEAD_REQUEST_BYTES)
     return LOOKAHEAD_TABLE_GIB + indexes / GIB
@@ -110,7 +110,7 @@ def prefix_mib(spec: LLMServiceSpec) -> float:
     return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if flag_keeps_prefixes(spec) else 0.0
 
 
-def _looks_ahead(spec: LLMServiceSpec) -> bool:
+def looks_ahead(spec: LLMServiceSpec) -> bool:
     """As the server decides: the flag, then the field, then the variable, then a directory of its configuration."""
     for switch in (last_given(spec, LOOKAHEAD), "true" if spec.engine.lookahead.enabled else None):
         if switch is not None:
