@@ -73,6 +73,19 @@ def test_a_size_by_a_flag_wins():
     assert planned(engine=SIXTEEN, args=["--enable-prefix-cache-offload"]).prefix_offload_mib == 16384
 
 
+@pytest.mark.parametrize("size", [{"args": [SIZE, "8192"]}, {"env": [{"name": "PREFIX_OFFLOAD_MIB", "value": "8192"}]}])
+def test_a_size_without_the_switch_wins_too(size):
+    """The field is the switch then, and the server gets it once."""
+    plan = planned(engine=SIXTEEN, **size)
+    assert dict(plan.host_parts)["KV cache offload"] == 8
+    assert kept(plan) == 0
+    assert gib(plan.shm) == gib(planned().shm) + 8
+    words = server_args(a_spec(engine=SIXTEEN, **size), plan)
+    assert words.count("--enable-prefix-cache-offload") == 1
+    assert "16384" not in words
+    assert "--enable-prefix-cache-offload" not in server_args(a_spec(**size), planned(**size))
+
+
 def test_a_mistyped_size_stays_a_quantity():
     """A node that says what it has refuses it; without one the pod waits for a node."""
     assert kept(planned(engine=field("100Ei"))) == 2**20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.overrides import is_true, last_given
+from windlass_api.plan.overrides import is_true, last_given, runs_windlass
 from windlass_api.plan.quantity import GIB, gib
 
 KV_SIZE, KV_BACKEND, KV_TRANSFER = "--kv-offloading-size", "--kv-offloading-backend", "--kv-transfer-config"
@@ -106,8 +106,10 @@ def flag_keeps_prefixes(spec: LLMServiceSpec) -> bool | None:
 
 
 def prefix_mib(spec: LLMServiceSpec) -> float:
-    """The size that flags or variables give to evicted prefixes; 0 where they do not keep them."""
-    return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if flag_keeps_prefixes(spec) else 0.0
+    """The size that flags or variables give to evicted prefixes; 0 where neither they nor the field keep them."""
+    switch = flag_keeps_prefixes(spec)
+    kept = spec.engine.prefix_offload.enabled and runs_windlass(spec) if switch is None else switch
+    return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if kept else 0.0
 
 
 def looks_ahead(spec: LLMServiceSpec) -> bool:

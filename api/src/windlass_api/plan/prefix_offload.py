@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from windlass_api.crd.prefix_offload import PERCENT
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Plan, Refusal
-from windlass_api.plan.offload import ASKED_MAX_GIB, flag_keeps_prefixes, prefix_mib
+from windlass_api.plan.offload import ASKED_MAX_GIB, PREFIX, PREFIX_MIB, flag_keeps_prefixes, prefix_mib
 from windlass_api.plan.overrides import runs_windlass
 from windlass_api.plan.quantity import gib
 
@@ -70,11 +70,12 @@ def _rooms(spec: LLMServiceSpec, others_gib: float, shm_gib: float, node_gib: fl
         yield node_gib - others_gib, f"the largest node of this GPU, with {node_gib:.2f} GiB,"
 
 
-def flags(plan: Plan) -> Iterable[str]:
-    """The server's flags for what was planned."""
-    if not plan.prefix_offload_mib:
-        return ()
-    return ("--enable-prefix-cache-offload", "--prefix-offload-mib", str(plan.prefix_offload_mib))
+def flags(spec: LLMServiceSpec, plan: Plan) -> Iterable[str]:
+    """The server's flags for what was planned; where the user gives the size alone, the switch alone."""
+    if plan.prefix_offload_mib:
+        return (PREFIX, PREFIX_MIB, str(plan.prefix_offload_mib))
+    switched = flag_keeps_prefixes(spec) is None and spec.image.family == "vllm" and prefix_mib(spec)
+    return (PREFIX,) if switched else ()
 
 
 def _whole_mib(size_gib: float) -> float:
