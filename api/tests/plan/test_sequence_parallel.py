@@ -11,6 +11,7 @@ from windlass_api.plan.record import PlanRecord, recorded_plan
 from .test_decide import L20, QWEN_7B, QWEN_72B, a_spec, planned, refused
 
 TWO = {"sequenceParallelSize": 2}
+SECOND = type(L20)("worker-9", "NVIDIA-L20", 44.99, 8, 8)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,29 @@ def test_a_long_context_on_many_cards_is_advised_to_split():
     assert "with engine.tensorParallelSize 1" in advised[0]
     for parts in ({"resources": {"gpus": 2}}, {"resources": {"gpus": 4}, "engine": {**long, **TWO}}):
         assert not [one for one in planned(**parts).advice if "sequenceParallelSize" in one]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"engine": {"lookahead": {"enabled": True}}},
+        {"engine": {"speculation": {"source": {"pvc": {"claimName": "d"}}}}},
+        {"engine": {"prefixOffload": {"enabled": True, "memory": "4Gi"}}},
+        {"engine": {"workers": 2}, "resources": {"gpus": 4}},
+        {"args": ["--enable-lora"]},
+        {"image": {"family": "deepspeed"}},
+        {"command": ["sh"]},
+        {"deployment": {"nodes": 2}, "resources": {"gpus": 4}, "nodes": (L20, SECOND)},
+    ],
+    ids=lambda parts: next(iter(parts)),
+)
+def test_what_would_be_refused_is_not_advised(parts):
+    """The same plan without it has the advice."""
+    long = {"maxModelLen": 32768, "tensorParallelSize": 2}
+    plain = planned(engine=long)
+    assert any("sequenceParallelSize 2" in one for one in plain.advice)
+    plan = planned(**{"resources": {"gpus": 2}, **parts, "engine": {**long, **parts.get("engine", {})}})
+    assert not [one for one in plan.advice if "sequenceParallelSize" in one]
 
 
 @pytest.mark.parametrize(

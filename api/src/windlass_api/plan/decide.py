@@ -33,7 +33,7 @@ from windlass_api.plan.prefix_offload import too_large
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
 from windlass_api.plan.requested import Requested, read_requested
-from windlass_api.plan.split import not_split
+from windlass_api.plan.split import can_be_split, not_split
 from windlass_api.plan.spread import over_nodes
 
 
@@ -128,6 +128,13 @@ def _at_once(facts: ModelFacts, chosen: Option) -> tuple[str, ...]:
     return (words.at_once(each * chosen.workers, chosen.serving.max_model_len),)
 
 
+def _split_instead(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, layout: Layout) -> tuple[str, ...]:
+    """The advice to share prompts, only where the size would be taken."""
+    if chosen.nodes > 1 or not can_be_split(spec, facts, layout):
+        return ()
+    return split_instead(facts, chosen.serving, chosen.card.real_gib, sp=chosen.sp)
+
+
 def _load(facts: ModelFacts, chosen: Option) -> Load:
     """One pod's share of the replica."""
     need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
@@ -195,7 +202,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         alternatives=told.alternatives,
         advice=(
             *advice.advise(facts, serving, card.real_gib or 0, card.capability, alone=card.alone),
-            *split_instead(facts, serving, card.real_gib, sp=chosen.sp),
+            *_split_instead(spec, facts, chosen, told.requested.layout),
         ),
         because=because,
         resource=card.resource,

@@ -42,7 +42,8 @@ def not_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Refusa
 
 def can_be_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> bool:
     """Whether `sequenceParallelSize` would be taken for this service, as it is otherwise."""
-    return layout.nodes_min == 1 and runs_windlass(spec) and next(_obstacles(spec, facts, layout), None) is None
+    here = spec.image.family == "vllm" and runs_windlass(spec) and layout.nodes_min == 1
+    return here and next(_obstacles(spec, facts, layout), None) is None
 
 
 def _obstacles(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Iterator[tuple[str, str]]:
