@@ -162,3 +162,18 @@ def test_the_flag_and_the_variable_count_too():
     """What the user's own words say is planned."""
     assert planned(args=["--sequence-parallel-size", "2"]).gpus == 2
     assert planned(env=[{"name": "SEQUENCE_PARALLEL_SIZE", "value": "2"}]).gpus == 2
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"env": [{"name": "SEQUENCE_PARALLEL_SIZE", "value": "2"}]},
+        {"args": ["--sequence-parallel-size", "2"]},
+    ],
+    ids=["variable", "flag"],
+)
+def test_the_other_family_has_no_such_size(parts):
+    """Its server would take one GPU of two."""
+    refusal = refused(image={"family": "deepspeed"}, **parts)
+    assert refusal.reason == "BadParallelism"
+    assert "spec.image.family deepspeed has no such size" in refusal.message

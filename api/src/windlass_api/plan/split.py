@@ -11,7 +11,7 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.sequence import obstacle
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.beside import OFF
+from windlass_api.plan.beside import OFF, VLLM
 from windlass_api.plan.layout import Layout
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import flag_keeps_prefixes, looks_ahead
@@ -33,6 +33,12 @@ def not_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Refusa
     """Why prompts are not shared by GPUs here, where that is asked for; on the CPU the GPUs are refused first."""
     if layout.sp == 1 or layout.gpus == 0:
         return None
+    if spec.image.family != VLLM:
+        return Refusal(
+            "BadParallelism",
+            f"sequenceParallelSize is {layout.sp}, and spec.image.family {spec.image.family} has no such size",
+            "take its flag or variable out, or use family vllm",
+        )
     found = next(_obstacles(spec, facts, layout), None)
     if found is None:
         return None
@@ -42,7 +48,7 @@ def not_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Refusa
 
 def can_be_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> bool:
     """Whether `sequenceParallelSize` would be taken for this service, as it is otherwise."""
-    here = spec.image.family == "vllm" and runs_windlass(spec) and layout.nodes_min == 1
+    here = spec.image.family == VLLM and runs_windlass(spec) and layout.nodes_min == 1
     return here and next(_obstacles(spec, facts, layout), None) is None
 
 
