@@ -8,7 +8,7 @@ import math
 import pytest
 from windlass_api.plan.args import server_args
 from windlass_api.plan.model import Plan
-from windlass_api.plan.prefix_offload import OFF_ON_CPU, PART
+from windlass_api.plan.prefix_offload import NO_EFFECT, OFF_ON_CPU, PART
 from windlass_api.plan.quantity import gib
 
 from .test_decide import L20, a_spec, planned, refused
@@ -138,3 +138,13 @@ def test_a_pod_without_room_is_told_to_leave_it_out():
     refusal = refused(engine=SIXTEEN, resources={"memory": "8Gi"})
     assert refusal.remedy.startswith("leave spec.engine.prefixOffload out")
     assert refused(engine=field("1Ki")).remedy == "set it to 1Gi or more"
+
+
+@pytest.mark.parametrize("gpus", [1, 0])
+def test_a_command_of_the_user_s_own_has_no_effect_of_it_and_the_plan_says_so(gpus):
+    """Its server gets no flag; a flag of its own without a size is refused as if the field were not there."""
+    own = {"engine": SIXTEEN, "command": ["vllm", "serve"], "resources": {"gpus": gpus}}
+    assert NO_EFFECT in planned(**own).because
+    assert NO_EFFECT not in planned(engine=SIXTEEN, resources={"gpus": gpus}).because
+    if gpus:
+        assert refused(**own, args=["--enable-prefix-cache-offload"]).reason == "PrefixOffloadWithoutSize"

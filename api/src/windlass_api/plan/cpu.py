@@ -72,6 +72,7 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, requested: Requested) -> P
             f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
             *requested.notes,
             *((prefix_offload.OFF_ON_CPU,) if prefix_offload.in_force(spec) else ()),
+            *prefix_offload.without_effect(spec),
             host.because,
         ),
     )

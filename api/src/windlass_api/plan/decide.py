@@ -29,7 +29,7 @@ from windlass_api.plan.model import (
 )
 from windlass_api.plan.offload import Running
 from windlass_api.plan.options import Option, alternatives, on_one_node, preferred
-from windlass_api.plan.prefix_offload import too_large
+from windlass_api.plan.prefix_offload import too_large, without_effect
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
 from windlass_api.plan.requested import Requested, read_requested
@@ -170,6 +170,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         *told.requested.notes,
         *((chosen.why,) if chosen.why else ()),
         *_steps(serving),
+        *without_effect(spec),
         host.because + (" on each node" if chosen.nodes > 1 else ""),
     )
     product = ((product_label(card.resource), card.product),) if card.product else ()

@@ -47,19 +47,6 @@ def kv_offload_gib(spec: LLMServiceSpec) -> float:
     return min(ASKED_MAX_GIB, asked or _connector_bytes(last_given(spec, KV_TRANSFER)) / GIB)
 
 
-def unsized_prefix(spec: LLMServiceSpec, gpus: int | None) -> Refusal | None:
-    """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
-    if spec.image.family != "vllm" or gpus == 0 or spec.engine.prefix_offload.enabled or prefix_mib(spec):
-        return None
-    if not flag_keeps_prefixes(spec):
-        return None
-    return Refusal(
-        "PrefixOffloadWithoutSize",
-        f"{PREFIX} says no size, and the share of a pod's memory is not known before the pod is planned",
-        f'set spec.engine.prefixOffload instead, or add "{PREFIX_MIB}" with a size in MiB to spec.args, such as 16384',
-    )
-
-
 def weights_offload_gib(spec: LLMServiceSpec, weights_gib: float, gpus: int) -> float:
     """The weights of one pod, on so many GPUs, that stay in host memory; never more than it has.
 

@@ -19,6 +19,7 @@ from windlass_api.plan.quantity import gib
 PART, SHM_PART = "prefix offload", "shared memory"
 WHY = "in /dev/shm, by spec.engine.prefixOffload"
 OFF_ON_CPU = "spec.engine.prefixOffload is off: the CPU engine's KV cache lies in host memory already"
+NO_EFFECT = "spec.engine.prefixOffload has no effect: spec.command is not Windlass's own start command"
 MIB_A_GIB = 1024
 
 
@@ -40,6 +41,25 @@ def kept_gib(spec: LLMServiceSpec, base_gib: float) -> float:
     share = (asked.memory_percent or PERCENT) / 100
     given = spec.resources.memory
     return _whole_mib(gib(given) * share if given else base_gib * share / (1 - share))
+
+
+def unsized_prefix(spec: LLMServiceSpec, gpus: int | None) -> Refusal | None:
+    """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
+    if spec.image.family != "vllm" or gpus == 0 or in_force(spec) or prefix_mib(spec):
+        return None
+    if not flag_keeps_prefixes(spec):
+        return None
+    return Refusal(
+        "PrefixOffloadWithoutSize",
+        f"{PREFIX} says no size, and the share of a pod's memory is not known before the pod is planned",
+        f'set spec.engine.prefixOffload instead, or add "{PREFIX_MIB}" with a size in MiB to spec.args, such as 16384',
+    )
+
+
+def without_effect(spec: LLMServiceSpec) -> tuple[str, ...]:
+    """What a plan says of the field beside a command of the user's own."""
+    ours = not spec.engine.prefix_offload.enabled or runs_windlass(spec)
+    return () if ours else (NO_EFFECT,)
 
 
 def too_large(spec: LLMServiceSpec, plan: Plan, shm_gib: float, node_gib: float) -> Refusal | None:
