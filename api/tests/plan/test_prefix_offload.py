@@ -133,6 +133,14 @@ def test_what_does_not_fit_is_refused_with_the_largest_that_would(resources, nod
     assert refused(nodes=nodes, engine=field(more), resources=resources).reason == refusal.reason
 
 
+def test_a_share_that_does_not_fit_gives_way_to_a_size():
+    """Admission refuses both beside each other."""
+    share = {"prefixOffload": {"enabled": True, "memoryPercent": 80}}
+    refusal = refused(engine=share, resources={"memory": "32Gi"})
+    assert refusal.reason == "PrefixOffloadTooLarge"
+    assert refusal.remedy.endswith("Gi or less in the place of memoryPercent")
+
+
 def test_a_pod_without_room_is_told_to_leave_it_out():
     """There is no largest size then; nor is there a smallest one for a size of nothing."""
     refusal = refused(engine=SIXTEEN, resources={"memory": "8Gi"})

@@ -76,7 +76,9 @@ def too_large(spec: LLMServiceSpec, plan: Plan, shm_gib: float, node_gib: float)
     said = f"spec.engine.prefixOffload asks for {kept:.2f} GiB of host memory, and {who} leaves {max(0, room_gib):.2f}"
     if math.floor(room_gib) < 1:
         return _refusal(said, "leave spec.engine.prefixOffload out, or give the pod more memory")
-    return _refusal(said, f"set spec.engine.prefixOffload.memory to {math.floor(room_gib)}Gi or less")
+    remedy = f"set spec.engine.prefixOffload.memory to {math.floor(room_gib)}Gi or less"
+    other = " in the place of memoryPercent" if spec.engine.prefix_offload.memory_percent else ""
+    return _refusal(said, remedy + other)
 
 
 def _rooms(spec: LLMServiceSpec, others_gib: float, shm_gib: float, node_gib: float) -> Iterator[tuple[float, str]]:
