@@ -109,7 +109,19 @@ def test_the_cpu_engine_does_without():
     plan, plain = (planned(nodes=(), resources={"gpus": 0}, engine=engine) for engine in (SIXTEEN, {}))
     assert OFF_ON_CPU in plan.because
     assert (plan.memory, plan.shm, kept(plan)) == (plain.memory, plain.shm, 0)
-    assert SIZE in server_args(a_spec(engine=SIXTEEN, resources={"gpus": 0}), plan)
+    words = server_args(a_spec(engine=SIXTEEN, resources={"gpus": 0}), plan)
+    assert "--enable-prefix-cache-offload" in words
+    assert SIZE not in words
+
+
+def test_another_size_changes_no_pod_on_the_cpu():
+    """The same plan and the same command, so that nothing is replaced for it."""
+    both = [
+        (plan, server_args(a_spec(engine=engine, resources={"gpus": 0}), plan))
+        for engine in (SIXTEEN, field("32Gi"))
+        for plan in (planned(nodes=(), resources={"gpus": 0}, engine=engine),)
+    ]
+    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,10 @@ def _rooms(spec: LLMServiceSpec, others_gib: float, shm_gib: float, node_gib: fl
 
 
 def flags(spec: LLMServiceSpec, plan: Plan) -> Iterable[str]:
-    """The server's flags for what was planned; where the user gives the size alone, the switch alone."""
-    if plan.prefix_offload_mib:
+    """The server's flags for what was planned; the switch alone on the CPU, and where the user gives the size."""
+    if not plan.gpus and in_force(spec):
+        return (PREFIX,)  # the server says why it does without, and a change of the size changes no pod
+    if plan.gpus and plan.prefix_offload_mib:
         return (PREFIX, PREFIX_MIB, str(plan.prefix_offload_mib))
     switched = flag_keeps_prefixes(spec) is None and spec.image.family == "vllm" and prefix_mib(spec)
     return (PREFIX,) if switched else ()
