@@ -94,7 +94,7 @@ class Member:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those of outgoing connections, so that it stays free until a member binds."""
+    """A port that nobody listens on, below those of outgoing connections, so it stays free until a member binds."""
     while True:
         port = random.randrange(20_000, 32_000)  # noqa: S311 - no secret
         with socket.socket() as probe, suppress(OSError):
