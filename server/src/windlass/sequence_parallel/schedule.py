@@ -1,4 +1,4 @@
-"""Which requests are split over the ranks, and where the keys and values of their parts go. Pure; numpy and sizing's threshold."""
+"""Which requests are split over the ranks, and where the keys and values of their parts go. Pure."""
 
 from __future__ import annotations
 
