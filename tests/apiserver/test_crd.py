@@ -162,6 +162,9 @@ BAD = {
         "sequenceParallelSize does not go with speculation"),
     "split prompts and workers": (a_service(engine={"sequenceParallelSize": 2, "workers": 2}),
         "sequenceParallelSize does not go with workers above 1"),
+    "split prompts and evicted prefixes": (
+        a_service(engine={"sequenceParallelSize": 2, "prefixOffload": {"enabled": True}}),
+        "sequenceParallelSize does not go with prefixOffload"),
     "split prompts over nodes": (a_service(deployment={"mode": "Distributed"}, engine={"sequenceParallelSize": 2}),
         "splits prompts over the GPUs of one node"),
     "split prompts and an adapter": (

@@ -8,7 +8,7 @@ import math
 import pytest
 from windlass_api.plan.args import server_args
 from windlass_api.plan.model import Plan
-from windlass_api.plan.prefix_offload import OFF_ON_CPU, PART
+from windlass_api.plan.prefix_offload import NO_EFFECT, OFF_ON_CPU, PART
 from windlass_api.plan.quantity import gib
 
 from .test_decide import L20, a_spec, planned, refused
@@ -73,6 +73,19 @@ def test_a_size_by_a_flag_wins():
     assert planned(engine=SIXTEEN, args=["--enable-prefix-cache-offload"]).prefix_offload_mib == 16384
 
 
+@pytest.mark.parametrize("size", [{"args": [SIZE, "8192"]}, {"env": [{"name": "PREFIX_OFFLOAD_MIB", "value": "8192"}]}])
+def test_a_size_without_the_switch_wins_too(size):
+    """The field is the switch then, and the server gets it once."""
+    plan = planned(engine=SIXTEEN, **size)
+    assert dict(plan.host_parts)["KV cache offload"] == 8
+    assert kept(plan) == 0
+    assert gib(plan.shm) == gib(planned().shm) + 8
+    words = server_args(a_spec(engine=SIXTEEN, **size), plan)
+    assert words.count("--enable-prefix-cache-offload") == 1
+    assert "16384" not in words
+    assert "--enable-prefix-cache-offload" not in server_args(a_spec(**size), planned(**size))
+
+
 def test_a_mistyped_size_stays_a_quantity():
     """A node that says what it has refuses it; without one the pod waits for a node."""
     assert kept(planned(engine=field("100Ei"))) == 2**20
@@ -96,7 +109,19 @@ def test_the_cpu_engine_does_without():
     plan, plain = (planned(nodes=(), resources={"gpus": 0}, engine=engine) for engine in (SIXTEEN, {}))
     assert OFF_ON_CPU in plan.because
     assert (plan.memory, plan.shm, kept(plan)) == (plain.memory, plain.shm, 0)
-    assert SIZE in server_args(a_spec(engine=SIXTEEN, resources={"gpus": 0}), plan)
+    words = server_args(a_spec(engine=SIXTEEN, resources={"gpus": 0}), plan)
+    assert "--enable-prefix-cache-offload" in words
+    assert SIZE not in words
+
+
+def test_another_size_changes_no_pod_on_the_cpu():
+    """The same plan and the same command, so that nothing is replaced for it."""
+    both = [
+        (plan, server_args(a_spec(engine=engine, resources={"gpus": 0}), plan))
+        for engine in (SIXTEEN, field("32Gi"))
+        for plan in (planned(nodes=(), resources={"gpus": 0}, engine=engine),)
+    ]
+    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize(
@@ -120,8 +145,26 @@ def test_what_does_not_fit_is_refused_with_the_largest_that_would(resources, nod
     assert refused(nodes=nodes, engine=field(more), resources=resources).reason == refusal.reason
 
 
+def test_a_share_that_does_not_fit_gives_way_to_a_size():
+    """Admission refuses both beside each other."""
+    share = {"prefixOffload": {"enabled": True, "memoryPercent": 80}}
+    refusal = refused(engine=share, resources={"memory": "32Gi"})
+    assert refusal.reason == "PrefixOffloadTooLarge"
+    assert refusal.remedy.endswith("Gi or less in the place of memoryPercent")
+
+
 def test_a_pod_without_room_is_told_to_leave_it_out():
     """There is no largest size then; nor is there a smallest one for a size of nothing."""
     refusal = refused(engine=SIXTEEN, resources={"memory": "8Gi"})
     assert refusal.remedy.startswith("leave spec.engine.prefixOffload out")
     assert refused(engine=field("1Ki")).remedy == "set it to 1Gi or more"
+
+
+@pytest.mark.parametrize("gpus", [1, 0])
+def test_a_command_of_the_user_s_own_has_no_effect_of_it_and_the_plan_says_so(gpus):
+    """Its server gets no flag; a flag of its own without a size is refused as if the field were not there."""
+    own = {"engine": SIXTEEN, "command": ["vllm", "serve"], "resources": {"gpus": gpus}}
+    assert NO_EFFECT in planned(**own).because
+    assert NO_EFFECT not in planned(engine=SIXTEEN, resources={"gpus": gpus}).because
+    if gpus:
+        assert refused(**own, args=["--enable-prefix-cache-offload"]).reason == "PrefixOffloadWithoutSize"

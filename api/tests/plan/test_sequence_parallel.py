@@ -11,6 +11,7 @@ from windlass_api.plan.record import PlanRecord, recorded_plan
 from .test_decide import L20, QWEN_7B, QWEN_72B, a_spec, planned, refused
 
 TWO = {"sequenceParallelSize": 2}
+SECOND = type(L20)("worker-9", "NVIDIA-L20", 44.99, 8, 8)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,29 @@ def test_a_long_context_on_many_cards_is_advised_to_split():
 
 
 @pytest.mark.parametrize(
+    "parts",
+    [
+        {"engine": {"lookahead": {"enabled": True}}},
+        {"engine": {"speculation": {"source": {"pvc": {"claimName": "d"}}}}},
+        {"engine": {"prefixOffload": {"enabled": True, "memory": "4Gi"}}},
+        {"engine": {"workers": 2}, "resources": {"gpus": 4}},
+        {"args": ["--enable-lora"]},
+        {"image": {"family": "deepspeed"}},
+        {"command": ["sh"]},
+        {"deployment": {"nodes": 2}, "resources": {"gpus": 4}, "nodes": (L20, SECOND)},
+    ],
+    ids=lambda parts: next(iter(parts)),
+)
+def test_what_would_be_refused_is_not_advised(parts):
+    """The same plan without it has the advice."""
+    long = {"maxModelLen": 32768, "tensorParallelSize": 2}
+    plain = planned(engine=long)
+    assert any("sequenceParallelSize 2" in one for one in plain.advice)
+    plan = planned(**{"resources": {"gpus": 2}, **parts, "engine": {**long, **parts.get("engine", {})}})
+    assert not [one for one in plan.advice if "sequenceParallelSize" in one]
+
+
+@pytest.mark.parametrize(
     ("facts", "why"),
     [
         ({"latent_kv_dim": 576}, "latent attention"),
@@ -97,6 +121,37 @@ def test_models_that_cannot_be_split(facts, why):
     assert why in refusal.message
 
 
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"engine": {"prefixOffload": {"enabled": True, "memory": "4Gi"}}}, "evicted prefixes"),
+        ({"args": ["--enable-prefix-cache-offload", "--prefix-offload-mib", "64"]}, "evicted prefixes"),
+        ({"env": [{"name": "USE_LOOKAHEAD", "value": "true"}]}, "beside lookahead"),
+        ({"args": ["--use-lookahead"]}, "beside lookahead"),
+        ({"args": ["--worker-num", "2"]}, "2 engines in one pod"),
+        ({"args": ["--enable-lora"]}, "served by name"),
+        ({"args": ["--lora-modules", "a=/data/a"]}, "served by name"),
+        ({"args": ["--kv_transfer_config={}"]}, "--kv-transfer-config does not go with it"),
+        ({"args": ["--runner", "pooling"]}, "no answers"),
+    ],
+)
+def test_what_the_server_refuses_beside_it(parts, why):
+    """By field, flag or variable, before the pod takes its GPUs; a switch that is off again splits."""
+    engine = {**TWO, **parts.get("engine", {})}
+    refusal = refused(**{**parts, "engine": engine})
+    assert refusal.reason == "BadParallelism"
+    assert why in refusal.message
+    assert refusal.remedy.startswith("leave it out, or ")
+
+
+def test_adapters_are_merged_or_not_split():
+    """Whether the model's source is one, or folders of the model hold them."""
+    served = dataclasses.replace(QWEN_7B, adapters=1, lora_slots=1, lora_rank=8)
+    assert "served by name" in refused(served, engine=TWO).message
+    assert planned(dataclasses.replace(served, lora_slots=0), engine=TWO).sp == 2
+    assert planned(served, engine=TWO, args=["--enable-lora=false"]).sp == 2
+
+
 def test_no_gpus_and_no_second_node():
     """The size is of GPUs, and these are in one node."""
     assert "sequenceParallelSize is 2" in refused(resources={"gpus": 0}, engine=TWO).message
@@ -108,3 +163,18 @@ def test_the_flag_and_the_variable_count_too():
     """What the user's own words say is planned."""
     assert planned(args=["--sequence-parallel-size", "2"]).gpus == 2
     assert planned(env=[{"name": "SEQUENCE_PARALLEL_SIZE", "value": "2"}]).gpus == 2
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"env": [{"name": "SEQUENCE_PARALLEL_SIZE", "value": "2"}]},
+        {"args": ["--sequence-parallel-size", "2"]},
+    ],
+    ids=["variable", "flag"],
+)
+def test_the_other_family_has_no_such_size(parts):
+    """Its server would take one GPU of two."""
+    refusal = refused(image={"family": "deepspeed"}, **parts)
+    assert refusal.reason == "BadParallelism"
+    assert "spec.image.family deepspeed has no such size" in refusal.message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 
 import pytest
@@ -9,6 +11,7 @@ from windlass_operator.records.base import Record, parse
 from windlass_operator.records.pods import Pod
 from windlass_operator.records.workloads import Deployment
 from windlass_operator.status import hold
+from windlass_operator.status.children import Children
 from windlass_operator.status.failure import Failure
 
 NOW = "2026-01-01T00:00:00Z"
@@ -70,6 +73,35 @@ def test_the_digest_is_of_what_may_mend_it():
     assert hold.digest_of(raw) == hold.digest_of(same)
     for change in ({"spec": {"args": []}}, {"metadata": {"annotations": {hold.RETRY_ANNOTATION: "1"}}}):
         assert hold.digest_of({**raw, **change}) != hold.digest_of(raw)
+
+
+MODEL = {"id": "m", "source": {"pvc": {"claimName": "c"}}}
+PLACE = {"prefixOffload": {"enabled": False}}
+
+
+@pytest.mark.parametrize("model", [MODEL, {"id": 7}], ids=["valid", "not valid"])
+def test_a_default_of_a_later_release_ends_no_hold(model):
+    """The API server fills it into stored objects, in which nobody changed anything."""
+    raw = {"metadata": {}, "spec": {"model": model, "engine": {"seed": 1}}}
+    filled = {"metadata": {}, "spec": {"model": model, "engine": {"seed": 1, **PLACE}}}
+    asked = {"metadata": {}, "spec": {"model": model, "engine": {"seed": 1, "prefixOffload": {"enabled": True}}}}
+    assert hold.digest_of(raw) == hold.digest_of(filled)
+    assert hold.digest_of(raw) != hold.digest_of(asked)
+
+
+def test_a_hold_of_an_earlier_operator_stays():
+    """Its digest is of the spec as it was stored then; the hold gets the digest of today."""
+    stored = {"model": MODEL, "engine": {"seed": 1}, "replicas": 1}
+    without = {key: value for key, value in stored.items() if key != "replicas"}
+    old = hashlib.sha256(json.dumps([without, None], sort_keys=True).encode()).hexdigest()[:16]
+    held = hold.decide("qwen", None, a_failure(), old, NOW)
+    children = Children(service=a_keeper(held.to_text()))
+    filled = {**stored, "engine": {"seed": 1, **PLACE}}
+    raw = {"metadata": {"name": "qwen"}, "spec": filled}
+    kept = hold.of_service(raw, children, 5, NOW)
+    assert kept == dataclasses.replace(held, digest=hold.digest_of(raw))
+    changed = {**raw, "spec": {**filled, "engine": {"seed": 2}}}
+    assert hold.of_service(changed, children, 5, NOW) is None
 
 
 def a_pod(name, template, down=True, ready=False, at="2026-01-01T00:00:00Z"):

@@ -32,6 +32,10 @@ ENGINE_RULES = (
         "spec.engine.sequenceParallelSize does not go with workers above 1: raise spec.replicas instead",
     ),
     Rule(
+        _NOT_SPLIT + " || !has(self.prefixOffload) || !has(self.prefixOffload.enabled) || !self.prefixOffload.enabled",
+        "spec.engine.sequenceParallelSize does not go with prefixOffload: leave it out, or switch prefixOffload off",
+    ),
+    Rule(
         "!has(self.speculation) || !has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled",
         "spec.engine.speculation does not go with lookahead: one of them drafts; leave the other out",
     ),

@@ -46,7 +46,7 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         flags += ["--quantization", plan.quantization]
     if plan.enforce_eager:
         flags.append("--enforce-eager")
-    return (*flags, *_step(spec, plan), *_tuning(spec.engine), *prefix_offload.flags(plan), *_prefix(spec))
+    return (*flags, *_step(spec, plan), *_tuning(spec.engine), *prefix_offload.flags(spec, plan), *_prefix(spec))
 
 
 def _step(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:

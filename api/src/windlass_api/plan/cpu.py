@@ -64,7 +64,6 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, requested: Requested) -> P
         node_selector=group_selector(spec.resources.resource_group),
         workers=engines,
         base=facts.base_path or "",
-        prefix_offload_mib=host.prefix_offload_mib,
         because=(
             "spec.resources.gpus is 0: served on the CPU",
             *words.figures(facts, need, serving)[:2],
@@ -72,6 +71,7 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, requested: Requested) -> P
             f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
             *requested.notes,
             *((prefix_offload.OFF_ON_CPU,) if prefix_offload.in_force(spec) else ()),
+            *prefix_offload.without_effect(spec),
             host.because,
         ),
     )

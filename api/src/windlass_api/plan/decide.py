@@ -29,10 +29,11 @@ from windlass_api.plan.model import (
 )
 from windlass_api.plan.offload import Running
 from windlass_api.plan.options import Option, alternatives, on_one_node, preferred
-from windlass_api.plan.prefix_offload import too_large
+from windlass_api.plan.prefix_offload import too_large, without_effect
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
 from windlass_api.plan.requested import Requested, read_requested
+from windlass_api.plan.split import can_be_split, not_split
 from windlass_api.plan.spread import over_nodes
 
 
@@ -60,6 +61,8 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     requested = read_requested(spec, facts)
     if isinstance(requested, Refusal):
         return requested
+    if refusal := not_split(spec, facts, requested.layout):
+        return refusal
     if requested.layout.gpus == 0:
         return parallelism(requested.layout, facts, 0) or cpu_plan(spec, facts, requested)
     found = usable_cards(spec.resources, inventory, requested, facts)
@@ -125,6 +128,13 @@ def _at_once(facts: ModelFacts, chosen: Option) -> tuple[str, ...]:
     return (words.at_once(each * chosen.workers, chosen.serving.max_model_len),)
 
 
+def _split_instead(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, layout: Layout) -> tuple[str, ...]:
+    """The advice to share prompts, only where the size would be taken."""
+    if chosen.nodes > 1 or not can_be_split(spec, facts, layout):
+        return ()
+    return split_instead(facts, chosen.serving, chosen.card.real_gib, sp=chosen.sp)
+
+
 def _load(facts: ModelFacts, chosen: Option) -> Load:
     """One pod's share of the replica."""
     need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
@@ -160,6 +170,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         *told.requested.notes,
         *((chosen.why,) if chosen.why else ()),
         *_steps(serving),
+        *without_effect(spec),
         host.because + (" on each node" if chosen.nodes > 1 else ""),
     )
     product = ((product_label(card.resource), card.product),) if card.product else ()
@@ -192,7 +203,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         alternatives=told.alternatives,
         advice=(
             *advice.advise(facts, serving, card.real_gib or 0, card.capability, alone=card.alone),
-            *split_instead(facts, serving, card.real_gib, sp=chosen.sp),
+            *_split_instead(spec, facts, chosen, told.requested.layout),
         ),
         because=because,
         resource=card.resource,

@@ -92,7 +92,7 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
         shm=shm,
         parts=parts,
         because=_sentence(requested.memory, summed_gib, parts),
-        prefix_offload_mib=round(asked_gib * MIB_A_GIB),
+        prefix_offload_mib=round(kept * MIB_A_GIB),
     )
 
 

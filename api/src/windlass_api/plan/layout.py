@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.parallel import divides
-from windlass_sizing.placement.sequence import obstacle
 
 from windlass_api.crd.pods import NODES_MAX
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
@@ -85,8 +84,6 @@ def parallelism(layout: Layout, facts: ModelFacts, one_node_max: int) -> Refusal
     gpus, tp, pp = layout.gpus, layout.tp, layout.pp
     if gpus == 0:
         return _without_gpus(layout)
-    if layout.sp > 1 and (why := obstacle(facts)):
-        return Refusal("BadParallelism", f"sequenceParallelSize is {layout.sp}: {why}", "leave it out")
     if pp and pp > facts.num_hidden_layers:
         return _bad(f"the model's {facts.num_hidden_layers} layers cannot be cut into {pp} stages")
     if gpus and (words := _indivisible(gpus, layout)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.overrides import is_true, last_given
+from windlass_api.plan.overrides import is_true, last_given, runs_windlass
 from windlass_api.plan.quantity import GIB, gib
 
 KV_SIZE, KV_BACKEND, KV_TRANSFER = "--kv-offloading-size", "--kv-offloading-backend", "--kv-transfer-config"
@@ -47,19 +47,6 @@ def kv_offload_gib(spec: LLMServiceSpec) -> float:
     return min(ASKED_MAX_GIB, asked or _connector_bytes(last_given(spec, KV_TRANSFER)) / GIB)
 
 
-def unsized_prefix(spec: LLMServiceSpec, gpus: int | None) -> Refusal | None:
-    """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
-    if spec.image.family != "vllm" or gpus == 0 or spec.engine.prefix_offload.enabled or prefix_mib(spec):
-        return None
-    if not flag_keeps_prefixes(spec):
-        return None
-    return Refusal(
-        "PrefixOffloadWithoutSize",
-        f"{PREFIX} says no size, and the share of a pod's memory is not known before the pod is planned",
-        f'set spec.engine.prefixOffload instead, or add "{PREFIX_MIB}" with a size in MiB to spec.args, such as 16384',
-    )
-
-
 def weights_offload_gib(spec: LLMServiceSpec, weights_gib: float, gpus: int) -> float:
     """The weights of one pod, on so many GPUs, that stay in host memory; never more than it has.
 
@@ -81,7 +68,7 @@ def processor_cache_gib(spec: LLMServiceSpec) -> float:
 
 def lookahead_gib(spec: LLMServiceSpec, running: Running) -> float:
     """The lookahead cache of one engine: its table, and the indexes of its running requests; 0 when it is off."""
-    if spec.image.family != "vllm" or not _looks_ahead(spec):
+    if spec.image.family != "vllm" or not looks_ahead(spec):
         return 0.0
     indexes = running.requests * (running.tokens * LOOKAHEAD_TOKEN_BYTES + LOOKAHEAD_REQUEST_BYTES)
     return LOOKAHEAD_TABLE_GIB + indexes / GIB
@@ -106,11 +93,13 @@ def flag_keeps_prefixes(spec: LLMServiceSpec) -> bool | None:
 
 
 def prefix_mib(spec: LLMServiceSpec) -> float:
-    """The size that flags or variables give to evicted prefixes; 0 where they do not keep them."""
-    return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if flag_keeps_prefixes(spec) else 0.0
+    """The size that flags or variables give to evicted prefixes; 0 where neither they nor the field keep them."""
+    switch = flag_keeps_prefixes(spec)
+    kept = spec.engine.prefix_offload.enabled and runs_windlass(spec) if switch is None else switch
+    return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if kept else 0.0
 
 
-def _looks_ahead(spec: LLMServiceSpec) -> bool:
+def looks_ahead(spec: LLMServiceSpec) -> bool:
     """As the server decides: the flag, then the field, then the variable, then a directory of its configuration."""
     for switch in (last_given(spec, LOOKAHEAD), "true" if spec.engine.lookahead.enabled else None):
         if switch is not None:

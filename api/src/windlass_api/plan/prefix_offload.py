@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator
 from windlass_api.crd.prefix_offload import PERCENT
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Plan, Refusal
-from windlass_api.plan.offload import ASKED_MAX_GIB, flag_keeps_prefixes, prefix_mib
+from windlass_api.plan.offload import ASKED_MAX_GIB, PREFIX, PREFIX_MIB, flag_keeps_prefixes, prefix_mib
 from windlass_api.plan.overrides import runs_windlass
 from windlass_api.plan.quantity import gib
 
 PART, SHM_PART = "prefix offload", "shared memory"
 WHY = "in /dev/shm, by spec.engine.prefixOffload"
 OFF_ON_CPU = "spec.engine.prefixOffload is off: the CPU engine's KV cache lies in host memory already"
+NO_EFFECT = "spec.engine.prefixOffload has no effect: spec.command is not Windlass's own start command"
 MIB_A_GIB = 1024
 
 
@@ -42,6 +43,25 @@ def kept_gib(spec: LLMServiceSpec, base_gib: float) -> float:
     return _whole_mib(gib(given) * share if given else base_gib * share / (1 - share))
 
 
+def unsized_prefix(spec: LLMServiceSpec, gpus: int | None) -> Refusal | None:
+    """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
+    if spec.image.family != "vllm" or gpus == 0 or in_force(spec) or prefix_mib(spec):
+        return None
+    if not flag_keeps_prefixes(spec):
+        return None
+    return Refusal(
+        "PrefixOffloadWithoutSize",
+        f"{PREFIX} says no size, and the share of a pod's memory is not known before the pod is planned",
+        f'set spec.engine.prefixOffload instead, or add "{PREFIX_MIB}" with a size in MiB to spec.args, such as 16384',
+    )
+
+
+def without_effect(spec: LLMServiceSpec) -> tuple[str, ...]:
+    """What a plan says of the field beside a command of the user's own."""
+    ours = not spec.engine.prefix_offload.enabled or runs_windlass(spec)
+    return () if ours else (NO_EFFECT,)
+
+
 def too_large(spec: LLMServiceSpec, plan: Plan, shm_gib: float, node_gib: float) -> Refusal | None:
     """Why the planned size does not fit, with the largest that would; `shm_gib` is what /dev/shm needs without it."""
     if not in_force(spec):
@@ -56,7 +76,9 @@ def too_large(spec: LLMServiceSpec, plan: Plan, shm_gib: float, node_gib: float)
     said = f"spec.engine.prefixOffload asks for {kept:.2f} GiB of host memory, and {who} leaves {max(0, room_gib):.2f}"
     if math.floor(room_gib) < 1:
         return _refusal(said, "leave spec.engine.prefixOffload out, or give the pod more memory")
-    return _refusal(said, f"set spec.engine.prefixOffload.memory to {math.floor(room_gib)}Gi or less")
+    remedy = f"set spec.engine.prefixOffload.memory to {math.floor(room_gib)}Gi or less"
+    other = " in the place of memoryPercent" if spec.engine.prefix_offload.memory_percent else ""
+    return _refusal(said, remedy + other)
 
 
 def _rooms(spec: LLMServiceSpec, others_gib: float, shm_gib: float, node_gib: float) -> Iterator[tuple[float, str]]:
@@ -70,11 +92,14 @@ def _rooms(spec: LLMServiceSpec, others_gib: float, shm_gib: float, node_gib: fl
         yield node_gib - others_gib, f"the largest node of this GPU, with {node_gib:.2f} GiB,"
 
 
-def flags(plan: Plan) -> Iterable[str]:
-    """The server's flags for what was planned."""
-    if not plan.prefix_offload_mib:
-        return ()
-    return ("--enable-prefix-cache-offload", "--prefix-offload-mib", str(plan.prefix_offload_mib))
+def flags(spec: LLMServiceSpec, plan: Plan) -> Iterable[str]:
+    """The server's flags for what was planned; the switch alone on the CPU, and where the user gives the size."""
+    if not plan.gpus and in_force(spec):
+        return (PREFIX,)  # the server says why it does without, and a change of the size changes no pod
+    if plan.gpus and plan.prefix_offload_mib:
+        return (PREFIX, PREFIX_MIB, str(plan.prefix_offload_mib))
+    switched = flag_keeps_prefixes(spec) is None and spec.image.family == "vllm" and prefix_mib(spec)
+    return (PREFIX,) if switched else ()
 
 
 def _whole_mib(size_gib: float) -> float:

@@ -14,8 +14,9 @@ from windlass_sizing.quantization.question import CPU, Card
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_api.plan.layout import Layout, read_layout
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.offload import too_small_shm, unsized_prefix
+from windlass_api.plan.offload import too_small_shm
 from windlass_api.plan.overrides import engine_in_force, whole_prompts
+from windlass_api.plan.prefix_offload import unsized_prefix
 from windlass_api.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.objects.reading import name_of, seconds_between
+from windlass_api.objects.records import mapped
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.records.base import Record, living
@@ -56,8 +58,37 @@ class Hold:
 
 
 def digest_of(raw: Mapping[str, Any]) -> str:
-    """Names what a hold is for: the spec without what mends nothing, and the retry annotation."""
-    spec = {key: value for key, value in (raw.get("spec") or {}).items() if key not in NOT_A_CHANGE}
+    """Names what a hold is for: the spec without defaults and what mends nothing, and the retry annotation.
+
+    A later release has more defaults, which the API server fills into stored objects.
+    """
+    spec = _stored(raw)
+    try:
+        asked = LLMServiceSpec.model_validate(spec).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    except ValueError:
+        asked = _before_defaults(spec)
+    return _digest(raw, {key: value for key, value in asked.items() if key not in NOT_A_CHANGE})
+
+
+def _is_for(hold: Hold, raw: Mapping[str, Any], digest: str) -> bool:
+    """Whether the hold is of this spec, also as operators before this digest named it."""
+    spec = _stored(raw)
+    return hold.digest in (digest, _digest(raw, spec), _digest(raw, _before_defaults(spec)))
+
+
+def _stored(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in mapped(raw.get("spec")).items() if key not in NOT_A_CHANGE}
+
+
+def _before_defaults(spec: dict[str, Any]) -> dict[str, Any]:
+    """The stored spec without the place that the API server fills in since spec.engine.prefixOffload exists."""
+    engine = spec.get("engine")
+    if not isinstance(engine, dict) or engine.get("prefixOffload") != {"enabled": False}:
+        return spec
+    return {**spec, "engine": {key: value for key, value in engine.items() if key != "prefixOffload"}}
+
+
+def _digest(raw: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     retry = (raw["metadata"].get("annotations") or {}).get(RETRY_ANNOTATION)
     return hashlib.sha256(json.dumps([spec, retry], sort_keys=True).encode()).hexdigest()[:16]
 
@@ -103,8 +134,8 @@ def decide(
 def of_service(raw: Mapping[str, Any], children: Children, max_restarts: int, now: str) -> Hold | None:
     """The hold of an LLMService as it was read; `max_restarts` is spec.deployment.maxRestarts, `now` is RFC 3339."""
     name, digest, previous = name_of(raw), digest_of(raw), remembered(children.service)
-    if previous is not None and previous.digest == digest:
-        return previous
+    if previous is not None and _is_for(previous, raw, digest):
+        return replace(previous, digest=digest)
     looping = [group for group in groups(children) if _loops(group, children.stateful_sets)]
     if looping:
         failure = diagnose_service(children, False, now)

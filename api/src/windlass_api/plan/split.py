@@ -1,0 +1,100 @@
+"""What the server refuses beside `sequenceParallelSize`, known before any GPU is taken. Pure.
+
+`windlass.launch.sequence_parallel` refuses the same at the start; a contract test holds both sides together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement.sequence import obstacle
+
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.beside import OFF, VLLM
+from windlass_api.plan.layout import Layout
+from windlass_api.plan.model import Refusal
+from windlass_api.plan.offload import flag_keeps_prefixes, looks_ahead
+from windlass_api.plan.overrides import is_true, last_given, runs_windlass
+
+ENGINES_OWN = frozenset(
+    {
+        *("--prefill-context-parallel-size", "-pcp", "--attention-backend", "--attention-config", "--worker-cls"),
+        *("--decode-context-parallel-size", "-dcp", "--enable-expert-parallel", "--enable-dbo"),
+        *("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"),
+        *("--kv-transfer-config", "--kv-offloading-size", "--kv-offloading-backend"),
+    }
+)
+"""The engine's flags that the split sets itself, or that the engine does not run beside it."""
+NO_CONVERSION = ("", "auto", "none")
+
+
+def not_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Refusal | None:
+    """Why prompts are not shared by GPUs here, where that is asked for; on the CPU the GPUs are refused first."""
+    if layout.sp == 1 or layout.gpus == 0:
+        return None
+    if spec.image.family != VLLM:
+        return Refusal(
+            "BadParallelism",
+            f"sequenceParallelSize is {layout.sp}, and spec.image.family {spec.image.family} has no such size",
+            "take its flag or variable out, or use family vllm",
+        )
+    found = next(_obstacles(spec, facts, layout), None)
+    if found is None:
+        return None
+    why, remedy = found
+    return Refusal("BadParallelism", f"sequenceParallelSize is {layout.sp}: {why}", f"leave it out, or {remedy}")
+
+
+def can_be_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> bool:
+    """Whether `sequenceParallelSize` would be taken for this service, as it is otherwise."""
+    here = spec.image.family == VLLM and runs_windlass(spec) and layout.nodes_min == 1
+    return here and next(_obstacles(spec, facts, layout), None) is None
+
+
+def _obstacles(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Iterator[tuple[str, str]]:
+    """Each with what mends it; a command of the user's own gets no flag of the plan and is not judged."""
+    if why := obstacle(facts):
+        yield why, "set spec.engine.tensorParallelSize instead"
+    if not runs_windlass(spec):
+        return
+    if layout.workers > 1:
+        yield f"{layout.workers} engines in one pod have no split", "raise spec.replicas in the place of workers"
+    if looks_ahead(spec):
+        yield "the engine does not split prompts beside lookahead", "switch lookahead off"
+    if spec.engine.speculation is not None:
+        yield "the engine does not split prompts beside a draft model", "leave spec.engine.speculation out"
+    if _serves_adapters(spec, facts):
+        yield "the engine does not split prompts beside adapters that are served by name", "merge the adapter"
+    if _keeps_prefixes(spec):
+        yield "each rank would keep evicted prefixes of its own", "switch prefix offload off"
+    if flag := _engines_flag(spec):
+        yield f"{flag} does not go with it", f"leave {flag} out"
+    if _does_not_generate(spec):
+        yield "it splits prompts that are answered, and the flags ask for no answers", "let the model generate"
+
+
+def _serves_adapters(spec: LLMServiceSpec, facts: ModelFacts) -> bool:
+    merge = last_given(spec, "--merge-lora", "MERGE_LORA")
+    if merge is not None and merge.casefold() not in OFF:
+        return False
+    switch = last_given(spec, "--enable-lora", "ENABLE_LORA")
+    asked = switch is not None and (not switch or is_true(switch))
+    return bool(facts.lora_slots) or asked or last_given(spec, "--lora-modules", "LORA_MODULES") is not None
+
+
+def _keeps_prefixes(spec: LLMServiceSpec) -> bool:
+    switch = flag_keeps_prefixes(spec)
+    return spec.engine.prefix_offload.enabled if switch is None else switch
+
+
+def _engines_flag(spec: LLMServiceSpec) -> str:
+    names = (word.partition("=")[0].replace("_", "-") for word in (*spec.command[1:], *spec.args))
+    return next((name for name in names if name in ENGINES_OWN), "")
+
+
+def _does_not_generate(spec: LLMServiceSpec) -> bool:
+    runner = last_given(spec, "--runner") or "auto"
+    if runner != "auto":
+        return runner != "generate"
+    return (last_given(spec, "--convert") or "") not in NO_CONVERSION
