@@ -89,6 +89,37 @@ async def test_results_come_out_of_the_log(ann, kube):
     assert (bench["rows"], "not whole" in bench["message"]) == (None, True)
 
 
+BOMBS = {
+    "a large summary": ({"summary.txt": b" " * ((1 << 20) + 1)}, "more than the 1048576"),
+    "large files beside it": ({"a.json": b" " * (33 << 20), "summary.csv": b"a\n1\n"}, "unpacks to more"),
+    "many rows": ({"summary.csv": b"a\n" + b"1\n" * 1001}, "more than 1000 rows"),
+    "many columns": ({"summary.csv": b"a\n" + b"1," * 64 + b"1\n"}, "64 columns"),
+    "one long field": ({"summary.csv": b"a\n" + b"1" * 200_000}, "no table"),
+    "a field without end": ({"summary.csv": b'a\n"' + b"1\n" * 100_000}, "no table"),
+}
+
+
+@pytest.mark.parametrize(("files", "words"), BOMBS.values(), ids=BOMBS.keys())
+async def test_results_without_bound_are_a_message(ann, kube, files, words):
+    """Whoever may make a Job writes the log; the console holds no more of it than a benchmark brings."""
+    kube.on("GET", f"{JOBS}/qwen-bench-1", 200, a_job(**ended("Complete")))
+    kube.on("GET", PODS, 200, {"items": [a_pod()], "metadata": {}})
+    kube.on("GET", f"{PODS}/p/log", 200, a_log(files))
+    answer = await ann.get("/api/benchmarks/team-a/qwen-bench-1")
+    assert (answer.status_code, answer.json()["rows"]) == (200, None)
+    assert words in answer.json()["message"]
+
+
+async def test_a_table_of_the_largest_size_is_shown(ann, kube):
+    """A short row has the columns that it has, and cells beyond the head are left out."""
+    kube.on("GET", f"{JOBS}/qwen-bench-1", 200, a_job(**ended("Complete")))
+    kube.on("GET", PODS, 200, {"items": [a_pod()], "metadata": {}})
+    table = b"a,b\n" + b"1,2\n" * 998 + b"3\n1,2,3\n"
+    kube.on("GET", f"{PODS}/p/log", 200, a_log({"summary.csv": table, "noise.json": b" " * (2 << 20)}))
+    rows = (await ann.get("/api/benchmarks/team-a/qwen-bench-1")).json()["rows"]
+    assert (len(rows), rows[0], rows[-2:]) == (1000, {"a": "1", "b": "2"}, [{"a": "3"}, {"a": "1", "b": "2"}])
+
+
 async def test_a_job_of_somebody_else_is_neither_read_nor_deleted(ann, kube):
     kube.on("GET", f"{JOBS}/backup", 200, {"metadata": {"name": "backup"}})
     for method in ("GET", "DELETE"):
