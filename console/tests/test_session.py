@@ -35,16 +35,44 @@ async def test_the_cookie_is_for_https_alone_unless_that_is_switched_off(start):
     assert "Secure" in answer.headers["set-cookie"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"secure_cookie": True}, "__Host-windlass_session"),
+        ({"secure_cookie": True, "prefix": "/console"}, "__Secure-windlass_session"),
+        ({"prefix": "/console"}, "windlass_session"),
+    ],
+)
+async def test_no_other_host_can_set_the_cookie_where_the_browser_checks_its_name(start, settings, name):
+    """Browsers take __Host- with the path / alone, and both prefixes over HTTPS alone."""
+    answer = await start(**settings).post("/api/session", json={"token": "ann"})
+    assert answer.headers["set-cookie"].startswith(f"{name}=")
+
+
 async def test_each_call_has_the_users_own_token(start, kube):
-    """Two users in one process; a cookie before a header."""
+    """Two users in one process."""
     ann, ben = start(), start()
     await ann.post("/api/session", json={"token": "ann"})
     kube.asked.clear()
-    await ann.get("/api/session", headers={"Authorization": "Bearer other"})
+    await ann.get("/api/session")
     assert kube.tokens == {"Bearer ann"}
     kube.asked.clear()
     assert (await ben.get("/api/session", headers={"Authorization": "Bearer ben"})).json()["via"] == "header"
     assert kube.tokens == {"Bearer ben"}
+
+
+async def test_the_ingress_says_who_asks_and_an_old_cookie_goes(start, kube):
+    """Ben signs in by OIDC in a browser that still has Ann's cookie."""
+    browser = start()
+    await browser.post("/api/session", json={"token": "ann"})
+    same = await browser.get("/api/session", headers={"Authorization": "Bearer ann"})
+    assert "set-cookie" not in same.headers
+    kube.asked.clear()
+    answer = await browser.get("/api/session", headers={"Authorization": "Bearer ben"})
+    assert (answer.json()["via"], kube.tokens) == ("header", {"Bearer ben"})
+    assert answer.headers["set-cookie"].startswith('windlass_session=""; ')
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert (await browser.get("/api/session")).status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 PREFIX = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 SESSION_HOURS = 12
+COOKIE = "windlass_session"
 
 
 class SettingsError(ValueError):
@@ -42,6 +43,13 @@ class Settings:
         for origin in self.origins:
             if not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]-]+", origin):
                 raise SettingsError(f'--origin "{origin}" is no origin; write it as https://console.example.com')
+
+    @property
+    def cookie_name(self) -> str:
+        """Browsers take the prefixes over HTTPS alone; no other host of the domain sets a cookie of __Host-."""
+        if not self.secure_cookie:
+            return COOKIE
+        return f"__Secure-{COOKIE}" if self.prefix else f"__Host-{COOKIE}"
 
     @property
     def cookie_path(self) -> str:
