@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -46,7 +47,9 @@ def the_console(request: Request) -> Console:
     return found
 
 
-def asking(request: Request, response: Response, console: Annotated[Console, Depends(the_console)]) -> Asking:
+async def asking(
+    request: Request, response: Response, console: Annotated[Console, Depends(the_console)]
+) -> AsyncIterator[Asking]:
     """The user by the header of an ingress that signs in, else by the cookie; SignInError without either.
 
     The header is of this request, the cookie perhaps of an earlier user of the browser: it goes where it differs.
@@ -54,14 +57,17 @@ def asking(request: Request, response: Response, console: Annotated[Console, Dep
     cookie = request.cookies.get(console.settings.cookie_name, "")
     opened = console.seal.open(cookie, time.time())
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and given:
-        token = usable(given)
+    via = BY_HEADER if scheme.lower() == "bearer" and given else BY_COOKIE
+    if via == BY_HEADER:
+        token, until = usable(given), expiry_of(given.strip())
         if cookie and (opened is None or opened[0] != token):
             take_back(response, console.settings)
-        return Asking(console.identities.of(token), token, BY_HEADER, expiry_of(token))
-    if opened is None:
+    elif opened is not None:
+        token, until = opened
+    else:
         raise SignInError("you are not signed in, or your session has ended; sign in with a token of the cluster")
-    return Asking(console.identities.of(opened[0]), opened[0], BY_COOKIE, opened[1])
+    async with console.identities.asked(token) as identity:
+        yield Asking(identity, token, via, until)
 
 
 def take_back(response: Response, settings: Settings) -> None:

@@ -66,9 +66,9 @@ async def sign_in(console: The, given: SignIn, response: Response) -> Session:
     ends = int(time.time()) + 3600 * console.settings.session_hours
     until = min(ends, expiry_of(token) or ends)
     sealed = console.seal.close(token, until)
-    identity = console.identities.of(token)
-    identity.rights.forget()
-    session = await _session(Asking(identity, token, BY_COOKIE, until))
+    async with console.identities.asked(token) as identity:
+        identity.rights.forget()
+        session = await _session(Asking(identity, token, BY_COOKIE, until))
     response.set_cookie(
         console.settings.cookie_name,
         sealed,
