@@ -193,6 +193,48 @@ async def test_choices_are_null_where_the_user_may_not_list(ann, kube):
     assert found["gpuTypes"] is None
 
 
+SERVICES = "/apis/serving.windlass.dev/v1alpha1/namespaces/team-a/llmservices"
+FORM = {
+    "apiVersion": "serving.windlass.dev/v1alpha1",
+    "kind": "LLMService",
+    "metadata": {"name": "qwen", "namespace": "team-a"},
+    "spec": {"model": {"id": "m", "source": {"pvc": {"claimName": "c"}}}},
+}
+QWEN2 = {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
+    "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
+    "max_position_embeddings": 32768, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (404, "NotFound")])
+async def test_a_form_is_checked_without_the_right_to_nodes(ann, kube, status, reason):
+    """A tenant sees what the API server refuses, and why there is no plan."""
+    causes = {"causes": [{"field": "spec.engine", "message": "ifq_nf4 runs in float16 only"}]}
+    invalid = {"kind": "Status", "reason": "Invalid", "message": "no", "details": causes}
+    kube.on("POST", SERVICES, 422, invalid)
+    kube.on("GET", "/api/v1/nodes", status, {"kind": "Status", "reason": reason, "message": "nodes is forbidden"})
+    answer = await ann.post("/api/plan", json={"namespace": "team-a", "service": FORM, "config": QWEN2})
+    planned = answer.json()
+    assert (answer.status_code, planned["preview"], planned["noFacts"]) == (200, None, "")
+    assert planned["problems"] == [{"field": "spec.engine", "message": "ifq_nf4 runs in float16 only"}]
+    assert "nodes is forbidden" in planned["noPlan"]
+
+
+async def test_a_new_name_is_tried_as_it_would_be_saved(ann, kube):
+    """By create; the right to patch is asked for where the name is there."""
+    nodes = {"kind": "Status", "reason": "Forbidden", "message": "no"}
+    kube.on("GET", "/api/v1/nodes", 403, nodes)
+    kube.on("POST", SERVICES, 201, FORM)
+    body = {"namespace": "team-a", "service": FORM, "config": QWEN2}
+    assert (await ann.post("/api/plan", json=body)).json()["refused"] == ""
+    assert "PATCH" not in [request.method for request in kube.asked]
+    kube.on("POST", SERVICES, 409, {"kind": "Status", "reason": "AlreadyExists", "message": "exists"})
+    kube.on("PATCH", f"{SERVICES}/qwen", 403, {"kind": "Status", "reason": "Forbidden", "message": "may not patch"})
+    assert "may not patch" in (await ann.post("/api/plan", json=body)).json()["refused"]
+    assert {request.url.params["dryRun"] for request in kube.asked if "llmservices" in request.url.path} == {"All"}
+
+
 async def test_a_user_without_the_right_to_namespaces_sees_those_that_are_offered(start, kube):
     kube.on("GET", "/api/v1/namespaces", 403, {"kind": "Status", "reason": "Forbidden", "message": "no"})
     kube.allowed = lambda asked: asked["namespace"] == "team-b"
