@@ -173,6 +173,87 @@ async def test_a_license_server_that_does_not_answer_is_a_row_with_its_problem(a
     assert (server["replicas"], server["license"], "not there" in server["problem"]) == (2, None, True)
 
 
+def a_license_server(namespace: str) -> dict[str, Any]:
+    return {"metadata": {"name": "windlass-license-server", "namespace": namespace}, "spec": {"replicas": 1}}
+
+
+def run_license_servers(kube: Any, *namespaces: str) -> None:
+    kube.on("GET", "/api/v1/nodes", 200, {"items": [], "metadata": {}})
+    rows = [a_license_server(one) for one in namespaces]
+    kube.on("GET", "/apis/apps/v1/deployments", 200, {"items": rows, "metadata": {}})
+    for row in rows:
+        place = f"/apis/apps/v1/namespaces/{row['metadata']['namespace']}/deployments"
+        kube.on("GET", place, 200, {"items": [row], "metadata": {}})
+
+
+def proxied(namespace: str, path: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/services/windlass-license-server:10080/proxy{path}"
+
+
+OURS = "http://windlass-license-server.licenses.svc:10080"
+KNOWN = {
+    "unknown": ((), [("kube-system", False, True), ("licenses", True, True), ("team-b", True, True)]),
+    "known": ((OURS,), [("licenses", False, True), ("kube-system", True, False), ("team-b", True, False)]),
+}
+
+
+@pytest.mark.parametrize(("addresses", "expected"), KNOWN.values(), ids=KNOWN.keys())
+async def test_a_license_goes_to_the_operators_servers(start, kube, addresses, expected):
+    """A tenant's Deployment with the label is named as such, and collects no token where the operator's are known."""
+    run_license_servers(kube, "kube-system", "licenses", "team-b")
+    kube.on("POST", proxied("team-b", "/ls"), 200, b"got it")
+    browser = start(license_addresses=addresses)
+    await browser.post("/api/session", json={"token": "ann"})
+    servers = (await browser.get("/api/licenses")).json()["servers"]
+    assert [(one["namespace"], bool(one["warning"]), one["upload"]) for one in servers] == expected
+    assert "in namespace team-b reads what is sent" in servers[2]["warning"]
+    path, headers = "/api/licenses/team-b/windlass-license-server", {"X-License-Token": "s3cret"}
+    answer = await browser.post(path, content=b"file", headers=headers)
+    assert answer.status_code == (422 if addresses else 200)
+    assert ("s3cret" in str([request.headers for request in kube.asked])) == (not addresses)
+
+
+VIEW = """appid: "1"
+customer: Acme
+accesslimit: 0
+gpuinfos:
+- {brand: L20, count: 2, issuedtime: 2026-01-01, expiredtime: 2099-01-01}
+"""
+VIEWS = {
+    "a license": (VIEW, ""),
+    "aliases": (VIEW + "x: &x [a]\ny: [*x, *x]\n", "sends what is no license"),
+    "too long": (VIEW + "#" * (1 << 20), "more than 1 MiB"),
+}
+
+
+@pytest.mark.parametrize(("view", "problem"), VIEWS.values(), ids=VIEWS.keys())
+async def test_a_view_is_read_within_bounds(ann, kube, view, problem):
+    run_license_servers(kube, "kube-system")
+    kube.on("GET", proxied("kube-system", "/ls/view"), 200, view.encode())
+    kube.on("GET", proxied("kube-system", "/metrics"), 200, b"")
+    (server,) = (await ann.get("/api/licenses")).json()["servers"]
+    assert (bool(server["license"]), problem in server["problem"]) == (not problem, True)
+
+
+async def test_a_license_server_does_not_end_the_session(ann, kube):
+    """Its Status with 401 is its problem."""
+    status = {"kind": "Status", "reason": "Unauthorized", "message": "go away"}
+    run_license_servers(kube, "kube-system")
+    kube.on("GET", proxied("kube-system", "/ls/view"), 401, status)
+    answer = await ann.get("/api/licenses")
+    assert (answer.status_code, "answers 401" in answer.json()["servers"][0]["problem"]) == (200, True)
+    kube.on("POST", proxied("kube-system", "/ls"), 401, status)
+    answer = await ann.post("/api/licenses/kube-system/windlass-license-server", content=b"file")
+    assert (answer.status_code, answer.json()["reason"]) == (422, "Invalid")
+
+
+async def test_no_more_license_servers_are_asked_than_a_cluster_has(ann, kube):
+    run_license_servers(kube, *(f"team-{number}" for number in range(40)), "kube-system")
+    servers = (await ann.get("/api/licenses")).json()["servers"]
+    assert (len(servers), servers[0]["namespace"]) == (41, "kube-system")
+    assert sum("not asked" in one["problem"] for one in servers) == 41 - 32
+
+
 async def test_an_empty_or_oversized_license_is_refused(ann):
     path = "/api/licenses/kube-system/windlass-license-server"
     assert (await ann.post(path, content=b"")).status_code == 422

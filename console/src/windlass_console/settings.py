@@ -30,6 +30,8 @@ class Settings:
     session_key: bytes = field(default=b"", repr=False)
     """Encrypts the cookies; the same for all replicas. Empty: a random one, so that a restart ends all sessions."""
     session_hours: int = SESSION_HOURS
+    license_addresses: tuple[str, ...] = ()
+    """Of the license servers in the operator's configuration; empty: not known."""
     secure_cookie: bool = True
     """Browsers send the cookie over HTTPS alone, and over plain HTTP to this machine itself."""
 
@@ -43,6 +45,12 @@ class Settings:
         for origin in self.origins:
             if not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]-]+", origin):
                 raise SettingsError(f'--origin "{origin}" is no origin; write it as https://console.example.com')
+
+        for address in self.license_addresses:
+            if not re.match(r"https?://[^/]", address):
+                raise SettingsError(
+                    f'--license-address "{address}" is no URL; write it as http://NAME.NAMESPACE.svc:10080'
+                )
 
     @property
     def cookie_name(self) -> str:
