@@ -248,7 +248,11 @@ async def test_a_license_server_does_not_end_the_session(ann, kube):
 
 
 async def test_no_more_license_servers_are_asked_than_a_cluster_has(ann, kube):
+    """One of them with a Secret without a name, which the API server takes."""
     run_license_servers(kube, *(f"team-{number}" for number in range(40)), "kube-system")
+    variable = {"name": "WINDLASS_LICENSE_ADMIN_TOKEN", "valueFrom": {"secretKeyRef": {"key": "token"}}}
+    rows = kube.answers["GET", "/apis/apps/v1/deployments"][1]["items"]
+    rows[0]["spec"]["template"] = {"spec": {"containers": [{"name": "server", "env": [variable]}]}}
     servers = (await ann.get("/api/licenses")).json()["servers"]
     assert (len(servers), servers[0]["namespace"]) == (41, "kube-system")
     assert sum("not asked" in one["problem"] for one in servers) == 41 - 32

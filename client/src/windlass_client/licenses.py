@@ -65,7 +65,7 @@ def server_of(deployment: Mapping[str, Any]) -> LicenseServer:
         pull_policy=str(container.get("imagePullPolicy") or "IfNotPresent"),
         pull_secrets=tuple(str(row.get("name")) for row in listed(pod.get("imagePullSecrets"))),
         https=any(str(word).startswith("--tls-dir") for word in container.get("args") or ()),
-        token=(str(secret["name"]), str(secret["key"])) if secret else None,
+        token=(str(secret["name"]), str(secret["key"])) if secret.get("name") and secret.get("key") else None,
         ready=int(dig(deployment, "status", "readyReplicas") or 0),
         replicas=int(dig(deployment, "spec", "replicas") or 0),
     )
