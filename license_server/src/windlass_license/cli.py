@@ -24,7 +24,7 @@ from windlass_license.license_file import answer_key, codec, keys
 from windlass_license.license_file.issue import file_name, issue, listed_in, parse_expiry, terms_of
 from windlass_license.license_file.listing import ListedGpu, merge_listings, parse_listing
 from windlass_license.rules.model import DEFAULT_GRACE_S, LeaseBounds, License
-from windlass_license.rules.peers import FrontLimits
+from windlass_base.front.peers import FrontLimits
 from windlass_license.settings import (
     DEFAULT_PORT,
     DEFAULT_TTL,

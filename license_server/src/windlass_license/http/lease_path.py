@@ -18,7 +18,7 @@ from windlass_license.errors import NotNowError, UnknownCallerError
 from windlass_license.http.metrics import Metrics
 from windlass_license.http.wire import BadRequestError, answer_json, parse_lease, statement
 from windlass_license.rules.model import State
-from windlass_license.rules.peers import FrontLimits
+from windlass_base.front.peers import FrontLimits
 
 PATH = "/v1/leases"
 RETRY_AFTER_S = 2
