@@ -74,7 +74,7 @@ def guard(inner: Inner) -> Guard:
 
 async def until(check: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not check():
+        while not check():  # noqa: ASYNC110  what is awaited has no event of its own
             await asyncio.sleep(0)
 
 

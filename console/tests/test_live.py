@@ -11,8 +11,8 @@ import pytest
 from windlass_base.kube.errors import ClientError, ForbiddenError
 from windlass_client.line_queue import HELD_MAX
 from windlass_client.values import LogLine, WatchEvent, service_of
-from windlass_console.live import outbox
 from windlass_console.http.streams import PIECE_MAX, _lines
+from windlass_console.live import outbox
 from windlass_console.live.feed import Feeds
 
 

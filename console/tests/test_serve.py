@@ -33,7 +33,7 @@ class Console:
 
     async def open(self) -> Streams:
         async with asyncio.timeout(10):
-            while not self._server.started:
+            while not self._server.started:  # noqa: ASYNC110  uvicorn has no event for it
                 await asyncio.sleep(0.01)
         port = self._server.servers[0].sockets[0].getsockname()[1]
         return await asyncio.open_connection("127.0.0.1", port)

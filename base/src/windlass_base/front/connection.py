@@ -1,8 +1,9 @@
 """The HTTP connection as uvicorn speaks it, with limits in time, size and number that uvicorn does not have.
 
-The license server and the console hand it to uvicorn. Every state of a connection has a deadline: the header, the body, the answer, the pause between two requests. A peer has
-a number of connections and of requests a second (`peers`). When all connections are taken, the one that waits longest
-without a whole request goes. The application never sees what is refused here.
+The license server and the console hand it to uvicorn. Every state of a connection has a deadline: the header, the body,
+the answer, the pause between two requests. A peer has a number of connections and of requests a second (`peers`). When
+all connections are taken, the one that waits longest without a whole request goes. The application never sees what is
+refused here.
 """
 
 import asyncio

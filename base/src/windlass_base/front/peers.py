@@ -1,7 +1,7 @@
 """How many connections and requests one address may have, and which connection goes when there are too many. Pure.
 
-The time is given. `connection` asks for every connection and every request; a peer is an address, which in a cluster is one
-pod unless the way to the server translates addresses.
+The time is given. `connection` asks for every connection and every request; a peer is an address, which in a cluster is
+one pod unless the way to the server translates addresses.
 """
 
 from collections.abc import Callable
