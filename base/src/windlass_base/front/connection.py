@@ -212,5 +212,5 @@ def _size(target: bytes, headers: list[tuple[bytes, bytes]]) -> int:
 
 
 def _length(headers: list[tuple[bytes, bytes]]) -> int:
-    said = next((value for name, value in headers if name == b"content-length"), b"0")
-    return int(said) if said.isdigit() and len(said) < 19 else 0
+    announced = next((value for name, value in headers if name == b"content-length"), b"0")
+    return int(announced) if announced.isdigit() and len(announced) < 19 else 0
