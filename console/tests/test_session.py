@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import time
+from contextlib import ExitStack
 
 import pytest
 from windlass_base.kube.errors import UnauthorizedError
-from windlass_console.errors import FullError, UnusableError
+from windlass_console.errors import FullError, TooManyStreamsError, UnusableError
 from windlass_console.identity import pool
 from windlass_console.identity.pool import STREAMS_MAX
 from windlass_console.identity.seal import COOKIE_MAX, Seal
@@ -157,7 +158,6 @@ async def test_idle_users_are_let_go_and_streams_hold_them(ann):
     assert one.streams == 0
     await identities.let_idle_go(time.monotonic() + 1)
     assert identities.of("ann") is not one
-    assert STREAMS_MAX == 16
 
 
 REVIEW = ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews")
@@ -203,3 +203,18 @@ async def test_sign_ins_beyond_the_bound_wait_for_the_api_servers_answer(ann, mo
         identities.of("other")
     async with identities.asked("ann"):
         pass
+
+
+async def test_a_user_holds_so_many_streams_and_no_more(ann):
+    """Another user still gets one, and so does this one after an end."""
+    identities = ann._transport.app.inner.state.console.identities
+    one = identities.of("ann")
+    with ExitStack() as held:
+        for _ in range(STREAMS_MAX - 1):
+            held.enter_context(one.stream())
+        for _ in range(2):
+            with one.stream(), pytest.raises(TooManyStreamsError, match=f"you hold {STREAMS_MAX} streams"):
+                one.stream().__enter__()
+            with identities.of("ben").stream():
+                assert (one.streams, identities.of("ben").streams) == (STREAMS_MAX - 1, 1)
+    assert one.streams == 0

@@ -136,7 +136,8 @@ def test_a_viewer_reads_and_changes_nothing(editor, viewer, at, path, namespace)
         assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden"), answer.text
         assert "viewer" in answer.json()["error"]
     assert editor.get(f"{path}/qwen").json()["service"]["spec"]["replicas"] == 1
-    assert namespace in path
+    listed = editor.get("/api/services", params={"namespace": namespace}).json()["items"]
+    assert [row["name"] for row in listed] == ["qwen"]
 
 
 def test_a_plan_is_shown_before_anything_is_created(admin, at, path, namespace):
