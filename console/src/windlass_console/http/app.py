@@ -19,7 +19,7 @@ from windlass_base.kube.errors import ClientError
 from windlass_console import __version__
 from windlass_console.errors import ConsoleError, NotThereError, document_of, status_of
 from windlass_console.http import cluster, pages, planning, services, session, streams
-from windlass_console.http.asking import BY_COOKIE, BY_HEADER, COOKIE, Console, The
+from windlass_console.http.asking import BY_COOKIE, BY_HEADER, Console, The
 from windlass_console.http.bodies import WhoOf
 from windlass_console.http.guard import Guard
 from windlass_console.identity.access import MakeAccess
@@ -63,7 +63,7 @@ def _who_of(console: Console) -> WhoOf:
 
     def who_of(scope: Scope) -> str:
         request = HTTPConnection(scope)
-        if console.seal.open(request.cookies.get(COOKIE, ""), time.time()) is not None:
+        if console.seal.open(request.cookies.get(console.settings.cookie_name, ""), time.time()) is not None:
             return BY_COOKIE
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         return BY_HEADER if scheme.lower() == "bearer" and given else ""
