@@ -89,6 +89,37 @@ async def test_results_come_out_of_the_log(ann, kube):
     assert (bench["rows"], "not whole" in bench["message"]) == (None, True)
 
 
+BOMBS = {
+    "a large summary": ({"summary.txt": b" " * ((1 << 20) + 1)}, "more than the 1048576"),
+    "large files beside it": ({"a.json": b" " * (33 << 20), "summary.csv": b"a\n1\n"}, "unpacks to more"),
+    "many rows": ({"summary.csv": b"a\n" + b"1\n" * 1001}, "more than 1000 rows"),
+    "many columns": ({"summary.csv": b"a\n" + b"1," * 64 + b"1\n"}, "64 columns"),
+    "one long field": ({"summary.csv": b"a\n" + b"1" * 200_000}, "no table"),
+    "a field without end": ({"summary.csv": b'a\n"' + b"1\n" * 100_000}, "no table"),
+}
+
+
+@pytest.mark.parametrize(("files", "words"), BOMBS.values(), ids=BOMBS.keys())
+async def test_results_without_bound_are_a_message(ann, kube, files, words):
+    """Whoever may make a Job writes the log; the console holds no more of it than a benchmark brings."""
+    kube.on("GET", f"{JOBS}/qwen-bench-1", 200, a_job(**ended("Complete")))
+    kube.on("GET", PODS, 200, {"items": [a_pod()], "metadata": {}})
+    kube.on("GET", f"{PODS}/p/log", 200, a_log(files))
+    answer = await ann.get("/api/benchmarks/team-a/qwen-bench-1")
+    assert (answer.status_code, answer.json()["rows"]) == (200, None)
+    assert words in answer.json()["message"]
+
+
+async def test_a_table_of_the_largest_size_is_shown(ann, kube):
+    """A short row has the columns that it has, and cells beyond the head are left out."""
+    kube.on("GET", f"{JOBS}/qwen-bench-1", 200, a_job(**ended("Complete")))
+    kube.on("GET", PODS, 200, {"items": [a_pod()], "metadata": {}})
+    table = b"a,b\n" + b"1,2\n" * 998 + b"3\n1,2,3\n"
+    kube.on("GET", f"{PODS}/p/log", 200, a_log({"summary.csv": table, "noise.json": b" " * (2 << 20)}))
+    rows = (await ann.get("/api/benchmarks/team-a/qwen-bench-1")).json()["rows"]
+    assert (len(rows), rows[0], rows[-2:]) == (1000, {"a": "1", "b": "2"}, [{"a": "3"}, {"a": "1", "b": "2"}])
+
+
 async def test_a_job_of_somebody_else_is_neither_read_nor_deleted(ann, kube):
     kube.on("GET", f"{JOBS}/backup", 200, {"metadata": {"name": "backup"}})
     for method in ("GET", "DELETE"):
@@ -142,6 +173,91 @@ async def test_a_license_server_that_does_not_answer_is_a_row_with_its_problem(a
     assert (server["replicas"], server["license"], "not there" in server["problem"]) == (2, None, True)
 
 
+def a_license_server(namespace: str) -> dict[str, Any]:
+    return {"metadata": {"name": "windlass-license-server", "namespace": namespace}, "spec": {"replicas": 1}}
+
+
+def run_license_servers(kube: Any, *namespaces: str) -> None:
+    kube.on("GET", "/api/v1/nodes", 200, {"items": [], "metadata": {}})
+    rows = [a_license_server(one) for one in namespaces]
+    kube.on("GET", "/apis/apps/v1/deployments", 200, {"items": rows, "metadata": {}})
+    for row in rows:
+        place = f"/apis/apps/v1/namespaces/{row['metadata']['namespace']}/deployments"
+        kube.on("GET", place, 200, {"items": [row], "metadata": {}})
+
+
+def proxied(namespace: str, path: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/services/windlass-license-server:10080/proxy{path}"
+
+
+OURS = "http://windlass-license-server.licenses.svc:10080"
+KNOWN = {
+    "unknown": ((), [("kube-system", False, True), ("licenses", True, True), ("team-b", True, True)]),
+    "known": ((OURS,), [("licenses", False, True), ("kube-system", True, False), ("team-b", True, False)]),
+}
+
+
+@pytest.mark.parametrize(("addresses", "expected"), KNOWN.values(), ids=KNOWN.keys())
+async def test_a_license_goes_to_the_operators_servers(start, kube, addresses, expected):
+    """A tenant's Deployment with the label is named as such, and collects no token where the operator's are known."""
+    run_license_servers(kube, "kube-system", "licenses", "team-b")
+    kube.on("POST", proxied("team-b", "/ls"), 200, b"got it")
+    browser = start(license_addresses=addresses)
+    await browser.post("/api/session", json={"token": "ann"})
+    servers = (await browser.get("/api/licenses")).json()["servers"]
+    assert [(one["namespace"], bool(one["warning"]), one["upload"]) for one in servers] == expected
+    assert "in namespace team-b reads what is sent" in servers[2]["warning"]
+    path, headers = "/api/licenses/team-b/windlass-license-server", {"X-License-Token": "s3cret"}
+    answer = await browser.post(path, content=b"file", headers=headers)
+    assert answer.status_code == (422 if addresses else 200)
+    assert ("s3cret" in str([request.headers for request in kube.asked])) == (not addresses)
+
+
+VIEW = """appid: "1"
+customer: Acme
+accesslimit: 0
+gpuinfos:
+- {brand: L20, count: 2, issuedtime: 2026-01-01, expiredtime: 2099-01-01}
+"""
+VIEWS = {
+    "a license": (VIEW, ""),
+    "aliases": (VIEW + "x: &x [a]\ny: [*x, *x]\n", "sends what is no license"),
+    "too long": (VIEW + "#" * (1 << 20), "more than 1 MiB"),
+}
+
+
+@pytest.mark.parametrize(("view", "problem"), VIEWS.values(), ids=VIEWS.keys())
+async def test_a_view_is_read_within_bounds(ann, kube, view, problem):
+    run_license_servers(kube, "kube-system")
+    kube.on("GET", proxied("kube-system", "/ls/view"), 200, view.encode())
+    kube.on("GET", proxied("kube-system", "/metrics"), 200, b"")
+    (server,) = (await ann.get("/api/licenses")).json()["servers"]
+    assert (bool(server["license"]), problem in server["problem"]) == (not problem, True)
+
+
+async def test_a_license_server_does_not_end_the_session(ann, kube):
+    """Its Status with 401 is its problem."""
+    status = {"kind": "Status", "reason": "Unauthorized", "message": "go away"}
+    run_license_servers(kube, "kube-system")
+    kube.on("GET", proxied("kube-system", "/ls/view"), 401, status)
+    answer = await ann.get("/api/licenses")
+    assert (answer.status_code, "answers 401" in answer.json()["servers"][0]["problem"]) == (200, True)
+    kube.on("POST", proxied("kube-system", "/ls"), 401, status)
+    answer = await ann.post("/api/licenses/kube-system/windlass-license-server", content=b"file")
+    assert (answer.status_code, answer.json()["reason"]) == (422, "Invalid")
+
+
+async def test_no_more_license_servers_are_asked_than_a_cluster_has(ann, kube):
+    """One of them with a Secret without a name, which the API server takes."""
+    run_license_servers(kube, *(f"team-{number}" for number in range(40)), "kube-system")
+    variable = {"name": "WINDLASS_LICENSE_ADMIN_TOKEN", "valueFrom": {"secretKeyRef": {"key": "token"}}}
+    rows = kube.answers["GET", "/apis/apps/v1/deployments"][1]["items"]
+    rows[0]["spec"]["template"] = {"spec": {"containers": [{"name": "server", "env": [variable]}]}}
+    servers = (await ann.get("/api/licenses")).json()["servers"]
+    assert (len(servers), servers[0]["namespace"]) == (41, "kube-system")
+    assert sum("not asked" in one["problem"] for one in servers) == 41 - 32
+
+
 async def test_an_empty_or_oversized_license_is_refused(ann):
     path = "/api/licenses/kube-system/windlass-license-server"
     assert (await ann.post(path, content=b"")).status_code == 422
@@ -160,6 +276,48 @@ async def test_choices_are_null_where_the_user_may_not_list(ann, kube):
     found = (await ann.get("/api/choices", params={"namespace": "team-a"})).json()
     assert found["claims"] == [{"name": "models", "size": "5Gi", "modes": ["ReadWriteMany"]}]
     assert found["gpuTypes"] is None
+
+
+SERVICES = "/apis/serving.windlass.dev/v1alpha1/namespaces/team-a/llmservices"
+FORM = {
+    "apiVersion": "serving.windlass.dev/v1alpha1",
+    "kind": "LLMService",
+    "metadata": {"name": "qwen", "namespace": "team-a"},
+    "spec": {"model": {"id": "m", "source": {"pvc": {"claimName": "c"}}}},
+}
+QWEN2 = {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
+    "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
+    "max_position_embeddings": 32768, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (404, "NotFound")])
+async def test_a_form_is_checked_without_the_right_to_nodes(ann, kube, status, reason):
+    """A tenant sees what the API server refuses, and why there is no plan."""
+    causes = {"causes": [{"field": "spec.engine", "message": "ifq_nf4 runs in float16 only"}]}
+    invalid = {"kind": "Status", "reason": "Invalid", "message": "no", "details": causes}
+    kube.on("POST", SERVICES, 422, invalid)
+    kube.on("GET", "/api/v1/nodes", status, {"kind": "Status", "reason": reason, "message": "nodes is forbidden"})
+    answer = await ann.post("/api/plan", json={"namespace": "team-a", "service": FORM, "config": QWEN2})
+    planned = answer.json()
+    assert (answer.status_code, planned["preview"], planned["noFacts"]) == (200, None, "")
+    assert planned["problems"] == [{"field": "spec.engine", "message": "ifq_nf4 runs in float16 only"}]
+    assert "nodes is forbidden" in planned["noPlan"]
+
+
+async def test_a_new_name_is_tried_as_it_would_be_saved(ann, kube):
+    """By create; the right to patch is asked for where the name is there."""
+    nodes = {"kind": "Status", "reason": "Forbidden", "message": "no"}
+    kube.on("GET", "/api/v1/nodes", 403, nodes)
+    kube.on("POST", SERVICES, 201, FORM)
+    body = {"namespace": "team-a", "service": FORM, "config": QWEN2}
+    assert (await ann.post("/api/plan", json=body)).json()["refused"] == ""
+    assert "PATCH" not in [request.method for request in kube.asked]
+    kube.on("POST", SERVICES, 409, {"kind": "Status", "reason": "AlreadyExists", "message": "exists"})
+    kube.on("PATCH", f"{SERVICES}/qwen", 403, {"kind": "Status", "reason": "Forbidden", "message": "may not patch"})
+    assert "may not patch" in (await ann.post("/api/plan", json=body)).json()["refused"]
+    assert {request.url.params["dryRun"] for request in kube.asked if "llmservices" in request.url.path} == {"All"}
 
 
 async def test_a_user_without_the_right_to_namespaces_sees_those_that_are_offered(start, kube):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx2
 import pytest
-from windlass_console.http.guard import BODY_MAX, CHAT_MAX
+from windlass_console.http.bodies import BODY_MAX, CHAT_MAX
 
 ALWAYS = {
     "x-frame-options": "DENY",
@@ -24,9 +24,8 @@ async def test_every_answer_has_the_headers(start, path):
     policy = answer.headers["content-security-policy"]
     assert all(part in policy for part in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"))
     assert not {"unsafe-inline", "unsafe-eval", "http:", "https:", "*"} & set(policy.replace(";", "").split())
-    assert answer.headers.get("cache-control") == (
-        "no-store" if path.startswith("/api") else answer.headers.get("cache-control")
-    )
+    kept = {"/": "no-cache", "/nowhere.js": None, "/healthz": None}
+    assert answer.headers.get("cache-control") == kept.get(path, "no-store")
 
 
 async def test_a_refusal_of_the_guard_has_them_too(ann):
@@ -94,11 +93,42 @@ async def test_an_oversized_form_is_refused(ann, kube, path, size):
     assert len(kube.asked) == before
 
 
-async def test_a_deep_or_broken_body_is_refused(ann):
-    for content in (b"[" * 100_000, b'{"a":' * 20_000, b"{", b"\xff"):
-        answer = await ann.post("/api/services/team-a", content=content, headers={"Content-Type": "application/json"})
-        assert answer.status_code in (400, 422), answer.text
-        assert answer.json()["error"]
+def nested(depth: int) -> bytes:
+    return b'{"a":' * depth + b"1" + b"}" * depth
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 60_000, "nested deeper than 64"),
+        (nested(600), "nested deeper than 64"),
+        (nested(900), "nested deeper than 64"),
+        (b"[" + b"{}," * 70_000 + b"1]", "more than 65536 values"),
+    ],
+    ids=["cut", "no text", "deep and cut", "600 deep", "900 deep", "many values"],
+)
+async def test_a_deep_or_broken_body_is_refused(ann, kube, content, sentence):
+    """By a sentence of its own, before a route has it."""
+    before = len(kube.asked)
+    for path in ("/api/services/team-a", "/api/plan", "/api/session"):
+        answer = await ann.post(path, content=content, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest")
+        assert answer.json()["error"] == f"the request's body cannot be read: {sentence}"
+    assert len(kube.asked) == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "reason", "sentence"),
+    [
+        ("GET", "/api/nowhere", 404, "NotFound", "GET /api/nowhere is nothing here; see api/openapi.json"),
+        ("POST", "/healthz", 405, "MethodNotAllowed", "/healthz does not take POST; see api/openapi.json"),
+    ],
+)
+async def test_what_the_framework_refuses_says_why(ann, method, path, status, reason, sentence):
+    answer = await ann.request(method, path)
+    assert (answer.status_code, answer.json()["reason"], answer.json()["error"]) == (status, reason, sentence)
 
 
 async def test_a_prefix_is_known_with_and_without_the_ingress_taking_it_away(start, kube):

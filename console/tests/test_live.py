@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from windlass_base.kube.errors import ClientError, ForbiddenError
-from windlass_client.values import WatchEvent, service_of
+from windlass_client.line_queue import HELD_MAX
+from windlass_client.values import LogLine, WatchEvent, service_of
+from windlass_console.http.streams import PIECE_MAX, _lines
 from windlass_console.live import outbox
 from windlass_console.live.feed import Feeds
 
@@ -120,3 +122,38 @@ async def test_several_namespaces_are_one_list_once_all_are_whole(client):
         client.queues["b"].put_nowait(None)
         assert names(await asyncio.wait_for(waiting, 5)) == ["x"]
     assert client.watches == 2
+
+
+class Written:
+    """A log that counts how much of it was read."""
+
+    def __init__(self, number: int, text: str = "x") -> None:
+        self._number, self._text, self.read = number, text, 0
+
+    async def lines(self) -> AsyncIterator[LogLine]:
+        for place in range(self._number):
+            self.read += 1
+            yield LogLine("pod", "server", f"{place} {self._text}")
+
+
+@pytest.mark.parametrize("number", [0, 1, 500, 2000, 2500])
+async def test_a_log_ends_for_a_page_that_reads_slowly(number):
+    """Every line in its order, then the end."""
+    seen: list[str] = []
+    stream = _lines(Written(number).lines())
+    async with asyncio.timeout(20):
+        async for name, data in stream:
+            await asyncio.sleep(0.01)
+            seen += [row["text"].split()[0] for row in data] if name == "LINES" else [name]
+    assert seen == [*map(str, range(number)), "END"]
+
+
+async def test_a_page_that_does_not_read_holds_a_bounded_part_of_a_log():
+    """A gigabyte of the longest pieces, of which the first events were taken."""
+    log = Written(1 << 16, "x" * PIECE_MAX)
+    stream = _lines(log.lines())
+    _, first = await anext(stream)
+    await asyncio.sleep(0.2)
+    taken = sum(len(row["text"]) for row in first)
+    assert log.read * PIECE_MAX - taken <= HELD_MAX + 2 * PIECE_MAX
+    await stream.aclose()

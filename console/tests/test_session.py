@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import time
+from contextlib import ExitStack
 
 import pytest
-from windlass_console.errors import UnusableError
+from windlass_base.kube.errors import UnauthorizedError
+from windlass_console.errors import FullError, TooManyStreamsError, UnusableError
+from windlass_console.identity import pool
 from windlass_console.identity.pool import STREAMS_MAX
 from windlass_console.identity.seal import COOKIE_MAX, Seal
 from windlass_console.identity.token import expiry_of, namespace_of, usable
@@ -35,16 +38,44 @@ async def test_the_cookie_is_for_https_alone_unless_that_is_switched_off(start):
     assert "Secure" in answer.headers["set-cookie"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"secure_cookie": True}, "__Host-windlass_session"),
+        ({"secure_cookie": True, "prefix": "/console"}, "__Secure-windlass_session"),
+        ({"prefix": "/console"}, "windlass_session"),
+    ],
+)
+async def test_no_other_host_can_set_the_cookie_where_the_browser_checks_its_name(start, settings, name):
+    """Browsers take __Host- with the path / alone, and both prefixes over HTTPS alone."""
+    answer = await start(**settings).post("/api/session", json={"token": "ann"})
+    assert answer.headers["set-cookie"].startswith(f"{name}=")
+
+
 async def test_each_call_has_the_users_own_token(start, kube):
-    """Two users in one process; a cookie before a header."""
+    """Two users in one process."""
     ann, ben = start(), start()
     await ann.post("/api/session", json={"token": "ann"})
     kube.asked.clear()
-    await ann.get("/api/session", headers={"Authorization": "Bearer other"})
+    await ann.get("/api/session")
     assert kube.tokens == {"Bearer ann"}
     kube.asked.clear()
     assert (await ben.get("/api/session", headers={"Authorization": "Bearer ben"})).json()["via"] == "header"
     assert kube.tokens == {"Bearer ben"}
+
+
+async def test_the_ingress_says_who_asks_and_an_old_cookie_goes(start, kube):
+    """Ben signs in by OIDC in a browser that still has Ann's cookie."""
+    browser = start()
+    await browser.post("/api/session", json={"token": "ann"})
+    same = await browser.get("/api/session", headers={"Authorization": "Bearer ann"})
+    assert "set-cookie" not in same.headers
+    kube.asked.clear()
+    answer = await browser.get("/api/session", headers={"Authorization": "Bearer ben"})
+    assert (answer.json()["via"], kube.tokens) == ("header", {"Bearer ben"})
+    assert answer.headers["set-cookie"].startswith('windlass_session=""; ')
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert (await browser.get("/api/session")).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -127,4 +158,63 @@ async def test_idle_users_are_let_go_and_streams_hold_them(ann):
     assert one.streams == 0
     await identities.let_idle_go(time.monotonic() + 1)
     assert identities.of("ann") is not one
-    assert STREAMS_MAX == 16
+
+
+REVIEW = ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews")
+
+
+async def test_tokens_that_the_api_server_refuses_take_no_users_place(ann, kube, monkeypatch):
+    """Anybody can send tokens; a user's client is closed for those alone that the API server accepts."""
+    monkeypatch.setattr(pool, "IDENTITIES_MAX", 1)
+    identities = ann._transport.app.inner.state.console.identities
+    one = identities.of("ann")
+    accepted = kube.answers[REVIEW]
+    kube.on(*REVIEW, 401, {"kind": "Status", "reason": "Unauthorized", "message": "Unauthorized"})
+    for number in range(pool.UNPROVEN_MAX + 1):
+        with pytest.raises(UnauthorizedError):
+            async with identities.asked(f"guess-{number}"):
+                pass
+    assert (identities.of("ann") is one, len(identities._unproven)) == (True, 0)
+    kube.on(*REVIEW, *accepted)
+    async with identities.asked("ben"):
+        assert identities.of("ann") is not one
+
+
+async def test_a_client_is_not_closed_while_it_answers(ann, monkeypatch):
+    """Neither for another user nor as idle; where all are at work, one more is refused."""
+    monkeypatch.setattr(pool, "IDENTITIES_MAX", 1)
+    identities = ann._transport.app.inner.state.console.identities
+    async with identities.asked("ann") as one:
+        with pytest.raises(FullError):
+            async with identities.asked("ben"):
+                pass
+        await identities.let_idle_go(time.monotonic() + 1)
+        assert identities.of("ann") is one
+        assert await one.user() == ("ann", ["system:authenticated"])
+    async with identities.asked("ben"):
+        assert identities.of("ann") is not one
+
+
+async def test_sign_ins_beyond_the_bound_wait_for_the_api_servers_answer(ann, monkeypatch):
+    monkeypatch.setattr(pool, "UNPROVEN_MAX", 1)
+    identities = ann._transport.app.inner.state.console.identities
+    identities.of("slow").requests += 1
+    with pytest.raises(FullError, match="try again"):
+        identities.of("other")
+    async with identities.asked("ann"):
+        pass
+
+
+async def test_a_user_holds_so_many_streams_and_no_more(ann):
+    """Another user still gets one, and so does this one after an end."""
+    identities = ann._transport.app.inner.state.console.identities
+    one = identities.of("ann")
+    with ExitStack() as held:
+        for _ in range(STREAMS_MAX - 1):
+            held.enter_context(one.stream())
+        for _ in range(2):
+            with one.stream(), pytest.raises(TooManyStreamsError, match=f"you hold {STREAMS_MAX} streams"):
+                one.stream().__enter__()
+            with identities.of("ben").stream():
+                assert (one.streams, identities.of("ben").streams) == (STREAMS_MAX - 1, 1)
+    assert one.streams == 0

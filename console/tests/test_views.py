@@ -51,6 +51,12 @@ def test_metrics_of_an_engine_that_has_few():
     assert (found["running"], found["kvUse"], found["ttftBuckets"], found["accepted"]) == (None, 1.0, None, None)
 
 
+def test_only_samples_of_the_engines_are_read():
+    """Not a line of another program, nor what follows a separator of Unicode's inside a line."""
+    text = "python_gc 1\n# vllm:num_requests_running 7\nx\u2028vllm:num_requests_running 5\nvllm:num_requests_running 2"
+    assert reduced(text)["running"] == 2
+
+
 def test_metrics_of_a_hostile_pod_stay_small():
     rows = "".join(f'vllm:time_to_first_token_seconds_bucket{{le="{n}"}} 1\n' for n in range(10_000))
     assert len(reduced(rows)["ttftBuckets"] or ()) == BUCKETS_MAX

@@ -186,7 +186,7 @@ export interface paths {
         get: operations["read_api_services__namespace___name__get"];
         /**
          * Replace
-         * @description Replace the spec, and labels and annotations where the document has them, of the version that it names.
+         * @description Store what differs between the loaded and the wanted document: spec, and labels and annotations where named.
          */
         put: operations["replace_api_services__namespace___name__put"];
         post?: never;
@@ -768,6 +768,20 @@ export interface components {
             remedy: string;
         };
         /**
+         * Edit
+         * @description An edit: of `loaded` the metadata is needed, as its generation stands for the spec.
+         */
+        Edit: {
+            /** Loaded */
+            loaded: {
+                [key: string]: unknown;
+            };
+            /** Wanted */
+            wanted: {
+                [key: string]: unknown;
+            };
+        };
+        /**
          * EventView
          * @description An Event about the service or one of its pods.
          */
@@ -1014,6 +1028,8 @@ export interface components {
             } | null;
             /** Nofacts */
             noFacts: string;
+            /** Noplan */
+            noPlan: string;
             /** Factsfrom */
             factsFrom: string;
         };
@@ -1202,7 +1218,7 @@ export interface components {
         };
         /**
          * ServerView
-         * @description One license server; `problem` is why it could not be asked.
+         * @description One license server; `problem` is why it could not be asked, `warning` why it is perhaps somebody else's.
          */
         ServerView: {
             /** Namespace */
@@ -1219,6 +1235,10 @@ export interface components {
             problem: string;
             /** Admintoken */
             adminToken: boolean;
+            /** Warning */
+            warning: string;
+            /** Upload */
+            upload: boolean;
         };
         /**
          * Session
@@ -1647,9 +1667,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    [key: string]: unknown;
-                };
+                "application/json": components["schemas"]["Edit"];
             };
         };
         responses: {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import json
+
 import httpx2
 import pytest
 
@@ -66,13 +69,13 @@ def test_a_service_from_form_to_deletion(editor, at, path):
     one = editor.get(f"{path}/qwen").json()
     assert (one["row"]["model"], one["row"]["state"], one["remedy"]) == ("Qwen2-7B-Instruct", "wait", "")
     assert "managedFields" not in one["service"]["metadata"]
-    document = one["service"]
+    loaded, document = copy.deepcopy(one["service"]), one["service"]
     document["spec"]["engine"] = {"maxModelLen": 4096}
     document["metadata"]["labels"] = {"team": "a"}
-    changed = editor.put(f"{path}/qwen", json=document)
+    changed = editor.put(f"{path}/qwen", json={"loaded": loaded, "wanted": document})
     assert (changed.status_code, changed.json()["spec"]["engine"]["maxModelLen"]) == (200, 4096)
     assert changed.json()["metadata"]["labels"] == {"team": "a"}
-    assert editor.put(f"{path}/qwen", json=document).status_code == 409
+    assert editor.put(f"{path}/qwen", json={"loaded": loaded, "wanted": document}).status_code == 409
     assert editor.patch(f"{path}/qwen", json={"spec": {"engine": {"maxModelLen": None}}}).is_success
     assert editor.put(f"{path}/qwen/scale", json={"replicas": 3}).status_code == 204
     assert editor.put(f"{path}/qwen/suspend", json={"suspend": True}).json()["spec"]["suspend"] is True
@@ -82,6 +85,26 @@ def test_a_service_from_form_to_deletion(editor, at, path):
     assert editor.delete(f"{path}/qwen").status_code == 204
     gone = editor.get(f"{path}/qwen")
     assert (gone.status_code, gone.json()["reason"]) == (404, "NotFound")
+
+
+def test_an_edit_is_saved_over_the_operators_status_writes(apiserver, editor, at, path, namespace):
+    """The status and somebody's annotation change while the form is open: they stay; another spec is a conflict."""
+    editor.post(path, json=at.a_service())
+    loaded = editor.get(f"{path}/qwen").json()["service"]
+    status = {"status": {"observedGeneration": 1}}
+    place = ("llmservice", "qwen", "-n", namespace)
+    apiserver.kubectl("patch", *place, "--subresource=status", "--type=merge", "-p", json.dumps(status))
+    apiserver.kubectl("annotate", *place, "note=theirs")
+    wanted = copy.deepcopy(loaded)
+    wanted["spec"]["engine"] = {"maxModelLen": 4096}
+    wanted["metadata"]["annotations"] = {"own": "mine"}
+    saved = editor.put(f"{path}/qwen", json={"loaded": loaded, "wanted": wanted})
+    assert saved.status_code == 200, saved.text
+    assert (saved.json()["spec"]["engine"]["maxModelLen"], saved.json()["status"]["observedGeneration"]) == (4096, 1)
+    assert saved.json()["metadata"]["annotations"] == {"own": "mine", "note": "theirs"}
+    wanted["spec"]["replicas"] = 2
+    late = editor.put(f"{path}/qwen", json={"loaded": loaded, "wanted": wanted})
+    assert (late.status_code, "generation 1 was loaded, 2 is stored" in late.json()["error"]) == (409, True)
 
 
 def test_a_refusal_marks_the_fields_of_the_form(editor, at, path):
@@ -113,7 +136,8 @@ def test_a_viewer_reads_and_changes_nothing(editor, viewer, at, path, namespace)
         assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden"), answer.text
         assert "viewer" in answer.json()["error"]
     assert editor.get(f"{path}/qwen").json()["service"]["spec"]["replicas"] == 1
-    assert namespace in path
+    listed = editor.get("/api/services", params={"namespace": namespace}).json()["items"]
+    assert [row["name"] for row in listed] == ["qwen"]
 
 
 def test_a_plan_is_shown_before_anything_is_created(admin, at, path, namespace):

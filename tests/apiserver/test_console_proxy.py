@@ -43,12 +43,20 @@ class Pod(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     seen: ClassVar[list[dict[str, str]]] = []
+    forged: ClassVar[bytes] = b""
 
     def do_GET(self) -> None:
+        self.seen.append({key.lower(): value for key, value in self.headers.items()})
+        if self.forged:
+            self._answer(401, self.forged, "application/json")
+            return
         self._answer(200, METRICS.encode(), "text/plain")
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.forged:
+            self._answer(401, self.forged, "application/json")
+            return
         self.seen.append({key.lower(): value for key, value in self.headers.items()})
         if self.headers.get("X-API-Key") != KEY:
             self._answer(
@@ -69,6 +77,7 @@ class Pod(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("Set-Cookie", "spy=1; Path=/")
         self.end_headers()
         self.wfile.write(body)
 
@@ -175,6 +184,18 @@ def test_a_chat_without_a_key_says_what_is_missing(editor, viewer, served):
     assert (refused.status_code, refused.json()["reason"], refused.json()["serviceStatus"]) == (502, "Service", 401)
     assert "asks for one of its API keys" in refused.json()["error"]
     assert viewer.post(f"{served}/chat", json={"messages": []}).status_code == 403
+
+
+def test_a_pod_cannot_end_a_session_or_follow_a_user(editor, served, pod_server, monkeypatch):
+    """It answers in the API server's form, 401; the user stays signed in, and its cookie never comes back."""
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}
+    monkeypatch.setattr(Pod, "forged", json.dumps(status).encode())
+    chat = editor.post(f"{served}/chat", json={"messages": []}, headers={"X-Service-Key": KEY})
+    assert (chat.status_code, chat.json()["reason"], chat.json()["serviceStatus"]) == (502, "Service", 401)
+    metrics = editor.get(f"{served}/metrics")
+    assert (metrics.status_code, list(metrics.json()["pods"]["qwen-0"])) == (200, ["problem"])
+    assert editor.get("/api/session").status_code == 200
+    assert "cookie" not in pod_server[-1]
 
 
 def test_a_page_from_a_pod_is_never_a_page_of_the_console(editor, served):

@@ -350,6 +350,7 @@ def licenses() -> dict[str, Any]:
                 **{"namespace": "kube-system", "name": "windlass-license-server", "ready": True, "replicas": 1},
                 "license": {**license_, "expired": False, "grants": grants},
                 **{"leases": {"live": 6, "gpus": 9}, "problem": "", "adminToken": True},
+                **{"warning": "", "upload": True},
             }
         ],
         "gpusInCluster": 24,

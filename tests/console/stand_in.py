@@ -208,7 +208,8 @@ async def pods(request: web.Request) -> web.Response:
 
 async def write(request: web.Request) -> web.Response:
     """Create or replace; the spec is held to the CRD's own models."""
-    document = await request.json()
+    body = await request.json()
+    document = body["wanted"] if request.method == "PUT" else body
     cluster, meta = the(request), document["metadata"]
     try:
         spec_of(document)
@@ -293,7 +294,14 @@ async def chat(request: web.Request) -> web.StreamResponse:
 async def plan(request: web.Request) -> web.Response:
     """The operator's decision; facts are those of the config given, or of the likeness."""
     body = await request.json()
-    answer: dict[str, Any] = {"problems": [], "refused": "", "preview": None, "noFacts": "", "factsFrom": ""}
+    answer: dict[str, Any] = {
+        "problems": [],
+        "refused": "",
+        "preview": None,
+        "noFacts": "",
+        "noPlan": "",
+        "factsFrom": "",
+    }
     config, like = body.get("config"), body.get("like")
     try:
         spec: LLMServiceSpec = spec_of(body["service"])

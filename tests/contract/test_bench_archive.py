@@ -1,6 +1,7 @@
 """What `windlass bench serve --print-archive` prints in a pod, `kubectl windlass bench` reads from the pod's log."""
 
 import base64
+import gzip
 import hashlib
 import io
 import tarfile
@@ -64,6 +65,44 @@ def test_only_files_below_the_folder_are_taken(name, kind):
     """The log is the pod's word, and a pod may be anybody's."""
     with pytest.raises(UnreadableError, match="plain files"):
         taken(packed(name, kind)).files()
+
+
+def of_tar(tar: bytes) -> Archive:
+    found, packed = Archive(), gzip.compress(tar)
+    found.take(f"{archive.MARK} {base64.b64encode(packed).decode()}")
+    found.take(f"{archive.MARK} sha256={hashlib.sha256(packed).hexdigest()}")
+    return found
+
+
+def a_head(name: str, size: int, kind: bytes) -> bytes:
+    about = tarfile.TarInfo(name)
+    about.size, about.type = size, kind
+    return about.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.REGTYPE])
+def test_an_archive_unpacks_to_no_more_than_is_taken(kind):
+    """The bound holds for what the gzip stream brings: heads that tarfile reads by itself count too."""
+    with pytest.raises(UnreadableError, match="more than is taken"):
+        of_tar(a_head("x", 1 << 30, kind) + bytes(4 << 20)).files((), 2 << 30, total_max=1 << 20)
+
+
+def test_heads_without_end_are_no_files():
+    """Each extended head makes tarfile call itself once more."""
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        of_tar(a_head("x", 0, tarfile.XHDTYPE) * 5000).files()
+
+
+def test_named_files_alone_are_kept():
+    tar = (
+        a_head("a", 2, tarfile.REGTYPE)
+        + b"aa".ljust(512, b"\0")
+        + a_head("b", 1, tarfile.REGTYPE)
+        + b"b".ljust(512, b"\0")
+    )
+    assert of_tar(tar + bytes(1024)).files(["b"], each_max=1) == {"b": b"b"}
+    with pytest.raises(UnreadableError, match="a in the Job's log has 2 bytes"):
+        of_tar(tar + bytes(1024)).files(["a"], each_max=1)
 
 
 def test_what_a_log_may_lose_is_not_printed(tmp_path, monkeypatch):

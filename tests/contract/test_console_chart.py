@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from windlass_console import cli
+from windlass_console.views.license_places import DEFAULT, named_by
 from windlass_console.views.row import PASSING
 from windlass_operator.status import reasons
 
@@ -132,3 +133,15 @@ def test_reasons_that_pass_by_themselves_are_the_operators():
     normal = {row.word for row in reasons.ROWS if row.severity == reasons.NORMAL}
     settled = {"Running", "ScaledToZero", "RenderedEarlier", "Suspended", "LicenseGranted", "LicenseNotRequired"}
     assert normal - settled - {"NotExposed", "RouteAccepted"} == PASSING
+
+
+@pytest.mark.parametrize("addresses", [[], ["https://keys.licenses.svc:10080"]])
+def test_it_knows_the_operators_license_servers(helm, addresses):
+    """Of the same value; without it the servers' own default."""
+    values = {"console": {"enabled": True}, "license": {"addresses": addresses}}
+    done = helm("template", "windlass", str(CHART), "--namespace", "system", values=values)
+    objects = {(item["kind"], item["metadata"]["name"]): item for item in documents(done.stdout)}
+    arguments = objects["Deployment", NAME]["spec"]["template"]["spec"]["containers"][0]["args"]
+    given = cli.settings_of(cli.command_line().parse_args([one for one in arguments if "license" in one]), {})
+    known = named_by(given.license_addresses)
+    assert known == ({("licenses", "keys")} if addresses else DEFAULT)

@@ -65,10 +65,11 @@ def test_the_server_is_told_and_the_plan_comes_back_from_its_record():
 
 def test_the_plan_says_what_it_pays_for():
     """What a GPU sends for a token, beside what tensor parallelism would send."""
-    said = next(one for one in planned(engine=TWO).because if "share" in one)
-    assert said.startswith("prompts of 256 tokens or more are shared by 2 × 1 GPUs")
-    assert "sends 28 KiB, and under tensor parallelism over 2 more it would send 392 KiB" in said
-    assert said.endswith("it pays for long prompts on GPUs without NVLink")
+    reasons = planned(engine=TWO).because
+    assert "prompts of 256 tokens or more are shared by 2 × 1 GPUs" in reasons
+    said = next(one for one in reasons if one.startswith("a GPU sends"))
+    assert "sends 28 KiB for a token of a prompt, and 392 KiB under tensor parallelism over 2 more" in said
+    assert said.endswith("sharing pays for long prompts on GPUs without NVLink")
 
 
 def test_a_long_context_on_many_cards_is_advised_to_split():

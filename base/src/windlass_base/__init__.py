@@ -1,4 +1,4 @@
-"""What every program stands on: its log lines, JSON that somebody else wrote, and the way to the API server.
+"""What every program stands on: its log lines, JSON that somebody else wrote, the way to the API server, connections.
 
-`json_lines` and `untrusted_json` import the standard library only; `kube` needs the extra of that name.
+`json_lines` and `untrusted_json` import the standard library only; `kube` and `front` need the extras of those names.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import yaml
@@ -65,7 +65,7 @@ def server_of(deployment: Mapping[str, Any]) -> LicenseServer:
         pull_policy=str(container.get("imagePullPolicy") or "IfNotPresent"),
         pull_secrets=tuple(str(row.get("name")) for row in listed(pod.get("imagePullSecrets"))),
         https=any(str(word).startswith("--tls-dir") for word in container.get("args") or ()),
-        token=(str(secret["name"]), str(secret["key"])) if secret else None,
+        token=(str(secret["name"]), str(secret["key"])) if secret.get("name") and secret.get("key") else None,
         ready=int(dig(deployment, "status", "readyReplicas") or 0),
         replicas=int(dig(deployment, "spec", "replicas") or 0),
     )
@@ -113,33 +113,68 @@ class Granted:
         return max(one.expires for one in self.grants)
 
 
+VIEW_DEPTH, SCALAR_MAX = 8, 1024  # levels of a view, and characters of one value
+
+
 def granted_in(text: str) -> Granted | None:
     """The YAML of /ls/view, whole or in numbers; None when it is none."""
     try:
-        read = yaml.safe_load(text)
+        read = _document(text)
         kinds: dict[tuple[str, datetime, datetime], list[str]] = {}
         counts = Counter[tuple[str, datetime, datetime]]()
         for row in read["gpuinfos"]:
-            kind = (str(row["brand"]), _moment(row["issuedtime"]), _moment(row["expiredtime"]))
-            kinds.setdefault(kind, []).extend([str(row["uuid"])] if "uuid" in row else [])
-            counts[kind] += int(row.get("count", 1))
+            kind = (_scalar(row["brand"]), _moment(row["issuedtime"]), _moment(row["expiredtime"]))
+            kinds.setdefault(kind, []).extend([_scalar(row["uuid"])] if "uuid" in row else [])
+            counts[kind] += int(_scalar(row.get("count", 1)))
         grants = tuple(Grant(kind[0], counts[kind], *kind[1:], tuple(kinds[kind])) for kind in sorted(kinds))
-        return Granted(str(read["customer"]), str(read["appid"]), int(read["accesslimit"]), grants) if grants else None
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError):
+        head = _scalar(read["customer"]), _scalar(read["appid"]), int(_scalar(read["accesslimit"]))
+        return Granted(*head, grants) if grants else None
+    except UNREADABLE:
         return None
 
 
 def license_in(text: str) -> License | None:
     """The YAML of /ls/view; None when it is none, as of a server of another kind."""
     try:
-        said = yaml.safe_load(text)
-        rows = said["gpuinfos"]
+        read = _document(text)
+        rows = read["gpuinfos"]
         ends = [_moment(row["expiredtime"]) for row in rows]
-        uuids = frozenset(str(row["uuid"]) for row in rows)
-        return License(str(said["customer"]), str(said["appid"]), int(said["accesslimit"]), max(ends), uuids)
-    except (yaml.YAMLError, KeyError, TypeError, ValueError):
+        uuids = frozenset(_scalar(row["uuid"]) for row in rows)
+        head = _scalar(read["customer"]), _scalar(read["appid"]), int(_scalar(read["accesslimit"]))
+        return License(*head, max(ends), uuids)
+    except UNREADABLE:
         return None
 
 
+UNREADABLE = (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where the wheel has it: ten times as fast
+
+
+def _document(text: str) -> Mapping[str, Any]:
+    """The YAML; YAMLError where it has what no license needs.
+
+    A server may be anybody's. A few aliases stand for gigabytes, a nested list for a deep stack, and a long number in
+    base 60 for hours.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            raise yaml.YAMLError("a view has no anchors and aliases")
+        if depth > VIEW_DEPTH or (isinstance(event, yaml.ScalarEvent) and len(event.value) > SCALAR_MAX):
+            raise yaml.YAMLError("a view is not that deep, and has no values that long")
+    read = yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader, by either name
+    if not isinstance(read, Mapping):
+        raise TypeError("a view is a mapping")
+    return read
+
+
+def _scalar(value: object) -> str:
+    """One word or number; TypeError for a list or a mapping."""
+    if not isinstance(value, str | int | float | date):
+        raise TypeError("a list or a mapping stands where a word belongs")
+    return str(value)
+
+
 def _moment(value: object) -> datetime:
-    return value.astimezone() if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return (value if isinstance(value, datetime) else datetime.fromisoformat(_scalar(value))).astimezone()

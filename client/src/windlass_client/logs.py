@@ -7,7 +7,7 @@ on from the last line that was told, so that no line comes twice and none is los
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from windlass_base.kube.errors import InvalidError, NotFoundError, UnreachableError
@@ -15,11 +15,11 @@ from windlass_base.kube.rest import Api, AsText
 
 from windlass_client import paths
 from windlass_client.errors import NoLogsError
+from windlass_client.line_queue import LineQueue
 from windlass_client.values import LogLine, Pod
 
 SERVER_CONTAINER = "server"
 LOOK_AGAIN_S = 2.0
-LINES_WAITING_MAX = 1000
 PIECE_MAX = 1 << 20  # characters; a longer line comes in pieces
 FindPods = Callable[[str, str], Awaitable[list[Pod]]]
 
@@ -35,6 +35,8 @@ class LogQuery:
     previous: bool = False
     tail_lines: int | None = None
     container: str = SERVER_CONTAINER
+    piece_max: int = PIECE_MAX
+    pods_max: int | None = None  # followed at the same time; more of them are an InvalidError
     raw: bool = False  # true to the byte: what is no UTF-8 as `surrogateescape` keeps it, carriage returns too
 
 
@@ -62,17 +64,14 @@ async def _once(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator[L
 
 async def _follow(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator[LogLine]:
     """A reader for each pod into one queue."""
-    queue: asyncio.Queue[LogLine] = asyncio.Queue(LINES_WAITING_MAX)
+    queue = LineQueue()
     keeper = asyncio.create_task(_Keeper(api, ask, queue).run(find_pods))
+    keeper.add_done_callback(lambda _: queue.end())
     try:
-        while True:
-            next_line = asyncio.create_task(queue.get())
-            done, _ = await asyncio.wait({keeper, next_line}, return_when=asyncio.FIRST_COMPLETED)
-            if next_line not in done:
-                next_line.cancel()
-                keeper.result()  # raises what went wrong
-                return
-            yield next_line.result()
+        while lines := await queue.take():
+            for line in lines:
+                yield line
+        keeper.result()  # raises what went wrong
     finally:
         keeper.cancel()
         await asyncio.gather(keeper, return_exceptions=True)
@@ -81,7 +80,7 @@ async def _follow(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator
 class _Keeper:
     """Keeps a reader on every pod, and knows the time of the last line of each."""
 
-    def __init__(self, api: Api, ask: LogQuery, queue: asyncio.Queue[LogLine]) -> None:
+    def __init__(self, api: Api, ask: LogQuery, queue: LineQueue) -> None:
         self._api, self._ask, self._queue = api, ask, queue
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._last: dict[str, str] = {}
@@ -115,6 +114,11 @@ async def _names(ask: LogQuery, find_pods: FindPods, none_yet: bool = False) -> 
     found = [pod.name for pod in await find_pods(ask.name, ask.namespace)]
     if not found and not none_yet:
         raise NoLogsError(f"llmservice {ask.namespace}/{ask.name} has no pods; see its status for why")
+    if none_yet and ask.pods_max is not None and len(found) > ask.pods_max:
+        raise InvalidError(
+            f"llmservice {ask.namespace}/{ask.name} has {len(found)} pods, and {ask.pods_max} are followed at once; "
+            "choose one of them"
+        )
     return found
 
 
@@ -130,7 +134,7 @@ async def _pod_lines(api: Api, ask: LogQuery, pod: str, *, since: str = "") -> A
         "sinceTime": since,
     }
     path = paths.core(ask.namespace, "pods", pod, "log")
-    as_text = AsText("surrogateescape" if ask.raw else "replace", PIECE_MAX, keep_returns=ask.raw)
+    as_text = AsText("surrogateescape" if ask.raw else "replace", ask.piece_max, keep_returns=ask.raw)
     time, begins = "", True
     try:
         async with api.lines(path, f"pod {ask.namespace}/{pod}", params=params, as_text=as_text) as lines:
@@ -139,10 +143,18 @@ async def _pod_lines(api: Api, ask: LogQuery, pod: str, *, since: str = "") -> A
                 if follow and begins:
                     time, said = text.partition(" ")[::2]
                 if not since or _later(time, since):  # sinceTime knows whole seconds only
-                    yield LogLine(pod, ask.container, said, time, goes_on)
+                    for piece, more in _pieces(said, ask.piece_max):
+                        yield LogLine(pod, ask.container, piece, time, more or goes_on)
                 begins = not goes_on
     except InvalidError as error:  # 400: waiting to start, or no earlier run
         raise NoLogsError(str(error)) from error
+
+
+def _pieces(text: str, most: int) -> Iterator[tuple[str, bool]]:
+    """The text in pieces, of which all but the last go on; one read of the network may bring more than `most`."""
+    last = max(0, len(text) - 1) // most * most
+    for start in range(0, last + 1, most):
+        yield text[start : start + most], start < last
 
 
 def _later(time: str, since: str) -> bool:

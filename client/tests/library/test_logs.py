@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import httpx2
 import pytest
+from windlass_base.kube.errors import InvalidError
 from windlass_client import NoLogsError, logs
 
 from .mock_api import Chunks, MockApi
@@ -108,3 +110,29 @@ async def test_following_ends_with_what_went_wrong():
     stream = MockApi().client(refuse).logs("qwen", follow=True)
     with pytest.raises(Exception, match="cannot list pods"):
         await anext(stream)
+
+
+async def test_so_many_pods_are_followed_at_once():
+    """More are refused by a sentence; one of them, and reading them one after the other, goes on."""
+    api, pods = MockApi(), Pods(a=b"one\n", b=b"two\n", c=b"three\n")
+    client = api.client(pods.handle)
+    ask = logs.LogQuery("team-a", "qwen", follow=True, pods_max=2)
+    with pytest.raises(InvalidError, match="has 3 pods, and 2 are followed at once; choose one"):
+        await anext(logs.read(client.api, ask, client.pods))
+    once = replace(ask, follow=False)
+    assert [line.text async for line in logs.read(client.api, once, client.pods)] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+async def test_a_long_line_comes_in_pieces(follow):
+    """Of at most so many characters, which give the line when they are joined."""
+    text = "".join(chr(97 + place % 26) for place in range(70))
+    client = MockApi().client(Pods(a=f"{text}\nend\n".encode()).handle)
+    ask = logs.LogQuery("team-a", "qwen", follow=follow, piece_max=16)
+    stream = logs.read(client.api, ask, client.pods)
+    pieces = [await asyncio.wait_for(anext(stream), 5) for _ in range(6)]
+    await stream.aclose()
+    assert max(len(piece.text) for piece in pieces) == 16
+    assert "".join(piece.text for piece in pieces[:5]) == text
+    assert [piece.goes_on for piece in pieces] == [True] * 4 + [False] * 2
+    assert pieces[5].text == "end"

@@ -46,6 +46,12 @@ def command_line() -> argparse.ArgumentParser:
         help="origin of the pages where an ingress changes the header Host; may be given several times",
     )
     parser.add_argument(
+        "--license-address",
+        action="append",
+        default=[],
+        help="URL of a license server that the operator asks; licenses go to those alone; may be given several times",
+    )
+    parser.add_argument(
         "--session-key-file",
         default="",
         help=f"file with the key of the cookies (default: {KEY_VARIABLE}, else random)",
@@ -65,6 +71,7 @@ def settings_of(options: argparse.Namespace, environment: Mapping[str, str]) -> 
         ca_file=options.ca_file,
         namespaces=tuple(options.namespace),
         origins=tuple(options.origin),
+        license_addresses=tuple(options.license_address),
         session_key=_key(options.session_key_file, environment),
         session_hours=options.session_hours,
         secure_cookie=not options.insecure_cookie,

@@ -3,12 +3,14 @@
 ConsoleError
 ├── SignInError           401: no token, or one that has ended
 ├── OriginError           403: the request comes from another site, or lacks the pages' header
+├── UnreadableBodyError   400: the body is no JSON, or JSON beyond the bounds
 ├── NotThereError         404: no such address
+├── SlowError             408: the body did not come in time
 ├── TooLargeError         413: the body has too many bytes
 ├── UnusableError         422: the content cannot be used
 ├── TooManyStreamsError   429: the user holds as many streams as one may
 ├── ServiceAnswerError    502: the served model, or the license server, refuses
-└── FullError             503: as many users as the process can hold
+└── FullError             503: as many users, or bytes of long bodies, as the process can hold
 """
 
 from __future__ import annotations
@@ -48,11 +50,25 @@ class OriginError(ConsoleError):
     reason = "Origin"
 
 
+class UnreadableBodyError(ConsoleError):
+    """The body is not of the shape that any route takes."""
+
+    status = 400
+    reason = "BadRequest"
+
+
 class NotThereError(ConsoleError):
     """The console has no such address."""
 
     status = 404
     reason = "NotFound"
+
+
+class SlowError(ConsoleError):
+    """The body takes longer than is waited for."""
+
+    status = 408
+    reason = "Slow"
 
 
 class TooLargeError(ConsoleError):
@@ -88,7 +104,7 @@ class ServiceAnswerError(ConsoleError):
 
 
 class FullError(ConsoleError):
-    """The process holds as many users as it can."""
+    """The process holds as many users, or bytes of long bodies, as it can."""
 
     status = 503
     reason = "Full"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 PREFIX = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 SESSION_HOURS = 12
+COOKIE = "windlass_session"
 
 
 class SettingsError(ValueError):
@@ -29,6 +30,8 @@ class Settings:
     session_key: bytes = field(default=b"", repr=False)
     """Encrypts the cookies; the same for all replicas. Empty: a random one, so that a restart ends all sessions."""
     session_hours: int = SESSION_HOURS
+    license_addresses: tuple[str, ...] = ()
+    """Of the license servers in the operator's configuration; empty: not known."""
     secure_cookie: bool = True
     """Browsers send the cookie over HTTPS alone, and over plain HTTP to this machine itself."""
 
@@ -42,6 +45,19 @@ class Settings:
         for origin in self.origins:
             if not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]-]+", origin):
                 raise SettingsError(f'--origin "{origin}" is no origin; write it as https://console.example.com')
+
+        for address in self.license_addresses:
+            if not re.match(r"https?://[^/]", address):
+                raise SettingsError(
+                    f'--license-address "{address}" is no URL; write it as http://NAME.NAMESPACE.svc:10080'
+                )
+
+    @property
+    def cookie_name(self) -> str:
+        """Browsers take the prefixes over HTTPS alone; no other host of the domain sets a cookie of __Host-."""
+        if not self.secure_cookie:
+            return COOKIE
+        return f"__Secure-{COOKIE}" if self.prefix else f"__Host-{COOKIE}"
 
     @property
     def cookie_path(self) -> str:

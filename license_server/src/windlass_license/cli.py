@@ -16,6 +16,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from windlass_base import json_lines
+from windlass_base.front.peers import FrontLimits
 
 from windlass_license import __version__, shells
 from windlass_license.errors import FileRefusal, KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
@@ -24,7 +25,6 @@ from windlass_license.license_file import answer_key, codec, keys
 from windlass_license.license_file.issue import file_name, issue, listed_in, parse_expiry, terms_of
 from windlass_license.license_file.listing import ListedGpu, merge_listings, parse_listing
 from windlass_license.rules.model import DEFAULT_GRACE_S, LeaseBounds, License
-from windlass_license.rules.peers import FrontLimits
 from windlass_license.settings import (
     DEFAULT_PORT,
     DEFAULT_TTL,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import uvicorn
 from windlass_base import json_lines
+from windlass_base.front.connection import Front, guarded, raise_file_limit
 from windlass_base.json_lines import LogSettings
 from windlass_base.kube.lease import LeaseName
 
@@ -16,7 +17,7 @@ from windlass_license.cluster.pod import api_server
 from windlass_license.election.kube_lease import KubeLease
 from windlass_license.http import tls
 from windlass_license.http.app import create_app
-from windlass_license.http.front import Front, guarded, raise_file_limit
+from windlass_license.http.front import allowances
 from windlass_license.license_file.codec import NO_KEY
 from windlass_license.settings import KUBERNETES, Settings
 
@@ -33,7 +34,8 @@ def serve(
     sys.setswitchinterval(SWITCH_S)
     election = KubeLease(api_server(), lease) if lease is not None else None
     callers = Callers(api_server(), settings.pod_gpus) if settings.lease_auth == KUBERNETES else None
-    front = Front(replace(settings.front, connections=raise_file_limit(settings.front, log.warning)))
+    limits = replace(settings.front, connections=raise_file_limit(settings.front, log.warning))
+    front = Front(limits, allowances(limits))
     app = create_app(settings, election=election, turned_away=front.peers.turned_away, callers=callers)
     log.info(
         "trusting public keys %s; data in %s", ", ".join(sorted(settings.public_keys)) or "none", settings.data_dir

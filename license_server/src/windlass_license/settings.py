@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from windlass_base.front.peers import FrontLimits
 from windlass_base.json_lines import LogSettings
 from windlass_base.kube.lease import LeaseName
 
 from windlass_license.errors import SettingsError
 from windlass_license.license_file.keys import PublicKeys, by_id, parse_public
 from windlass_license.rules.model import LeaseBounds
-from windlass_license.rules.peers import FrontLimits
 from windlass_license.storage.store import AuditBounds
 from windlass_license.usage import unusable
 

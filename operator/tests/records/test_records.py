@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from windlass_operator.cluster.decode import UNREAD, stub
+from windlass_operator.cluster.decode import stub
 from windlass_operator.records.base import Owner, Record, living, owned_by, parse
 from windlass_operator.records.pods import ContainerState, Event, Pod, Terminated
 from windlass_operator.records.routes import Expose, expose_of
@@ -36,7 +36,6 @@ def test_what_is_not_there_has_its_default():
         False,
         False,
     )
-    assert UNREAD not in msgspec.to_builtins(pod)
 
 
 @pytest.mark.parametrize(

@@ -307,3 +307,18 @@ def test_hits_are_shown_while_the_field_is_on():
     assert "prefixCache" not in observe(a_subject(previous=first), serving(1, facts=(told,)), NOW)
     assert "prefixCache" not in observe(subject, serving(1), NOW)
     assert again_in_s(first["conditions"], NOW, polled=True) == 300
+
+
+@pytest.mark.parametrize(
+    ("gpu", "ready", "shown"),
+    [(21, 1, 20), (22, 1, 22), (18, 1, 18), (60, 0, 20)],
+    ids=["one point", "two points", "two fewer", "while it starts"],
+)
+def test_hits_move_by_two_points_of_a_settled_service_alone(gpu, ready, shown):
+    """Runs come every few seconds while anything is under way, and each would be a write."""
+    before = {"prefixCache": {"gpuPercent": 20, "hostPercent": 30, "computedPercent": 50}}
+    counts = {"promptTokens": 100, "gpuTokens": gpu, "hostTokens": 30}
+    told = parse("qwen-0", {"version": 1, "prefixCache": counts})
+    status = observe(a_subject(counts_hits=True, previous=before), serving(ready, facts=(told,)), NOW)
+    assert (c.find(status["conditions"], c.PROGRESSING)["reason"] == "Settled") == bool(ready)
+    assert status["prefixCache"]["gpuPercent"] == shown

@@ -36,11 +36,6 @@ def uid_of(item: Object | None) -> str:
     return str(dig(item, "metadata", "uid") or "")
 
 
-def owned_by(items: Iterable[Object], uid: str) -> tuple[Object, ...]:
-    """Those of the items whose controller has that uid."""
-    return tuple(item for item in items if uid and controller_uid(item) == uid)
-
-
 def controller_uid(item: Object) -> str | None:
     """The uid of the owner that controls the object."""
     owners = dig(item, "metadata", "ownerReferences") or ()

@@ -8,13 +8,22 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any, NamedTuple, cast
 
 import httpx2
 from lightkube.core.exceptions import ConfigError
 
 from windlass_base.kube.access import Access
-from windlass_base.kube.errors import UNKNOWN, AccessError, UnreachableError, UnreadableError, refusal
+from windlass_base.kube.errors import (
+    UNKNOWN,
+    AccessError,
+    ClientError,
+    UnauthorizedError,
+    UnreachableError,
+    UnreadableError,
+    refusal,
+)
 from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 JSON = "application/json"
@@ -87,6 +96,8 @@ class Api:
         self._timeout_s = timeout_s
         self._http = access.http(timeout_s, transport)
         self._http.headers["Accept-Encoding"] = "identity"  # a few compressed bytes may stand for gigabytes
+        # A pod behind the proxy sets cookies in the API server's name; none is kept, and none is sent on.
+        self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     async def call(
         self,
@@ -147,8 +158,10 @@ class Api:
         headers: Mapping[str, str] | None = None,
         silence_s: float | None = None,
     ) -> AsyncIterator[Proxied]:
-        """The answer of a pod or Service through the API server's proxy; only the API server's own refusal raises.
+        """The answer of a pod or Service through the API server's proxy; a refusal in the API server's form raises.
 
+        The program behind the proxy can send that form as well, so that the error is as foreign as an answer. A 401 is
+        always an answer: no program may end the session of a user whose token the API server accepts.
         The API server takes the header Authorization for itself: the program behind it never sees that one.
         """
         timeout = httpx2.Timeout(self._timeout_s, read=silence_s or self._timeout_s)
@@ -162,13 +175,21 @@ class Api:
                     yield Proxied(answer.status_code, kind, answer.aiter_bytes())
                     return
                 text = await _bounded(answer, ERROR_BODY_MAX) or b""
-                if (status := _status(text)) is not None:
-                    raise refusal(answer.status_code, status, what, self._unknown)
+                error = _refusal_in(answer.status_code, text, what, self._unknown)
+                if error is not None:
+                    raise error
                 yield Proxied(answer.status_code, kind, _once(text))
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+def _refusal_in(code: int, text: bytes, what: str, unknown: str) -> ClientError | None:
+    """The refusal of a proxied call; None for another program's answer, and for every 401."""
+    status = _status(text)
+    error = None if status is None or code == 401 else refusal(code, status, what, unknown)
+    return None if isinstance(error, UnauthorizedError) else error
 
 
 async def _once(text: bytes) -> AsyncIterator[bytes]:

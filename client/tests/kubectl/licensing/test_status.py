@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from windlass_client.licenses import License, LicenseServer, license_in
+import pytest
+from windlass_client.licenses import License, LicenseServer, granted_in, license_in
 from windlass_kubectl.licensing.status import Report, Seen, branches, to_dict
 from windlass_kubectl.paint import Paint
 
@@ -37,6 +38,33 @@ def test_the_license_of_a_view():
     assert (found.customer, found.appid, found.limit, found.uuids) == ("Example Ltd", "1234", 2, {"GPU-a", "GPU-b"})
     assert found.expires == datetime(2028, 9, 5, 16, tzinfo=UTC)
     assert [license_in(wrong) for wrong in ("", "no license", "gpuinfos: [1]", ": [")] == [None] * 4
+
+
+BOMBS = {
+    "aliases": "a: &a [x, x, x]\n" + "".join(f"a{n}: &a{n} [*a, *a, *a]\n" for n in range(9)) + VIEW,
+    "an anchor": VIEW.replace("Example Ltd", "&x Example Ltd"),
+    "nested lists": VIEW + "x: " + "[" * 50_000 + "]" * 50_000,
+    "nested mappings": VIEW + "x: " + "{a: " * 2_000 + "}" * 2_000,
+    "a long number in base 60": VIEW.replace("accesslimit: 2", "accesslimit: 1" + ":1" * 200_000),
+    "a list for a word": VIEW.replace("Example Ltd", "[Example, Ltd]"),
+    "a mapping for a word": VIEW.replace("uuid: GPU-a", "uuid: {a: b}"),
+    "a year beyond all zones": VIEW.replace("2027-09-06T00:00:00+08:00", "0001-01-01T00:00:00+23:00"),
+    "a tag": VIEW.replace("Example Ltd", "!!python/object/apply:os.getcwd []"),
+}
+
+
+@pytest.mark.parametrize("view", BOMBS.values(), ids=BOMBS.keys())
+def test_a_view_of_anybody_is_read_at_little_cost(view):
+    """Whoever may make a Deployment with the label is asked; such a view is no license, and costs no memory."""
+    assert (license_in(view), granted_in(view)) == (None, None)
+
+
+def test_a_day_without_an_hour_is_a_moment():
+    """Compared with now it must have a zone."""
+    found = granted_in(VIEW.replace("2027-09-06T00:00:00+08:00", "2027-09-06"))
+    assert found is not None
+    assert found.expires > NOW
+    assert sum(grant.count for grant in found.grants) == 2
 
 
 def test_a_server_without_a_license_names_the_next_command():

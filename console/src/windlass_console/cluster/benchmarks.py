@@ -5,11 +5,13 @@ The Job is the one of `kubectl windlass bench`; the user's rights decide who may
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import secrets
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -25,6 +27,8 @@ from windlass_client.client import AsyncClient
 TAIL, LINE_MAX = 50, 64 << 10  # lines that are shown, and characters of one
 SUMMARY, TABLE = "summary.txt", "summary.csv"
 LOG_BYTES_MAX = 32 << 20
+FILE_MAX, ARCHIVE_MAX = 1 << 20, 32 << 20  # bytes of a summary, and of all that is unpacked to reach it
+ROWS_MAX, COLUMNS_MAX = 1000, 64  # of the table; the form's longest sweep has 16 rows
 
 
 class Bench(TypedDict):
@@ -159,14 +163,24 @@ async def _read(api: Api, namespace: str, pod: str, bench: Bench) -> None:
                 if not archive.take(line):
                     tail.append(line)
         if archive.is_whole:
-            files = archive.files()
-            bench["summary"] = files.get(SUMMARY, b"").decode("utf-8", "replace")
-            bench["rows"] = _rows(files.get(TABLE, b""))
+            bench["summary"], bench["rows"] = await asyncio.to_thread(_results, archive)
     except (InvalidError, UnreadableError) as error:
         bench["message"] = bench["message"] or str(error)
     bench["tail"] = list(tail)
 
 
+def _results(archive: Archive) -> tuple[str, list[dict[str, str]]]:
+    """Summary and table of an archive that anybody may have written, who may make a Job in the namespace."""
+    files = archive.files((SUMMARY, TABLE), FILE_MAX, ARCHIVE_MAX)
+    return files.get(SUMMARY, b"").decode("utf-8", "replace"), _rows(files.get(TABLE, b""))
+
+
 def _rows(table: bytes) -> list[dict[str, str]]:
-    read = csv.DictReader(io.StringIO(table.decode("utf-8", "replace")))
-    return [{str(key): str(value) for key, value in row.items()} for row in read]
+    read = csv.reader(io.StringIO(table.decode("utf-8", "replace"), newline=""))
+    try:
+        rows = list(islice((row for row in read if row), ROWS_MAX + 2))  # the head, and one too many
+    except csv.Error as error:
+        raise UnreadableError(f"{TABLE} in the Job's log is no table: {error}") from error
+    if len(rows) > ROWS_MAX + 1 or any(len(row) > COLUMNS_MAX for row in rows):
+        raise UnreadableError(f"{TABLE} in the Job's log has more than {ROWS_MAX} rows or {COLUMNS_MAX} columns")
+    return [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]

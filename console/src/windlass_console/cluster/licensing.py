@@ -7,6 +7,7 @@ import base64
 import binascii
 import re
 import secrets
+from dataclasses import dataclass
 from datetime import datetime
 
 from typing_extensions import TypedDict
@@ -17,11 +18,13 @@ from windlass_client import paths, watching
 from windlass_client.licenses import DEPLOYMENTS, HOME, PORT, SELECTOR, Granted, LicenseServer, granted_in, server_of
 
 from windlass_console.errors import ServiceAnswerError, UnusableError
+from windlass_console.views.license_places import warning_of
 
 TOKEN_HEADER = "X-Windlass-Admin-Token"  # noqa: S105 - the name of a header
 FILE_MAX = 16 << 20  # bytes; the license server's own limit
-TEXT_MAX = 32 << 20  # bytes; a license of 100,000 GPUs has about 12 MiB as YAML
+TEXT_MAX = 1 << 20  # bytes; a license in numbers, as the server shows it without its admin token, has some hundred
 SHOWN_MAX = 1000  # characters
+SERVERS_MAX = 32  # that are asked; a cluster has one or two, and a tenant may make any number
 ANSWER_S = 8.0  # of one server; packets that a NetworkPolicy drops are never answered
 POLICY = "where a NetworkPolicy keeps it away, name its addresses in the chart's networkPolicy.from"
 METRIC = re.compile(r"^(windlass_license_(?:leases|gpus)_live) (\S+)$", re.MULTILINE)
@@ -58,7 +61,7 @@ class Leases(TypedDict):
 
 
 class ServerView(TypedDict):
-    """One license server; `problem` is why it could not be asked."""
+    """One license server; `problem` is why it could not be asked, `warning` why it is perhaps somebody else's."""
 
     namespace: str
     name: str
@@ -68,6 +71,8 @@ class ServerView(TypedDict):
     leases: Leases
     problem: str
     adminToken: bool
+    warning: str
+    upload: bool
 
 
 class Licenses(TypedDict):
@@ -77,12 +82,18 @@ class Licenses(TypedDict):
     gpusInCluster: int | None
 
 
-async def licenses(api: Api, now: datetime) -> Licenses:
-    """All of them; those of kube-system where the user may not look at all namespaces."""
+async def licenses(api: Api, now: datetime, addresses: tuple[str, ...] = ()) -> Licenses:
+    """All of them; those of kube-system where the user may not look at all namespaces.
+
+    `addresses` are those of the operator's configuration, where it is known; their servers come first.
+    """
     servers, offered = await asyncio.gather(_servers(api), _offered(api))
-    return Licenses(
-        servers=list(await asyncio.gather(*(_view(api, one, now) for one in servers))), gpusInCluster=offered
-    )
+    views = sorted((_unasked(one, addresses) for one in servers), key=lambda view: bool(view["warning"]))
+    by_place = {(one.namespace, one.name): one for one in servers}
+    for view in views[SERVERS_MAX:]:
+        view["problem"] = f"not asked, as there are more than {SERVERS_MAX} license servers"
+    await asyncio.gather(*(_ask(api, by_place[one["namespace"], one["name"]], one, now) for one in views[:SERVERS_MAX]))
+    return Licenses(servers=views, gpusInCluster=offered)
 
 
 async def _servers(api: Api) -> list[LicenseServer]:
@@ -101,8 +112,10 @@ async def _offered(api: Api) -> int | None:
     return sum(one.allocatable for one in usable(nodes.rows))
 
 
-async def _view(api: Api, server: LicenseServer, now: datetime) -> ServerView:
-    view = ServerView(
+def _unasked(server: LicenseServer, addresses: tuple[str, ...]) -> ServerView:
+    """What the Deployment says."""
+    warning = warning_of((server.namespace, server.name), addresses)
+    return ServerView(
         namespace=server.namespace,
         name=server.name,
         ready=server.ready,
@@ -111,11 +124,19 @@ async def _view(api: Api, server: LicenseServer, now: datetime) -> ServerView:
         leases=Leases(live=0, gpus=0),
         problem="",
         adminToken=server.token is not None,
+        warning=warning,
+        upload=not (warning and addresses),
     )
+
+
+async def _ask(api: Api, server: LicenseServer, view: ServerView, now: datetime) -> None:
+    """Put what the server answers into its view."""
     try:
         async with asyncio.timeout(ANSWER_S):
             text, metrics = await _read(api, server, "/ls/view"), await _read(api, server, "/metrics")
-        view["license"] = _license(granted_in(text), now) if text else None
+        view["license"] = _license(await asyncio.to_thread(granted_in, text), now) if text else None
+        if text and not view["license"]:
+            view["problem"] = f"license server {server} sends what is no license"
         figures = dict(METRIC.findall(metrics))
         view["leases"] = Leases(
             live=_whole(figures.get("windlass_license_leases_live")),
@@ -127,7 +148,6 @@ async def _view(api: Api, server: LicenseServer, now: datetime) -> ServerView:
         )
     except (ClientError, ServiceAnswerError) as error:
         view["problem"] = str(error)
-    return view
 
 
 def _license(granted: Granted | None, now: datetime) -> LicenseView | None:
@@ -167,7 +187,9 @@ async def _read(api: Api, server: LicenseServer, path: str) -> str:
         text = await answer.read(TEXT_MAX)
         if answer.status == 404:
             return ""
-        if text is None or not answer.is_success:
+        if text is None:
+            raise ServiceAnswerError(f"{what} sends more than {TEXT_MAX >> 20} MiB to {path}", answer.status)
+        if not answer.is_success:
             raise ServiceAnswerError(f"{what} answers {answer.status} to {path}: {_shown(text)}", answer.status)
     return text.decode("utf-8", "replace")
 
@@ -178,15 +200,32 @@ def _address(server: LicenseServer) -> str:
     return paths.core(server.namespace, "services", f"{scheme}{server.name}:{PORT}", "proxy")
 
 
-async def upload(api: Api, namespace: str, name: str, content: bytes, token: str, filename: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A license file, the admin token that the user typed or "", and the operator's addresses where they are known."""
+
+    content: bytes
+    token: str
+    filename: str
+    addresses: tuple[str, ...] = ()
+
+
+async def upload(api: Api, namespace: str, name: str, given: Upload) -> str:
     """Put a file in force, and what the server answers; UnusableError with its words where it refuses."""
-    if not content:
+    if given.addresses and (warning := warning_of((namespace, name), given.addresses)):
+        raise UnusableError(f"license server {namespace}/{name}: {warning}; nothing was sent")
+    return await _send(api, namespace, name, given)
+
+
+async def _send(api: Api, namespace: str, name: str, given: Upload) -> str:
+    if not given.content:
         raise UnusableError("the license file is empty; choose the file that windlass-license issue wrote")
     server = await _server(api, namespace, name)
-    given = token or await _admin_token(api, server)
+    token = given.token or await _admin_token(api, server)
     boundary = secrets.token_hex(16)
-    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}", **({TOKEN_HEADER: given} if given else {})}
-    body = _form(boundary, filename if FILE_NAME.fullmatch(filename) else "license.dat", content)
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}", **({TOKEN_HEADER: token} if token else {})}
+    filename = given.filename if FILE_NAME.fullmatch(given.filename) else "license.dat"
+    body = _form(boundary, filename, given.content)
     what = f"license server {server}"
     async with api.proxied("POST", f"{_address(server)}/ls", what, content=body, headers=headers) as answer:
         text = _shown(await answer.read(FILE_MAX))

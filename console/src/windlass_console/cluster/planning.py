@@ -8,6 +8,7 @@ from typing import Any
 from typing_extensions import TypedDict
 from windlass_api.objects.reading import dig
 from windlass_base.kube.errors import (
+    AlreadyExistsError,
     ClientError,
     ConflictError,
     FieldProblem,
@@ -38,6 +39,7 @@ class Planned(TypedDict):
     refused: str
     preview: dict[str, Any] | None
     noFacts: str
+    noPlan: str
     factsFrom: str
 
 
@@ -52,9 +54,9 @@ async def planned(
     client: AsyncClient, namespace: str, service: Document, config: Document | None, like: Like | None
 ) -> Planned:
     """Nothing is applied; a document that the API server refuses is planned as far as it can be read."""
-    answer = Planned(problems=[], refused="", preview=None, noFacts="", factsFrom="")
+    answer = Planned(problems=[], refused="", preview=None, noFacts="", noPlan="", factsFrom="")
     try:
-        await client.apply(service, namespace, force=True, dry_run=True)
+        await _dry_run(client, namespace, service)
     except (InvalidError, ConflictError, ForbiddenError, NotFoundError) as error:
         answer["refused"] = str(error)
         answer["problems"] = _problems(getattr(error, "problems", ()))
@@ -63,10 +65,20 @@ async def planned(
         answer["preview"] = preview.to_dict()
     except NoFactsError as error:
         answer["noFacts"] = str(error)
+    except (ForbiddenError, NotFoundError) as error:
+        answer["noPlan"] = f"no plan can be shown, as it is made from what you may read: {error}"
     except InvalidError as error:
         answer["refused"] = answer["refused"] or str(error)
         answer["problems"] = answer["problems"] or _problems(error.problems)
     return answer
+
+
+async def _dry_run(client: AsyncClient, namespace: str, service: Document) -> None:
+    """As the form would save it: a new name needs the right to create alone, an existing one the right to patch."""
+    try:
+        await client.create(service, namespace, dry_run=True)
+    except (AlreadyExistsError, ForbiddenError):
+        await client.apply(service, namespace, force=True, dry_run=True)
 
 
 def _problems(rows: tuple[FieldProblem, ...]) -> list[Problem]:

@@ -23,7 +23,8 @@ from windlass_console.errors import ServiceAnswerError
 from windlass_console.views.metrics import PodMetrics, reduced
 
 HTTP_PORT = "8501"
-METRICS_MAX = 8 << 20  # bytes of a pod's metrics
+METRICS_MAX = 1 << 20  # bytes of a pod's metrics; an engine has about 100 KiB
+METRICS_LONG = 64 << 10  # bytes; more of them are read in a thread, beside the event loop
 METRICS_S = 10.0
 PODS_AT_A_TIME, PODS_MAX = 8, 64
 SILENCE_S = 300.0  # between two parts of an answer
@@ -68,6 +69,8 @@ async def _pod_metrics(api: Api, namespace: str, pod: str, key: str) -> PodMetri
         return PodMetrics(problem=f"pod {pod} gives no metrics: {error or 'it does not answer'}")
     if text is None:
         return PodMetrics(problem=f"pod {pod} gives more metrics than are read")
+    if len(text) > METRICS_LONG:
+        return await asyncio.to_thread(reduced, text.decode("utf-8", "replace"))
     return reduced(text.decode("utf-8", "replace"))
 
 

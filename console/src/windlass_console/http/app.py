@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -11,12 +12,15 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
 from windlass_base.kube.errors import ClientError
 
 from windlass_console import __version__
 from windlass_console.errors import ConsoleError, NotThereError, document_of, status_of
 from windlass_console.http import cluster, pages, planning, services, session, streams
-from windlass_console.http.asking import Console, The
+from windlass_console.http.asking import BY_COOKIE, BY_HEADER, Console, The
+from windlass_console.http.bodies import WhoOf
 from windlass_console.http.guard import Guard
 from windlass_console.identity.access import MakeAccess
 from windlass_console.identity.pool import Identities
@@ -24,6 +28,12 @@ from windlass_console.identity.seal import Seal
 from windlass_console.settings import Settings
 
 SHOWN_MAX = 300  # characters of a part of a request in an error
+# What the framework refuses by itself: a sentence and a reason by the status.
+STATUSES = {
+    400: ("the request's body cannot be read; send JSON", "BadRequest"),
+    404: ("{method} {path} is nothing here; see api/openapi.json", "NotFound"),
+    405: ("{path} does not take {method}; see api/openapi.json", "MethodNotAllowed"),
+}
 # `streams` first: /api/services/watch is no namespace.
 ROUTERS = (session.router, streams.router, services.router, planning.router, cluster.router)
 
@@ -45,7 +55,20 @@ def create_app(settings: Settings, access: MakeAccess) -> Guard:
         app.include_router(router)
     _add_errors(app)
     _add_own(app)
-    return Guard(app, settings.prefix, settings.origins)
+    return Guard(app, _who_of(console), settings.prefix, settings.origins)
+
+
+def _who_of(console: Console) -> WhoOf:
+    """What a request shows of who asks, before its body is read. A token in a header is checked by the API server."""
+
+    def who_of(scope: Scope) -> str:
+        request = HTTPConnection(scope)
+        if console.seal.open(request.cookies.get(console.settings.cookie_name, ""), time.time()) is not None:
+            return BY_COOKIE
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        return BY_HEADER if scheme.lower() == "bearer" and given else ""
+
+    return who_of
 
 
 def _lifespan(console: Console) -> Callable[[FastAPI], Any]:
@@ -76,15 +99,16 @@ def _add_errors(app: FastAPI) -> None:
         sentence = "; ".join(f"{row['field']}: {row['message']}" for row in fields) or "the request cannot be read"
         return JSONResponse({"error": sentence, "reason": "BadRequest", "fields": fields}, 400)
 
-    async def not_there(request: Request, error: Exception) -> JSONResponse:
-        status = error.status_code if isinstance(error, HTTPException) else 404
-        sentence = f"{request.method} {request.url.path[:SHOWN_MAX]} is nothing here; see api/openapi.json"
-        return JSONResponse({"error": sentence, "reason": "NotFound", "fields": []}, status)
+    async def refused_by_framework(request: Request, error: Exception) -> JSONResponse:
+        known = error if isinstance(error, HTTPException) else HTTPException(404)
+        sentence, reason = STATUSES.get(known.status_code, ("the request cannot be served", "BadRequest"))
+        shown = sentence.format(method=request.method, path=request.url.path[:SHOWN_MAX])
+        return JSONResponse({"error": shown, "reason": reason, "fields": []}, known.status_code, known.headers)
 
     app.add_exception_handler(ClientError, refused)
     app.add_exception_handler(ConsoleError, refused)
     app.add_exception_handler(RequestValidationError, unusable)
-    app.add_exception_handler(HTTPException, not_there)
+    app.add_exception_handler(HTTPException, refused_by_framework)
 
 
 def _where(row: dict[str, Any]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Body, Depends, Header, Path, Query, Request
+from fastapi import Body, Depends, Header, Path, Query, Request, Response
 
 from windlass_console.errors import SignInError
 from windlass_console.http.pages import Page
@@ -15,7 +16,6 @@ from windlass_console.identity.seal import Seal
 from windlass_console.identity.token import expiry_of, usable
 from windlass_console.settings import Settings
 
-COOKIE = "windlass_session"
 BY_COOKIE, BY_HEADER = "cookie", "header"
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -47,17 +47,38 @@ def the_console(request: Request) -> Console:
     return found
 
 
-def asking(request: Request, console: Annotated[Console, Depends(the_console)]) -> Asking:
-    """The user by the cookie, else by the header of an ingress that signs in; SignInError without either."""
-    opened = console.seal.open(request.cookies.get(COOKIE, ""), time.time())
-    if opened is not None:
-        token, until = opened
-        return Asking(console.identities.of(token), token, BY_COOKIE, until)
+async def asking(
+    request: Request, response: Response, console: Annotated[Console, Depends(the_console)]
+) -> AsyncIterator[Asking]:
+    """The user by the header of an ingress that signs in, else by the cookie; SignInError without either.
+
+    The header is of this request, the cookie perhaps of an earlier user of the browser: it goes where it differs.
+    """
+    cookie = request.cookies.get(console.settings.cookie_name, "")
+    opened = console.seal.open(cookie, time.time())
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and given:
-        token = usable(given)
-        return Asking(console.identities.of(token), token, BY_HEADER, expiry_of(token))
-    raise SignInError("you are not signed in, or your session has ended; sign in with a token of the cluster")
+    via = BY_HEADER if scheme.lower() == "bearer" and given else BY_COOKIE
+    if via == BY_HEADER:
+        token, until = usable(given), expiry_of(given.strip())
+        if cookie and (opened is None or opened[0] != token):
+            take_back(response, console.settings)
+    elif opened is not None:
+        token, until = opened
+    else:
+        raise SignInError("you are not signed in, or your session has ended; sign in with a token of the cluster")
+    async with console.identities.asked(token) as identity:
+        yield Asking(identity, token, via, until)
+
+
+def take_back(response: Response, settings: Settings) -> None:
+    """Have the browser forget the cookie."""
+    response.delete_cookie(
+        settings.cookie_name,
+        path=settings.cookie_path,
+        secure=settings.secure_cookie,
+        httponly=True,
+        samesite="strict",
+    )
 
 
 Who = Annotated[Asking, Depends(asking)]

@@ -19,7 +19,7 @@ from windlass_client.bench_job import Wanted
 from windlass_console.cluster import benchmarks, licensing
 from windlass_console.cluster.benchmarks import Bench
 from windlass_console.cluster.licensing import Licenses
-from windlass_console.http.asking import InNamespace, Name, Namespace, Who
+from windlass_console.http.asking import InNamespace, Name, Namespace, The, Who, the_console
 from windlass_console.views import capacity as cards
 from windlass_console.views.capacity import Capacity
 
@@ -73,9 +73,9 @@ async def capacity(who: Who) -> Capacity:
 
 
 @router.get("/licenses")
-async def licenses(who: Who) -> Licenses:
+async def licenses(who: Who, console: The) -> Licenses:
     """License servers and what each has in force."""
-    return await licensing.licenses(who.identity.client.api, datetime.now(UTC))
+    return await licensing.licenses(who.identity.client.api, datetime.now(UTC), console.settings.license_addresses)
 
 
 @router.post("/licenses/{namespace}/{name}")
@@ -88,8 +88,8 @@ async def upload(
     token: AdminToken = "",
 ) -> Uploaded:
     """Put a license file in force; the body is the file."""
-    api, content = who.identity.client.api, await request.body()
-    return Uploaded(message=await licensing.upload(api, namespace, name, content, token, filename))
+    given = licensing.Upload(await request.body(), token, filename, the_console(request).settings.license_addresses)
+    return Uploaded(message=await licensing.upload(who.identity.client.api, namespace, name, given))
 
 
 @router.get("/benchmarks")

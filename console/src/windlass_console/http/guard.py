@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from windlass_console.errors import ConsoleError, OriginError, TooLargeError, document_of
+from windlass_console.errors import ConsoleError, OriginError, document_of
+from windlass_console.http.bodies import Bodies, WhoOf, route_of
 
 POLICY = "; ".join(
     (
@@ -41,41 +44,45 @@ ALWAYS = (
 NO_STORE = (b"cache-control", b"no-store")
 SAFE = ("GET", "HEAD")
 CSRF_HEADER = b"x-windlass-console"
-BODY_MAX = 256 << 10
-# Longer bodies by the beginning of the route.
-LONGER = (("/api/licenses/", 16 << 20),)
-CHAT_MAX = 2 << 20
 
 
 class Guard:
     """Checks in front of the application, headers behind it."""
 
-    def __init__(self, app: ASGIApp, prefix: str = "", origins: Collection[str] = ()) -> None:
-        self.inner, self._prefix, self._origins = app, prefix, frozenset(origins)
+    def __init__(self, app: ASGIApp, who_of: WhoOf, prefix: str = "", origins: Collection[str] = ()) -> None:
+        self.inner, self.prefix, self._origins = app, prefix, frozenset(origins)
+        self._bodies = Bodies(who_of)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
             return
-        route = _route(scope["path"], self._prefix)
+        route = route_of(scope["path"], self.prefix)
         answer = _with_headers(send, is_api=route.startswith("/api/"))
-        if self._prefix and scope["path"] == self._prefix:
-            await _redirect(answer, f"{self._prefix}/")
+        if self.prefix and scope["path"] == self.prefix:
+            await _redirect(answer, f"{self.prefix}/")
             return
-        try:
-            self._check(scope)
-            body = await _body(receive, _most(route)) if scope["method"] not in SAFE else b""
-        except ConsoleError as error:
-            await _refuse(answer, error)
-            return
-        inner = {**scope, "path": route, "raw_path": route.encode(), "root_path": ""}
-        await self.inner(inner, _replay(body, receive), answer)
+        async with AsyncExitStack() as reading:
+            try:
+                self._check(scope)
+                body = b""
+                if scope["method"] not in SAFE:
+                    body = await reading.enter_async_context(self._bodies.read(scope, route, receive))
+                receive = _replay(body, receive)
+                del body
+            except ConsoleError as error:
+                await _refuse(answer, error)
+                return
+            except ClientDisconnect:  # a part of a body is no request
+                return
+            inner = {**scope, "path": route, "raw_path": route.encode(), "root_path": ""}
+            await self.inner(inner, receive, _until_answered(answer, reading))
 
     def _check(self, scope: Scope) -> None:
         """OriginError for what the console's own pages would not send."""
         headers = {key.lower(): value.decode("latin-1") for key, value in scope["headers"]}
-        if headers.get(b"sec-fetch-site", "") == "cross-site" and _route(scope["path"], self._prefix) != "/":
+        if headers.get(b"sec-fetch-site", "") == "cross-site" and route_of(scope["path"], self.prefix) != "/":
             raise OriginError("the request comes from another site; open the console itself")
         if scope["method"] in SAFE:
             return
@@ -89,31 +96,6 @@ class Guard:
             raise OriginError('the request lacks the header "X-Windlass-Console: 1", which the console\'s pages send')
 
 
-def _route(path: str, prefix: str) -> str:
-    """The path as the routes know it, whether or not the ingress has taken the prefix away."""
-    return path[len(prefix) :] if prefix and path.startswith(f"{prefix}/") else path
-
-
-def _most(route: str) -> int:
-    if route.startswith("/api/services/") and route.endswith("/chat"):
-        return CHAT_MAX
-    return next((most for start, most in LONGER if route.startswith(start)), BODY_MAX)
-
-
-async def _body(receive: Receive, most: int) -> bytes:
-    """The whole body; TooLargeError as soon as it is longer."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return bytes(body)
-        body += message.get("body", b"")
-        if len(body) > most:
-            raise TooLargeError(f"the request has more than {most >> 10} KiB; send less")
-        if not message.get("more_body", False):
-            return bytes(body)
-
-
 def _replay(body: bytes, receive: Receive) -> Receive:
     """The body once, then what comes from the connection."""
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -122,6 +104,16 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return parts.pop() if parts else await receive()
 
     return next_message
+
+
+def _until_answered(send: Send, reading: AsyncExitStack) -> Send:
+    """The body's place is free once the answer begins: a chat goes on for minutes after that."""
+
+    async def sent(message: Message) -> None:
+        await reading.aclose()
+        await send(message)
+
+    return sent
 
 
 def _with_headers(send: Send, *, is_api: bool) -> Send:
@@ -146,7 +138,6 @@ async def _redirect(send: Send, to: str) -> None:
 async def _refuse(send: Send, error: ConsoleError) -> None:
     body = json.dumps(document_of(error)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if isinstance(error, TooLargeError):
-        headers.append((b"connection", b"close"))
+    headers.append((b"connection", b"close"))  # the body may not have been read to its end
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

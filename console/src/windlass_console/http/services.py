@@ -8,16 +8,13 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
-from windlass_api.objects.reading import dig
-from windlass_base.kube.errors import InvalidError
 from windlass_client.client import AsyncClient
-from windlass_client.values import LLMService, meta_of, service_of
+from windlass_client.values import LLMService, service_of
 
-from windlass_console.cluster import proxy
+from windlass_console.cluster import editing, proxy
 from windlass_console.cluster.proxy import Metrics
 from windlass_console.http.asking import Document, DryRun, Everywhere, Name, Namespace, ServiceKey, Who
 from windlass_console.views.call import Call, call_of
-from windlass_console.views.change import edit
 from windlass_console.views.row import Row, row_of
 
 router = APIRouter(prefix="/api/services", tags=["services"])
@@ -85,6 +82,15 @@ class Scale(BaseModel):
     replicas: int = Field(ge=0, le=1000)
 
 
+class Edit(BaseModel):
+    """An edit: of `loaded` the metadata is needed, as its generation stands for the spec."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    loaded: dict[str, Any]
+    wanted: dict[str, Any]
+
+
 class Suspend(BaseModel):
     """Whether the service is switched off."""
 
@@ -114,18 +120,10 @@ async def read(who: Who, namespace: Namespace, name: Name) -> Detail:
 
 
 @router.put(ONE)
-async def replace(
-    who: Who, namespace: Namespace, name: Name, document: Document, dry_run: DryRun = False
-) -> dict[str, Any]:
-    """Replace the spec, and labels and annotations where the document has them, of the version that it names."""
+async def replace(who: Who, namespace: Namespace, name: Name, change: Edit, dry_run: DryRun = False) -> dict[str, Any]:
+    """Store what differs between the loaded and the wanted document: spec, and labels and annotations where named."""
     client = who.identity.client
-    version = str(dig(document, "metadata", "resourceVersion") or "")
-    if not version or meta_of(document, "name") not in ("", name):
-        raise InvalidError(
-            f"llmservice {namespace}/{name}: metadata.resourceVersion or metadata.name does not fit; load it"
-        )
-    change = edit(await client.raw(name, namespace), document)
-    made = await client.patch(name, change, namespace, resource_version=version, dry_run=dry_run)
+    made = await editing.save(client, namespace, name, change.loaded, change.wanted, dry_run=dry_run)
     return await _stored(client, made, dry_run)
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from windlass_console import __version__
-from windlass_console.http.asking import BY_COOKIE, COOKIE, Asking, InNamespace, The, Who
+from windlass_console.http.asking import BY_COOKIE, Asking, InNamespace, The, Who, take_back
 from windlass_console.identity.pool import Identity
 from windlass_console.identity.token import TOKEN_MAX, expiry_of, usable
 
@@ -66,11 +66,11 @@ async def sign_in(console: The, given: SignIn, response: Response) -> Session:
     ends = int(time.time()) + 3600 * console.settings.session_hours
     until = min(ends, expiry_of(token) or ends)
     sealed = console.seal.close(token, until)
-    identity = console.identities.of(token)
-    identity.rights.forget()
-    session = await _session(Asking(identity, token, BY_COOKIE, until))
+    async with console.identities.asked(token) as identity:
+        identity.rights.forget()
+        session = await _session(Asking(identity, token, BY_COOKIE, until))
     response.set_cookie(
-        COOKIE,
+        console.settings.cookie_name,
         sealed,
         max_age=max(0, until - int(time.time())),
         path=console.settings.cookie_path,
@@ -84,13 +84,7 @@ async def sign_in(console: The, given: SignIn, response: Response) -> Session:
 @router.delete("/session", status_code=204)
 async def sign_out(console: The, response: Response) -> None:
     """Take the cookie back; the token itself stays valid until it ends."""
-    response.delete_cookie(
-        COOKIE,
-        path=console.settings.cookie_path,
-        secure=console.settings.secure_cookie,
-        httponly=True,
-        samesite="strict",
-    )
+    take_back(response, console.settings)
 
 
 @router.get("/permissions")

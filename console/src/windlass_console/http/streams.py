@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from windlass_base.kube.errors import ClientError, NotFoundError
 from windlass_client import logs as client_logs
 from windlass_client.client import ALL_NAMESPACES, AsyncClient
+from windlass_client.line_queue import LineQueue
 from windlass_client.values import LogLine
 
 from windlass_console.cluster import proxy
@@ -23,7 +24,8 @@ from windlass_console.identity.pool import Identity
 
 router = APIRouter(prefix="/api/services", tags=["streams"])
 TAIL, TAIL_MAX = 500, 5000
-LINES_WAITING_MAX, LINES_AT_ONCE = 2000, 500
+PIECE_MAX = 16 << 10  # characters of a line that come at once
+PODS_MAX = 64  # whose lines are followed at the same time
 LISTS_MAX = 50  # namespaces that are followed one by one
 SSE: dict[int | str, dict[str, Any]] = {200: {"content": {TYPE: {}}, "description": "server-sent events"}}
 
@@ -53,7 +55,16 @@ async def watch_service(who: Who, namespace: Namespace, name: Name) -> HeldStrea
 @router.get(ONE + "/logs", responses=SSE)
 async def logs(who: Who, namespace: Namespace, name: Name, wanted: Annotated[LogRequest, Query()]) -> HeldStream:
     """`LINES`: lines of all serving pods, or of one; `END`."""
-    ask = client_logs.LogQuery(namespace, name, wanted.pod, wanted.follow, wanted.previous, wanted.tail)
+    ask = client_logs.LogQuery(
+        namespace,
+        name,
+        wanted.pod,
+        wanted.follow,
+        wanted.previous,
+        wanted.tail,
+        piece_max=PIECE_MAX,
+        pods_max=PODS_MAX,
+    )
     lines = client_logs.read(who.identity.client.api, ask, who.identity.client.pods)
     return event_stream(who.identity, _lines(lines))
 
@@ -96,32 +107,26 @@ async def _changes(client: AsyncClient, namespace: str, name: str) -> Events:
 
 
 async def _lines(lines: AsyncIterator[LogLine]) -> Events:
-    """Lines that are there at the same time go out together."""
-    queue: asyncio.Queue[LogLine | None] = asyncio.Queue(LINES_WAITING_MAX)
+    """Lines that are there at the same time go out together; those that a page does not take hold 4 MiB at most."""
+    queue = LineQueue()
     reader = asyncio.create_task(_into(lines, queue))
     try:
-        while (line := await queue.get()) is not None:
-            rows = [_line(line)]
-            while len(rows) < LINES_AT_ONCE and not queue.empty() and (more := queue.get_nowait()) is not None:
-                rows.append(_line(more))
-            yield "LINES", rows
-            if len(rows) < LINES_AT_ONCE and reader.done() and queue.empty():
-                break
-        reader.result()  # raises what ended the log
+        while batch := await queue.take():
+            yield "LINES", [_line(one) for one in batch]
+        await reader  # raises what ended the log
         yield "END", {"reason": "the log has no more lines"}
     finally:
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
 
 
-async def _into(lines: AsyncIterator[LogLine], queue: asyncio.Queue[LogLine | None]) -> None:
+async def _into(lines: AsyncIterator[LogLine], queue: LineQueue) -> None:
     try:
         async with aclosing(lines) as source:  # type: ignore[type-var]
             async for line in source:
                 await queue.put(line)
     finally:
-        with suppress(asyncio.QueueFull):
-            queue.put_nowait(None)
+        queue.end()
 
 
 def _line(line: LogLine) -> dict[str, object]:

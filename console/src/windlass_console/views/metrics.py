@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from typing_extensions import TypedDict
 
+ENGINES = ("vllm:", "windlass_")  # how the names of the metrics below begin
 SAMPLE = re.compile(r"(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>\S+)")
 LE = re.compile(r'(?:^|,)\s*le="([^"]+)"')
 BUCKETS_MAX = 64
@@ -62,7 +63,7 @@ def reduced(text: str) -> PodMetrics:
     sums: dict[str, float] = {}
     buckets: dict[float, float] = {}
     kv_use: list[float] = []
-    for name, labels, value in _samples(text.splitlines()):
+    for name, labels, value in _samples(text.split("\n")):
         sums[name] = sums.get(name, 0.0) + value
         if name == KV_USE:
             kv_use.append(value)
@@ -83,8 +84,8 @@ def reduced(text: str) -> PodMetrics:
 
 def _samples(lines: Iterable[str]) -> Iterable[tuple[str, str, float]]:
     for line in lines:
-        found = SAMPLE.match(line)
-        if found is None or line.startswith("#"):
+        found = SAMPLE.match(line) if line.startswith(ENGINES) else None
+        if found is None:
             continue
         try:
             value = float(found["value"])

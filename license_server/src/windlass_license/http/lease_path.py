@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
+from windlass_base.front.peers import FrontLimits
 
 from windlass_license.cluster.callers import Callers
 from windlass_license.cluster.identity import Caller
@@ -18,7 +19,6 @@ from windlass_license.errors import NotNowError, UnknownCallerError
 from windlass_license.http.metrics import Metrics
 from windlass_license.http.wire import BadRequestError, answer_json, parse_lease, statement
 from windlass_license.rules.model import State
-from windlass_license.rules.peers import FrontLimits
 
 PATH = "/v1/leases"
 RETRY_AFTER_S = 2

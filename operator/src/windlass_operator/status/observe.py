@@ -22,6 +22,7 @@ from windlass_operator.status.subject import Seen, Subject
 __all__ = ["Seen", "Subject", "observe", "rejected", "served_generation"]
 
 MESSAGE_MAX = 4096
+PREFIX_CACHE_MOVES = 2  # percent points: a service whose shares drift by less is not written
 # Words with which an operator says that it did not bring a generation about, whatever its number says.
 REFUSED = ("Rejected", "SpecTooLarge", "InternalError", "NameTaken", "NodePathForbidden", "PlanOverdue")
 
@@ -60,7 +61,7 @@ def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:
         "plan": _plan(subject, seen),
         "download": seen.download,
         "startup": pod_facts.startup(seen.facts) or subject.previous.get("startup"),
-        "prefixCache": _prefix_cache(subject, seen),
+        "prefixCache": _prefix_cache(subject, seen, settled=verdicts[c.PROGRESSING].reason == "Settled"),
         "failure": told.to_status() if told else _remembered_failure(subject, seen, verdicts),
         "replicas": count.total,
         "readyReplicas": count.ready,
@@ -142,12 +143,16 @@ def _plan(subject: Subject, seen: Seen) -> Mapping[str, Any] | None:
     return {**seen.plan, "measured": measured} if measured else seen.plan
 
 
-def _prefix_cache(subject: Subject, seen: Seen) -> Mapping[str, Any] | None:
-    """Where prompts were found; what was known stays while nobody answers."""
+def _prefix_cache(subject: Subject, seen: Seen, *, settled: bool) -> Mapping[str, Any] | None:
+    """Where prompts were found; what was known stays while nobody answers, anything moves, or it hardly differs."""
     if not subject.counts_hits:
         return None
     known: Mapping[str, Any] | None = subject.previous.get("prefixCache")
-    return pod_facts.prefix_cache(seen.facts) or known
+    counted = pod_facts.prefix_cache(seen.facts)
+    if not counted or not known:
+        return counted or known
+    moved = max(abs(share - known.get(name, 0)) for name, share in counted.items())
+    return counted if settled and moved >= PREFIX_CACHE_MOVES else known
 
 
 def _inspect_failure(inspection: Inspection) -> Failure | None:

@@ -7,7 +7,9 @@ empty. The engine compares each entry's hash with its own module, so an entry of
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,24 +18,30 @@ SHIPPED = Path("/opt/windlass/engine-models/modelinfos")
 
 
 def place(environment: Mapping[str, str], shipped: Path = SHIPPED) -> int:
-    """Copy what the engine's cache folder lacks; the number of files. A folder that cannot be written stays."""
+    """Copy what the engine's cache folder lacks; the number of files. What cannot be written is left out."""
     folder = _cache_root(environment) / "modelinfos"
     there = {path.name for path in folder.glob("*.json")}
     missing = [path for path in sorted(shipped.glob("*.json")) if path.name not in there]
-    copied = 0
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        for path in missing:
-            _copy(path, folder)
-            copied += 1
-    return copied
+    return sum(_copied(path, folder) for path in missing)
 
 
-def _copy(path: Path, folder: Path) -> None:
-    # Renamed into place: another server of the same cache folder never reads half a file.
-    beside = folder / f".{path.name}.part"
-    shutil.copyfile(path, beside)
-    beside.rename(folder / path.name)
+def _copied(path: Path, folder: Path) -> bool:
+    """Whether the file was copied; the next one is tried either way.
+
+    It is renamed into place, so another server of the same cache folder never reads half a file. Servers in two pods
+    may have the same process id, so the host's name, which is the pod's, is in the name too.
+    """
+    beside = folder / f".{path.name}.{socket.gethostname()}.{os.getpid()}.part"
+    try:
+        shutil.copyfile(path, beside)
+        beside.rename(folder / path.name)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def _cache_root(environment: Mapping[str, str]) -> Path:

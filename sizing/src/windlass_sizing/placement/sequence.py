@@ -8,7 +8,12 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.formula import Serving, demand
 
 ROWS_EACH_MIN = 128
-"""Tokens of a prompt for each GPU below which every GPU computes all of it (`windlass.sequence_parallel.schedule`)."""
+"""Tokens of a prompt for each GPU below which every GPU computes all of it.
+
+A shorter step takes as long as reading the weights, so the exchange would only be added. A prompt is cut into 2 N
+parts. N ranks of 128 rows are more than 2 N (2 N - 1) up to 32 ranks, so no rank is left without rows.
+`windlass.sequence_parallel.schedule` decides by it.
+"""
 BYTES = 2  # of a value on its way: keys, values and hidden states are float16 or bfloat16
 LONG_TOKENS = 16384
 """A context from which prompts may be long enough that splitting them is worth a line of advice."""
@@ -46,9 +51,10 @@ def split_prompts(facts: ModelFacts, tp: int, sp: int) -> tuple[str, ...]:
         return ()
     shared, summed = sent_split(facts, sp) // tp / KIB, sent_tensor_parallel(facts, sp) / KIB
     return (
-        f"prompts of {sp * ROWS_EACH_MIN} tokens or more are shared by {sp} × {tp} GPUs, which have all weights and "
-        f"the whole KV cache each; for a token a GPU sends {shared:.0f} KiB, and under tensor parallelism over {sp} "
-        f"more it would send {summed:.0f} KiB: it pays for long prompts on GPUs without NVLink",
+        f"prompts of {sp * ROWS_EACH_MIN} tokens or more are shared by {sp} × {tp} GPUs",
+        f"each of the {sp} parts holds all weights and the whole KV cache",
+        f"a GPU sends {shared:.0f} KiB for a token of a prompt, and {summed:.0f} KiB under tensor parallelism over "
+        f"{sp} more: sharing pays for long prompts on GPUs without NVLink",
     )
 
 

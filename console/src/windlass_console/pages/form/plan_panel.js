@@ -61,9 +61,10 @@ const Needed = ({ needed }) =>
 
 /** @param {{ answer: PlanAnswer, config: unknown, onConfig: (config: unknown) => void, onUse: (field: string, value: string) => void }} props */
 function Answer({ answer, config, onConfig, onUse }) {
-  const { preview, problems, refused, noFacts } = answer;
+  const { preview, problems, refused, noFacts, noPlan } = answer;
   return html`
     ${(problems.length > 0 || refused) && html`<${Refused} problems=${problems} sentence=${refused} />`}
+    ${noPlan && html`<p class="hint">${noPlan}</p>`}
     ${preview && !preview.fits && html`<${Unfit} preview=${preview} onUse=${onUse} />`}
     ${preview?.plan && html`<${PlanView} plan=${preview.plan} onUse=${onUse} />`}
     ${preview?.plan && html`<${Prediction} prediction=${preview.prediction} />`}

@@ -92,9 +92,12 @@ export const api = {
   /** @type {(service: Service, dryRun?: boolean) => Promise<Service>} */
   create: (service, dryRun = false) =>
     askJson(`services/${encodeURIComponent(service.metadata.namespace)}?dryRun=${dryRun}`, { method: "POST", json: service }),
-  /** @type {(service: Service) => Promise<Service>} */
-  replace: (service) =>
-    askJson(placeOf(service.metadata.namespace, service.metadata.name), { method: "PUT", json: service }),
+  /** @type {(loaded: Service, wanted: unknown) => Promise<Service>} the generation stands for the loaded spec */
+  replace: ({ metadata: { namespace, name, uid, generation, labels, annotations } }, wanted) =>
+    askJson(placeOf(namespace, name), {
+      method: "PUT",
+      json: { loaded: { metadata: { uid, generation, labels, annotations } }, wanted },
+    }),
   /** @type {(namespace: string, name: string, replicas: number) => Promise<null>} */
   scale: (namespace, name, replicas) =>
     askJson(`${placeOf(namespace, name)}/scale`, { method: "PUT", json: { replicas } }),

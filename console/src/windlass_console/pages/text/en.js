@@ -295,6 +295,7 @@ export default {
   "licenses.issued": "Issued",
   "licenses.uuids": "GPUs by UUID",
   "licenses.upload": "Upload a license",
+  "licenses.to": "The file and the token go to {server}.",
   "licenses.file": "License file",
   "licenses.no_file": "Choose the file first.",
   "licenses.token": "Admin token",

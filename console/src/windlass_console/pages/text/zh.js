@@ -295,6 +295,7 @@ export default {
   "licenses.issued": "签发",
   "licenses.uuids": "GPU 的 UUID",
   "licenses.upload": "上传许可证",
+  "licenses.to": "文件和令牌将发送到 {server}。",
   "licenses.file": "许可证文件",
   "licenses.no_file": "请先选择文件。",
   "licenses.token": "管理令牌",

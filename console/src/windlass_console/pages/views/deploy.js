@@ -152,9 +152,7 @@ function useUnsaved(newest, first) {
 async function save({ document, service, first, setBusy, setRefusals }) {
   setBusy(true);
   try {
-    const made = service
-      ? await api.replace({ ...document, metadata: { ...document.metadata, resourceVersion: service.metadata.resourceVersion } })
-      : await api.create(document);
+    const made = service ? await api.replace(service, document) : await api.create(document);
     first.current = ""; // saved: nothing is lost by leaving
     notify(t(service ? "deploy.saved" : "deploy.created", { name: made.metadata.name }));
     go(to("services", made.metadata.namespace, made.metadata.name));

@@ -54,8 +54,9 @@ function Server({ server, inCluster, may, onDone }) {
   return html`<section class="panel stack">
     <div class="top"><h2>${server.namespace}/${server.name}</h2>
       ${!server.problem && html`<${Status} state=${state} word=${word} />`}
-      ${may && html`<button type="button" class="plain end" onClick=${() => setOpen(true)}><${Icon} name="upload" />
+      ${may && server.upload && html`<button type="button" class="plain end" onClick=${() => setOpen(true)}><${Icon} name="upload" />
         ${t("licenses.upload")}</button>`}</div>
+    ${server.warning && html`<p class="problem">${server.warning}</p>`}
     ${server.problem && html`<${Trouble} error=${new Error(server.problem)} />`}
     ${license && html`<div class="tiles">
       <div class="tile"><small>${t("licenses.gpus")}</small><b>${thousands(license.gpus)}</b><small>
@@ -98,6 +99,8 @@ function Upload({ server, onClose, onDone }) {
     }
   };
   return html`<${Dialog} title=${t("licenses.upload")} onClose=${onClose} onSubmit=${send}>
+    <p>${t("licenses.to", { server: `${server.namespace}/${server.name}` })}</p>
+    ${server.warning && html`<p class="problem">${server.warning}</p>`}
     <label class="field"><span>${t("licenses.file")}</span><input type="file"
       onChange=${(/** @type {any} */ event) => setFile(event.target.files?.[0] ?? null)} /></label>
     ${server.adminToken && html`<label class="field"><span>${t("licenses.token")}</span><input

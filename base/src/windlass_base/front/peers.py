@@ -1,9 +1,10 @@
 """How many connections and requests one address may have, and which connection goes when there are too many. Pure.
 
-The time is given. `front` asks for every connection and every request; a peer is an address, which in a cluster is one
-pod unless the way to the server translates addresses.
+The time is given. `connection` asks for every connection and every request; a peer is an address, which in a cluster is
+one pod unless the way to the server translates addresses.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _PEERS_REMEMBERED = 16_384
@@ -35,6 +36,21 @@ class FrontLimits:
     head_bytes: int = 16 * 1024
     body_bytes: int = 16 * 1024
     """Of any request but an upload: 64 devices and four names take less than 9 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What one request may take, by its path."""
+
+    body_bytes: float
+    """As it announces them; infinite where the application counts."""
+    body_s: float
+    answer_s: float
+    """Infinite for a stream."""
+
+
+AllowanceOf = Callable[[bytes], Allowance]
+"""By the path of a request, as it came."""
 
 
 @dataclass(slots=True)

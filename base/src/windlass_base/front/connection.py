@@ -1,0 +1,216 @@
+"""The HTTP connection as uvicorn speaks it, with limits in time, size and number that uvicorn does not have.
+
+The license server and the console hand it to uvicorn. Every state of a connection has a deadline: the header, the body,
+the answer, the pause between two requests. A peer has a number of connections and of requests a second (`peers`). When
+all connections are taken, the one that waits longest without a whole request goes. The application never sees what is
+refused here.
+"""
+
+import asyncio
+import json
+import resource
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from windlass_base.front.peers import Allowance, AllowanceOf, FrontLimits, Peers
+
+SWEEP_S = 0.5
+"""How often deadlines are looked at."""
+_FILES_KEPT = 128
+"""File descriptors for the database, the log, the API server and the listening socket."""
+_FILES_MOST = 65_536
+_LINGER_S = 2.0
+"""How long a client may take to read a refusal while it still sends."""
+_LINGER_BYTES = 2**20
+_REASONS = {413: "Content Too Large", 429: "Too Many Requests", 431: "Request Header Fields Too Large"}
+
+
+def _document(reason: str, message: str) -> dict[str, object]:
+    return {"reason": reason, "message": message}
+
+
+class Front:
+    """All connections of one server."""
+
+    def __init__(
+        self,
+        limits: FrontLimits,
+        allowance_of: AllowanceOf | None = None,
+        document: Callable[[str, str], dict[str, object]] = _document,
+    ) -> None:
+        """`allowance_of` a request's path; `document` makes a refusal's JSON of its reason and its sentence."""
+        plain = Allowance(limits.body_bytes, limits.body_s, limits.answer_s)
+        self.limits, self.document = limits, document
+        self.allowance_of: AllowanceOf = allowance_of or (lambda _: plain)
+        self.peers = Peers(limits)
+        self.connections: set[GuardedProtocol] = set()
+        self.waiting: dict[GuardedProtocol, None] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    def admit(self, connection: "GuardedProtocol", loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether this connection may stay; one that waits longer may have to go for it."""
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
+        if not self.peers.connect(connection.peer, loop.time()):
+            return False
+        if len(self.connections) >= self.limits.connections:
+            self.peers.turned_away["total"] += 1
+            longest = next(iter(self.waiting), None)
+            if longest is None:
+                self.peers.disconnect(connection.peer)
+                return False
+            longest.leave()
+        self.connections.add(connection)
+        return True
+
+    def forget(self, connection: "GuardedProtocol") -> None:
+        """The connection is closed."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self.waiting.pop(connection, None)
+            self.peers.disconnect(connection.peer)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        now_s = loop.time()
+        late = [one for one in self.connections if one.deadline_s <= now_s]
+        self.peers.turned_away["time"] += sum(not one.idle for one in late)
+        for one in late:
+            one.leave()
+        self.peers.sweep(now_s)
+        self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    front: Front
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  uvicorn's own arguments
+        super().__init__(*args, **kwargs)
+        self.peer, self.deadline_s, self.idle = "", 0.0, False
+        self._head_bytes, self._in_head, self._refused, self._lingering = 0, True, False, 0
+        self._allowance = self.front.allowance_of(b"")
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection, or close it without a word."""
+        super().connection_made(transport)
+        self.peer = self.client[0] if self.client else ""
+        if self.front.admit(self, self.loop):
+            self._wait(self.front.limits.head_s)
+        else:
+            self._refused = True
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make room for another."""
+        self.front.forget(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, unless the connection is refused already or its header does not end."""
+        if self._refused:
+            self._linger(len(data))
+            return
+        if self.idle:
+            self._wait(self.front.limits.head_s)
+        was_in_head = self._in_head
+        super().data_received(data)
+        if self._in_head and was_in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self.front.limits.head_bytes:
+                self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        """Refuse by size and rate before anything is read or made for the request."""
+        self._in_head = False
+        self._allowance = allowance = self.front.allowance_of(self.url.partition(b"?")[0])
+        if not self.front.peers.request(self.peer, self.loop.time()):
+            self._refuse(429, "this address asks too often; ask again in a second")
+        elif _size(self.url, self.headers) > self.front.limits.head_bytes:  # it came in one piece
+            self._refuse_head()
+        elif _length(self.headers) > allowance.body_bytes:
+            self._refuse(413, f"the request is larger than {allowance.body_bytes / 1024:.0f} KiB")
+        else:
+            self._wait(allowance.body_s)
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole: from here on its answer is what takes time."""
+        if not self._refused:
+            self.deadline_s = self.loop.time() + self._allowance.answer_s
+            self.front.waiting.pop(self, None)
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The client takes what is left of the answer, or asks again."""
+        super().on_response_complete()
+        self._wait(self.front.limits.idle_s)
+        self.idle = True
+
+    def leave(self) -> None:
+        """Close at once, whatever is under way."""
+        self.front.forget(self)
+        self.transport.abort()
+
+    def _wait(self, seconds: float) -> None:
+        self.idle, self.deadline_s = False, self.loop.time() + seconds
+        self.front.waiting.pop(self, None)
+        self.front.waiting[self] = None
+
+    def _refuse_head(self) -> None:
+        self._refuse(431, f"the header is larger than {self.front.limits.head_bytes // 1024} KiB")
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._refused, self.deadline_s = True, self.loop.time() + _LINGER_S
+        body = json.dumps(self.front.document(_REASONS[status].replace(" ", ""), message)).encode()
+        again = b"retry-after: 1\r\n" if status == 429 else b""
+        head = f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n".encode()
+        self.transport.write(head + again + f"content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _linger(self, received: int) -> None:
+        """A client that still sends would lose the answer if the connection were closed under it."""
+        self._lingering += received
+        if self._lingering > _LINGER_BYTES:
+            self.leave()
+
+
+def guarded(front: Front) -> type[GuardedProtocol]:
+    """The protocol class of one server, for uvicorn."""
+    return type("GuardedProtocol", (GuardedProtocol,), {"front": front})
+
+
+def raise_file_limit(limits: FrontLimits, say: Callable[[str], None]) -> int:
+    """Ask for the file descriptors that the connections need; how many connections there may be then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(_FILES_MOST, limits.connections + _FILES_KEPT)
+    if soft < wanted:
+        soft = min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    possible = max(1, min(limits.connections, soft - _FILES_KEPT))
+    if possible < limits.connections:
+        say(f"{soft} open files are allowed, so {possible} connections are taken instead of {limits.connections}")
+    return possible
+
+
+def _size(target: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    """Bytes of a head; each line has a colon, a blank and its end beside name and value."""
+    return len(target) + sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+def _length(headers: list[tuple[bytes, bytes]]) -> int:
+    announced = next((value for name, value in headers if name == b"content-length"), b"0")
+    return int(announced) if announced.isdigit() and len(announced) < 19 else 0
