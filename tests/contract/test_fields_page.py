@@ -29,6 +29,8 @@ OTHER = {(ON_CPU, "engine.dtype"): "float32", (DEEPSPEED, "image.family"): "vllm
 ONLY_WORD = {"engine.speculation.method"}
 REFUSED = "refused"
 AT_ADMISSION = {DEEPSPEED: NOT_DEEPSPEED, ON_CPU: {"resources.gpuType"}}  # by rules that only the API server runs
+# Fields of a part that is off there, as the plan says: (family, path) → the cell.
+OFF = {(ON_CPU, f"engine.prefixOffload.{name}"): "none: off on the CPU" for name in ("memory", "memoryPercent")}
 WORDS = (
     # the end of a path in an object, and how the page calls it
     ("containers.args", "arguments"),
@@ -78,7 +80,7 @@ def effect(family: str, path: str) -> str:
     before = merged(BASES[family], needs)
     try:
         after = rendered(changed(before, path, OTHER.get((family, path), value)))
-        return ", ".join(sorted(set(_words(rendered(before), after))))
+        return ", ".join(sorted(set(_words(rendered(before), after)))) or OFF.get((family, path), "")
     except (UserError, AssertionError):  # the plan's own refusal
         return REFUSED
 
@@ -109,6 +111,11 @@ def test_every_field_has_its_effect_in_every_family_or_is_refused() -> None:
     """No cell is empty."""
     empty = {(family, path) for path in CHANGES for family in BASES if not effect(family, path)}
     assert empty == set()
+
+
+def test_a_part_that_is_off_changes_nothing() -> None:
+    """So that no pod is replaced for it."""
+    assert {place: effect(*place) for place in OFF} == OFF
 
 
 def test_the_page_is_what_is_rendered() -> None:

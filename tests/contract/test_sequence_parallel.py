@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pytest
 from spec_changes import BASE, FACTS, INVENTORY, merged
 from windlass.launch import sequence_parallel
+from windlass.sampling import start_command
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import split
 from windlass_api.plan.decide import decide
@@ -19,7 +20,10 @@ TWO = ["--sequence-parallel-size", "2"]
 ADAPTER = replace(FACTS, adapters=1, lora_slots=1, lora_rank=8)
 REFUSED: dict[str, list[tuple[ModelFacts, dict[str, object]]]] = {
     "_model": [(replace(FACTS, latent_kv_dim=576), {}), (replace(FACTS, num_experts=8), {})],
-    "_no_text": [(FACTS, {"args": ["--runner", "pooling"]})],
+    "_no_text": [
+        (FACTS, {"args": ["--runner", "pooling"]}),
+        (replace(FACTS, architecture="Qwen2ForSequenceClassification"), {}),
+    ],
     "_drafts": [(FACTS, {"engine": {"lookahead": {"enabled": True}}}), (FACTS, {"args": ["--use-lookahead"]})],
     "_adapters": [(ADAPTER, {}), (FACTS, {"args": ["--enable-lora"]})],
     "_offload": [
@@ -49,5 +53,7 @@ def test_each_row_of_the_server_is_refused_by_the_plan(rule: str) -> None:
 
 
 def test_both_sides_know_the_same_flags_of_the_engine() -> None:
-    """The plan's list is the server's."""
+    """The plan's list is the server's, and so are the names that do not generate."""
     assert split.ENGINES_OWN == sequence_parallel.ENGINES_OWN
+    for name in ("NO_CONVERSION", "POOLING_SUFFIXES", "GENERATE_SUFFIXES"):
+        assert getattr(split, name) == getattr(start_command, name)

@@ -132,7 +132,7 @@ def test_models_that_cannot_be_split(facts, why):
         ({"args": ["--enable-lora"]}, "served by name"),
         ({"args": ["--lora-modules", "a=/data/a"]}, "served by name"),
         ({"args": ["--kv_transfer_config={}"]}, "--kv-transfer-config does not go with it"),
-        ({"args": ["--runner", "pooling"]}, "no answers"),
+        ({"args": ["--runner", "pooling"]}, "does not generate"),
     ],
 )
 def test_what_the_server_refuses_beside_it(parts, why):

@@ -27,6 +27,9 @@ ENGINES_OWN = frozenset(
 )
 """The engine's flags that the split sets itself, or that the engine does not run beside it."""
 NO_CONVERSION = ("", "auto", "none")
+POOLING_SUFFIXES = ("ForTextEncoding", "Classification", "ForRewardModeling", "Model")
+GENERATE_SUFFIXES = ("ChatModel", "LMHeadModel", "ChatGLMModel")
+"""Ends of architectures' names: which do not generate, and which do all the same."""
 
 
 def not_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Refusal | None:
@@ -70,8 +73,8 @@ def _obstacles(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Itera
         yield "each rank would keep evicted prefixes of its own", "switch prefix offload off"
     if flag := _engines_flag(spec):
         yield f"{flag} does not go with it", f"leave {flag} out"
-    if _does_not_generate(spec):
-        yield "it splits prompts that are answered, and the flags ask for no answers", "let the model generate"
+    if _does_not_generate(spec, facts.architecture):
+        yield "it splits prompts that are answered, and this model does not generate", "serve a model that does"
 
 
 def _serves_adapters(spec: LLMServiceSpec, facts: ModelFacts) -> bool:
@@ -93,8 +96,11 @@ def _engines_flag(spec: LLMServiceSpec) -> str:
     return next((name for name in names if name in ENGINES_OWN), "")
 
 
-def _does_not_generate(spec: LLMServiceSpec) -> bool:
+def _does_not_generate(spec: LLMServiceSpec, architecture: str) -> bool:
+    """As the server judges by flags and the architecture's name."""
     runner = last_given(spec, "--runner") or "auto"
     if runner != "auto":
         return runner != "generate"
-    return (last_given(spec, "--convert") or "") not in NO_CONVERSION
+    if (last_given(spec, "--convert") or "") not in NO_CONVERSION:
+        return True
+    return architecture.endswith(POOLING_SUFFIXES) and not architecture.endswith(GENERATE_SUFFIXES)
