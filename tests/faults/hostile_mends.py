@@ -22,7 +22,7 @@ NOT_DEEPSPEED: Mapping[str, Any] = {
     "pipelineParallelSize": 2, "gpuMemoryUtilizationPercent": 80, "enforceEager": True,
     "maxNumBatchedTokens": 4096, "schedulerSteps": 2, "prefixCaching": False, "kvCacheDtype": "fp8",
     "trustRemoteCode": False, "ignoreEngineLimits": True, "speculation": {"source": PLAIN},
-    "allowedMediaDomains": ["media.example.com"], "prefixOffload": {"enabled": True},
+    "allowedMediaDomains": ["media.example.com"], "prefixOffload": {"enabled": True}, "sequenceParallelSize": 2,
 }  # fmt: skip
 
 
@@ -81,6 +81,16 @@ def _prefix_offload(spec: Spec) -> None:
         asked.pop("memoryPercent", None)
     if asked.get("enabled"):
         engine.pop("prefixCaching", None)
+
+
+def _split(spec: Spec) -> None:
+    """A split of prompts has nothing beside it that drafts, adapts or copies, and no second node."""
+    engine = spec.get("engine") or {}
+    if engine.get("sequenceParallelSize", 1) > 1:
+        for name in ("lookahead", "speculation", "workers", "prefixOffload"):
+            engine.pop(name, None)
+        spec["model"].pop("adapters", None)
+        spec.pop("deployment", None)
 
 
 def _env(spec: Spec) -> None:
@@ -180,6 +190,6 @@ def _size(spec: Spec) -> None:
 
 
 MENDS: tuple[Callable[[Spec], None], ...] = (
-    _lookahead, _quantization, _adapters, _speculation, _prefix_offload, _env, _gateways, _layout, _deepspeed,
+    _lookahead, _quantization, _adapters, _speculation, _prefix_offload, _split, _env, _gateways, _layout, _deepspeed,
     _download, _one_form, _cache, _volumes, _size,
 )  # fmt: skip

@@ -53,6 +53,17 @@ def _layout(mode: str | None = None, nodes: int | None = None, **more: Any) -> d
     return {**plain, "deployment": {"mode": mode, "nodes": nodes}, **more}
 
 
+# What a split of prompts does not go with in spec.engine, and a split without any of it.
+BESIDE_SPLIT: Mapping[str, Any] = {
+    "lookahead": {"lookahead": {"enabled": True}}, "workers": {"workers": 2},
+    "speculation": {"speculation": {"source": {**NO_SOURCE, "pvc": CLAIM}}},
+    "prefixOffload": {"prefixOffload": {"enabled": True}},
+}  # fmt: skip
+ALONE_SPLIT: Mapping[str, Any] = {
+    **dict.fromkeys(("lookahead", "speculation", "workers", "prefixOffload", "prefixCaching", "schedulerSteps")),
+    "sequenceParallelSize": 2,
+}
+
 # JSON merge patches over a spec that keeps every rule; None takes a field away.
 BREAKS = (
     _row("spec.model.source", "needs exactly one of pvc", _model(source=NO_SOURCE)),
@@ -80,6 +91,13 @@ BREAKS = (
          {"image": None, "engine": {"prefixCaching": False, "prefixOffload": {"enabled": True}}}),
     _row("spec.engine.prefixOffload", "takes memory or memoryPercent",
          {"image": None, "engine": {"prefixCaching": None, "prefixOffload": {"memory": "1Gi", "memoryPercent": 9}}}),
+    *(_row("spec.engine", f"sequenceParallelSize does not go with {what}",
+           {"command": None, "image": None, "deployment": None, "engine": {**ALONE_SPLIT, **asked}})
+      for what, asked in BESIDE_SPLIT.items()),
+    _row("spec", "sequenceParallelSize does not go with adapters",
+         {**_adapters({"merge": None}), "command": None, "deployment": None, "engine": ALONE_SPLIT}),
+    _row("spec", "splits prompts over the GPUs of one node",
+         _layout("Distributed", model={"adapters": None}, engine=ALONE_SPLIT)),
     _row("spec.engine.quantization", "is not known; use one of", {"image": None, "engine": {"quantization": "int3"}}),
     _row("spec.engine", "ifq_nf4 runs in float16 only",
          {"image": None, **_model(id="m"), "engine": {"quantization": "ifq_nf4", "dtype": "bfloat16"}}),
