@@ -12,7 +12,7 @@ from windlass_testbed.errors import BedError
 NUMBER = r"\d+\.\d+\.\d+(?:rc\d+)?"
 PYPROJECT = rf'^version = "({NUMBER})"'
 ATTRIBUTE = rf'^__version__ = "({NUMBER})"'
-OWN = rf'"windlass-(?:base(?:\[\w+\])?|sizing|api|client|server|lookahead)==({NUMBER})"'
+OWN = rf'"windlass-(?:base(?:\[[\w,]+\])?|sizing|api|client|server|lookahead)==({NUMBER})"'
 
 
 @dataclass(frozen=True, slots=True)
