@@ -72,7 +72,7 @@ def test_the_plan_follows_the_keys(console):
     assert yaml.safe_load(console.yaml())["spec"]["engine"] == {"quantization": "ifq"}
 
 
-def test_a_refusal_is_said_in_our_sentences(console):
+def test_a_refusal_is_shown_in_our_sentences(console):
     """What cannot be placed is refused with what would help; a bad spec names its field, and leads to it."""
     page = console.page
     console.go("new")

@@ -91,7 +91,7 @@ def test_a_mistyped_size_stays_a_quantity():
     assert kept(planned(engine=field("100Ei"))) == 2**20
 
 
-def test_a_field_without_a_wish_changes_no_record():
+def test_a_field_without_values_changes_no_record():
     """The API server stores its place in every service, whose plan stays in force."""
     stored = a_spec(engine={"prefixOffload": {"enabled": False}})
     assert stored.model_dump(mode="json") == a_spec().model_dump(mode="json")
@@ -153,7 +153,7 @@ def test_a_share_that_does_not_fit_gives_way_to_a_size():
     assert refusal.remedy.endswith("Gi or less in the place of memoryPercent")
 
 
-def test_a_pod_without_room_is_told_to_leave_it_out():
+def test_the_remedy_for_a_pod_without_room_is_to_leave_it_out():
     """There is no largest size then; nor is there a smallest one for a size of nothing."""
     refusal = refused(engine=SIXTEEN, resources={"memory": "8Gi"})
     assert refusal.remedy.startswith("leave spec.engine.prefixOffload out")

@@ -52,7 +52,7 @@ def test_a_model_that_needs_several_cards_gets_them_for_each_part():
     assert (alone.tp, split.tp, split.gpus) == (4, 4, 8)
 
 
-def test_the_server_is_told_and_the_plan_comes_back_from_its_record():
+def test_the_plan_sets_the_flag_and_comes_back_from_its_record():
     """The flag in the pod's command, and the size in the annotation that later reconciles read."""
     plan = planned(engine=TWO)
     words = server_args(a_spec(engine=TWO), plan)

@@ -64,7 +64,7 @@ def test_an_event_without_a_time_has_none():
     [{"status": "up"}, {"status": {"podIP": 7}}, {"metadata": {"labels": ["a"]}}],
     ids=["text", "number", "list"],
 )
-def test_a_value_of_another_kind_is_told_with_its_place(item):
+def test_the_error_for_a_value_of_another_kind_names_its_place(item):
     """No API server sends one; the reconcile ends with these words in the status of its LLMService alone."""
     with pytest.raises(msgspec.ValidationError, match=r"\$\."):
         parse(Pod, item)

@@ -28,7 +28,7 @@ class SequenceParallelManager(PCPManager):  # type: ignore[misc]  # the engine h
 
     @staticmethod
     def validate_config(vllm_config: VllmConfig, supports_mm_inputs: bool) -> None:
-        """Refuse what has no exchange; the engine's own check refuses all but MLA."""
+        """Refuse what has no exchange, by the error type of the engine's own check, which refuses all but MLA."""
         if sentence := refusal(vllm_config, supports_mm_inputs=supports_mm_inputs):
             raise NotImplementedError(sentence)
 
