@@ -56,8 +56,11 @@ def test_a_kernel_that_never_ends(engine: Engine, tmp_path: Path) -> None:
     for path in (tmp_path, *tmp_path.iterdir()):
         path.chmod(0o755)  # the server is no root
     words = "windlass run --dtype float32 --max-model-len 1024 --served-model-name demo"
-    door = {"WINDLASS_STALL_TIMEOUT": str(STALL_S), "PYTHONPATH": "/door"}
-    with engine.serving(*words.split(), mounts={tmp_path: "/door:ro"}, **door) as url, ThreadPoolExecutor(1) as pool:
+    variables = {"WINDLASS_STALL_TIMEOUT": str(STALL_S), "PYTHONPATH": "/site"}
+    with (
+        engine.serving(*words.split(), mounts={tmp_path: "/site:ro"}, **variables) as url,
+        ThreadPoolExecutor(1) as pool,
+    ):
         container = engine.container(url)
         lost = pool.submit(lambda: httpx.post(f"{url}/v1/completions", json=LONG["json"], timeout=300))
         time.sleep(0.5)
