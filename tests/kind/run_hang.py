@@ -1,7 +1,8 @@
 """`make stop-engines`: stops the processes of an engine on the cluster and prints when the operator says so.
 
 One service has one pod, the other one replica of two pods, of which the follower is stopped. Both have a request. The
-cluster, the charts and the services are brought up when they are not there; the namespace goes at the end.
+cluster, the charts and the services are brought up when they are not there; the namespace goes at the end. Its words are
+the services, else both.
 """
 
 import json
@@ -25,6 +26,8 @@ ONE = {
     "license": {"required": False},
 }
 SERVICES = {"one": ONE, "duo": run_group_kills.SERVICE}
+STOPPED = {"one": "one-", "duo": "duo-0-1"}
+"""How the name of the pod begins whose engine is stopped."""
 ASK = """
 import json, urllib.request
 body = {"model": "demo", "prompt": "def add(a, b):", "max_tokens": 900, "ignore_eos": True}
@@ -40,13 +43,14 @@ print(len(found))
 """
 
 
-def main() -> int:
+def main(names: list[str]) -> int:
     """A row for each service; 1 when one did not come back with its reason."""
     where = paths()
     bring_up(where)
     print("| stopped | EngineStalled after s | started again after s | Running after s |\n| --- | --- | --- | --- |")
     try:
-        for name, stopped in (("one", "one-"), ("duo", "duo-0-1")):
+        for name in names or SERVICES:
+            stopped = STOPPED[name]
             print(f"| {name} | {' | '.join(f'{seconds:.0f}' for seconds in stop(where, name, stopped))} |", flush=True)
             kubectl(where, "delete", "llm", name)
     except TimeoutError as error:
@@ -127,4 +131,4 @@ def until(look: Callable[[], bool], what: str, began: float | None = None) -> fl
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
