@@ -1,8 +1,8 @@
 """`make stop-engines`: stops the processes of an engine on the cluster and prints when the operator says so.
 
 One service has one pod, the other one replica of two pods, of which the follower is stopped. Both have a request. The
-cluster, the charts and the services are brought up when they are not there; the namespace goes at the end. Its words are
-the services, else both.
+cluster, the charts and the services are brought up when they are not there; the namespace goes at the end. Its words
+are the services, else both.
 """
 
 import json
