@@ -20,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import upgrade_diagnosis as diagnosis
 import upgrade_report as report
 from upgrade_report import Phase
 from windlass_testbed import charts, cluster, daemon, deploy, first_release, licensing, machine
@@ -28,7 +29,7 @@ from windlass_testbed.errors import BedError
 from windlass_testbed.forward import forward
 from windlass_testbed.licensing import LicenseServer
 from windlass_testbed.paths import REPOSITORY, Paths, paths
-from windlass_testbed.process import say
+from windlass_testbed.process import phase, say
 
 NAMESPACE, SYSTEM, LICENSES = "upgrade-live", "upgrade-system", "upgrade-licenses"
 CRD = "llmservices.serving.windlass.dev"
@@ -46,8 +47,8 @@ FACTS = (
 class Run:
     """The cluster, the two releases, and what was seen so far."""
 
-    def __init__(self, where: Paths, today: deploy.Deployed) -> None:
-        self.paths, self.today = where, today
+    def __init__(self, where: Paths, today: deploy.Deployed, out: Path) -> None:
+        self.paths, self.today, self.out = where, today, out
         self.licenses = LicenseServer(where, LICENSES)
         self.phases = list[Phase]()
         self.seen = dict[str, Any]()
@@ -59,11 +60,13 @@ class Run:
         return json.loads(self.kubectl(*words, "-o", "json"))
 
     def until(self, what: str, met: Callable[[], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
         while not met():
-            if time.monotonic() > deadline:
-                raise BedError(f"waited {seconds:.0f} s for {what}: kubectl -n {NAMESPACE} get llm,pods -o wide")
+            if time.monotonic() > began + seconds:
+                (self.out / "diagnosis.txt").write_text(diagnosis.text(self.kubectl, NAMESPACE))
+                raise BedError(f"waited {seconds:.0f} s for {what}: see {self.out / 'diagnosis.txt'}")
             time.sleep(1)
+        say(f"    {what}: after {time.monotonic() - began:.0f} s")
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -304,16 +307,21 @@ def main(words: list[str]) -> int:
     where = paths()
     machine.ensure_packages()
     daemon.start(where)
-    first_release.build(where)
-    today = deploy.prepare_images(where)
+    with phase("images of both releases"):
+        first_release.build(where)
+        today = deploy.prepare_images(where)
     if asked.images:
         return 0
     cluster.check(where)
-    run = Run(where, deploy.bring_up(where))
-    clean(where)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    run = Run(where, deploy.bring_up(where), asked.out)
+    with phase("nothing of an earlier run"):
+        clean(where)
     try:
-        first_release.load_images(where, today["engine-cpu"])
-        first_state(run)
+        with phase("images of the first release into the nodes"):
+            first_release.load_images(where, today["engine-cpu"])
+        with phase("the first release serves"):
+            first_state(run)
         found = list[dict[str, Any]]()
         try:
             with streams(run, found):
@@ -321,20 +329,19 @@ def main(words: list[str]) -> int:
                 back(run)
         except BedError as error:
             run.seen["ended by"] = str(error)
-        return told(run, found, asked.out)
+        return told(run, found)
     finally:
         clean(where)
 
 
-def told(run: Run, found: list[dict[str, Any]], out: Path) -> int:
+def told(run: Run, found: list[dict[str, Any]]) -> int:
     """Write and print the report; 1 where something was not as it shall be."""
     rows = report.rows(run.phases, found)
     wrong = judge(run, rows, found)
-    out.mkdir(parents=True, exist_ok=True)
     texts = {name: dict(some) for name, some in report.texts(found).items()}
     whole = {"rows": report.as_json(rows), "leases": [phase.leases for phase in run.phases], "texts": texts,
              "wrong": wrong, "streams": len(found), "seen": run.seen}  # fmt: skip
-    (out / "upgrade.json").write_text(json.dumps(whole, indent=2))
+    (run.out / "upgrade.json").write_text(json.dumps(whole, indent=2))
     say(f"\n{report.table(rows)}\n")
     say(f"{len(found)} streams, {sum(one['outcome'] != 'whole' for one in found)} not whole; texts: {texts}")
     for line in wrong:

@@ -37,13 +37,14 @@ def run_demo(paths: Paths) -> None:
     started = time.monotonic()
     machine.ensure_packages()
     cluster.check(paths)
+    with phase("container engine"):
+        daemon.start(paths)
     with phase("tools"):
-        golang.ensure(paths, (*node_image.cluster_tools(), "registry", "cosign"))
+        node_image.tools(paths)
+        golang.ensure(paths, ("registry", "cosign"))
     with phase("checks of signature and sums"):
         file = released(make.DIST, version.read(REPOSITORY))
         signing.verify(paths, make.DIST, make.DIST / signing.PUBLIC)
-    with phase("container engine"):
-        daemon.start(paths)
     cluster.ensure(paths, [])
     with phase("registry"):
         address = f"{registry.start(paths)}/{PATH}"
