@@ -46,7 +46,7 @@ class Server:
         """Start it."""
         folder.mkdir(parents=True)
         self.ports = [free_port(), free_port()]
-        words = ["--model", str(MODEL), "--model-id", "demo", "--host", "127.0.0.1", "--port", str(self.ports[0])]
+        words = ["--model", str(MODEL), "--served-model-name", "demo", "--host", "127.0.0.1", "--port", str(self.ports[0])]
         paths = ":".join(str(ROOT / f"{one}/src") for one in ("server", "base", "sizing"))
         variables = {"PYTHONPATH": paths, "WINDLASS_FACTS_PORT": str(self.ports[1])}
         variables |= {"VLLM_CPU_KVCACHE_SPACE": "1", "WINDLASS_LICENSE_REQUIRED": "false"}
@@ -67,7 +67,7 @@ class Server:
                 time.sleep(0.2)
             else:
                 return time.monotonic() - self.began
-        raise RuntimeError(f"not ready after {LIMIT_S:.0f} s:\n{self.log.read_text(errors='replace')[-3000:]}")
+        raise RuntimeError(f"not ready:\n{self.log.read_text(errors='replace')[-3000:]}")
 
     def ask(self) -> None:
         """One answer after another, until told to stop."""
