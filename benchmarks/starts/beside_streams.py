@@ -1,6 +1,6 @@
 """How long a CPU server takes to start beside two that stream, with engines bound to cores and without.
 
-    python -m windlass_testbed python /repo/benchmarks/starts/beside_streams.py [--turns 2] [--out /work/FILE]
+    python -m windlass_testbed python /repo/benchmarks/starts/beside_streams.py [--turns 2] [--alone 2] [--out /work/FILE]
 
 All servers share every processor, as pods of a node without CPUs of their own do. In `bound` the engine binds itself
 (VLLM_CPU_OMP_THREADS_BIND=auto), in `mixed` the two that stream do and the one that starts does not, in `shared` none
@@ -46,7 +46,8 @@ class Server:
         """Start it."""
         folder.mkdir(parents=True)
         self.ports = [free_port(), free_port()]
-        words = ["--model", str(MODEL), "--served-model-name", "demo", "--host", "127.0.0.1", "--port", str(self.ports[0])]
+        words = ["--model", str(MODEL), "--served-model-name", "demo"]
+        words += ["--host", "127.0.0.1", "--port", str(self.ports[0])]
         paths = ":".join(str(ROOT / f"{one}/src") for one in ("server", "base", "sizing"))
         variables = {"PYTHONPATH": paths, "WINDLASS_FACTS_PORT": str(self.ports[1])}
         variables |= {"VLLM_CPU_KVCACHE_SPACE": "1", "WINDLASS_LICENSE_REQUIRED": "false"}
@@ -140,15 +141,17 @@ def beside(arm: str, folder: Path) -> dict[str, float]:
 def main() -> None:
     """Turn after turn, the arms in one order and then in the other; a row is printed when it is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=2, help="starts beside two servers, of each arm")
+    parser.add_argument("--alone", type=int, default=2, help="servers alone, of each arm")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as work:
-        for name, own in (("bound", BOUND), ("shared", SHARED)):
-            rows.append({"arm": name} | alone(own, Path(work) / f"alone-{name}"))
-            print(json.dumps(rows[-1]), flush=True)
+        for turn in range(asked.alone):
+            for name, own in (("bound", BOUND), ("shared", SHARED))[:: 1 if turn % 2 == 0 else -1]:
+                rows.append({"arm": name, "turn": turn} | alone(own, Path(work) / f"alone-{name}-{turn}"))
+                print(json.dumps(rows[-1]), flush=True)
         for turn in range(asked.turns):
             for arm in asked.arms if turn % 2 == 0 else asked.arms[::-1]:
                 rows.append({"arm": arm, "turn": turn} | beside(arm, Path(work) / f"{arm}-{turn}"))
