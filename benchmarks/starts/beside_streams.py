@@ -1,11 +1,11 @@
 """How long a CPU server takes to start beside two that stream, with engines bound to cores and without.
 
-    python -m windlass_testbed python /repo/benchmarks/starts/beside_streams.py [--turns 2] [--alone 2] [--out /work/FILE]
+    python -m windlass_testbed python /repo/benchmarks/starts/beside_streams.py --turns 2 --alone 6 --out /work/FILE
 
 All servers share every processor, as pods of a node without CPUs of their own do. In `bound` the engine binds itself
 (VLLM_CPU_OMP_THREADS_BIND=auto), in `mixed` the two that stream do and the one that starts does not, in `shared` none
-does. Printed are the third server's seconds to readiness and the tokens a second of the other two meanwhile, and before
-that the tokens a second of one server alone.
+does. Printed are the third server's seconds to readiness and the tokens a second of the other two meanwhile. Before
+that, a bound and an unbound server answer in turns, each alone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MODEL = ROOT / "models/demo"
 BOUND, SHARED = {"VLLM_CPU_OMP_THREADS_BIND": "auto"}, {"KUBERNETES_SERVICE_HOST": "a pod's variable"}
 ARMS = {"bound": (BOUND, BOUND), "mixed": (BOUND, SHARED), "shared": (SHARED, SHARED)}
 """Arm → the variables of the two that stream, and of the one that starts."""
-LIMIT_S, ALONE_S = 400.0, 15.0
-STREAMS, TOKENS = 2, 100
+LIMIT_S, ALONE_S = 400.0, 8.0
+STREAMS, TOKENS = 2, 50
 BODY = json.dumps({"model": "demo", "prompt": "What does os.path.join do?", "max_tokens": TOKENS, "temperature": 0,
                    "ignore_eos": True}).encode()  # fmt: skip
 
@@ -110,15 +110,28 @@ def ended(servers: list[Server], threads: list[threading.Thread]) -> None:
         thread.join()
 
 
-def alone(own: dict[str, str], folder: Path) -> dict[str, float]:
-    """One server with nothing beside it: its start, and its tokens a second."""
-    with Server(folder, own) as one:
-        ready_s = one.ready()
-        threads, began = streaming([one]), time.monotonic()
-        time.sleep(ALONE_S)
-        made, seconds = one.tokens, time.monotonic() - began
-        ended([one], threads)
-    return {"alone_ready_s": round(ready_s, 1), "alone_tokens_s": round(made / seconds, 1)}
+def alone(folder: Path, turns: int) -> list[dict[str, Any]]:
+    """Tokens a second of a bound and of an unbound server that nobody else asks, in turns; the other one rests."""
+    with Server(folder / "bound", BOUND) as bound, Server(folder / "shared", SHARED) as shared:
+        rows = []
+        servers = {"bound": bound, "shared": shared}
+        for one in servers.values():
+            one.ready()
+        for turn in range(turns):
+            for name in list(servers)[:: 1 if turn % 2 == 0 else -1]:
+                rows.append({"arm": name, "turn": turn, "alone_tokens_s": streamed(servers[name])})
+                print(json.dumps(rows[-1]), flush=True)
+        return rows
+
+
+def streamed(server: Server) -> float:
+    """Tokens a second of one server for a while."""
+    before, began = server.tokens, time.monotonic()
+    server.stop.clear()
+    threads = streaming([server])
+    time.sleep(ALONE_S)
+    ended([server], threads)
+    return round((server.tokens - before) / (time.monotonic() - began), 1)
 
 
 def beside(arm: str, folder: Path) -> dict[str, float]:
@@ -142,16 +155,13 @@ def main() -> None:
     """Turn after turn, the arms in one order and then in the other; a row is printed when it is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=2, help="starts beside two servers, of each arm")
-    parser.add_argument("--alone", type=int, default=2, help="servers alone, of each arm")
+    parser.add_argument("--alone", type=int, default=6, help="turns of a server alone, of each arm")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as work:
-        for turn in range(asked.alone):
-            for name, own in (("bound", BOUND), ("shared", SHARED))[:: 1 if turn % 2 == 0 else -1]:
-                rows.append({"arm": name, "turn": turn} | alone(own, Path(work) / f"alone-{name}-{turn}"))
-                print(json.dumps(rows[-1]), flush=True)
+        rows += alone(Path(work) / "alone", asked.alone) if asked.alone else []
         for turn in range(asked.turns):
             for arm in asked.arms if turn % 2 == 0 else asked.arms[::-1]:
                 rows.append({"arm": arm, "turn": turn} | beside(arm, Path(work) / f"{arm}-{turn}"))
