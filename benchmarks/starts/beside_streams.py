@@ -30,7 +30,10 @@ import keeper
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models/demo"
-BOUND, SHARED = {"VLLM_CPU_OMP_THREADS_BIND": "auto"}, {"KUBERNETES_SERVICE_HOST": "a pod's variable"}
+BIND = "VLLM_CPU_OMP_THREADS_BIND"
+THREADS = max(1, len(os.sched_getaffinity(0)) - 1)
+"""As many as the engine binds."""
+BOUND, SHARED = {BIND: "auto"}, {BIND: "nobind", "OMP_NUM_THREADS": str(THREADS)}
 ARMS = {"bound": (BOUND, BOUND), "mixed": (BOUND, SHARED), "shared": (SHARED, SHARED)}
 """Arm → the variables of the two that stream, and of the one that starts."""
 LIMIT_S, ALONE_S = 400.0, 8.0

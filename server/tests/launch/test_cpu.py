@@ -1,9 +1,8 @@
 """What the CPU engine is told beyond flags."""
 
 import pytest
-from windlass.launch.cpu import CORES, THREADS, core_shares
+from windlass.launch.cpu import CORES, core_shares
 from windlass.launch.model import LaunchPlan, Machine, ModelFiles
-from windlass.launch.probe import shares_cpus
 from windlass.launch.resolve import NATIVE, resolve
 
 MODEL = ModelFiles("/data/model", model_type="qwen2", max_model_len=4096)
@@ -73,43 +72,3 @@ def test_workers_have_cores_of_their_own() -> None:
     assert CORES not in launch().variables
     assert CORES not in launch("--worker-num 2", **{CORES: "nobind"}).variables
     assert CORES not in launch("--worker-num 2", Machine("cuda", cores=(0, 1))).variables
-
-
-SHARED = Machine("cpu", has_compiler=False, cores=(0, 1, 2, 3), shares_cpus=True)
-
-
-@pytest.mark.parametrize(
-    ("line", "machine", "environment", "expected"),
-    [
-        ("", SHARED, {}, ("nobind", "3")),
-        ("--worker-num 2", SHARED, {}, ("nobind", "1")),
-        ("", Machine("cpu", cores=(0,), shares_cpus=True), {}, ("nobind", "1")),
-        ("", SHARED, {THREADS: "2"}, ("nobind", None)),
-        ("", SHARED, {CORES: "auto"}, (None, None)),
-        ("", SHARED, {CORES: "0-1"}, (None, None)),
-        ("", Machine("cuda", cores=(0, 1), shares_cpus=True), {}, (None, None)),
-        ("", CPU, {}, (None, None)),
-    ],
-    ids=["one worker", "two workers", "one core", "threads by the user", "auto by the user", "cores by the user",
-         "a GPU's engine", "CPUs of its own"],
-)  # fmt: skip
-def test_engines_that_share_cpus_are_not_bound(
-    line: str, machine: Machine, environment: dict[str, str], expected: tuple[str | None, str | None]
-) -> None:
-    """Engines of several pods otherwise bind themselves to the same first cores of the node."""
-    variables = launch(line, machine, **environment).variables
-    assert expected == (variables.get(CORES), variables.get(THREADS))
-
-
-@pytest.mark.parametrize(
-    ("environment", "allowed", "expected"),
-    [
-        ({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, 4, True),
-        ({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, 2, False),
-        ({}, 4, False),
-    ],
-    ids=["a pod", "a pod with exclusive CPUs", "no pod"],
-)
-def test_a_pod_on_every_cpu_has_none_for_itself(environment: dict[str, str], allowed: int, expected: bool) -> None:
-    """A container outside Kubernetes binds as the engine does."""
-    assert expected is shares_cpus(environment, allowed, 4)

@@ -128,6 +128,25 @@ def test_what_a_registry_says(code, missing):
     assert asked == [f"/v2/kindest/node/manifests/{DIGEST}"]
 
 
+def test_what_speaks_no_http_is_said():
+    """Another program may have the port."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+
+        def greet() -> None:
+            link, _ = other.accept()
+            with link:
+                link.recv(4096)
+                link.sendall(b"220 mail ready\r\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        answer = probe(f"127.0.0.1:{other.getsockname()[1]}/kindest/node@{DIGEST}")
+        thread.join()
+    assert "cannot be reached" in answer.missing
+
+
 def test_a_registry_that_says_nothing_costs_its_time_and_no_more():
     """It takes the connection and is silent."""
     with socket.socket() as silent:

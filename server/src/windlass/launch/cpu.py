@@ -11,8 +11,6 @@ from windlass.launch import lookahead
 from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
 
 CORES = "VLLM_CPU_OMP_THREADS_BIND"
-UNBOUND = "nobind"
-THREADS = "OMP_NUM_THREADS"
 CHUNKED, BATCH = "enable-chunked-prefill", "max-num-batched-tokens"
 SPLIT_IS_DANGEROUS = "a request with a seed whose prompt is split over steps ends the CPU engine"
 Settings = dict[str, Setting]
@@ -70,18 +68,6 @@ def variables(settings: Mapping[str, Setting], machine: Machine, environment: Ma
         return {}
     found = {} if machine.has_compiler else {"TORCHDYNAMO_DISABLE": "1"}
     workers = _whole(settings["worker-num"]) if "worker-num" in settings else 1
-    if environment.get(CORES) or not machine.cores:
-        return found
-    if machine.shares_cpus:
-        return found | unbound(machine.cores, workers, environment)
-    return found | ({CORES: core_shares(machine.cores, workers)} if workers > 1 else {})
-
-
-def unbound(cores: Sequence[int], workers: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """As many threads for each worker as it would have cores, on whichever core the kernel finds free.
-
-    A pod that may run on every CPU of its node has none for itself. Left alone, the engines of all such pods bind
-    themselves to the same first cores, and wait there for each other while the other cores are idle.
-    """
-    threads = max(1, len(cores) // workers - 1)
-    return {CORES: UNBOUND, **({} if environment.get(THREADS) else {THREADS: str(threads)})}
+    if workers > 1 and machine.cores and not environment.get(CORES):
+        found[CORES] = core_shares(machine.cores, workers)
+    return found

@@ -76,8 +76,6 @@ class Machine:
     has_compiler: bool = True
     cores: tuple[int, ...] = ()
     """CPUs that this container may compute on, one of each physical core."""
-    shares_cpus: bool = False
-    """Other pods of the node compute on the same CPUs."""
     group: GroupPlan | None = None
     """The group that this machine is a member of."""
     memory_bytes: int = 0

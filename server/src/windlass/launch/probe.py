@@ -28,7 +28,6 @@ from windlass.startup.model_json import check_files, read_json
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the engine's own place for memory that its processes share
 ENGINE_VARIABLE = "WINDLASS_ENGINE"
 ENGINES = ("cpu", "cuda")
-POD_VARIABLE = "KUBERNETES_SERVICE_HOST"  # Kubernetes sets it in every container
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_new_tokens")
 """What the engine takes from config.json, beside the stop tokens, when there is no generation_config.json."""
 
@@ -133,15 +132,9 @@ def machine(environment: Mapping[str, str]) -> Machine:
         gpus.visible(environment),
         has_compiler,
         _cores(),
-        shares_cpus=shares_cpus(environment, len(os.sched_getaffinity(0)), os.cpu_count() or 1),
         memory_bytes=memory.host_bytes(),
         shared_bytes=shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else 0,
     )
-
-
-def shares_cpus(environment: Mapping[str, str], allowed: int, there: int) -> bool:
-    """Whether this is a pod without CPUs of its own: the kubelet gives those by leaving the others out."""
-    return bool(environment.get(POD_VARIABLE)) and allowed >= there
 
 
 def _cores() -> tuple[int, ...]:

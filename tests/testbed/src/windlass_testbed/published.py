@@ -4,6 +4,7 @@ A registry is asked once and gets two seconds. A machine that has built the prog
 what it has and asks nobody. Called by `node_image`, after the container engine is up.
 """
 
+import http.client
 import os
 import queue
 import shutil
@@ -43,6 +44,8 @@ class Choice:
     image: str
     because: str
     forced: bool = False
+    asked: bool = False
+    """A registry was asked."""
 
     @property
     def line(self) -> str:
@@ -90,8 +93,8 @@ def choose(asked: Wanted, running: str | None, *, built: bool, probe: Callable[[
         return Choice("", "since its programs are in the cache")
     answer = probe(asked.image)
     if answer.missing:
-        return Choice("", f"since {answer.missing}")
-    return Choice(asked.image, f"since its registry answered after {answer.seconds:.1f} s")
+        return Choice("", f"since {answer.missing}", asked=True)
+    return Choice(asked.image, f"since its registry answered after {answer.seconds:.1f} s", asked=True)
 
 
 def host_and_path(image: str) -> tuple[str, str]:
@@ -131,8 +134,8 @@ def _missing(host: str, path: str, within_s: float) -> str:
         return "" if error.code == 401 else f"{host} answers with HTTP {error.code}"
     except TimeoutError:
         return f"{host} did not answer within {within_s:g} s"
-    except OSError as error:
-        return f"{host} cannot be reached: {getattr(error, 'reason', error)}"
+    except (OSError, http.client.HTTPException) as error:
+        return f"{host} cannot be reached: {getattr(error, 'reason', error)!r}"
 
 
 _CHOSEN: dict[Paths, Choice] = {}
@@ -146,7 +149,8 @@ def chosen(paths: Paths) -> Choice:
             built = all(golang.is_built(paths, name) for name in CLUSTER_TOOLS)
             choice = choose(wanted(os.environ), running(paths), built=built, probe=probe)
             _CHOSEN[paths] = _pulled(paths, choice)
-            say(f"  {_CHOSEN[paths].line}")
+            if choice.image or choice.asked or choice.forced:  # what was there before is no news
+                say(f"  {_CHOSEN[paths].line}")
         return _CHOSEN[paths]
 
 
