@@ -1,4 +1,4 @@
-"""`make upgrade-live`: 0.1.0 to this release and back on the cluster, while streams run without a pause.
+"""`make upgrade-live`: 0.1.0 to this release and back on the cluster, while streams run.
 
 Everything is installed anew: other releases of the charts, every LLMService and the CRD go before and after. The report
 is a table and `upgrade.json` in the folder that is named. It ends with 1 where a stream was cut, a text differed, a pod
@@ -39,8 +39,8 @@ CHANGE = {"engine": {"allowedMediaDomains": ["example.com"]}}
 CLIENT = (Path(__file__).parent / "upgrade_client.py").read_text()
 AT_A_TIME, TOKENS, MOST_S = 2, 100, 1800
 PAUSE_S = 1.0
-"""Between two streams of one client. An engine that streams keeps two processors busy, one of them by polling; without
-a pause, two such services leave a third one that starts on two processors a few percent of them."""
+"""Between two streams of one client. An engine that streams computes on one processor and polls on another, so that two
+services without a pause leave little of two processors to a pod that starts."""
 SERVED_S, SETTLED_S, RENEWED_S = 600.0, 10.0, 90.0
 FACTS = (
     "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8502/windlass/facts', timeout=5).read().decode())"
