@@ -1,8 +1,8 @@
 """Run inside the cluster with plain Python: streams of several services, and what became of each.
 
 Asked by one JSON argument: places (service → host), port, how many at a time for each, tokens, seconds between two
-streams, a file that ends it, seconds at most. Prints one JSON line for each stream: when it began and ended, its service, its outcome and a digest of
-its text.
+streams, a file that ends it, seconds at most. Prints one JSON line for each stream: when it began and ended, its
+service, its outcome and a digest of its text.
 """
 
 import hashlib
