@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
+import yaml
 from windlass_console import cli
 from windlass_console.views.license_places import DEFAULT, named_by
 from windlass_console.views.row import PASSING
@@ -27,6 +29,7 @@ BAD_VALUES = {
     "hours without end": ({"session": {"hours": 1000}}, "hours"),
     "an ingress without a host": ({"enabled": True, "ingress": {"enabled": True}}, "console.ingress.host"),
     "a policy that is none": ({"networkPolicy": {"from": ["all"]}}, "from"),
+    "an address in the place of a CIDR": ({"networkPolicy": {"controlPlane": ["10.0.0.1"]}}, "controlPlane"),
 }
 Objects = dict[tuple[str, str], dict[str, Any]]
 
@@ -145,3 +148,73 @@ def test_it_knows_the_operators_license_servers(helm, addresses):
     given = cli.settings_of(cli.command_line().parse_args([one for one in arguments if "license" in one]), {})
     known = named_by(given.license_addresses)
     assert known == ({("licenses", "keys")} if addresses else DEFAULT)
+
+
+LICENSES = {
+    "the default": ([], {"kube-system"}),
+    "a server of the site": (["https://keys.licenses.svc:10080", "http://x.licenses.svc.cluster.local"], {"licenses"}),
+    "one outside the cluster": (["https://licenses.example.com"], set()),
+}
+
+
+@pytest.mark.parametrize(("addresses", "places"), LICENSES.values(), ids=LICENSES)
+def test_the_api_server_is_let_in_to_the_license_servers(helm, addresses, places):
+    """By a policy beside each license server's own; pods and port are those of the license server's chart."""
+    cidrs = ["10.0.0.10/32", "fd00::10/128"]
+    values = {
+        "console": {"enabled": True, "networkPolicy": {"controlPlane": cidrs}},
+        "license": {"addresses": addresses},
+    }
+    done = helm("template", "windlass", str(CHART), "--namespace", "system", values=values)
+    rows = [one for one in documents(done.stdout) if one["metadata"]["name"] == f"{NAME}-license-server"]
+    assert {one["metadata"]["namespace"] for one in rows} == places
+    for row in rows:
+        (rule,) = row["spec"]["ingress"]
+        assert [one["ipBlock"]["cidr"] for one in rule["from"]] == cidrs
+        theirs = helm("template", "ls", str(CHART.parent / "windlass-license-server"), "-n", "kube-system")
+        pod = next(one for one in documents(theirs.stdout) if one["kind"] == "Deployment")["spec"]["template"]
+        assert row["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+        ports = {one["name"] for one in pod["spec"]["containers"][0]["ports"]}
+        assert {one["port"] for one in rule["ports"]} <= ports
+
+
+def test_without_the_console_or_its_policies_nothing_is_let_in(helm):
+    for console in ({"enabled": False}, {"networkPolicy": {"enabled": False}}):
+        policy = {"controlPlane": ["10.0.0.10/32"], **console.get("networkPolicy", {})}
+        values = {"console": {"enabled": True, **console, "networkPolicy": policy}}
+        done = helm("template", "windlass", str(CHART), values=values)
+        assert (done.returncode, "-license-server" in done.stdout) == (0, False)
+
+
+NOTES = {
+    "off": ({}, [], ["port-forward", "license servers"]),
+    "no address is known": ({"enabled": True}, ["service/windlass-console 8080:80", "WARNING", "controlPlane"], []),
+    "addresses": (
+        {"enabled": True, "prefix": "/c", "networkPolicy": {"controlPlane": ["10.0.0.10/32"]}},
+        ["http://localhost:8080/c/", "in kube-system let it in from 10.0.0.10/32"],
+        ["WARNING"],
+    ),
+    "an ingress": (
+        {"enabled": True, "prefix": "/c", "ingress": {"enabled": True, "host": "ai.example"}},
+        ["https://ai.example/c/"],
+        ["port-forward"],
+    ),
+    "no policies": (
+        {"enabled": True, "networkPolicy": {"enabled": False}}, ["networkPolicy.from"], ["WARNING", "controlPlane"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("console", "there", "missing"), NOTES.values(), ids=NOTES)
+def test_the_notes_say_how_to_reach_it_and_what_it_reaches(helm, tmp_path, console, there, missing):
+    """Helm shows notes of an installation alone, so they become an object here."""
+    chart = copytree(CHART, tmp_path / "chart", symlinks=False)
+    (chart / "templates" / "NOTES.txt").rename(chart / "notes.txt")
+    notes = 'kind: Notes\nnotes: |{{ tpl (.Files.Get "notes.txt") . | nindent 2 }}\n'
+    (chart / "templates" / "notes.yaml").write_text(notes)
+    show = ("--show-only", "templates/notes.yaml")
+    done = helm("template", "windlass", str(chart), "--namespace", "system", *show, values={"console": console})
+    assert done.returncode == 0, done.stderr
+    text = yaml.safe_load(done.stdout)["notes"]
+    assert [one for one in there if one not in text] == []
+    assert [one for one in missing if one in text] == []
