@@ -72,8 +72,12 @@ async def test_a_token_that_has_ended_is_the_reviews_word_as_well(ann, kube, run
         raise PermissionError
 
     kube.allowed = ended
-    answer = await ann.post("/api/services/team-a/qwen/chat", json=BODY)
-    assert (answer.status_code, answer.json()["reason"]) == (401, "SignIn")
+    kube.on("GET", METRICS, 401, a_status(401, "Unauthorized"))
+    for answer in (
+        await ann.post("/api/services/team-a/qwen/chat", json=BODY),
+        await ann.get("/api/services/team-a/qwen/metrics"),
+    ):
+        assert (answer.status_code, answer.json()["reason"]) == (401, "SignIn")
 
 
 async def test_a_service_without_a_pod_says_so(ann, kube):

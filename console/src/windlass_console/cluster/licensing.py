@@ -12,7 +12,7 @@ from datetime import datetime
 
 from typing_extensions import TypedDict
 from windlass_api.objects.inventory import usable
-from windlass_base.kube.errors import ClientError, ForbiddenError, NotFoundError, UnreachableError
+from windlass_base.kube.errors import ClientError, ForbiddenError, NotFoundError, UnauthorizedError, UnreachableError
 from windlass_base.kube.rest import Api
 from windlass_client import paths, watching
 from windlass_client.licenses import DEPLOYMENTS, HOME, PORT, SELECTOR, Granted, LicenseServer, granted_in, server_of
@@ -28,7 +28,10 @@ TEXT_MAX = 1 << 20  # bytes; a license in numbers, as the server shows it withou
 SHOWN_MAX = 1000  # characters
 SERVERS_MAX = 32  # that are asked; a cluster has one or two, and a tenant may make any number
 ANSWER_S = 8.0  # of one server; packets that a NetworkPolicy drops are never answered
-POLICY = "where a NetworkPolicy keeps it away, name its addresses in the chart's networkPolicy.from"
+POLICY = (
+    "where a NetworkPolicy keeps it away, name the API server's addresses in console.networkPolicy.controlPlane of the "
+    "operator's chart"
+)
 METRIC = re.compile(r"^(windlass_license_(?:leases|gpus)_live) (\S+)$", re.MULTILINE)
 FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -144,6 +147,8 @@ async def _ask(api: Api, server: LicenseServer, view: ServerView, now: datetime)
             live=_whole(figures.get("windlass_license_leases_live")),
             gpus=_whole(figures.get("windlass_license_gpus_live")),
         )
+    except UnauthorizedError:  # a review's word
+        raise
     except (UnreachableError, TimeoutError) as error:
         view["problem"] = (
             f"license server {server} cannot be reached by the API server: {str(error) or 'no answer'}; {POLICY}"

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from typing_extensions import TypedDict
-from windlass_base.kube.errors import ClientError, ForbiddenError
+from windlass_base.kube.errors import ClientError, ForbiddenError, UnauthorizedError
 from windlass_base.kube.rest import Api, Proxied
 from windlass_client.client import AsyncClient
 
@@ -60,7 +60,7 @@ async def _pod_metrics(api: Api, namespace: str, pod: str, key: str) -> PodMetri
             text = await it.read(METRICS_MAX)
             if not it.is_success:
                 return PodMetrics(problem=f"pod {pod} refuses its metrics: {sentence(it.status, text)}")
-    except ForbiddenError:
+    except (ForbiddenError, UnauthorizedError):  # a review's word
         raise
     except (ClientError, TimeoutError) as error:
         return PodMetrics(problem=f"pod {pod} gives no metrics: {error or 'it does not answer'}")

@@ -30,7 +30,8 @@ LISTS_MAX = 50  # namespaces that are followed one by one
 SSE: dict[int | str, dict[str, Any]] = {200: {"content": {TYPE: {}}, "description": "server-sent events"}}
 
 # The body is the service's own affair, so that it is no parameter here.
-CHAT_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}}
+ANY_OBJECT = {"type": "object", "additionalProperties": True}
+CHAT_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": ANY_OBJECT}}}}
 
 
 class LogRequest(BaseModel):
