@@ -85,4 +85,4 @@ def sentence(status: int, text: bytes | None) -> str:
 def is_status(text: bytes | None) -> bool:
     """Whether the text has the API server's form of a refusal."""
     document = parsed(text or b"")
-    return isinstance(document, dict) and document.get("kind") == "Status"
+    return isinstance(document, dict) and bool(document.get("kind") == "Status")
