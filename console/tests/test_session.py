@@ -12,11 +12,12 @@ import pytest
 from windlass_base.kube.errors import UnauthorizedError
 from windlass_console.errors import FullError, TooManyRequestsError, TooManyStreamsError, UnusableError
 from windlass_console.identity import pool
-from windlass_console.identity.pool import REQUESTS_MAX, STREAMS_MAX, TOKENS_MAX
+from windlass_console.identity.pool import REQUESTS_MAX, STREAMS_MAX
 from windlass_console.identity.seal import COOKIE_MAX, Seal
 from windlass_console.identity.token import expiry_of, namespace_of, usable
 
 NOW = 1_800_000_000
+TOKENS_MAX = 4
 
 
 def jwt(**claims: object) -> str:
@@ -239,15 +240,16 @@ async def test_so_many_requests_of_a_token_are_under_way_and_no_more(ann):
         assert (await ann.get("/api/session")).status_code == 200
 
 
-async def test_a_user_has_so_many_tokens_at_a_time(ann):
-    """An idle one goes for a new one; where all are in use, one more is refused."""
+async def test_an_account_has_so_many_tokens_at_a_time(ann, monkeypatch):
+    """An idle one goes for a new one; where all are in use, one more is refused, and another account is not."""
+    monkeypatch.setattr(pool, "TOKENS_MAX", TOKENS_MAX)
     identities = ann._transport.app.inner.state.console.identities
     with ExitStack() as held:
         for number in range(TOKENS_MAX):
             async with identities.asked(f"token-{number}") as one:
                 held.enter_context(one.stream())
         assert len(identities._known) == TOKENS_MAX  # the first token of Ann has made room
-        with pytest.raises(TooManyRequestsError, match=f"{TOKENS_MAX} tokens"):
+        with pytest.raises(TooManyRequestsError, match=f"account ann uses {TOKENS_MAX} tokens"):
             async with identities.asked("one-more"):
                 pass
     async with identities.asked("one-more"):

@@ -29,7 +29,6 @@ BAD_VALUES = {
     "hours without end": ({"session": {"hours": 1000}}, "hours"),
     "an ingress without a host": ({"enabled": True, "ingress": {"enabled": True}}, "console.ingress.host"),
     "a policy that is none": ({"networkPolicy": {"from": ["all"]}}, "from"),
-    "an address in the place of a CIDR": ({"networkPolicy": {"controlPlane": ["10.0.0.1"]}}, "controlPlane"),
 }
 Objects = dict[tuple[str, str], dict[str, Any]]
 
@@ -150,66 +149,25 @@ def test_it_knows_the_operators_license_servers(helm, addresses):
     assert known == ({("licenses", "keys")} if addresses else DEFAULT)
 
 
-LICENSES = {
-    "the default": ([], {"kube-system"}),
-    "a server of the site": (["https://keys.licenses.svc:10080", "http://x.licenses.svc.cluster.local"], {"licenses"}),
-    "one outside the cluster": (["https://licenses.example.com"], set()),
-}
-
-
-@pytest.mark.parametrize(("addresses", "places"), LICENSES.values(), ids=LICENSES)
-def test_the_api_server_is_let_in_to_the_license_servers(helm, addresses, places):
-    """By a policy beside each license server's own; pods and port are those of the license server's chart."""
-    cidrs = ["10.0.0.10/32", "fd00::10/128"]
-    values = {
-        "console": {"enabled": True, "networkPolicy": {"controlPlane": cidrs}},
-        "license": {"addresses": addresses},
-    }
-    done = helm("template", "windlass", str(CHART), "--namespace", "system", values=values)
-    rows = [one for one in documents(done.stdout) if one["metadata"]["name"] == f"{NAME}-license-server"]
-    assert {one["metadata"]["namespace"] for one in rows} == places
-    for row in rows:
-        (rule,) = row["spec"]["ingress"]
-        assert [one["ipBlock"]["cidr"] for one in rule["from"]] == cidrs
-        theirs = helm("template", "ls", str(CHART.parent / "windlass-license-server"), "-n", "kube-system")
-        pod = next(one for one in documents(theirs.stdout) if one["kind"] == "Deployment")["spec"]["template"]
-        assert row["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
-        ports = {one["name"] for one in pod["spec"]["containers"][0]["ports"]}
-        assert {one["port"] for one in rule["ports"]} <= ports
-
-
-def test_without_the_console_or_its_policies_nothing_is_let_in(helm):
-    for console in ({"enabled": False}, {"networkPolicy": {"enabled": False}}):
-        policy = {"controlPlane": ["10.0.0.10/32"], **console.get("networkPolicy", {})}
-        values = {"console": {"enabled": True, **console, "networkPolicy": policy}}
-        done = helm("template", "windlass", str(CHART), values=values)
-        names = {one["metadata"]["name"] for one in documents(done.stdout)}
-        assert (done.returncode, f"{NAME}-license-server" in names) == (0, False)
-
-
 NOTES = {
-    "off": ({}, [], ["port-forward", "license servers"]),
-    "no address is known": ({"enabled": True}, ["service/windlass-console 8080:80", "WARNING", "controlPlane"], []),
-    "addresses": (
-        {"enabled": True, "prefix": "/c", "networkPolicy": {"controlPlane": ["10.0.0.10/32"]}},
-        ["http://localhost:8080/c/", "in kube-system let it in from 10.0.0.10/32"],
-        ["WARNING"],
+    "off": ({}, [], ["port-forward", "controlPlane"]),
+    "on": (
+        {"enabled": True, "prefix": "/c"},
+        ["service/windlass-console 8080:80", "http://localhost:8080/c/", "networkPolicy.controlPlane={"],
+        [],
     ),
     "an ingress": (
         {"enabled": True, "prefix": "/c", "ingress": {"enabled": True, "host": "ai.example"}},
-        ["https://ai.example/c/"],
+        ["https://ai.example/c/", "networkPolicy.controlPlane={"],
         ["port-forward"],
     ),
-    "no policies": (
-        {"enabled": True, "networkPolicy": {"enabled": False}}, ["networkPolicy.from"], ["WARNING", "controlPlane"]
-    ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("console", "there", "missing"), NOTES.values(), ids=NOTES)
-def test_the_notes_say_how_to_reach_it_and_what_it_reaches(helm, tmp_path, console, there, missing):
+def test_the_notes_say_how_to_reach_it_and_what_it_needs(helm, tmp_path, console, there, missing):
     """Helm shows notes of an installation alone, so they become an object here."""
-    chart = copytree(CHART, tmp_path / "chart", symlinks=False)
+    chart = copytree(CHART, tmp_path / "chart")
     (chart / "templates" / "NOTES.txt").rename(chart / "notes.txt")
     notes = 'kind: Notes\nnotes: |{{ tpl (.Files.Get "notes.txt") . | nindent 2 }}\n'
     (chart / "templates" / "notes.yaml").write_text(notes)
@@ -219,3 +177,33 @@ def test_the_notes_say_how_to_reach_it_and_what_it_reaches(helm, tmp_path, conso
     text = yaml.safe_load(done.stdout)["notes"]
     assert [one for one in there if one not in text] == []
     assert [one for one in missing if one in text] == []
+
+
+CIDR = "10.0.0.10/32"
+LICENSES = {
+    "pods alone": ({}, [{"namespaceSelector": {}}]),
+    "pods and the API server": (
+        {"networkPolicy": {"controlPlane": [CIDR]}}, [{"namespaceSelector": {}}, {"ipBlock": {"cidr": CIDR}}]
+    ),
+    "named peers and the API server": (
+        {"networkPolicy": {"from": [{"podSelector": {}}], "controlPlane": [CIDR]}},
+        [{"podSelector": {}}, {"ipBlock": {"cidr": CIDR}}],
+    ),
+    "everybody": ({"service": {"type": "LoadBalancer"}, "networkPolicy": {"controlPlane": [CIDR]}}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "peers"), LICENSES.values(), ids=LICENSES)
+def test_the_license_servers_policy_lets_the_api_server_in_where_it_is_named(helm, values, peers):
+    """It widens the policy that is there, and makes none where there is none."""
+    chart = str(CHART.parent / "windlass-license-server")
+    done = helm("template", "ls", chart, "-n", "kube-system", values=values)
+    (policy,) = [one for one in documents(done.stdout) if one["kind"] == "NetworkPolicy"]
+    assert policy["spec"]["ingress"][0].get("from") == peers
+    off = {**values, "networkPolicy": {**values.get("networkPolicy", {}), "enabled": False}}
+    both = (
+        helm("template", "ls", chart, values=off).stdout
+        + helm("template", "windlass", str(CHART), values={"console": {"enabled": True}}).stdout
+    )
+    selected = [one["spec"]["podSelector"] for one in documents(both) if one["kind"] == "NetworkPolicy"]
+    assert [one["matchLabels"]["app.kubernetes.io/name"] for one in selected] == ["windlass-console"]

@@ -64,27 +64,3 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $image := .Values.console.image -}}
 {{ include "windlass.prefix" . }}{{ $image.repository }}{{ with $image.digest }}@{{ . }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end -}}
-
-{{/* CIDRs from which the API server reaches pods, as JSON: the value, else the addresses of the cluster's API servers. */}}
-{{- define "windlass.controlPlane" -}}
-{{- $cidrs := .Values.console.networkPolicy.controlPlane -}}
-{{- if not $cidrs -}}
-{{- $slice := lookup "discovery.k8s.io/v1" "EndpointSlice" "default" "kubernetes" | default dict -}}
-{{- $bits := ternary 128 32 (eq (get $slice "addressType") "IPv6") -}}
-{{- range get $slice "endpoints" -}}
-{{- range .addresses }}{{ $cidrs = append $cidrs (printf "%s/%d" . $bits) }}{{ end -}}
-{{- end -}}
-{{- end -}}
-{{ toJson $cidrs }}
-{{- end -}}
-
-{{/* Namespaces of the license servers that the operator asks, as JSON; addresses outside the cluster have none. */}}
-{{- define "windlass.licenseNamespaces" -}}
-{{- $found := list -}}
-{{- range .Values.license.addresses | default (list "http://windlass-license-server.kube-system.svc:10080") -}}
-{{- $host := regexReplaceAll "^https?://([^/:]+).*$" . "${1}" -}}
-{{- $parts := splitList "." $host -}}
-{{- if and (ge (len $parts) 3) (eq (index $parts 2) "svc") }}{{ $found = append $found (index $parts 1) }}{{ end -}}
-{{- end -}}
-{{ $found | uniq | toJson }}
-{{- end -}}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx2
 import pytest
 
 from ..guard import attacks
@@ -97,36 +95,6 @@ def test_streams_come_and_go(console: Attacked, user: Any) -> None:
     path = f"/api/services/watch?namespace={namespace}"
     assert floods.until(lambda: console.target.ask("GET", path, timeout_s=1, cookie=cookie_of(http)).status == 200)
     assert console.target.memory_mib() - before < 100
-
-
-def test_many_tokens_of_one_user_are_one_user(console: Attacked) -> None:
-    """A service account makes thirty tokens, each with a stream: twenty are taken."""
-    namespace = console.namespace()
-    first = console.token(namespace)
-    name = httpx2.get(
-        f"{console.url}/api/session", headers={"Authorization": f"Bearer {first}"}, trust_env=False
-    ).json()["user"].rpartition(":")[2]  # fmt: skip
-    create = ("create", "token", name, "-n", namespace)
-    tokens = [console.apiserver.kubectl(*create, f"--duration={3600 + number}s").stdout.strip() for number in range(30)]
-    statuses: list[int] = []
-    stop = threading.Event()
-
-    def hold(token: str) -> None:
-        headers = {"Authorization": f"Bearer {token}"}
-        with (
-            httpx2.Client(base_url=console.url, headers=headers, trust_env=False, timeout=30) as http,
-            http.stream("GET", "/api/services/watch", params={"namespace": namespace}) as answer,
-        ):
-            statuses.append(answer.status_code)
-            stop.wait(60)
-
-    with ThreadPoolExecutor(30) as pool:
-        held = [pool.submit(hold, token) for token in tokens]
-        assert floods.until(lambda: len(statuses) == 30)
-        stop.set()
-        for one in held:
-            one.result()
-    assert sorted(statuses) == [200] * 20 + [429] * 10
 
 
 def test_long_files_without_a_session_are_not_read(console: Attacked) -> None:

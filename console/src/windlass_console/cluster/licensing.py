@@ -29,8 +29,8 @@ SHOWN_MAX = 1000  # characters
 SERVERS_MAX = 32  # that are asked; a cluster has one or two, and a tenant may make any number
 ANSWER_S = 8.0  # of one server; packets that a NetworkPolicy drops are never answered
 POLICY = (
-    "where a NetworkPolicy keeps it away, name the API server's addresses in console.networkPolicy.controlPlane of the "
-    "operator's chart"
+    "where a NetworkPolicy keeps it away, name the API server's addresses in networkPolicy.controlPlane of the license "
+    "server's chart"
 )
 METRIC = re.compile(r"^(windlass_license_(?:leases|gpus)_live) (\S+)$", re.MULTILINE)
 FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")

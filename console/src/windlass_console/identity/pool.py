@@ -26,8 +26,8 @@ from windlass_console.settings import Settings
 FIELD_MANAGER = "windlass-console"
 STREAMS_MAX = 16  # of one token
 REQUESTS_MAX = 32  # under way of one token, streams left out
-TOKENS_MAX = 20  # of one user at a time
 IDENTITIES_MAX = 500
+TOKENS_MAX = IDENTITIES_MAX // 4  # of one account at a time; people may share a service account, each with a token
 UNPROVEN_MAX = 32  # tokens that are before the API server at a time; the others wait in their order
 SIGN_IN_S = 10.0  # that a token waits for its place
 IDLE_S, SWEEP_S = 300.0, 30.0
@@ -157,13 +157,15 @@ class Identities:
             self._known[digest] = one
 
     def _bound_tokens(self, name: str) -> None:
-        """Room for one more token of the user; TooManyRequestsError where all of them are in use."""
+        """Room for one more token of the account; TooManyRequestsError where all of them are in use."""
         own = Pool((digest, one) for digest, one in self._known.items() if name and one.name == name)
         if len(own) < TOKENS_MAX:
             return
         idle = next((digest for digest, one in own.items() if not one.busy), None)
         if idle is None:
-            raise TooManyRequestsError(f"you use {TOKENS_MAX} tokens at this moment; close another page of the console")
+            raise TooManyRequestsError(
+                f"your account {name} uses {TOKENS_MAX} tokens at this moment; close other pages of the console"
+            )
         _close_soon(self._known.pop(idle))
 
     async def sweep(self) -> None:
