@@ -83,7 +83,7 @@ test: check sanitize-lookahead test-fast test-engine ## everything; sets up what
 test-fast: sync ## pure and contract tests: minutes
 	@$(BIN)/pytest -q $(FOUR) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(FOUR) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator/test_poisoned_namespace.py -m 'not kind'
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(FOUR) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator/test_poisoned_namespace.py tests/attack/console -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster, by two processes
 	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/engine
 test-long: sync ## what the gate leaves out of the tests in the serving image
@@ -157,8 +157,8 @@ stop-engines: sync ## stop an engine's processes on the cluster: seconds to the 
 	@$(BIN)/python tests/kind/run_hang.py
 
 ##@ Attack
-.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile usage-kills audit
-attack: attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile ## every attack in its long version; on a machine that does nothing else
+.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-console attack-hostile usage-kills audit
+attack: attack-admission attack-operator attack-sizing attack-license attack-guard attack-console attack-hostile ## every attack in its long version; on a machine that does nothing else
 attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000 hostile specs at a real API server
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=100000 WINDLASS_ATTACK_INGRESSES=100000 WINDLASS_ATTACK_SPECS=10000 nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
 attack-operator: sync ## 100 LLMServices alone and beside 50 poisoned ones: TURNS=5
@@ -172,6 +172,9 @@ attack-guard: sync ## attack both API fronts as processes, their paths by 200,00
 	@WINDLASS_FUZZ_PATHS=200000 $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard tests/attack/guard/long_guard_process.py
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@WINDLASS_FUZZ_MARKDOWN=2000 $(BIN)/python tests/attack/chat_page/run.py
+attack-console: sync ## the console before a real API server: 20,000 drawn paths, floods, and hostile text and pages in Chromium
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_FUZZ_PATHS=20000 $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/console tests/attack/console/long_console.py tests/attack/console/run_pages.py
 usage-kills: sync ## kill -9 the server 100 times under load; usage records are what clients received: KILLS=100
 	@WINDLASS_KILLS=$(or $(KILLS),100) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly server/tests/usage/test_kill.py
 attack-hostile: sync ## hubs, API servers and pods that lie: 2,000 listings of each hub, and a report of their making
@@ -180,7 +183,7 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
+.PHONY: scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
@@ -200,6 +203,8 @@ bench-lookahead: sync ## microseconds and memory of the native core at five mill
 	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
 scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok plays the kubelets
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
+scale-console: sync ## the console before N=1000 LLMServices of the real operator: first list, memory, updates a second to one and twenty watchers
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python console/bench/scale.py $(or $(N),1000)
 bench-sizing: sync ## parameters and bytes of real models against the formula: CONFIGS=directory of config.json and facts.json
 	@$(BIN)/python sizing/bench/accuracy.py $(CONFIGS)
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with

@@ -82,7 +82,8 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         """OriginError for what the console's own pages would not send."""
         headers = {key.lower(): value.decode("latin-1") for key, value in scope["headers"]}
-        if headers.get(b"sec-fetch-site", "") == "cross-site" and route_of(scope["path"], self.prefix) != "/":
+        site = headers.get(b"sec-fetch-site", "none")  # a neighbour of the same domain is another site here as well
+        if site not in ("none", "same-origin") and route_of(scope["path"], self.prefix) != "/":
             raise OriginError("the request comes from another site; open the console itself")
         if scope["method"] in SAFE:
             return
