@@ -1,7 +1,7 @@
 // A plan as it is read: the cards, one card's memory as a bar, why, and what else would do.
 
 import { html } from "../vendor/preact.js";
-import { figure, gib, short, thousands } from "../model/state.js";
+import { figure, gib, short, thousands } from "../model/figures.js";
 import { Icon } from "./icons.js";
 import { t } from "../text/index.js";
 
@@ -11,7 +11,7 @@ const ADVICE = /^engine\.(\w+) (\S+): /; // an advice that is a value of one fie
 const MOST_SQUARES = 32;
 
 /** @param {{ plan: Plan }} props */
-export function Headline({ plan }) {
+function Headline({ plan }) {
   const cards = plan.gpus ? `${plan.gpus} × ${plan.gpuType ?? "GPU"}` : t("plan.cpu");
   /** @type {[string, string | number | undefined | null | false][]} */
   const facts = [
@@ -28,7 +28,7 @@ export function Headline({ plan }) {
 }
 
 /** One card's memory: weights, cache, the engine, and what is free. @param {{ card: CardBudget }} props */
-export function MemoryBar({ card }) {
+function MemoryBar({ card }) {
   const [weights, kv, engine, have] = [card.weightsGiB, card.kvGiB, card.overheadGiB, card.haveGiB].map(figure);
   const needed = figure(card.requiredGiB) || weights + kv + engine;
   const rest = Math.max(0, needed - weights - kv - engine); // what utilization keeps back
@@ -55,7 +55,7 @@ export function MemoryBar({ card }) {
 }
 
 /** @param {{ title: string, lines?: string[], open?: boolean, onUse?: (field: string, value: string) => void }} props */
-export function Lines({ title, lines = [], open = false, onUse }) {
+function Lines({ title, lines = [], open = false, onUse }) {
   if (!lines.length) return null;
   return html`<details class="lines" open=${open}><summary>${title} <small>${lines.length}</small></summary>
     <ul>${lines.map((line) => {

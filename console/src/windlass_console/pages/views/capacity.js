@@ -3,7 +3,7 @@
 import { html, useEffect } from "../vendor/preact.js";
 import { api } from "../model/api.js";
 import { to } from "../model/router.js";
-import { gib, thousands } from "../model/state.js";
+import { gib, thousands } from "../model/figures.js";
 import { Empty, Loading, Status, Trouble, useAnswer } from "../parts/controls.js";
 import { Squares } from "../parts/plan.js";
 import { t } from "../text/index.js";

@@ -2,8 +2,8 @@
 
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { api } from "../model/api.js";
-import { ALL, place, useRights, useSession } from "../model/session.js";
-import { span, thousands } from "../model/state.js";
+import { ALL, chosenNamespace, useRights, useSession } from "../model/session.js";
+import { span, thousands } from "../model/figures.js";
 import { useStore } from "../model/store.js";
 import { notify, sentenceOf } from "../parts/feedback.js";
 import { Empty, Loading, Status, Trouble, useAnswer, useNow } from "../parts/controls.js";
@@ -18,7 +18,7 @@ const SOON_S = 30 * 86400;
 
 export function LicensesPage() {
   const { value, error, again } = useAnswer(api.licenses, [], 30_000);
-  const namespace = useStore(place);
+  const namespace = useStore(chosenNamespace);
   const session = useSession();
   const can = useRights(namespace === ALL ? session.defaultNamespace || session.namespaces[0]?.name || "default" : namespace);
   useEffect(() => {

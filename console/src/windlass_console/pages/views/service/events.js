@@ -2,7 +2,7 @@
 
 import { html } from "../../vendor/preact.js";
 import { api } from "../../model/api.js";
-import { age } from "../../model/state.js";
+import { age } from "../../model/figures.js";
 import { Empty, Loading, Status, Trouble, useAnswer, useNow } from "../../parts/controls.js";
 import { moment, t } from "../../text/index.js";
 

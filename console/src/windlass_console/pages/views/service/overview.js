@@ -2,7 +2,7 @@
 
 import { html } from "../../vendor/preact.js";
 import { api } from "../../model/api.js";
-import { age, figure, span, thousands } from "../../model/state.js";
+import { age, figure, span, thousands } from "../../model/figures.js";
 import { Status, Trouble, useAnswer, useNow } from "../../parts/controls.js";
 import { PlanView } from "../../parts/plan.js";
 import { moment, t, tOr } from "../../text/index.js";
@@ -31,20 +31,27 @@ export function Overview({ detail, can }) {
   </div>`;
 }
 
+/** Whether the service runs as it was, and a change of it waits for somebody. @param {Detail} detail */
+export function isHeldUp({ row, service }) {
+  const progress = service.status?.conditions?.find((one) => one.type === "Progressing");
+  return row.state === "good" && progress?.status === "False" && progress.reason === service.status?.failure?.reason;
+}
+
 /** @param {{ detail: Detail }} props */
 function Now({ detail }) {
   const { row, service, remedy } = detail;
   const failure = service.status?.failure;
   const ready = service.status?.conditions?.find((one) => one.type === "Ready");
   const advice = remedy || failure?.remedy;
-  const shown = row.state !== "good" && advice && advice !== "nothing to do";
-  return html`<section class=${`panel now ${row.state}`} aria-labelledby="now-title">
+  const failing = row.state !== "good" || isHeldUp(detail);
+  const shown = failing && advice && advice !== "nothing to do";
+  return html`<section class=${`panel now ${isHeldUp(detail) ? "bad" : row.state}`} aria-labelledby="now-title">
     <h2 id="now-title">${t("service.now")}</h2>
     <p class="sentence">${ready?.message || row.message || t("service.unseen")}</p>
     ${service.status?.download?.bytesTotal && row.status === "Downloading" ? html`<${Download} download=${service.status.download} />` : null}
     ${shown && html`<p class="remedy wrap"><b>${t("service.remedy")}</b>${advice}</p>`}
-    ${failure?.reason && row.state !== "good" && html`<p class="hint">${failureLine(failure)}</p>`}
-    ${failure?.excerpt && row.state !== "good" && html`<pre class="excerpt" tabindex="0" role="region"
+    ${failure?.reason && failing && html`<p class="hint">${failureLine(failure)}</p>`}
+    ${failure?.excerpt && failing && html`<pre class="excerpt" tabindex="0" role="region"
       aria-label=${t("service.excerpt")}>${failure.excerpt.trim()}</pre>`}
   </section>`;
 }
