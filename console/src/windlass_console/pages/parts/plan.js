@@ -2,6 +2,7 @@
 
 import { html } from "../vendor/preact.js";
 import { figure, gib, short, thousands } from "../model/figures.js";
+import { Wide } from "./controls.js";
 import { Icon } from "./icons.js";
 import { t } from "../text/index.js";
 
@@ -88,12 +89,12 @@ export function Prediction({ prediction }) {
   if (!prediction) return null;
   if (!prediction.loads) return html`<p class="hint">${prediction.note}</p>`;
   return html`<details class="lines"><summary>${t("plan.speed")}</summary>
-    <div class="over"><table><thead><tr><th>${t("plan.at_once")}</th><th class="number">${t("plan.ttft")}</th><th
+    <${Wide} label=${t("plan.speed")}><table><thead><tr><th>${t("plan.at_once")}</th><th class="number">${t("plan.ttft")}</th><th
       class="number">${t("plan.per_token")}</th><th class="number">${t("plan.rate")}</th></tr></thead>
       <tbody>${prediction.loads.map((/** @type {any} */ one) => html`<tr key=${one.requestsAtOnce}><td>
         ${one.requestsAtOnce}</td><td class="number">${short(one.ttftMs)} ms</td><td class="number">
         ${short(one.msPerToken)} ms</td><td class="number">${short(one.requestsPerSecond)}/s</td></tr>`)}</tbody>
-    </table></div>
+    </table></${Wide}>
     <p class="hint">${prediction.note}</p>
   </details>`;
 }

@@ -8,7 +8,7 @@ import { ALL, chosenNamespace, useRights, useSession } from "../model/session.js
 import { age } from "../model/figures.js";
 import { useStore } from "../model/store.js";
 import { complain, notify, sentenceOf } from "../parts/feedback.js";
-import { Empty, Loading, Status, Trouble, useAnswer, useNow } from "../parts/controls.js";
+import { Empty, Loading, Status, Trouble, useAnswer, useNow, Wide } from "../parts/controls.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icons.js";
 import { moment, t } from "../text/index.js";
@@ -70,10 +70,9 @@ function Results({ bench }) {
   if (!value) return html`<${Loading} />`;
   const columns = Object.keys(value.rows?.[0] ?? {});
   const tail = Array.isArray(value.tail) ? value.tail.join("\n") : value.tail;
-  return html`${columns.length > 0 && html`<div class="over" tabindex="0" role="region"
-    aria-label=${t("bench.results")}><table><thead><tr>${columns.map((name) => html`<th key=${name}>${name}</th>`)}
+  return html`${columns.length > 0 && html`<${Wide} label=${t("bench.results")}><table><thead><tr>${columns.map((name) => html`<th key=${name}>${name}</th>`)}
     </tr></thead><tbody>${value.rows?.map((row, index) => html`<tr key=${index}>${columns.map((name) => html`<td
-    key=${name}>${row[name]}</td>`)}</tr>`)}</tbody></table></div>`}
+    key=${name}>${row[name]}</td>`)}</tr>`)}</tbody></table></${Wide}>`}
     ${tail && !columns.length && html`<pre class="excerpt" tabindex="0" role="region" aria-label=${t("tab.logs")}>
       ${tail}</pre>`}`;
 }

@@ -3,7 +3,7 @@
 import { html } from "../../vendor/preact.js";
 import { api } from "../../model/api.js";
 import { age, figure, span, thousands } from "../../model/figures.js";
-import { Status, Trouble, useAnswer, useNow } from "../../parts/controls.js";
+import { Status, Trouble, useAnswer, useNow, Wide } from "../../parts/controls.js";
 import { PlanView } from "../../parts/plan.js";
 import { moment, t, tOr } from "../../text/index.js";
 
@@ -105,14 +105,15 @@ function stateOfCondition(one) {
 function Conditions({ rows }) {
   const now = useNow();
   if (!rows.length) return null;
-  return html`<section class="panel"><h2>${t("service.conditions")}</h2><div class="over">
+  return html`<section class="panel"><h2>${t("service.conditions")}</h2>
+    <${Wide} label=${t("service.conditions")}>
     <table class="conditions"><thead><tr><th>${t("service.condition")}</th><th>${t("services.status")}</th><th>
       ${t("service.since")}</th><th>${t("service.message")}</th></tr></thead>
     <tbody>${rows.map(
       (one) => html`<tr key=${one.type}><td>${one.type}</td><td>
         <${Status} state=${stateOfCondition(one)} word=${one.reason} /></td><td class="faint"
         title=${moment(one.lastTransitionTime)}>${age(one.lastTransitionTime, now)}</td><td>${one.message}</td></tr>`,
-    )}</tbody></table></div></section>`;
+    )}</tbody></table></${Wide}></section>`;
 }
 
 /** @param {Pod} pod
@@ -129,7 +130,7 @@ function Pods({ namespace, name }) {
   if (error && !value) return html`<${Trouble} error=${error} />`;
   if (!value) return null;
   return html`<section class="panel"><h2>${t("service.pods")} <small>${thousands(value.items.length)}</small></h2>
-    ${value.items.length ? html`<div class="over"><table><thead><tr><th>${t("services.name")}</th><th>
+    ${value.items.length ? html`<${Wide} label=${t("service.pods")}><table><thead><tr><th>${t("services.name")}</th><th>
       ${t("services.status")}</th><th>${t("service.node")}</th><th class="number">${t("service.restarts")}</th><th
       class="number">${t("services.age")}</th></tr></thead>
       <tbody>${value.items.map(
@@ -137,6 +138,6 @@ function Pods({ namespace, name }) {
           <${Status} state=${podState(pod)} word=${podWord(pod)} /></td>
           <td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td>
           <td class="number">${age(pod.created, now)}</td></tr>`,
-      )}</tbody></table></div>` : html`<p class="hint">${t("service.no_pods")}</p>`}
+      )}</tbody></table></${Wide}>` : html`<p class="hint">${t("service.no_pods")}</p>`}
   </section>`;
 }
