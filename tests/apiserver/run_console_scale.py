@@ -1,4 +1,4 @@
-"""1,000 LLMServices before the console: time of the list, of the first rows, of 500 changes, memory; the same in Chromium.
+"""1,000 LLMServices before the console: time of the list, of the first rows, of 500 changes, memory; also in Chromium.
 
 Not collected by itself; it prints figures, and fails where they are far from those in docs/how-to/run-console.md.
 """

@@ -1,4 +1,4 @@
-"""The console as the chart installs it: its pages, and two users of different rights. `make demo-console` has the rest."""
+"""The console as the chart installs it: its pages, and two users of different rights. `make demo-console` has more."""
 
 import sys
 from pathlib import Path
@@ -44,9 +44,7 @@ def test_the_pages_come_with_their_policy(url):
 def test_each_user_has_the_rights_of_the_token(url, users, namespace):
     """What is not allowed is not offered, and the API server refuses it all the same."""
     deployer, reader = users
-    offered = [
-        ask(url, token, "GET", "permissions", params={"namespace": namespace}).json()["can"] for token in users
-    ]
+    offered = [ask(url, token, "GET", "permissions", params={"namespace": namespace}).json()["can"] for token in users]
     assert [(one["create"], one["delete"], one["chat"], one["nodes"]) for one in offered] == [(True,) * 4, (False,) * 4]
     path = f"services/{namespace}?dryRun=true"
     assert ask(url, deployer, "POST", path, json=BODY).status_code == 201

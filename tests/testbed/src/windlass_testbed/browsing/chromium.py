@@ -31,15 +31,16 @@ def chromium(*flags: str) -> Iterator[Browser]:
 class Visit(Generic[Opened]):
     """Contexts of one browser; `errors` are console errors, refusals by the policy and exceptions of their pages."""
 
-    def __init__(self, browser: Browser, enter: Callable[[Page, str], Opened], **defaults: Any) -> None:
+    def __init__(self, browser: Browser, enter: Callable[[Page, str], Opened], **defaults: object) -> None:
         """`enter` opens an address in a new page; `defaults` are options of each context."""
         self._browser, self._enter, self._defaults = browser, enter, defaults
         self._contexts: list[BrowserContext] = []
         self.errors: list[str] = []
 
-    def open(self, address: str, **options: Any) -> Opened:
+    def open(self, address: str, **options: object) -> Opened:
         """Open the address in a context of its own."""
-        context = self._browser.new_context(**(self._defaults | options))
+        chosen: dict[str, Any] = self._defaults | options
+        context = self._browser.new_context(**chosen)
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         self._contexts.append(context)
         page = context.new_page()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -74,7 +74,7 @@ class Console:
         self.press("Sign in")
         expect(self.page.get_by_role("heading", name="Services", level=1)).to_be_visible()
 
-    def press(self, name: str, role: Any = "button", within: Locator | None = None) -> None:
+    def press(self, name: str, role: Literal["button", "link"] = "button", within: Locator | None = None) -> None:
         """Activate the control of this name."""
         self.hands.press((within or self.page).get_by_role(role, name=name, exact=True))
 
@@ -154,7 +154,7 @@ class Console:
         self.press("Delete", within=dialog)
         expect(dialog).to_have_count(0)
 
-    def send(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    def send(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """A request as a script of the page sends it, past what the page offers: status and answer."""
         status, answer = self.page.evaluate(SEND, [method, path, body])
         return status, answer
