@@ -47,7 +47,7 @@ export function Services() {
       ${offered && html`<a class="strong" href=${to("new")}><${Icon} name="plus" />${t("services.new")}</a>`}
     </header>
     <div class="tools">
-      <${Filter} text=${text} onText=${setText} />
+      <${Filter} text=${text} onQuery=${setText} />
       <${States} counts=${counts} all=${live.table.size} chosen=${state} onChoose=${setState} />
     </div>
     ${live.problem && html`<${Trouble} error=${new Error(live.problem)} />`}
@@ -63,8 +63,8 @@ const Live = ({ connected }) =>
   html`<span class=${connected ? "live" : "live cut"}><i aria-hidden="true"></i>
     ${connected ? t("state.live") : t("state.reconnecting")}</span>`;
 
-/** @param {{ text: string, onText: (text: string) => void }} props */
-function Filter({ text, onText }) {
+/** @param {{ text: string, onQuery: (text: string) => void }} props */
+function Filter({ text, onQuery }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => {
     const slash = (/** @type {KeyboardEvent} */ event) => {
@@ -78,7 +78,7 @@ function Filter({ text, onText }) {
   }, []);
   return html`<label class="search"><${Icon} name="search" /><span class="unseen">${t("services.filter")}</span>
     <input ref=${field} type="search" value=${text} placeholder=${t("services.filter")} aria-keyshortcuts="/"
-      onInput=${typed(onText)} />
+      onInput=${typed(onQuery)} />
     <kbd aria-hidden="true">/</kbd>
   </label>`;
 }
