@@ -124,9 +124,10 @@ class Console:
     def ask(self, question: str) -> list[int]:
         """Ask the model on the chat tab; the lengths of the answer as it grew. Needs a service that runs."""
         messages = self.page.locator(".turn.assistant")
+        field = self.page.get_by_label("Your question")
+        field.wait_for()
         before = messages.count()
         self.page.evaluate(RECORD_ANSWER)
-        field = self.page.get_by_label("Your question")
         self.hands.write(field, question)
         self.page.keyboard.press("Enter")
         expect(messages).to_have_count(before + 1)
