@@ -20,6 +20,7 @@ export function Graph({ title, unit, points, lines, most }) {
   const [at, setAt] = useState(/** @type {number | null} */ (null));
   const values = points.flatMap((one) => lines.flatMap(([name]) => one.values[name] ?? []));
   const top = most ?? roundUp(Math.max(0, ...values));
+  const paths = points.length > 1 ? lines.map(([name]) => line(points, name, top)) : []; // "" where nothing is known
   const shown = at === null ? points.at(-1) : points[at];
   const [from, until] = [points[0]?.time ?? 0, points.at(-1)?.time ?? 0];
   const read = (/** @type {PointerEvent} */ event) => {
@@ -39,10 +40,8 @@ export function Graph({ title, unit, points, lines, most }) {
     <svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label=${`${title}. ${summary}`}
       onPointerMove=${read} onPointerLeave=${() => setAt(null)}>
       <path class="base" d="M0 100H100M0 0H100" />
-      ${points.length > 1 && lines.length === 1 && html`<path
-        class="area0" d=${`${line(points, lines[0][0], top)}V100H0Z`} />`}
-      ${points.length > 1 && lines.map(([name], index) => html`<path key=${name}
-        class=${`line${index}`} d=${line(points, name, top)} />`)}
+      ${paths[0] && lines.length === 1 && html`<path class="area0" d=${`${paths[0]}V100H0Z`} />`}
+      ${paths.map((path, index) => path && html`<path key=${lines[index][0]} class=${`line${index}`} d=${path} />`)}
       ${hair !== null && html`<path class="hair" d=${`M${hair} 0V100`} />`}
     </svg>
     <div class="foot">${lines.length > 1 ? html`<span class="keys">${lines.map(([name, label], index) => html`<span

@@ -30,7 +30,9 @@ function useConversation(namespace, name) {
     setBusy(true);
     running.current = new AbortController();
     try {
-      await stream(await api.chat(namespace, name, request(model, asked), key, running.current.signal), change);
+      const began = performance.now(); // the answer's head comes with its first token
+      const answer = await api.chat(namespace, name, request(model, asked), key, running.current.signal);
+      await stream(answer, began, change);
       announce(t("chat.done"));
     } catch (error) {
       const stopped = running.current.signal.aborted;
@@ -44,10 +46,10 @@ function useConversation(namespace, name) {
 
 /**
  * @param {Response} answer
+ * @param {number} began when the question was sent
  * @param {(part: Partial<Message>) => void} change
  */
-async function stream(answer, change) {
-  const began = performance.now();
+async function stream(answer, began, change) {
   let text = "";
   let ttft = 0;
   for await (const piece of pieces(answer)) {
