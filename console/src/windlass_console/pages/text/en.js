@@ -12,7 +12,7 @@ export default {
   "nav.language": "Language",
   "nav.licenses": "Licenses",
   "nav.namespace": "Namespace",
-  "nav.namespaces_cut": "{n} namespaces are offered; any other one can be typed.",
+  "nav.namespaces_cut": "{n} {n|namespace is|namespaces are} offered; any other one can be typed.",
   "nav.services": "Services",
   "nav.theme": "Colours",
   "theme.system": "System",
