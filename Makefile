@@ -77,7 +77,7 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 	@$(BIN)/python license_server/crash/upgrade.py
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
+.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
 test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kind test-apiserver
 test-fast: sync ## pure and contract tests: minutes
@@ -120,6 +120,11 @@ test-console: sync ## the console's pages in headless Chromium: types, vendored 
 	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
 	@cd console && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q --timeout 300 tests/console tests/apiserver/run_console_pages.py tests/apiserver/run_console_scale.py
+demo-console: sync ## the console by its chart on the cluster, in headless Chromium: deploy, watch, chat, scale, break, repair, delete; by keyboard; two users; PICTURES=1 for the docs'
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
+	@cd console && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@WINDLASS_PICTURES=$(PICTURES) $(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_console.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-kind: sync ## the scenarios on the kind cluster
