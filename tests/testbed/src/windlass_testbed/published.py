@@ -135,7 +135,7 @@ def _missing(host: str, path: str, within_s: float) -> str:
     except TimeoutError:
         return f"{host} did not answer within {within_s:g} s"
     except (OSError, http.client.HTTPException) as error:
-        return f"{host} cannot be reached: {getattr(error, 'reason', error)!r}"
+        return f"{host} cannot be reached: {getattr(error, 'reason', None) or error or type(error).__name__}"
 
 
 _CHOSEN: dict[Paths, Choice] = {}
