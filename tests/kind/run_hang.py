@@ -57,7 +57,7 @@ def main(names: list[str]) -> int:
         print(error)
         return 1
     finally:
-        cluster.kubectl(where, "delete", "namespace", NAMESPACE, "--wait=false")
+        clear(where)
     return 0
 
 
@@ -71,9 +71,15 @@ def bring_up(where: Paths) -> None:
     machine.ensure_packages()
     deploy.install_charts(where, deploy.bring_up(where))
     deploy.make_model(where)
-    cluster.kubectl(where, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+    clear(where)
     cluster.kubectl(where, "create", "namespace", NAMESPACE)
     deploy.models_volume(where, NAMESPACE)
+
+
+def clear(where: Paths) -> None:
+    """Delete the namespace, and the volume that its claim had."""
+    cluster.kubectl(where, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+    cluster.kubectl(where, "delete", "pv", f"windlass-models-{NAMESPACE}", "--ignore-not-found", "--timeout=30s")
 
 
 def stop(where: Paths, name: str, stopped: str) -> list[float]:
