@@ -31,7 +31,13 @@ from windlass.bench import tokens, traces
 
 OURS = tuple(
     f"windlass.{name}"
-    for name in ("lookahead.vllm_cpu", "lookahead.rows", "lookahead.drafting", "sampling.draft_rules", "sampling.spread")
+    for name in (
+        "lookahead.vllm_cpu",
+        "lookahead.rows",
+        "lookahead.drafting",
+        "sampling.draft_rules",
+        "sampling.spread",
+    )
 )
 
 

@@ -40,6 +40,8 @@ GREEDY_BELOW = 1e-5
 class MinTokens(MinTokensLogitsProcessor):  # type: ignore[misc]  # the engine has no types here
     """The engine's, whose rule behind a request's last draft counts the drafts too."""
 
+    min_toks: dict[int, tuple[int, Sequence[int], set[int], bool]]
+    """The engine's: by request, the least tokens, the answer, the tokens that end it, whether a grammar holds."""
     drafted: Sequence[int] = ()
     """Drafts of each request, while a step with drafts is sampled."""
 
