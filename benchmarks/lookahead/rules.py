@@ -11,16 +11,18 @@ a rule changes nothing, or when a drafter's drafts were not put to the test.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+
+import keeper
 from chi_square import p_value
 
 SETTINGS = {
@@ -101,12 +103,6 @@ class Engine:
         """Its tokens."""
         return list(self._llm.get_tokenizer().encode(text))
 
-    def close(self) -> None:
-        """End it, and give its memory back."""
-        self._llm.llm_engine.engine_core.shutdown()
-        del self._llm
-        gc.collect()
-
 
 def drafts(model: str, drafter: str, device: str) -> dict[str, Any]:
     """The engine's words for a drafter."""
@@ -154,6 +150,15 @@ def rules(plain: Outputs) -> tuple[Rules, Rules]:
         "no_repeat_ngram_size 1": {"no_repeat_ngram_size": 1},
         "all": {"no_repeat_ngram_size": 1, "logit_bias": bias, "repetition_penalty": 1.2, "min_p": 0.1},
     }
+    return greedy, drawn
+
+
+def read(file: Path) -> tuple[Rules, Rules]:
+    """The rules that the first engine wrote; JSON has texts for keys."""
+    greedy, drawn = json.loads(file.read_text())
+    for rule in (*greedy.values(), *drawn.values()):
+        if bias := rule.get("logit_bias"):
+            rule["logit_bias"] = {int(token): value for token, value in bias.items()}
     return greedy, drawn
 
 
@@ -258,31 +263,46 @@ def words() -> argparse.Namespace:
     parser.add_argument("--drafters", type=lambda text: text.split(","), default=["lookahead", "ngram", "draft-model"])
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", help="of a process that this program starts: the engine's drafter")
+    parser.add_argument("--folder", type=Path, help="of such a process: where the rules and the answers lie")
     return parser.parse_args()
+
+
+def answer(arguments: argparse.Namespace, seed: int) -> None:
+    """Of a process of its own: one engine's answers, into the folder; the first engine chooses the biased tokens."""
+    from windlass.launch import probe
+
+    engine = Engine(arguments.model, arguments.part, probe.engine_kind(os.environ))
+    prompts, file = [engine.encode(text) for text in PROMPTS], arguments.folder / "rules.json"
+    if not file.exists():
+        file.write_text(json.dumps(rules(engine.ask(prompts, temperature=0, max_tokens=OUTPUT_TOKENS)[0])))
+    found = answers(engine, prompts, read(file), arguments.draws, seed)
+    (arguments.folder / f"{arguments.part}.json").write_text(json.dumps(asdict(found)))
+
+
+def answered(arguments: argparse.Namespace, drafter: str, folder: Path) -> Found:
+    """What a process with this drafter answers."""
+    command = [sys.executable, __file__, arguments.model, "--draws", str(arguments.draws)]
+    if code := keeper.start([*command, "--part", drafter, "--folder", str(folder)]).wait():
+        raise SystemExit(f"the engine with {drafter} ended with {code}")
+    return Found(**json.loads((folder / f"{drafter}.json").read_text()))
 
 
 def main() -> int:
     """The exit code."""
     arguments = words()
     os.environ |= SETTINGS
-    from windlass.launch import probe
-
-    device = probe.engine_kind(os.environ)
-    engine = Engine(arguments.model, "none", device)
-    prompts = [engine.encode(text) for text in PROMPTS]
-    asked = rules(engine.ask(prompts, temperature=0, max_tokens=OUTPUT_TOKENS)[0])
-    base = answers(engine, prompts, asked, arguments.draws, 1)
-    engine.close()
-    rows, chances = [], []
-    for number, drafter in enumerate(arguments.drafters):
-        engine = Engine(arguments.model, drafter, device)
-        found = answers(engine, prompts, asked, arguments.draws, (number + 2) * 10**6)
-        engine.close()
-        rows += [row(name, base, found, drafter) for name in asked[0]]
-        chances += [chance(name, base, found, drafter) for name in asked[1]]
+    if arguments.part:
+        answer(arguments, 10**6 * (1 + ["none", *arguments.drafters].index(arguments.part)))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        base = answered(arguments, "none", Path(folder))
+        found = {drafter: answered(arguments, drafter, Path(folder)) for drafter in arguments.drafters}
+    rows = [row(name, base, one, drafter) for drafter, one in found.items() for name in base.greedy]
+    chances = [chance(name, base, one, drafter) for drafter, one in found.items() for name in base.drawn]
     failures = red(rows, chances)
     print(table(rows), table(chances), "\n".join(failures) or "nothing differs", sep="\n\n")
-    result = json.dumps({"device": device, "red": failures, "greedy": rows, "drawn": chances})
+    result = json.dumps({"red": failures, "greedy": rows, "drawn": chances})
     if arguments.json:
         arguments.json.write_text(result + "\n")
     print("RESULT " + result)

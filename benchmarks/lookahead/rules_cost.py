@@ -4,7 +4,7 @@
 
 A step has four drafts a row. Its sampler runs without its last part, the acceptance of drafts, which no rule changes.
 `engine` is vLLM's own sampler; the other lines are ours, first with no rule and then with one that every row asks for.
-The least of turns that alternate between the lines. `check` is what our sampler does more where nobody asks.
+The least of repeats that alternate between the lines. `check` is what our sampler does more where nobody asks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vllm.v1.spec_decode.metadata import SpecDecodeMetadata
 from windlass.sampling import plugin
 from windlass.sampling.start_command import PROCESSOR
 
-DRAFTS, TOKENS, TURNS = 4, 1000, 60
+DRAFTS, TOKENS, REPEATS = 4, 1000, 60
 RULES: dict[str, dict[str, Any]] = {
     "engine": {},
     "no rule": {},
@@ -101,7 +101,7 @@ def measure(rows: int, vocabulary: int) -> dict[str, float]:
     sampler = rejection_sampler.RejectionSampler(Sampler())
     logits = torch.randn(rows * (DRAFTS + 1), vocabulary)
     took: dict[str, list[float]] = {name: [] for name in batches}
-    for _ in range(TURNS):
+    for _ in range(REPEATS):
         for name, batch in batches.items():
             kept = own if name == "engine" else ours
             rejection_sampler.RejectionSampler.forward, rejection_sampler.RejectionSampler.apply_logits_processors = (

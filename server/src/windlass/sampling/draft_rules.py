@@ -50,7 +50,10 @@ class MinTokens(MinTokensLogitsProcessor):  # type: ignore[misc]  # the engine h
         if not self.drafted:
             return super().apply(logits)
         settled = self.min_toks
-        self.min_toks = {row: (least - self.drafted[row], *more) for row, (least, *more) in settled.items()}
+        self.min_toks = {
+            row: (least - self.drafted[row], answer, ends, has_grammar)
+            for row, (least, answer, ends, has_grammar) in settled.items()
+        }
         try:
             return self.apply_with_spec_decode(logits, [1] * len(self.drafted))
         finally:
