@@ -77,7 +77,7 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 	@$(BIN)/python license_server/crash/upgrade.py
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-e2e test-tiny test-chat-page test-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
+.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
 test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kind test-apiserver
 test-fast: sync ## pure and contract tests: minutes
@@ -124,10 +124,12 @@ test-ray: sync ## a real Ray cluster of two members, in an environment of its ow
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-kind: sync ## the scenarios on the kind cluster
 	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/kind
+test-published: sync ## a cluster from a node image by digest, out of a registry on this machine; takes the cluster away
+	@$(BIN)/python tests/kind/run_published.py $(if $(DEMO),--command demo --cold)
 test-e2e: test-engine test-kind ## vLLM in its image, then the scenarios on the kind cluster
 
 ##@ Break
-.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
+.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups stop-engines faults fuzz-specs soak deletes
 faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/python tests/faults/run.py
 fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real API server
@@ -151,6 +153,8 @@ deletes: sync ## service, operator and namespace deleted in 50 random orders; no
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/deletes.py $(or $(ROUNDS),50)
 kill-groups: sync ## kill members of a group on the cluster, again and again: KILLS=20 SEED=1
 	@$(BIN)/python tests/kind/run_group_kills.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
+stop-engines: sync ## stop an engine's processes on the cluster: seconds to the reason, the restart and Ready
+	@$(BIN)/python tests/kind/run_hang.py
 
 ##@ Attack
 .PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile usage-kills audit
