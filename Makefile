@@ -113,8 +113,8 @@ test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against floa
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/placing.py
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/waiting.py
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
-test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; CHOICE=two_ranks where there are two cards
-	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py
+test-gpu-lookahead: ## the same place: lookahead's tests against servers of it, and rules of sampling beside each drafter; CHOICE=two_ranks where there are two cards
+	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py tests/engine/sampling/test_rules.py
 test-console: sync ## the console's pages in headless Chromium: types, vendored modules, before a stand-in of the back end and before the real one
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
