@@ -134,7 +134,7 @@ test-published: sync ## a cluster from a node image by digest, out of a registry
 test-e2e: test-engine test-kind ## vLLM in its image, then the scenarios on the kind cluster
 
 ##@ Break
-.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups stop-engines faults fuzz-specs soak deletes
+.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups stop-engines drain-groups faults fuzz-specs soak deletes
 faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/python tests/faults/run.py
 fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real API server
@@ -160,6 +160,8 @@ kill-groups: sync ## kill members of a group on the cluster, again and again: KI
 	@$(BIN)/python tests/kind/run_group_kills.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
 stop-engines: sync ## stop an engine's processes on the cluster: seconds to the reason, the restart and Ready
 	@$(BIN)/python tests/kind/run_hang.py
+drain-groups: sync ## kubectl drain of a node with two replicas of a group on the cluster: one goes, the other waits
+	@$(BIN)/python tests/kind/run_drain.py
 
 ##@ Attack
 .PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-console attack-hostile usage-kills audit

@@ -66,7 +66,7 @@ Outputs = list[list[int]]
 
 @dataclass
 class Found:
-    """What one engine answered, and what of it were drafts."""
+    """What one engine completed, and what of it were drafts."""
 
     greedy: dict[str, list[Outputs]] = field(default_factory=dict)
     drawn: dict[str, Outputs] = field(default_factory=dict)
@@ -282,7 +282,7 @@ def answer(arguments: argparse.Namespace, seed: int) -> None:
     (arguments.folder / f"{arguments.part}.json").write_text(json.dumps(asdict(found)))
 
 
-def answered(arguments: argparse.Namespace, drafter: str, folder: Path) -> Found:
+def completed(arguments: argparse.Namespace, drafter: str, folder: Path) -> Found:
     """What a process with this drafter answers."""
     command = [sys.executable, __file__, arguments.model, "--draws", str(arguments.draws)]
     if code := keeper.start([*command, "--part", drafter, "--folder", str(folder)]).wait():
@@ -298,8 +298,8 @@ def main() -> int:
         answer(arguments, 10**6 * (1 + ["none", *arguments.drafters].index(arguments.part)))
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        base = answered(arguments, "none", Path(folder))
-        found = {drafter: answered(arguments, drafter, Path(folder)) for drafter in arguments.drafters}
+        base = completed(arguments, "none", Path(folder))
+        found = {drafter: completed(arguments, drafter, Path(folder)) for drafter in arguments.drafters}
     rows = [row(name, base, one, drafter) for drafter, one in found.items() for name in base.greedy]
     chances = [chance(name, base, one, drafter) for drafter, one in found.items() for name in base.drawn]
     failures = red(rows, chances)
