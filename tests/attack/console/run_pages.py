@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from . import hostile_programs
 from .conftest import Attacked
@@ -48,13 +48,22 @@ def faults() -> list[str]:
     return []
 
 
+def _note(dialog: Dialog, faults: list[str]) -> None:
+    """The form's own question about unsaved text is answered by going on; any other dialog is a fault."""
+    if dialog.message.startswith("Leave this page?"):
+        dialog.accept()
+        return
+    faults.append(f"dialog {dialog.message}")
+    dialog.dismiss()
+
+
 @pytest.fixture
 def page(browser: Browser, console: Attacked, faults: list[str]) -> Iterator[Page]:
     """The console of the administrator."""
     context = browser.new_context(viewport={"width": 1360, "height": 860}, locale="en-GB")
     page = context.new_page()
     page.set_default_timeout(WAIT_MS)
-    page.on("dialog", lambda dialog: (faults.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    page.on("dialog", lambda dialog: _note(dialog, faults))
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda line: "ontent Security Policy" in line.text and faults.append(line.text))
     page.on("popup", lambda other: faults.append(f"popup {other.url}"))
@@ -104,11 +113,14 @@ def hostile_node(console: Attacked, port: int) -> None:
 
 
 def hostile_service(console: Attacked, place: str) -> None:
-    """With a message and an Event that the operator never writes, but anybody with the right may."""
-    model = {"id": SCRIPTS[0], "source": {"pvc": {"claimName": "models", "path": "x"}}}
+    """A model's name holds no script; a message and an Event hold what anybody with the right writes."""
+    model = {"id": "x", "source": {"pvc": {"claimName": "models", "path": "x"}}}
     document = console.shared.a_service(model=model)
     document["metadata"] |= {"namespace": place, "annotations": {"note": ALL}}
-    console.apply({"apiVersion": VERSION, "kind": "LLMService", **document})
+    document |= {"apiVersion": VERSION, "kind": "LLMService"}
+    scripted = {**document["spec"], "model": {**model, "id": SCRIPTS[0]}}
+    assert "spec.model.id must begin with" in console.apiserver.apply({**document, "spec": scripted}).stderr
+    console.apply(document)
     now = "2026-01-01T00:00:00Z"
     rows = [
         {"type": kind, "status": "False", "reason": "CrashLoop", "message": ALL, "lastTransitionTime": now}
