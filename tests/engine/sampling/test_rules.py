@@ -15,6 +15,7 @@ def test_each_drafted_place_has_the_logits_of_a_request_without_drafts(engine):
     assert min(found["met"].values()) >= 100
 
 
+@pytest.mark.long
 def test_outputs_and_distributions_are_those_without_drafts(engine):
     """Greedy tokens of seven rules, and draws with four by a chi-square test, beside each way to draft.
 
