@@ -1,6 +1,6 @@
 """How long a CPU server takes to start beside two that stream, with engines bound to cores and without.
 
-    python -m windlass_testbed python /repo/benchmarks/starts/beside_streams.py --turns 2 --alone 6 --out /work/FILE
+    python -m windlass_testbed python /repo/benchmarks/starts/beside_streams.py --turns 2 --alone 6
 
 All servers share every processor, as pods of a node without CPUs of their own do. In `bound` the engine binds itself
 (VLLM_CPU_OMP_THREADS_BIND=auto), in `mixed` the two that stream do and the one that starts does not, in `shared` none

@@ -12,8 +12,9 @@ import time
 from contextlib import suppress
 from typing import Any
 
+import prepared_namespace
 import run_group_kills
-from windlass_testbed import cluster, deploy, machine
+from windlass_testbed import cluster
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import Paths, paths
 
@@ -37,19 +38,14 @@ def main() -> int:
         print(f"both serve again {until_whole(where, REPLICAS):.0f} s after the node is back", flush=True)
     finally:
         cluster.kubectl(where, "uncordon", node)
-        clear(where)
+        prepared_namespace.clear(where, NAMESPACE)
     print(f"fewest whole replicas at a time: {first}")
     return 0 if first == REPLICAS - 1 else 1
 
 
 def bring_up(where: Paths) -> None:
-    """The cluster with both charts, and the service in a namespace of its own."""
-    machine.ensure_packages()
-    deploy.install_charts(where, deploy.bring_up(where))
-    deploy.make_model(where)
-    clear(where)
-    cluster.kubectl(where, "create", "namespace", NAMESPACE)
-    deploy.models_volume(where, NAMESPACE)
+    """The service in a namespace of its own."""
+    prepared_namespace.prepare(where, NAMESPACE)
     body = {
         "apiVersion": "serving.windlass.dev/v1alpha1",
         "kind": "LLMService",
@@ -57,12 +53,6 @@ def bring_up(where: Paths) -> None:
         "spec": {**run_group_kills.SERVICE, "replicas": REPLICAS},
     }
     cluster.kubectl(where, "apply", "-f", "-", stdin=json.dumps(body))
-
-
-def clear(where: Paths) -> None:
-    """Delete the namespace, and the volume that its claim had."""
-    cluster.kubectl(where, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    cluster.kubectl(where, "delete", "pv", f"windlass-models-{NAMESPACE}", "--ignore-not-found", "--timeout=30s")
 
 
 def drain(where: Paths, node: str) -> int:

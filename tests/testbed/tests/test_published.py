@@ -128,7 +128,7 @@ def test_what_a_registry_says(code, missing):
     assert asked == [f"/v2/kindest/node/manifests/{DIGEST}"]
 
 
-def test_what_speaks_no_http_is_said():
+def test_what_speaks_no_http_is_named():
     """Another program may have the port."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -168,7 +168,7 @@ def test_a_resolver_that_says_nothing_costs_no_more(monkeypatch):
     assert answer.seconds < 1.5
 
 
-def test_a_registry_that_refuses_the_connection_is_said():
+def test_a_registry_that_refuses_the_connection_is_named():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         answer = probe(f"127.0.0.1:{closed.getsockname()[1]}/kindest/node@{DIGEST}")

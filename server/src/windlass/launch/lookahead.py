@@ -96,10 +96,10 @@ def _device_words(start: LaunchInputs) -> tuple[str, ...]:
     if not _not_adaptive(start):
         config["enable_adaptive_verification"] = True
     words = (SPECULATION, json.dumps(config), WORKER_FLAG, DEVICE_WORKER)
-    return words if PLANS_OTHERWISE & _said(start) else (*words, SCHEDULER_FLAG, SCHEDULER)
+    return words if PLANS_OTHERWISE & _engine_flags(start) else (*words, SCHEDULER_FLAG, SCHEDULER)
 
 
-def _said(start: LaunchInputs) -> frozenset[str]:
+def _engine_flags(start: LaunchInputs) -> frozenset[str]:
     """The engine's own flags of the command line, by name."""
     return frozenset(word.partition("=")[0].replace("_", "-") for word in start.words if word.startswith("-"))
 
@@ -153,7 +153,7 @@ def _pipeline(start: LaunchInputs) -> str:
 
 
 def _other_worker(start: LaunchInputs) -> str:
-    return f"{WORKER_FLAG} names another class" if WORKER_FLAG in _said(start) else ""
+    return f"{WORKER_FLAG} names another class" if WORKER_FLAG in _engine_flags(start) else ""
 
 
 def _no_text(start: LaunchInputs) -> str:
