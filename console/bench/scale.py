@@ -151,7 +151,7 @@ async def watching(run: Run, count: int) -> AsyncIterator[list[Watcher]]:
         yield watchers
 
 
-async def write_for(run: Run, seconds: float, rate: float) -> dict[int, float]:
+async def write_for(run: Run, seconds: float, rate: float, mark: str) -> dict[int, float]:
     """Annotate the services in turn at a steady rate: when each new resource version was acknowledged."""
     loop, sent = asyncio.get_running_loop(), {}
     head = {"Content-Type": "application/merge-patch+json"}
@@ -159,7 +159,7 @@ async def write_for(run: Run, seconds: float, rate: float) -> dict[int, float]:
     async def write(number: int) -> None:
         which = number % run.services
         path = f"{GROUP}/namespaces/{namespace(which)}/llmservices/qwen-{which}"
-        body = json.dumps({"metadata": {"annotations": {"written": str(number)}}})
+        body = json.dumps({"metadata": {"annotations": {"written": f"{mark} {number}"}}})
         answer = (await run.cluster.http.patch(path, content=body, headers=head)).raise_for_status().json()
         sent[int(answer["metadata"]["resourceVersion"])] = time.monotonic()
 
@@ -178,7 +178,7 @@ async def updates(run: Run, watchers: list[Watcher], rate: float) -> None:
     for one in watchers:
         one.seen.clear()
     began, cpu_s = time.monotonic(), run.console.cpu_s()
-    sent = await write_for(run, WRITE_S, rate)
+    sent = await write_for(run, WRITE_S, rate, name)
     written_s = time.monotonic() - began
     await until(lambda: all(sent.keys() <= one.seen.keys() for one in watchers), SETTLE_S)
     waits = sorted(max(0.0, one.seen[rv] - at) for one in watchers for rv, at in sent.items() if rv in one.seen)
