@@ -119,7 +119,9 @@ test-console: sync ## the console's pages in headless Chromium: types, vendored 
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
 	@cd console && npm ci --ignore-scripts --no-audit --no-fund --silent
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q --timeout 300 tests/console tests/apiserver/run_console_pages.py tests/apiserver/run_console_scale.py
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q --timeout 300 tests/console
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -s --timeout 300 tests/apiserver/run_console_pages.py
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -s --timeout 300 tests/apiserver/run_console_scale.py
 demo-console: sync ## the console by its chart on the cluster, in headless Chromium: deploy, watch, chat, scale, break, repair, delete; by keyboard; two users; PICTURES=1 for the docs'
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null

@@ -63,22 +63,29 @@ def test_a_thousand_services(stand_in, visit, record_property):
     expect(page.get_by_role("row").last).to_have_attribute("aria-rowindex", "1001")
 
 
+SETTLE_MS = 3000
+"""The page shows "Running" between the changes too, so that its counts do not tell when the last one has come."""
+
+
+def after_changes(console, keys):
+    """Every service starts and runs three times: 6,000 changes of 1,000 services; then the page's memory."""
+    for status in ("Starting", "Running") * 3:
+        console.become(*((*key, status) for key in keys))
+    console.page.wait_for_timeout(SETTLE_MS)
+    expect(console.page.get_by_role("button", name="Running 1\u202f000")).to_be_visible(timeout=60_000)
+    return console.memory()
+
+
 def test_changes_leave_nothing_behind(stand_in, visit, record_property):
-    """5,000 changes of 1,000 services: the page's memory is what it was, and it drew the last one."""
+    """The first thousands fill buffers of the browser; after them the memory of the page stays."""
     console = visit.open(stand_in("--services", "1000"))
     expect(console.rows().first).to_be_visible()
     keys = [(row["namespace"], row["name"]) for row in console.send("GET", "services?namespace=*")[1]["items"]]
-    console.become(*((*key, "Starting") for key in keys))
-    expect(console.page.get_by_role("button", name="On the way 1\u202f000")).to_be_visible()
-    before = console.memory()
-    began = time.monotonic()
-    for status in ("Running", "Starting", "Running", "Starting", "Running"):
-        console.become(*((*key, status) for key in keys))
-    expect(console.page.get_by_role("button", name="Running 1\u202f000")).to_be_visible()
-    taken, after = time.monotonic() - began, console.memory()
-    record_property("changes", {"a_second": 5000 / taken, "before": before, "after": after})
-    print(f"\n5,000 changes in {taken:.1f} s; {before} before, {after} after")
-    assert after["heap_mib"] < before["heap_mib"] + 5, (before, after)
+    after_changes(console, keys)
+    before, after = after_changes(console, keys), after_changes(console, keys)
+    record_property("memory", {"before": before, "after": after})
+    print(f"\n6,000 changes: {before} before, {after} after")
+    assert after["heap_mib"] < before["heap_mib"] + 1, (before, after)
     assert after["nodes"] < before["nodes"] + 500, (before, after)
 
 

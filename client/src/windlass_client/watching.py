@@ -158,7 +158,8 @@ async def watch(
 
     `on_listed` is called whenever all that is there has been told.
     """
-    told, version, limit = _Delivered(), "", WATCHED_PAGE
+    limit: int | None = WATCHED_PAGE
+    told, version = _Delivered(), ""
     pause_s, silent_since = PAUSE_FIRST_S, time.monotonic()
     while True:
         try:

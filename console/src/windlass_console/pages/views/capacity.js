@@ -69,8 +69,8 @@ const CardsOf = ({ cards }) => html`<div class="stack">
 /** The plan's reasons, folded where nothing is wrong. @param {{ fit: Fit }} props */
 const Reasons = ({ fit }) =>
   fit.fits
-    ? html`<details><summary>${t("plan.because")} <span class="unseen">${fit.model}</span></summary>${fit.message}
-      </details>`
+    ? html`<details><summary aria-label=${`${t("plan.because")}: ${fit.model}`}>${t("plan.because")}</summary>
+      ${fit.message}</details>`
     : fit.message;
 
 /** @param {{ fits: Fit[] }} props */
