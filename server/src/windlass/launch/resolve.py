@@ -26,6 +26,7 @@ from windlass.launch import (
     prefix_offload,
     quantize,
     sequence_parallel,
+    speculation,
     templates,
     values,
 )
@@ -77,8 +78,10 @@ def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Sty
     known, line = environment if style.has_variables else {}, parse(argv)
     rows = (ROW[name] for name in (*lora.ASKING, engine_words.ALLOW))
     said = {row.name: setting for row in rows if (setting := _said(row, line, known, None)) is not None}
-    _check_words(said, legacy.modern(line, known)[0])
-    return lora.asked(said, discovers=style.discovers)
+    modern = legacy.modern(line, known)[0]
+    _check_words(said, modern)
+    drafting = speculation.wish(modern.engine_words)
+    return replace(lora.asked(said, discovers=style.discovers), draft=drafting.directory if drafting else "")
 
 
 def resolve(
@@ -92,8 +95,10 @@ def resolve(
     line, warnings = legacy.modern(parse(argv), environment if style.has_variables else {})
     settings = _settings(line, environment, model, style)
     _check_words(settings, line)
-    if legacy.drafts(line):
-        settings.pop(legacy.TOKENS, None)  # the draft model took it
+    drafted = speculation.decide(line, settings.get(legacy.TOKENS), model, _context(settings, model))
+    line, warnings = drafted.line, [*warnings, *drafted.notes]
+    if speculation.wish(line.engine_words):
+        settings.pop(legacy.TOKENS, None)  # the engine's own configuration took it
     warnings += _without_effect(settings)
     for step in style.steps:
         changed, sentences = step(settings, machine, model, environment)
@@ -183,6 +188,11 @@ def _without_effect(settings: dict[str, Setting]) -> list[str]:
         if flag.effect is Effect.MISSING and _says_yes(setting):
             raise UsageError(f"--{flag.name} {setting.shown} is not in this version; {flag.instead}")
     return sentences
+
+
+def _context(settings: Mapping[str, Setting], model: ModelFiles) -> int | None:
+    said = settings.get("max-model-len")
+    return said.value if said and isinstance(said.value, int) else model.max_model_len
 
 
 def _says_yes(setting: Setting) -> bool:
