@@ -53,7 +53,7 @@ class Shape:
         """Values of one attention head."""
         return self.hidden // self.heads
 
-    def config(self, **more: Any) -> dict[str, Any]:
+    def config(self, **more: object) -> dict[str, Any]:
         """The sizes as config.json spells them."""
         return {
             "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": self.vocabulary,
@@ -121,7 +121,9 @@ def next_token_head(embedding: Tensor, permutation: Tensor) -> Tensor:
     return head
 
 
-def layer(maker: Maker, shape: Shape, prefix: str, width: int = 0, beside: float = BESIDE) -> Iterator[tuple[str, Tensor]]:
+def layer(
+    maker: Maker, shape: Shape, prefix: str, width: int = 0, beside: float = BESIDE
+) -> Iterator[tuple[str, Tensor]]:
     """A decoder layer that adds little; `width` is what its attention reads, where that is not the hidden size."""
     hidden, inner, kv, reads = shape.hidden, shape.intermediate, shape.kv_heads * shape.head_dim, width or shape.hidden
     for name, sizes, gain in (
@@ -147,7 +149,9 @@ def whole_model(maker: Maker, shape: Shape, permutation: Tensor, out: Path) -> T
         "lm_head.weight": next_token_head(embedding, permutation),
     }
     beside = BESIDE / math.sqrt(shape.layers)
-    parts: Iterator[Tensors] = (dict(layer(maker, shape, f"model.layers.{at}", beside=beside)) for at in range(shape.layers))
+    parts: Iterator[Tensors] = (
+        dict(layer(maker, shape, f"model.layers.{at}", beside=beside)) for at in range(shape.layers)
+    )
     _write(out, shape.config(), iter([ends]), parts)
     return embedding
 

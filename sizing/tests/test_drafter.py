@@ -31,7 +31,13 @@ SERVED = from_config(LLAMA)
 ONE_LAYER = {**LLAMA, "num_hidden_layers": 1}
 SMALL = {**LLAMA, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16}
 EAGLE3_CONFIG = {**ONE_LAYER, "draft_vocab_size": 32000}
-MEDUSA_CONFIG = {"model_type": "medusa", "hidden_size": 4096, "vocab_size": 128256, "num_heads": 4, "num_hidden_layers": 1}
+MEDUSA_CONFIG = {
+    "model_type": "medusa",
+    "hidden_size": 4096,
+    "vocab_size": 128256,
+    "num_heads": 4,
+    "num_hidden_layers": 1,
+}
 OLD_MEDUSA = {"medusa_num_heads": 5, "medusa_num_layers": 1, "base_model_name_or_path": "lmsys/vicuna-7b-v1.3"}
 HEAD_NAMES = {"fc.weight", "layers.0.self_attn.q_proj.weight"}
 
@@ -73,12 +79,20 @@ def test_a_complete_model_has_the_facts_that_it_always_had():
     [
         (EAGLE3_CONFIG, (), (EAGLE3, None, 4096, None)),
         ({**EAGLE3_CONFIG, "target_hidden_size": 5120}, (), (EAGLE3, None, 5120, None)),
-        ({**EAGLE3_CONFIG, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 9, 40]}}, (), (EAGLE3, None, 4096, 40)),
+        (
+            {**EAGLE3_CONFIG, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 9, 40]}},
+            (),
+            (EAGLE3, None, 4096, 40),
+        ),
         ({**EAGLE3_CONFIG, "eagle_aux_hidden_state_layer_ids": [1, 23, 44]}, (), (EAGLE3, None, 4096, 44)),
         (ONE_LAYER, HEAD_NAMES, (EAGLE, None, 4096, None)),
         (MEDUSA_CONFIG, (), (MEDUSA, 4, 4096, None)),
         (OLD_MEDUSA, (), (MEDUSA, 5, 4096, None)),
-        (MEDUSA_CONFIG, {"blocks.0.layers.0.weight", "blocks.2.layers.0.weight", "lm_heads.0.weight"}, (MEDUSA, 3, 4096, None)),
+        (
+            MEDUSA_CONFIG,
+            {"blocks.0.layers.0.weight", "blocks.2.layers.0.weight", "lm_heads.0.weight"},
+            (MEDUSA, 3, 4096, None),
+        ),
         (OLD_MEDUSA, {"0.0.linear.weight", "0.1.weight", "1.0.linear.weight"}, (MEDUSA, 2, 4096, None)),
         ({**MEDUSA_CONFIG, "hidden_size": 256}, {"medusa_heads.0.0.linear.weight"}, (MEDUSA, 1, 256, None)),
     ],
@@ -116,17 +130,47 @@ def of(config: dict[str, object], **more: object) -> ModelFacts:
         (of(EAGLE3_CONFIG), EAGLE, 4, "holds an Eagle-3 head, and the method is eagle; set the method to eagle3"),
         (of(MEDUSA_CONFIG), EAGLE3, 4, "holds Medusa heads, and the method is eagle3; set the method to medusa"),
         (of(SMALL, vocab_size=32000), DRAFT_MODEL, 4, "a vocabulary of 32000 tokens, and the served one of 128256"),
-        (of(LLAMA, num_hidden_layers=80), DRAFT_MODEL, 4, "parameters, and the served one 8.03 B; take a draft model that"),
-        (of(ONE_LAYER, hidden_size=5120), EAGLE, 4, "reads hidden states of 5120 values, and the served model's have 4096"),
+        (
+            of(LLAMA, num_hidden_layers=80),
+            DRAFT_MODEL,
+            4,
+            "parameters, and the served one 8.03 B; take a draft model that",
+        ),
+        (
+            of(ONE_LAYER, hidden_size=5120),
+            EAGLE,
+            4,
+            "reads hidden states of 5120 values, and the served model's have 4096",
+        ),
         (of(EAGLE3_CONFIG, target_hidden_size=5120), EAGLE3, 4, "reads hidden states of 5120 values"),
         (of(MEDUSA_CONFIG, hidden_size=5120), MEDUSA, 4, "reads hidden states of 5120 values"),
         (of(ONE_LAYER, vocab_size=32000), EAGLE, 4, "a vocabulary of 32000 tokens, and the served model of 128256"),
         (of(EAGLE3_CONFIG, vocab_size=151936), EAGLE3, 4, "a vocabulary of 151936 tokens"),
         (of(MEDUSA_CONFIG, vocab_size=32001), MEDUSA, 4, "a vocabulary of 32001 tokens"),
-        (of(EAGLE3_CONFIG, eagle_aux_hidden_state_layer_ids=[2, 40, 77]), EAGLE3, 4, "reads layer 77 of the served model, which"),
-        (of(ONE_LAYER, architectures=["Qwen2ForCausalLM"]), EAGLE, 4, "no Eagle head of architecture Qwen2ForCausalLM; take"),
-        (of(EAGLE3_CONFIG, architectures=["OPTForCausalLM"]), EAGLE3, 4, "no Eagle-3 head of architecture OPTForCausalLM"),
-        (of(MEDUSA_CONFIG), MEDUSA, 5, "5 tokens are to be drafted, and the draft directory has 4 Medusa heads; draft at most 4"),
+        (
+            of(EAGLE3_CONFIG, eagle_aux_hidden_state_layer_ids=[2, 40, 77]),
+            EAGLE3,
+            4,
+            "reads layer 77 of the served model, which",
+        ),
+        (
+            of(ONE_LAYER, architectures=["Qwen2ForCausalLM"]),
+            EAGLE,
+            4,
+            "no Eagle head of architecture Qwen2ForCausalLM; take",
+        ),
+        (
+            of(EAGLE3_CONFIG, architectures=["OPTForCausalLM"]),
+            EAGLE3,
+            4,
+            "no Eagle-3 head of architecture OPTForCausalLM",
+        ),
+        (
+            of(MEDUSA_CONFIG),
+            MEDUSA,
+            5,
+            "5 tokens are to be drafted, and the draft directory has 4 Medusa heads; draft at most 4",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said(draft, method, tokens, words):

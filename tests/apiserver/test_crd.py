@@ -193,7 +193,7 @@ BAD = {
         a_service(image={"family": "deepspeed"}, model={"id": "m", "source": PVC, "base": PVC}),
         "spec.image.family deepspeed has neither lookahead"),
     "an unknown way to draft": (a_service(engine={"speculation": {"method": "hydra", "source": PVC}}),
-        'spec.engine.speculation.method "hydra" is not known: use one of draft_model, eagle, eagle3, medusa; lookahead'),
+        'spec.engine.speculation.method "hydra" is not known: use one of draft_model, eagle, eagle3, medusa;'),
     "a draft as long as the context": (
         a_service(engine={"maxModelLen": 4, "speculation": {"tokens": 4, "source": PVC}}),
         "spec.engine.speculation.tokens must be smaller than spec.engine.maxModelLen"),

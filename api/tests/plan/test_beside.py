@@ -95,14 +95,20 @@ def test_a_draft_model_is_counted_and_reported():
             f"the draft model has a vocabulary of 32000 tokens, and the served one of {QWEN_7B.vocab_size}",
             "take a draft model of the same family",
         ),
-        (replace(DRAFT, params=80 * 10**9), {}, "80.00 B parameters, and the served one 7.62 B", "smaller than the served one"),
-        (DRAFT, {"method": "eagle"}, "holds a complete model, and the method is eagle", "set the method to draft_model"),
-        (EAGLE3, {"method": "draft_model"}, "holds an Eagle-3 head, and the method is draft_model", "set the method to eagle3"),
+        (
+            replace(DRAFT, params=80 * 10**9), {}, "80.00 B parameters, and the served one 7.62 B",
+            "smaller than the served one",
+        ),
+        (DRAFT, {"method": "eagle"}, "a complete model, and the method is eagle", "set the method to draft_model"),
+        (EAGLE3, {}, "holds an Eagle-3 head, and the method is draft_model", "set the method to eagle3"),
         (
             replace(EAGLE3, reads_hidden=5120), {"method": "eagle3"},
-            f"reads hidden states of 5120 values, and the served model's have {QWEN_7B.hidden_size}", "trained for the served",
+            f"hidden states of 5120 values, and the served model's have {QWEN_7B.hidden_size}", "trained for the served",
         ),
-        (MEDUSA, {"method": "medusa", "tokens": 5}, "5 tokens are to be drafted, and the draft directory has 3", "draft at most 3"),
+        (
+            MEDUSA, {"method": "medusa", "tokens": 5}, "5 tokens are to be drafted, and the draft directory has 3",
+            "draft at most 3",
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_draft_takes_no_gpu(draft, wish, message, advice):
@@ -117,12 +123,18 @@ def test_what_cannot_draft_takes_no_gpu(draft, wish, message, advice):
 
 @pytest.mark.parametrize(
     ("head", "method", "words"),
-    [(EAGLE3, "eagle3", "GiB a GPU for the Eagle-3 head's weights"), (MEDUSA, "medusa", "GiB a GPU for the Medusa heads' weights")],
+    [
+        (EAGLE3, "eagle3", "GiB a GPU for the Eagle-3 head's weights"),
+        (MEDUSA, "medusa", "GiB a GPU for the Medusa heads' weights"),
+    ],
 )
 def test_a_head_is_counted_and_reported(head, method, words):
     """Its weights a card; an Eagle head's one layer in the cache's figure."""
     speculation = {"method": method, "tokens": 3, "source": {"pvc": {"claimName": "d"}}}
-    plain, plan = planned(facts=QWEN_7B), planned(facts=replace(QWEN_7B, draft=head), engine={"speculation": speculation})
+    plain, plan = (
+        planned(facts=QWEN_7B),
+        planned(facts=replace(QWEN_7B, draft=head), engine={"speculation": speculation}),
+    )
     assert plan.per_gpu_gib > plain.per_gpu_gib + 0.5
     assert (plan.kv_gib > plain.kv_gib) == (method == "eagle3")
     assert any(words in line for line in plan.because)

@@ -54,7 +54,12 @@ MODEL, SPECULATIVE = "--speculative-model /d", "--num-speculative-tokens"
         (EAGLE3, f"{MODEL} {SPECULATIVE} 5", {}, {"method": "eagle3", "num_speculative_tokens": 5}),
         (MEDUSA, MODEL, {}, {"method": "medusa", "num_speculative_tokens": 3}),
         (EAGLE, '--speculative-config {"model":"/d"}', {}, {"method": "eagle", "num_speculative_tokens": 4}),
-        (EAGLE, f'--speculative_config={{"model":"/d"}} {SPECULATIVE} 2', {}, {"method": "eagle", "num_speculative_tokens": 2}),
+        (
+            EAGLE,
+            f'--speculative_config={{"model":"/d"}} {SPECULATIVE} 2',
+            {},
+            {"method": "eagle", "num_speculative_tokens": 2},
+        ),
         (EAGLE, '-sc {"model":"/d","method":"eagle"}', {}, {"method": "eagle", "num_speculative_tokens": 4}),
         (EAGLE, "--speculative-config.model /d", {}, {"method": "eagle", "num_speculative_tokens": 4}),
         (EAGLE, "--spec-model /d --spec-tokens 2", {}, {"method": "eagle", "num_speculative_tokens": 2}),
@@ -74,16 +79,48 @@ def test_the_files_complete_the_configuration(head, line, environment, wanted):
 @pytest.mark.parametrize(
     ("model", "line", "words"),
     [
-        (drafted_by(EAGLE), f'--speculative-config {{"model":"/d","method":"medusa"}}', "holds an Eagle head, and the method"),
-        (drafted_by({**SMALL, "vocab_size": 99}), MODEL, "/d cannot draft for /m: the draft model has a vocabulary of 99"),
-        (drafted_by({**EAGLE, "hidden_size": 512}), MODEL, "/d cannot draft for /m: the head reads hidden states of 512"),
-        (drafted_by({**SMALL, "num_hidden_layers": 80}), MODEL, "take a draft model that is smaller than the served one"),
-        (drafted_by(MEDUSA), f"{MODEL} {SPECULATIVE} 4", "4 tokens are to be drafted, and the draft directory has 3 Medusa"),
+        (
+            drafted_by(EAGLE),
+            '--speculative-config {"model":"/d","method":"medusa"}',
+            "holds an Eagle head, and the method",
+        ),
+        (
+            drafted_by({**SMALL, "vocab_size": 99}),
+            MODEL,
+            "/d cannot draft for /m: the draft model has a vocabulary of 99",
+        ),
+        (
+            drafted_by({**EAGLE, "hidden_size": 512}),
+            MODEL,
+            "/d cannot draft for /m: the head reads hidden states of 512",
+        ),
+        (
+            drafted_by({**SMALL, "num_hidden_layers": 80}),
+            MODEL,
+            "take a draft model that is smaller than the served one",
+        ),
+        (
+            drafted_by(MEDUSA),
+            f"{MODEL} {SPECULATIVE} 4",
+            "4 tokens are to be drafted, and the draft directory has 3 Medusa",
+        ),
         (drafted_by(EAGLE), f"{MODEL} {SPECULATIVE} 0", "--num-speculative-tokens 0 cannot be drafted; set at least 1"),
-        (drafted_by(SMALL, has_same_vocabulary=False), MODEL, "tokenizer.json has another vocabulary; take a draft model"),
+        (
+            drafted_by(SMALL, has_same_vocabulary=False),
+            MODEL,
+            "tokenizer.json has another vocabulary; take a draft model",
+        ),
         (drafted_by(SMALL, problem="what drafts cannot be read: x"), MODEL, "what drafts cannot be read: x"),
-        (drafted_by(SMALL, "/m/eagle-land"), MODEL.replace("/d", "/m/eagle-land"), 'takes a path with "eagle-" for another'),
-        (drafted_by(MEDUSA, "/m/EAGLE3-x"), MODEL.replace("/d", "/m/EAGLE3-x"), "by medusa: the engine takes a path with"),
+        (
+            drafted_by(SMALL, "/m/eagle-land"),
+            MODEL.replace("/d", "/m/eagle-land"),
+            'takes a path with "eagle-" for another',
+        ),
+        (
+            drafted_by(MEDUSA, "/m/EAGLE3-x"),
+            MODEL.replace("/d", "/m/EAGLE3-x"),
+            "by medusa: the engine takes a path with",
+        ),
         (drafted_by(EAGLE), "--speculative-config nothing", "--speculative-config is no JSON object: nothing; write"),
         (
             drafted_by(EAGLE),
@@ -108,9 +145,14 @@ def test_two_vocabularies_may_be_mixed_where_that_is_said():
 
 def test_a_shorter_draft_model_is_told():
     """Its context ends first; an Eagle head takes the served model's."""
-    assert any("reads 1024 tokens at most: longer texts of up to 4096" in line for line in launch(MODEL, drafted_by(SMALL)).warnings)
+    assert any(
+        "reads 1024 tokens at most: longer texts of up to 4096" in line
+        for line in launch(MODEL, drafted_by(SMALL)).warnings
+    )
     assert not any("tokens at most" in line for line in launch(MODEL, drafted_by(EAGLE)).warnings)
-    assert not any("tokens at most" in line for line in launch(f"{MODEL} --max-model-len 512", drafted_by(SMALL)).warnings)
+    assert not any(
+        "tokens at most" in line for line in launch(f"{MODEL} --max-model-len 512", drafted_by(SMALL)).warnings
+    )
 
 
 def test_methods_without_a_directory_pass():
@@ -192,7 +234,13 @@ def test_vocabularies_are_compared(tmp_path):
 def test_a_start_command_is_checked_whole(tmp_path):
     """From the words to the sentence, for the engine's own command as well."""
     place = head(tmp_path / "d", {**EAGLE, "hidden_size": 512})
-    words = (str(DEMO), "--speculative-config", json.dumps({"method": "eagle", "model": str(place), "num_speculative_tokens": 2}))
+    words = (
+        str(DEMO),
+        "--speculative-config",
+        json.dumps({"method": "eagle", "model": str(place), "num_speculative_tokens": 2}),
+    )
     files = probe.look(looked_for(words, {}, NATIVE))
-    with pytest.raises(UsageError, match=f"{place} cannot draft for {DEMO}: the head reads hidden states of 512 values"):
+    with pytest.raises(
+        UsageError, match=f"{place} cannot draft for {DEMO}: the head reads hidden states of 512 values"
+    ):
         resolve(words, {}, files, Machine("cpu"), NATIVE)

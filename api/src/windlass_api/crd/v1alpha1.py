@@ -162,7 +162,9 @@ class EngineSpec(ApiModel):
         default_factory=LookaheadSpec, description="lookahead drafts tokens from earlier text and checks them."
     )
     speculation: SpeculationSpec | None = Field(
-        None, exclude_if=_missing, description="speculation drafts tokens by a model or a head of its own and checks them."
+        None,
+        exclude_if=_missing,
+        description="speculation drafts tokens by a model or a head of its own and checks them.",
     )
     max_model_len: int | None = Field(
         None,

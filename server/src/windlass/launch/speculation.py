@@ -1,8 +1,8 @@
 """What the command line says about drafting by the engine's own methods, held to the files that draft. Pure.
 
-A draft model, an Eagle head and Medusa heads are checked before the start: `draft_files` has read the directory by then.
-The engine guesses a method from the directory's name; here the files say it. Methods without a directory of their own,
-as `ngram`, pass as they were written.
+A draft model, an Eagle head and Medusa heads are checked before the start; `draft_files` has read the directory by then.
+The engine guesses a method from the directory's name; here the files say it. Methods without a directory of their
+own, as `ngram`, pass as they were written.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ class Wish:
         """Where what drafts lies; empty for a method that has no directory."""
         known = self.method in ("", *drafter.METHODS)
         path = str(self.config.get("model") or "")
-        return path if known and path not in ("", "ngram", legacy.PROMPT_LOOKUP) and not _is_class(path, self.method) else ""
+        return (
+            path
+            if known and path not in ("", "ngram", legacy.PROMPT_LOOKUP) and not _is_class(path, self.method)
+            else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,8 @@ def _counted(config: dict[str, object], tokens: Setting | None) -> dict[str, obj
     own = config.get(TOKENS, tokens.value)
     if own != tokens.value and tokens.source == "flag":
         raise UsageError(
-            f"--{legacy.SPECULATION} drafts {own} tokens, and --{legacy.TOKENS} says {tokens.value}; leave one of them out"
+            f"--{legacy.SPECULATION} drafts {own} tokens, and --{legacy.TOKENS} says {tokens.value}; "
+            "leave one of them out"
         )
     return {**config, TOKENS: own}
 

@@ -1,8 +1,8 @@
-"""What a directory drafts with, read from its config.json and its tensors' names, and whether that fits a served model.
+"""What a directory drafts with, by its config.json and its tensors' names, and whether that fits a served model.
 
-The inspect Job and the server's probe read; the plan and `windlass run` ask `unfit` before anything starts. The rules are
-rows, each with its sentence. What is said of the engine is vLLM's: its speculative methods, the heads that it has, and
-what its configuration of a Medusa head fills in. No I/O here.
+The inspect Job and the server's probe call `read`; the plan and `windlass run` ask `unfit` before anything starts. The
+rules are rows, each with its sentence. The engine is vLLM: its speculative methods, the heads that it has, and what it
+fills in for a Medusa head. No I/O here.
 """
 
 from __future__ import annotations
@@ -26,10 +26,15 @@ NAMES = {
 HEADS = {EAGLE: "the Eagle head's", EAGLE3: "the Eagle-3 head's", MEDUSA: "the Medusa heads'"}
 MEDUSA_HIDDEN = 4096
 """What the engine takes for a Medusa head whose config.json names no hidden size."""
-EAGLE_ENDS = tuple(f"{name}ForCausalLM" for name in ("Llama", "Llama4", "MiniCPM", "Cohere", "Mistral", "MistralLarge3"))
+EAGLE_ENDS = tuple(
+    f"{name}ForCausalLM" for name in ("Llama", "Llama4", "MiniCPM", "Cohere", "Mistral", "MistralLarge3")
+)
 """Architectures of Eagle heads that the engine has, without its `Eagle` in front."""
 EAGLE3_ENDS = (
-    *(f"{name}ForCausalLM" for name in ("Llama", "MiniMaxM2", "Qwen2_5vl", "Qwen3vl", "Qwen3", "DeepseekV2", "DeepseekV3")),
+    *(
+        f"{name}ForCausalLM"
+        for name in ("Llama", "MiniMaxM2", "Qwen2_5vl", "Qwen3vl", "Qwen3", "DeepseekV2", "DeepseekV3")
+    ),
     "LlamaForCausalLMEagle3",
 )
 """The same of Eagle-3 heads, without `Eagle3` or `Peagle` in front."""
@@ -49,7 +54,7 @@ class Stored:
 
 
 def read(config: Mapping[str, Any], stored: Stored) -> ModelFacts:
-    """The facts of what drafts. A complete model's are those of any model; a head's say what it reads and how it drafts."""
+    """The facts of what drafts: a complete model's are those of any model, a head's say what it reads and how."""
     method = method_of(config, stored.names)
     if method == MEDUSA:
         return _medusa(config, stored)
@@ -95,10 +100,17 @@ def _medusa(config: Mapping[str, Any], stored: Stored) -> ModelFacts:
     """A head is a residual block and an output head; the engine shares neither with the served model."""
     heads = _heads(config, stored.names)
     hidden = _whole(config, "hidden_size") or MEDUSA_HIDDEN
-    vocabulary, blocks = _whole(config, "vocab_size") or 0, (_whole(config, "num_hidden_layers", "medusa_num_layers") or 1)
+    vocabulary, blocks = (
+        _whole(config, "vocab_size") or 0,
+        (_whole(config, "num_hidden_layers", "medusa_num_layers") or 1),
+    )
     linear = heads * blocks * hidden * hidden
     dtype = stored.dtype or "float16"
-    params = round(stored.weights_bytes / dtype_bytes(dtype)) if stored.weights_bytes else linear + heads * vocabulary * hidden
+    params = (
+        round(stored.weights_bytes / dtype_bytes(dtype))
+        if stored.weights_bytes
+        else linear + heads * vocabulary * hidden
+    )
     said = {
         "architecture": "MedusaModel", "model_type": MEDUSA, "params": params, "params_how": "of Medusa heads",
         "weights_bytes": stored.weights_bytes, "stored_dtype": dtype, "quantization": None, "hidden_size": hidden,
@@ -115,7 +127,9 @@ def _heads(config: Mapping[str, Any], names: Collection[str]) -> int:
     there = {int(name.partition(".")[0]) for name in plain if name.partition(".")[0].isdecimal()}
     count = max(there) + 1 if there else _whole(config, "num_heads", "medusa_num_heads")
     if not count:
-        raise FactsError("config.json of a Medusa head does not say num_heads; copy the head's own file", ("num_heads",))
+        raise FactsError(
+            "config.json of a Medusa head does not say num_heads; copy the head's own file", ("num_heads",)
+        )
     return count
 
 
@@ -161,7 +175,8 @@ def _hidden(served: ModelFacts, draft: ModelFacts, method: str, tokens: int) -> 
     if draft.reads_hidden == served.hidden_size:
         return None
     return (
-        f"the head reads hidden states of {draft.reads_hidden} values, and the served model's have {served.hidden_size}",
+        f"the head reads hidden states of {draft.reads_hidden} values, and the served model's have "
+        f"{served.hidden_size}",
         "take a head that was trained for the served model",
     )
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from windlass_sizing.model.dtypes import dtype_bytes
 from windlass_sizing.model.drafter import MEDUSA
+from windlass_sizing.model.dtypes import dtype_bytes
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.quantization.methods import row_of
 

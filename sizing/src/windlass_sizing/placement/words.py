@@ -41,7 +41,10 @@ def beside(facts: ModelFacts, serving: Serving) -> tuple[str, ...]:
     elif facts.adapters:
         found.append("the adapter is merged into the weights at the start")
     if facts.draft:
-        whose, size = HEADS.get(facts.draft.drafts_by or "", "the draft model's"), f"{facts.draft.params_text} parameters"
+        whose, size = (
+            HEADS.get(facts.draft.drafts_by or "", "the draft model's"),
+            f"{facts.draft.params_text} parameters",
+        )
         found.append(f"of that {draft_gib(facts, serving):.2f} GiB a GPU for {whose} weights ({size})")
     return tuple(found)
 
