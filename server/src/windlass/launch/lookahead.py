@@ -7,12 +7,12 @@ refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from windlass.errors import UsageError
-from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
-from windlass.launch.values import Value
+from windlass.launch.inputs import LaunchInputs, Settings
+from windlass.launch.model import DEFAULT
 from windlass.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
 from windlass.sampling import start_command
 
@@ -30,7 +30,6 @@ PLANS_OTHERWISE = frozenset({"--no-async-scheduling", SCHEDULER_FLAG})
 LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
 """The engine checks these of the method that we stand in for; nothing reads them."""
 RAY_COPIES = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
-Settings = Mapping[str, Setting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,32 +46,6 @@ class Lookahead:
         return self.arguments if HOST[0] in self.arguments else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Everything that the decision looks at."""
-
-    settings: Settings
-    machine: Machine
-    model: ModelFiles
-    words: Sequence[str]
-    environment: Mapping[str, str]
-
-    def value(self, name: str) -> Value | None:
-        """The value of a row, None when nobody says one."""
-        setting = self.settings.get(name)
-        return setting.value if setting else None
-
-    def whole(self, name: str, default: int) -> int:
-        """The same as a number."""
-        value = self.value(name)
-        return default if value is None else int(str(value))
-
-    @property
-    def tokens(self) -> int:
-        """Tokens drafted at most."""
-        return self.whole(TOKENS, TOKENS_DEFAULT)
-
-
 def is_asked(settings: Settings) -> bool:
     """By the switch, or by a directory of its configuration when the switch says nothing."""
     switch = settings.get(SWITCH)
@@ -81,7 +54,7 @@ def is_asked(settings: Settings) -> bool:
     return CONFIG_DIR in settings
 
 
-def decide(start: Start) -> Lookahead:
+def decide(start: LaunchInputs) -> Lookahead:
     """The words, or why there are none; UsageError for what contradicts itself."""
     if not is_asked(start.settings):
         said = (name for name in OURS if (one := start.settings.get(name)) and one.source != DEFAULT)
@@ -101,14 +74,19 @@ def decide(start: Start) -> Lookahead:
     )
 
 
-def _fixed(start: Start) -> tuple[str, ...]:
+def _tokens(start: LaunchInputs) -> int:
+    """Tokens drafted at most."""
+    return start.whole(TOKENS, TOKENS_DEFAULT)
+
+
+def _fixed(start: LaunchInputs) -> tuple[str, ...]:
     why = _not_adaptive(start)
     if start.machine.engine == "cpu" or not why:
         return ()
     return (f"all --{TOKENS} are verified in each step ({why}): text that does not repeat is decoded more slowly",)
 
 
-def _not_adaptive(start: Start) -> str:
+def _not_adaptive(start: LaunchInputs) -> str:
     """Why each request's drafts cannot be as long as they deserve."""
     if start.value("enforce-eager"):
         return "--enforce-eager leaves no CUDA graphs"
@@ -117,26 +95,26 @@ def _not_adaptive(start: Start) -> str:
     return ""
 
 
-def _host_words(start: Start) -> tuple[str, ...]:
+def _host_words(start: LaunchInputs) -> tuple[str, ...]:
     worker, proposer = HOST
-    config = {"method": "custom_class", "model": proposer, "num_speculative_tokens": start.tokens}
+    config = {"method": "custom_class", "model": proposer, "num_speculative_tokens": _tokens(start)}
     return SPECULATION, json.dumps(config), WORKER_FLAG, worker
 
 
-def _device_words(start: Start) -> tuple[str, ...]:
-    config: dict[str, object] = {"method": "ngram_gpu", "num_speculative_tokens": start.tokens, **LOOKUP}
+def _device_words(start: LaunchInputs) -> tuple[str, ...]:
+    config: dict[str, object] = {"method": "ngram_gpu", "num_speculative_tokens": _tokens(start), **LOOKUP}
     if not _not_adaptive(start):
         config["enable_adaptive_verification"] = True
     words = (SPECULATION, json.dumps(config), WORKER_FLAG, DEVICE_WORKER)
     return words if PLANS_OTHERWISE & _said(start) else (*words, SCHEDULER_FLAG, SCHEDULER)
 
 
-def _said(start: Start) -> frozenset[str]:
+def _said(start: LaunchInputs) -> frozenset[str]:
     """The engine's own flags of the command line, by name."""
     return frozenset(word.partition("=")[0].replace("_", "-") for word in start.words if word.startswith("-"))
 
 
-def _variables(start: Start) -> dict[str, str]:
+def _variables(start: LaunchInputs) -> dict[str, str]:
     cache = start.environment.get("XDG_CACHE_HOME") or f"{start.environment.get('HOME', '')}/.cache"
     temporary = start.environment.get("TMPDIR") or "/tmp"  # noqa: S108 - the one directory that a read-only container lets us write
     settings = LookaheadSettings(
@@ -151,46 +129,46 @@ def _variables(start: Start) -> dict[str, str]:
     return {VARIABLE: settings.to_json(), RAY_COPIES: f"{copies},{VARIABLE}" if copies else VARIABLE}
 
 
-def _two_drafters(start: Start) -> str | None:
+def _two_drafters(start: LaunchInputs) -> str | None:
     said = next((word for word in start.words if word.partition("=")[0].replace("_", "-") in DRAFTING), None)
     if said is None:
         return None
     return f"--{SWITCH} and {said.partition('=')[0]} both draft; leave one of the two out"
 
 
-def _steps(start: Start) -> str | None:
+def _steps(start: LaunchInputs) -> str | None:
     steps = start.whole("num-scheduler-steps", 1)
     if steps <= 1:
         return None
     return f"--{SWITCH} and --num-scheduler-steps {steps} exclude each other; leave one of the two out"
 
 
-def _chunks(start: Start) -> str | None:
+def _chunks(start: LaunchInputs) -> str | None:
     if not start.value("enable-chunked-prefill"):
         return None
     return f"--{SWITCH} and --enable-chunked-prefill exclude each other; set --enable-chunked-prefill false"
 
 
-def _count(start: Start) -> str | None:
+def _count(start: LaunchInputs) -> str | None:
     length = start.value("max-model-len")
     most = min(TOKENS_MAX, length - 1) if isinstance(length, int) else TOKENS_MAX
-    if 1 <= start.tokens <= most:
+    if 1 <= _tokens(start) <= most:
         return None
-    return f"--{TOKENS} {start.tokens} cannot be drafted; set 1 to {most}"
+    return f"--{TOKENS} {_tokens(start)} cannot be drafted; set 1 to {most}"
 
 
-def _pipeline(start: Start) -> str:
+def _pipeline(start: LaunchInputs) -> str:
     stages = start.whole("pipeline-parallel-size", 1)
     return f"the engine cannot draft over {stages} stages (--pipeline-parallel-size)" if stages > 1 else ""
 
 
-def _other_worker(start: Start) -> str:
+def _other_worker(start: LaunchInputs) -> str:
     return f"{WORKER_FLAG} names another class" if WORKER_FLAG in _said(start) else ""
 
 
-def _no_text(start: Start) -> str:
+def _no_text(start: LaunchInputs) -> str:
     return "" if start_command.generates(start.model, start.words) else "the model does not generate"
 
 
-CONTRADICTIONS: tuple[Callable[[Start], str | None], ...] = (_two_drafters, _steps, _chunks, _count)
-OBSTACLES: tuple[Callable[[Start], str], ...] = (_pipeline, _other_worker, _no_text)
+CONTRADICTIONS: tuple[Callable[[LaunchInputs], str | None], ...] = (_two_drafters, _steps, _chunks, _count)
+OBSTACLES: tuple[Callable[[LaunchInputs], str], ...] = (_pipeline, _other_worker, _no_text)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from windlass.errors import UsageError
-from windlass.launch.lookahead import Start
+from windlass.launch.inputs import LaunchInputs
 from windlass.launch.model import DEFAULT
 from windlass.prefix_offload import counts
 from windlass.prefix_offload import settings as keys
@@ -32,7 +32,7 @@ class PrefixOffload:
     notes: tuple[str, ...] = ()
 
 
-def decide(start: Start) -> PrefixOffload:
+def decide(start: LaunchInputs) -> PrefixOffload:
     """The words, or why there are none; UsageError for what cannot be."""
     if not start.value(SWITCH):
         given = (name for name in OURS if (one := start.settings.get(name)) and one.source != DEFAULT)
@@ -49,14 +49,14 @@ def decide(start: Start) -> PrefixOffload:
     )
 
 
-def each_bytes(start: Start) -> int:
+def each_bytes(start: LaunchInputs) -> int:
     """Host memory of one engine, over its cards; all engines of the container share what was asked for."""
     asked_mib = start.whole(SIZE, 0)
     share = float(str(start.value(SHARE) or SHARE_DEFAULT))
     return (asked_mib * MIB or int(share * start.machine.memory_bytes)) // max(1, start.whole("worker-num", 1))
 
 
-def _connector(start: Start, size: int) -> dict[str, object]:
+def _connector(start: LaunchInputs, size: int) -> dict[str, object]:
     extra: dict[str, object] = {
         "spec_name": keys.SPEC,
         "spec_module_path": keys.SPEC_MODULE,
@@ -80,19 +80,19 @@ def _connector(start: Start, size: int) -> dict[str, object]:
     }
 
 
-def _no_prefix_cache(start: Start) -> str | None:
+def _no_prefix_cache(start: LaunchInputs) -> str | None:
     if start.value("enable-prefix-caching") is not False:
         return None
     return f"--{SWITCH} keeps what the prefix cache evicts, and --enable-prefix-caching is false; leave one of them out"
 
 
-def _engines_own(start: Start) -> str | None:
+def _engines_own(start: LaunchInputs) -> str | None:
     words = (word.partition("=")[0].replace("_", "-") for word in start.words)
     other = next((word for word in words if word in ENGINES_OWN), None)
     return f"--{SWITCH} and {other} both choose where blocks are kept; leave one of them out" if other else None
 
 
-def _too_large(start: Start) -> str | None:
+def _too_large(start: LaunchInputs) -> str | None:
     machine, size = start.machine, each_bytes(start) * max(1, start.whole("worker-num", 1))
     room = max(0, machine.shared_bytes - SHARED_RESERVE_BYTES)
     if machine.engine == "cpu" or not machine.shared_bytes or size <= room:
@@ -103,10 +103,15 @@ def _too_large(start: Start) -> str | None:
     )
 
 
-def _nothing(start: Start) -> str | None:
+def _nothing(start: LaunchInputs) -> str | None:
     if start.machine.engine == "cpu" or each_bytes(start):
         return None
     return f"--{SWITCH} does not know how much memory this machine has; set --{SIZE}"
 
 
-CONTRADICTIONS: tuple[Callable[[Start], str | None], ...] = (_no_prefix_cache, _engines_own, _too_large, _nothing)
+CONTRADICTIONS: tuple[Callable[[LaunchInputs], str | None], ...] = (
+    _no_prefix_cache,
+    _engines_own,
+    _too_large,
+    _nothing,
+)

@@ -32,6 +32,7 @@ from windlass.launch import (
 )
 from windlass.launch.flags import BY_NAME, FLAGS, ROW, Effect, Flag, Kind
 from windlass.launch.front import front
+from windlass.launch.inputs import LaunchInputs
 from windlass.launch.model import (
     DEFAULT,
     FROM_FILE,
@@ -108,7 +109,7 @@ def resolve(
     adapters = lora.decide(settings, model, environment, discovers=style.discovers)
     settings |= lora.changes(adapters, settings, model)
     conflicts.check(_question(settings, machine, model, environment, line))
-    start = lookahead.Start(settings, machine, model, line.engine_words, environment)
+    start = LaunchInputs(settings, machine, model, line.engine_words, environment)
     drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
     split = sequence_parallel.decide(start)
     api = front(settings, model, (*line.engine_words, *drafts.closing), adapters)

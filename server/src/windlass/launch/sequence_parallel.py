@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from windlass.errors import UsageError
 from windlass.launch import lookahead, prefix_offload
-from windlass.launch.lookahead import Start
+from windlass.launch.inputs import LaunchInputs
 from windlass.sampling import start_command
 
 SIZE = "sequence-parallel-size"
@@ -30,7 +30,7 @@ class SequenceParallel:
     notes: tuple[str, ...] = ()
 
 
-def decide(start: Start) -> SequenceParallel:
+def decide(start: LaunchInputs) -> SequenceParallel:
     """The words, or none; UsageError for what cannot be."""
     ranks = start.whole(SIZE, 1)
     if ranks == 1:
@@ -44,57 +44,57 @@ def decide(start: Start) -> SequenceParallel:
     return SequenceParallel((ENGINES_SIZE, str(ranks), BACKEND, CUSTOM, WORKER_FLAG, WORKER))
 
 
-def _count(start: Start) -> str | None:
+def _count(start: LaunchInputs) -> str | None:
     ranks = start.whole(SIZE, 1)
     return None if ranks > 0 else f"--{SIZE} {ranks} leaves no GPU; set at least 1, which splits nothing"
 
 
-def _model(start: Start) -> str | None:
+def _model(start: LaunchInputs) -> str | None:
     why = start.model.unsplit
     return f"--{SIZE} does not go with this model: {why}; set --tensor-parallel-size instead" if why else None
 
 
-def _no_text(start: Start) -> str | None:
+def _no_text(start: LaunchInputs) -> str | None:
     if start_command.generates(start.model, start.words):
         return None
     return f"--{SIZE} splits prompts that are answered, and this model does not generate; leave it out"
 
 
-def _drafts(start: Start) -> str | None:
+def _drafts(start: LaunchInputs) -> str | None:
     if not lookahead.is_asked(start.settings):
         return None
     return f"--{SIZE} and --{lookahead.SWITCH} exclude each other; leave one of the two out"
 
 
-def _adapters(start: Start) -> str | None:
+def _adapters(start: LaunchInputs) -> str | None:
     if not (start.value("enable-lora") or start.value("lora-modules")):
         return None
     return f"--{SIZE} and LoRA adapters exclude each other; merge the adapter (--merge-lora), or leave one of them out"
 
 
-def _offload(start: Start) -> str | None:
+def _offload(start: LaunchInputs) -> str | None:
     if not start.value(prefix_offload.SWITCH):
         return None
     return f"--{SIZE} and --{prefix_offload.SWITCH} exclude each other; leave one of the two out"
 
 
-def _workers(start: Start) -> str | None:
+def _workers(start: LaunchInputs) -> str | None:
     workers = start.whole("worker-num", 1)
     return f"--{SIZE} and --worker-num {workers} exclude each other; leave one of the two out" if workers > 1 else None
 
 
-def _group(start: Start) -> str | None:
+def _group(start: LaunchInputs) -> str | None:
     if start.machine.group is None:
         return None
     return f"--{SIZE} splits prompts over the GPUs of one machine, and this is a member of a group; leave it out"
 
 
-def _engines_own(start: Start) -> str | None:
+def _engines_own(start: LaunchInputs) -> str | None:
     words = (word.partition("=")[0].replace("_", "-") for word in start.words if word.startswith("-"))
     other = next((word for word in words if word in ENGINES_OWN), None)
     return f"--{SIZE} and {other} exclude each other; leave one of the two out" if other else None
 
 
-CONTRADICTIONS: tuple[Callable[[Start], str | None], ...] = (
+CONTRADICTIONS: tuple[Callable[[LaunchInputs], str | None], ...] = (
     _count, _model, _no_text, _drafts, _adapters, _offload, _workers, _group, _engines_own,
 )  # fmt: skip

@@ -1,0 +1,32 @@
+"""What the decisions of a launch look at: resolved settings, machine, model, and the command line as it was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from windlass.launch.model import Machine, ModelFiles, Setting
+from windlass.launch.values import Value
+
+Settings = Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchInputs:
+    """Everything that a decision on one of the engine's features reads."""
+
+    settings: Settings
+    machine: Machine
+    model: ModelFiles
+    words: Sequence[str]
+    environment: Mapping[str, str]
+
+    def value(self, name: str) -> Value | None:
+        """Return the value of a setting, None when nobody says one."""
+        setting = self.settings.get(name)
+        return setting.value if setting else None
+
+    def whole(self, name: str, default: int) -> int:
+        """Return the same as a whole number."""
+        value = self.value(name)
+        return default if value is None else int(str(value))
