@@ -227,6 +227,16 @@ def make(out: Path, family: Family, maker: Maker) -> None:
     for name in ("target", "draft"):
         for file in TOKENIZER_FILES:
             shutil.copyfile(DEMO / file, out / name / file)
+        _widen(out / name / "tokenizer.json", family.target.vocabulary)
+
+
+def _widen(tokenizer: Path, vocabulary: int) -> None:
+    """Give every number of a larger vocabulary a text of its own: the engine writes what a token stands for."""
+    content = json.loads(tokenizer.read_text())
+    known = content["model"]["vocab"]
+    numbers = {*known.values(), *(row["id"] for row in content["added_tokens"])}
+    known |= {f"t{number}": number for number in range(vocabulary) if number not in numbers}
+    tokenizer.write_text(json.dumps(content, ensure_ascii=False))
 
 
 def _of_embeddings(weight: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """What the command line says about drafting by the engine's own methods, held to the files that draft. Pure.
 
-A draft model, an Eagle head and Medusa heads are checked before the start; `draft_files` has read the directory by then.
+A draft model, an Eagle head and Medusa heads are checked before the start, after `draft_files` has read them.
 The engine guesses a method from the directory's name; here the files say it. Methods without a directory of their
 own, as `ngram`, pass as they were written.
 """

@@ -40,6 +40,8 @@ EAGLE3_ENDS = (
 """The same of Eagle-3 heads, without `Eagle3` or `Peagle` in front."""
 SPECULATORS = "speculators_model_type"
 """Names the method of a head that the speculators library wrote; its sizes are those of `transformer_layer_config`."""
+SPECULATORS_HEADS = {"llama": "Eagle3LlamaForCausalLM", "qwen3": "Eagle3Qwen3ForCausalLM"}
+"""The engine's architecture for such a head, by the kind of its layer."""
 Unfit = tuple[str, str]
 """The end of a sentence, and what to do."""
 
@@ -58,20 +60,26 @@ def read(config: Mapping[str, Any], stored: Stored) -> ModelFacts:
     method = method_of(config, stored.names)
     if method == MEDUSA:
         return _medusa(config, stored)
-    sizes = config.get("transformer_layer_config")
-    plain = {**config, **sizes} if isinstance(sizes, Mapping) else config
-    facts = from_config(plain, weights_bytes=stored.weights_bytes, stored_dtype=stored.dtype)
+    facts = from_config(_plain(config), weights_bytes=stored.weights_bytes, stored_dtype=stored.dtype)
     if method == DRAFT_MODEL:
         return facts
     reads = _whole(config, "target_hidden_size") or facts.hidden_size
     return replace(facts, drafts_by=method, reads_hidden=reads, deepest_layer=_deepest_layer(config))
 
 
+def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration with the sizes of its layer at the top, as the engine reads one of the speculators library."""
+    sizes = config.get("transformer_layer_config")
+    if not isinstance(sizes, Mapping):
+        return config
+    kind = str(sizes.get("model_type", "llama"))
+    return {**config, **sizes, "architectures": [SPECULATORS_HEADS.get(kind, f"Eagle3 of {kind}")]}
+
+
 def method_of(config: Mapping[str, Any], names: Collection[str] = ()) -> str:
     """The one method that the files fit."""
-    said = config.get(SPECULATORS)
-    if said in (EAGLE, EAGLE3):
-        return str(said)
+    if config.get(SPECULATORS) == EAGLE3:
+        return EAGLE3
     architectures = config.get("architectures")
     own = [str(name) for name in architectures] if isinstance(architectures, list) else []
     kind = str(config.get("model_type", ""))

@@ -1,0 +1,83 @@
+"""Runs in the serving image: one engine without drafts and one by each method, the same questions; one line of JSON.
+
+    python methods.py FOLDER        a folder of models/tiny/drafters.py
+
+Engines are of this process, one after the other: vLLM is imported once. A row has the tokens of greedy texts, alone and
+together, of texts in a schema, their log-probabilities, and what the engine counted of drafts.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR"}
+
+from vllm import LLM, ModelRegistry, SamplingParams
+from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
+from vllm.sampling_params import StructuredOutputsParams
+
+TOKENS, DRAFTED = 32, 3
+PROMPTS = [[5 + 7 * number, 100 + number, 2000 + 3 * number, 900] for number in range(4)]
+SCHEMA = {
+    "type": "object", "properties": {"name": {"enum": ["Anna", "Ben"]}, "open": {"type": "boolean"}},
+    "required": ["name", "open"], "additionalProperties": False,
+}  # fmt: skip
+METHODS = {"none": None, "draft_model": "draft", "eagle": "eagle", "eagle3": "eagle3", "medusa": "medusa"}
+
+
+def engine(folder: Path, method: str) -> LLM:
+    """An engine of the target that drafts by a method."""
+    drafter = METHODS[method]
+    config = {"method": method, "model": str(folder / drafter), "num_speculative_tokens": DRAFTED} if drafter else None
+    return LLM(
+        str(folder / "target"), dtype="float32", max_model_len=512, max_num_seqs=8, enforce_eager=True,
+        speculative_config=config, disable_log_stats=False, enable_prefix_caching=False,
+    )  # fmt: skip
+
+
+def row(llm: LLM) -> dict[str, Any]:
+    """What the engine answers, and its counts."""
+    greedy = SamplingParams(temperature=0, max_tokens=TOKENS, ignore_eos=True, logprobs=2)
+    schema = SamplingParams(temperature=0, max_tokens=TOKENS, structured_outputs=StructuredOutputsParams(json=SCHEMA))
+    prompts: list[Any] = [{"prompt_token_ids": one} for one in PROMPTS]
+    together = llm.generate(prompts, greedy, use_tqdm=False)
+    return {
+        "alone": [_tokens(llm.generate([prompts[0]], greedy, use_tqdm=False)[0])],
+        "together": [_tokens(one) for one in together],
+        "schema": [_tokens(one) for one in llm.generate(prompts, schema, use_tqdm=False)],
+        "logprobs": [
+            [[value.logprob for value in place.values()] for place in one.outputs[0].logprobs or ()] for one in together
+        ],
+        "counts": {
+            one.name.removeprefix("vllm:spec_decode_num_"): getattr(one, "value", None)
+            for one in llm.get_metrics()
+            if one.name in ("vllm:spec_decode_num_draft_tokens", "vllm:spec_decode_num_accepted_tokens")
+        },
+    }
+
+
+def _tokens(output: Any) -> list[int]:
+    return list(output.outputs[0].token_ids)
+
+
+def main() -> None:
+    """A row a method; a method that the engine refuses has the reason in the place of one."""
+    folder, rows = Path(sys.argv[1]), dict[str, Any]()
+    for method in METHODS:
+        llm = engine(folder, method)
+        rows[method] = row(llm)
+        del llm
+        gc.collect()
+        cleanup_dist_env_and_memory()
+    heads = [name for name in ModelRegistry.get_supported_archs() if name.startswith(("Eagle", "Peagle", "Medusa"))]
+    also = [name for name in ModelRegistry.get_supported_archs() if name.endswith("Eagle3")]
+    print("RESULT " + json.dumps({"rows": rows, "heads": sorted({*heads, *also})}))
+
+
+if __name__ == "__main__":
+    main()
