@@ -103,7 +103,7 @@ def test_a_draft_model_is_counted_and_reported():
         (EAGLE3, {}, "holds an Eagle-3 head, and the method is draft_model", "set the method to eagle3"),
         (
             replace(EAGLE3, reads_hidden=5120), {"method": "eagle3"},
-            f"hidden states of 5120 values, and the served model's have {QWEN_7B.hidden_size}", "trained for the served",
+            f"states of 5120 values, and the served model's have {QWEN_7B.hidden_size}", "trained for the served",
         ),
         (
             MEDUSA, {"method": "medusa", "tokens": 5}, "5 tokens are to be drafted, and the draft directory has 3",

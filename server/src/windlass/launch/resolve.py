@@ -98,7 +98,7 @@ def resolve(
     _check_words(settings, line)
     drafted = speculation.decide(line, settings.get(legacy.TOKENS), model, _context(settings, model))
     line, warnings = drafted.line, [*warnings, *drafted.notes]
-    if speculation.wish(line.engine_words):
+    if drafted.is_asked:
         settings.pop(legacy.TOKENS, None)  # the engine's own configuration took it
     warnings += _without_effect(settings)
     for step in style.steps:

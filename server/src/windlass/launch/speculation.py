@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from windlass_sizing.model import drafter
 
@@ -58,7 +58,9 @@ class Speculation:
     """The command line with a whole configuration, and what to tell."""
 
     line: CommandLine
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    is_asked: bool = True
+    """Whether anything was said."""
 
 
 def wish(words: Sequence[str]) -> Wish | None:
@@ -83,7 +85,7 @@ def decide(line: CommandLine, tokens: Setting | None, model: ModelFiles, context
     """The line with method and tokens filled in; UsageError for what cannot draft for this model."""
     said = wish(line.engine_words)
     if said is None:
-        return Speculation(line)
+        return Speculation(line, is_asked=False)
     config = _counted(dict(said.config), tokens)
     draft = model.draft
     if draft is None or not said.directory:
@@ -107,9 +109,9 @@ def _must_fit(draft: DraftFiles, method: str, config: Mapping[str, object]) -> N
         raise UsageError(f"--num-speculative-tokens {count} cannot be drafted; set at least 1")
     if draft.served is None or draft.facts is None:
         return  # a kind of model that the formula does not know: the engine decides
-    found = drafter.unfit(draft.served, draft.facts, method, count)
     mixes = method == drafter.DRAFT_MODEL and config.get("use_heterogeneous_vocab") is True
-    if found and not (mixes and draft.facts.vocab_size != draft.served.vocab_size):
+    served = replace(draft.served, vocab_size=draft.facts.vocab_size) if mixes else draft.served
+    if found := drafter.unfit(served, draft.facts, method, count):
         raise UsageError(f"{where}: {found[0]}; {found[1]}")
     if method == drafter.DRAFT_MODEL and draft.has_same_vocabulary is False and not mixes:
         raise UsageError(f"{where}: its tokenizer.json has another vocabulary; take a draft model of the same family")
