@@ -226,5 +226,8 @@ def test_names_of_a_file_that_torch_wrote(tmp_path):
     assert {"fc.weight", "layers.0.mlp.up_proj.weight"} <= tensor_names([file])
     file.write_bytes(content.getvalue()[:60])
     assert tensor_names([file]) == frozenset()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/version", "3")
+    assert tensor_names([file]) == frozenset()
     (tmp_path / "model.safetensors").write_bytes(safetensors(2000))
     assert tensor_names([tmp_path / "model.safetensors"])

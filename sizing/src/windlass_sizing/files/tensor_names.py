@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickletools
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from windlass_sizing.files import documents
 
 PICKLE_BYTES_MAX = 16 * documents.MIB  # a pickle of names and shapes alone; published heads have some KiB
 TEXTS = ("SHORT_BINUNICODE", "BINUNICODE", "UNICODE")
-UNREADABLE = (ArithmeticError, LookupError, NotImplementedError, OSError, TypeError, ValueError, zipfile.BadZipFile)
+UNREADABLE = (
+    *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def tensor_names(files: Iterable[Path]) -> frozenset[str]:
@@ -44,8 +48,8 @@ def _of_safetensors(file: Path) -> Iterator[str]:
 def _of_pickle(file: Path) -> Iterator[str]:
     """Every text of the pickle that torch writes: the tensors' names are among them."""
     with documents.opened(file) as content, zipfile.ZipFile(content) as archive:
-        entry = next(entry for entry in archive.infolist() if entry.filename.endswith("/data.pkl"))
-        if entry.file_size > PICKLE_BYTES_MAX:
+        entry = next((entry for entry in archive.infolist() if entry.filename.endswith("/data.pkl")), None)
+        if entry is None or entry.file_size > PICKLE_BYTES_MAX:
             return
         for code, argument, _ in pickletools.genops(archive.read(entry)):
             if code.name in TEXTS and isinstance(argument, str):
