@@ -127,7 +127,7 @@ test-kind: sync ## the scenarios on the kind cluster
 test-e2e: test-engine test-kind ## vLLM in its image, then the scenarios on the kind cluster
 
 ##@ Break
-.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups faults fuzz-specs soak deletes
+.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups stop-engines faults fuzz-specs soak deletes
 faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/python tests/faults/run.py
 fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real API server
@@ -151,6 +151,8 @@ deletes: sync ## service, operator and namespace deleted in 50 random orders; no
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/deletes.py $(or $(ROUNDS),50)
 kill-groups: sync ## kill members of a group on the cluster, again and again: KILLS=20 SEED=1
 	@$(BIN)/python tests/kind/run_group_kills.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
+stop-engines: sync ## stop an engine's processes on the cluster: seconds to the reason, the restart and Ready
+	@$(BIN)/python tests/kind/run_hang.py
 
 ##@ Attack
 .PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile usage-kills audit

@@ -29,8 +29,10 @@ def main() -> None:
             failed[name] = f"{type(error).__name__}: {error}".splitlines()[0]
     for name, reason in failed.items():
         print(f"  {name} is described when it starts: {reason[:160]}")
-    written = len(list(Path(sys.argv[1], "modelinfos").glob("*.json")))
-    print(f"described {len(models) - len(failed)} of {len(models)} model names in {written} files")
+    written = list(Path(sys.argv[1], "modelinfos").glob("*.json"))
+    for path in written:
+        path.chmod(0o644)  # the engine writes for its own user alone, and a pod's user is another
+    print(f"described {len(models) - len(failed)} of {len(models)} model names in {len(written)} files")
     if len(failed) * 5 > len(models):
         raise SystemExit(f"{len(failed)} of {len(models)} model classes of the engine cannot be described")
 

@@ -104,7 +104,7 @@ def _env(spec: Spec) -> None:
         if "valueFrom" in row:
             row.pop("value", None)
             refs = row["valueFrom"]
-            row["valueFrom"] = dict([next(iter(refs.items()), ("secretKeyRef", {"name": "a"}))])
+            row["valueFrom"] = dict([next(iter(refs.items()), ("secretKeyRef", {"name": "a", "key": "k"}))])
 
 
 def _gateways(spec: Spec) -> None:

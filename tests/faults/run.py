@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 
 import corpus
@@ -44,8 +45,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _measured(parallel: int) -> str:
-    load = os.getloadavg()[2]
-    return f"Measured on {os.cpu_count()} processors at a load of {load:.0f}, {parallel} faults at a time."
+    load, day = os.getloadavg()[2], date.today().isoformat()
+    return f"Measured on {day} on {os.cpu_count()} processors at a load of {load:.0f}, {parallel} faults at a time."
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ from grimp import ImportGraph, build_graph
 
 DISTRIBUTIONS = (
     *("windlass_base", "windlass_sizing", "windlass_api", "windlass_operator", "windlass_download"),
-    *("windlass_client", "windlass_kubectl"),
+    *("windlass_client", "windlass_kubectl", "windlass_console"),
     *("windlass_license", "windlass", "windlass_deepspeed", "windlass_testbed"),
 )
 

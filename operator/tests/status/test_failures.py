@@ -253,6 +253,20 @@ def test_a_probe_s_kill_is_no_crash():
     assert diagnose([ended(1, "boom", restarts=1)], [UNWELL, KILLING]).reason == "EngineFailed"
 
 
+@pytest.mark.parametrize("code", [2, 4, 6, 9, 101, 127])
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("containerStatuses", "SidecarFailed"), ("initContainerStatuses", "InitContainerFailed")]
+)
+def test_an_exit_code_of_a_program_of_others_means_nothing(kind, reason, code):
+    terminated = {"exitCode": code, "reason": "Error", "message": "plugh"}
+    state = {"waiting": {"reason": "CrashLoopBackOff"}}
+    status = {"name": "further", "restartCount": 3, "state": state, "lastState": {"terminated": terminated}}
+    failure = diagnose([a_pod(**{kind: [status]})], [])
+    assert (failure.reason, failure.message) == (
+        reason, f"container further of pod qwen-0 ended with exit code {code}: plugh",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("code", "words"), [(137, "137 (SIGKILL, mostly for want of memory)"), (135, "(SIGBUS, as when")]
 )

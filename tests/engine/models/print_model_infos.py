@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import tempfile
 
 
@@ -19,7 +20,8 @@ def main() -> None:
     registry._run_in_subprocess = refuse
     models = registry.ModelRegistry.models
     missing = [name for name, model in models.items() if registry._try_inspect_model_cls(name, model) is None]
-    print("RESULT " + json.dumps({"placed": placed, "missing": missing, "names": len(models)}))
+    closed = [path.name for path in model_infos.SHIPPED.glob("*.json") if not path.stat().st_mode & stat.S_IROTH]
+    print("RESULT " + json.dumps({"placed": placed, "missing": missing, "names": len(models), "closed": closed}))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,18 @@ SIGNAL = (
     "[os.kill(pid, int(sys.argv[1])) for pid in found]\n"
     "print(len(found))\n"
 )
+NEVER_ENDS = """
+import signal
+
+def never_ends(*_):
+    import torch
+    rows = torch.ones(512, 512)
+    while True:
+        rows = torch.mm(rows, rows).clamp(max=1)
+
+signal.signal(signal.SIGUSR2, never_ends)
+"""
+"""A `sitecustomize` of every Python of a server: at SIGUSR2 the thread that steps multiplies matrices for ever."""
 WORDS = "def add(a, b): return os.path.join math.sqrt " * 20
 STREAMS = 24
 

@@ -3,13 +3,15 @@
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
+import pytest
 from windlass_testbed import daemon
 
 from ..api.own_commands import BEARER
 from ..conftest import STALL_S, Engine
-from .hang_checks import health, load, signal_engine, until
+from .hang_checks import NEVER_ENDS, health, load, signal_engine, until
 
 RESTART_S = 60
 LOAD_S = 3 * STALL_S  # an engine without steps would be noticed; make hang-load is the long run
@@ -45,3 +47,31 @@ def test_a_busy_engine_and_a_stopped_one(engine: Engine, busy: str) -> None:
     last = said.splitlines()[-1]
     assert last.startswith("windlass: the engine holds 1 requests and has ended no step for"), last
     assert "; the last line of its log was" in last
+
+
+@pytest.mark.long
+def test_a_kernel_that_never_ends(engine: Engine, tmp_path: Path) -> None:
+    """The engine's process computes for ever in the middle of a step: the same reason, and the same end."""
+    (tmp_path / "sitecustomize.py").write_text(NEVER_ENDS)
+    for path in (tmp_path, *tmp_path.iterdir()):
+        path.chmod(0o755)  # the server is no root
+    words = "windlass run --dtype float32 --max-model-len 1024 --served-model-name demo"
+    variables = {"WINDLASS_STALL_TIMEOUT": str(STALL_S), "PYTHONPATH": "/site"}
+    with (
+        engine.serving(*words.split(), mounts={tmp_path: "/site:ro"}, **variables) as url,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        container = engine.container(url)
+        lost = pool.submit(lambda: httpx.post(f"{url}/v1/completions", json=LONG["json"], timeout=300))
+        time.sleep(0.5)
+        signal_engine(engine, container, signal.SIGUSR2)
+        noticed_s, sentence = until(url, 503, limit_s=60)
+        began = time.monotonic()
+        code = int(daemon.docker(engine.paths, "wait", container))
+        ended_s = time.monotonic() - began
+        assert lost.exception() is not None or lost.result().status_code >= 500
+        said = engine.log(container, "all")
+    print(f"503 after {noticed_s:.1f} s, ended {ended_s:.1f} s later")
+    assert "the engine holds 1 requests and has ended no step for" in sentence
+    assert code == 9, said[-4000:]
+    assert said.splitlines()[-1].startswith("windlass: the engine holds 1 requests and has ended no step for")

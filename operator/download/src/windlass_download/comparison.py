@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from windlass_download.errors import UserError
-from windlass_download.partfile import has_content
+from windlass_download.partfile import has_content, make_folder
 from windlass_download.place import Marker, Place, read_json, read_marker, rows_of, size_at, write_whole
 from windlass_download.wanted import Listing, RemoteFile, Wanted, from_rows
 
@@ -99,7 +99,7 @@ def _conflict(file: RemoteFile, what: str) -> UserError:
 def gather(place: Place, seen: Comparison, owner: str) -> tuple[RemoteFile, ...]:
     """Bring verified files of earlier listings into this one's tree; what is still to be fetched."""
     tree = place.tree(seen.listing.key)
-    tree.mkdir(parents=True, exist_ok=True)
+    make_folder(tree)
     write_whole(tree.with_suffix(".json"), json.dumps({"files": rows_of(seen.listing.files)}), place.draft(owner))
     for other in _folders(place.staging, "tree-"):
         if other != tree:
@@ -115,7 +115,7 @@ def _move_same(other: Path, tree: Path, files: Iterable[RemoteFile]) -> None:
     for file in files:
         found = other / file.path
         if file.digest and file in verified and size_at(found) == file.size and size_at(tree / file.path) < 0:
-            (tree / file.path).parent.mkdir(parents=True, exist_ok=True)
+            make_folder((tree / file.path).parent)
             found.rename(tree / file.path)
 
 

@@ -20,7 +20,7 @@ from windlass_download.connection import Connection
 from windlass_download.errors import Retry, UserError
 from windlass_download.fetch import Fetcher, Pace, Stopped
 from windlass_download.hubs import HUBS, Ask
-from windlass_download.partfile import PartFile
+from windlass_download.partfile import PartFile, make_folder
 from windlass_download.place import Marker, Place, is_complete, place_of, read_marker
 from windlass_download.progress import Progress, size
 from windlass_download.publish import NotWhole, publish, recover, sweep
@@ -83,8 +83,8 @@ class Download:
             is_quiet = not self._order.verify and not self._place.staging.is_dir()
             if is_quiet and (marker := self._complete()) is not None:
                 return marker
-            self._place.staging.mkdir(parents=True, exist_ok=True)
             try:
+                make_folder(self._place.staging)
                 claim = claimant.take()
             except (FileNotFoundError, ClaimLost):  # its owner has just finished and swept
                 continue
@@ -126,6 +126,8 @@ class Download:
             claim.check()
             publish(place, wanted, seen, self._owner)
             marker = Marker(wanted, listing)
+            if not is_complete(place.target, marker):  # another owner has published as well
+                raise NotWhole(place.target.name)
         sweep(place)
         return marker
 
@@ -168,7 +170,7 @@ class Download:
         self._progress.have(seen.listing.size - sum(file.size for file in rest), len(seen.listing.files) - len(rest))
         _check_space(place, rest)
         mine = place.work(number, self._owner)
-        mine.mkdir(exist_ok=True)
+        make_folder(mine, parents=False)
         files = [PartFile(mine, file, order.pace.part_bytes) for file in rest]
         self._adopt(files, number)
         tree, commit = place.tree(seen.listing.key), seen.listing.commit

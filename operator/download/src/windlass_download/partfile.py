@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import threading
 import zlib
 from collections.abc import Iterator
@@ -116,7 +117,7 @@ class PartFile:
         """Put the verified file into its place, so that it is there also after a crash of the machine."""
         os.fsync(self._data)
         self.close()
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
         self.path.rename(place)
         sync_folder(place.parent)
         self.journal.unlink(missing_ok=True)
@@ -176,6 +177,18 @@ def has_content(place: Path, remote: RemoteFile) -> bool:
         for chunk in _chunks(data.fileno()):
             digest.update(chunk)
     return not remote.digest or digest.hexdigest() == remote.digest
+
+
+def make_folder(folder: Path, parents: bool = True) -> None:
+    """Make a directory unless it is there; FileNotFoundError when another process removes it meanwhile.
+
+    `Path.mkdir` says then that it exists: it asks twice, and the directory goes in between.
+    """
+    try:
+        folder.mkdir(parents=parents, exist_ok=True)
+    except FileExistsError:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            raise
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,11 +18,12 @@ from pathlib import Path
 
 from windlass_download.comparison import Comparison
 from windlass_download.errors import Retry
-from windlass_download.partfile import sync_folder
+from windlass_download.partfile import make_folder, sync_folder
 from windlass_download.place import (
     MARKER,
     Marker,
     Place,
+    is_complete,
     read_json,
     read_marker,
     rows_of,
@@ -72,6 +73,8 @@ def _as_a_whole(place: Place, seen: Comparison, tree: Path, marker: Marker, owne
 def _by_swap(place: Place, seen: Comparison, tree: Path, marker: Marker, owner: str) -> bool:
     if place.fixed or seen.old is None or not _linked(place.target, tree, seen):
         return False
+    if not is_complete(tree, marker):  # another owner has published it since it was found whole
+        raise NotWhole(tree.name)
     write_whole(tree / MARKER, marker.text(), place.draft(owner))
     if not _renamed(place.target, place.staging / OLD):
         return False
@@ -87,7 +90,7 @@ def _one_by_one(place: Place, seen: Comparison, tree: Path, marker: Marker, owne
         _close_gate(place, seen, tree, owner)
     for path in paths:
         if path != GATE and size_at(tree / path) >= 0:
-            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            make_folder((target / path).parent)
             (tree / path).rename(target / path)
     for path in seen.gone:
         if not tree.is_dir():  # we were replaced: this may be another's file by now
@@ -133,7 +136,7 @@ def _bring_over(old: Path, target: Path, ours: frozenset[str]) -> None:
             inside = str(path.relative_to(old))
             place = target / inside
             if inside != MARKER and inside not in ours and not os.path.lexists(place):
-                place.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(place.parent)
                 path.rename(place)
     shutil.rmtree(old, ignore_errors=True)
 
@@ -144,7 +147,7 @@ def _linked(target: Path, tree: Path, seen: Comparison) -> bool:
         place = tree / file.path
         if size_at(place) == file.size:
             continue
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent)
         try:
             os.link(target / file.path, place)
         except FileExistsError:
@@ -159,7 +162,7 @@ def _linked(target: Path, tree: Path, seen: Comparison) -> bool:
 def _renamed(source: Path, target: Path) -> bool:
     """Whether the directory could be renamed; a mount point and a directory with files in it cannot."""
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         source.rename(target)
     except FileNotFoundError:
         raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import time
 
 import pytest
+from windlass_download import job
 
 from .conftest import NAME, a_model, content
 from .hub import Fault
@@ -121,9 +123,14 @@ def test_a_paused_owner_is_replaced_and_harms_nothing(bench, zygote):
 
 @pytest.mark.parametrize("path", ["models/tiny", ""], ids=["directory", "root"])
 @pytest.mark.parametrize("damage", [False, True], ids=["honest", "corrupt"])
-def test_two_that_both_own_publish_one_whole_model(bench, zygote, path, damage):
+@pytest.mark.parametrize("first", [True, False], ids=["first", "replacing"])
+def test_two_that_both_own_publish_one_whole_model(bench, zygote, path, damage, first):
     """A volume that lies about files: both fetch, both publish, with bytes damaged on the way to either."""
     files, target, chance = bench.hub.models[NAME]["main"], bench.volume / path, random.Random(5)
+    earlier = {**files, "config.json": b"{}", "model-0.safetensors": bytes(50_000)}
+    bench.hub.models[NAME]["earlier"] = earlier
+    if not first:
+        assert zygote.run(bench.words(*FAST, "--revision", "earlier", path=path)) == 0
     broken: set[str] = set()
 
     def fault(seen):
@@ -133,13 +140,32 @@ def test_two_that_both_own_publish_one_whole_model(bench, zygote, path, damage):
         return Fault(act="corrupt")
 
     bench.hub.fault, bench.hub.redirects, bench.hub.pause_s = fault, False, 0.001
-    with Reader(target, files) as reader:
-        pids = [zygote.start(bench.words(*FAST, path=path), lying=True) for _ in range(2)]
+    logs = [bench.folder / f"log-{number}" for number in range(2)]
+    with Reader(target, files, earlier) as reader:
+        words = [bench.words(*FAST, "--termination-log", str(log), path=path) for log in logs]
+        pids = [zygote.start(one, lying=True) for one in words]
         codes = [zygote.wait(pid) for pid in pids]
         time.sleep(0.05)
-    assert codes == [0, 0]
+    reports = [json.loads(log.read_text()) for log in logs]
+    assert [(code, report["ok"]) for code, report in zip(codes, reports, strict=True)] == [(0, True)] * 2, reports
     assert content(target) == files
     assert (reader.wrong, reader.models > 0) == ([], True)
+
+
+def test_a_model_that_another_owner_broke_is_made_whole(bench, monkeypatch):
+    """Another owner took config.json away while this one published: it looks again before it ends."""
+    real, calls = job.publish, []
+
+    def publish(place, *rest):
+        real(place, *rest)
+        calls.append(place)
+        if len(calls) == 1:
+            (place.target / "config.json").unlink()
+
+    monkeypatch.setattr(job, "publish", publish)
+    code, report = bench.run()
+    assert (code, report["ok"], len(calls)) == (0, True, 2)
+    assert content(bench.target) == bench.hub.models[NAME]["main"]
 
 
 def test_sigterm_gives_the_claim_back(bench, zygote):

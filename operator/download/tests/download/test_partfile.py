@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from pathlib import Path
 
 import pytest
-from windlass_download.partfile import PartFile, has_content
+from windlass_download.partfile import PartFile, has_content, make_folder
 from windlass_download.wanted import GIT_SHA1, SHA256, RemoteFile
 
 from .hub import git_id
@@ -110,3 +111,24 @@ def test_a_file_that_is_not_whole_is_not_right(tmp_path, mine):
 def test_content_is_told_by_the_hub_s_own_digest(tmp_path, remote, right):
     (tmp_path / "m.bin").write_bytes(DATA)
     assert has_content(tmp_path / "m.bin", remote) is right
+
+
+def test_a_directory_that_goes_while_it_is_made_is_not_there(tmp_path, monkeypatch):
+    """Another process sweeps it between the two questions of `Path.mkdir`."""
+
+    def sweeps(folder):
+        folder.rmdir()
+        return False
+
+    monkeypatch.setattr(Path, "is_dir", sweeps)
+    (tmp_path / "staging").mkdir()
+    with pytest.raises(FileNotFoundError):
+        make_folder(tmp_path / "staging")
+
+
+def test_what_is_no_directory_is_in_the_way(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(FileExistsError):
+            make_folder(tmp_path / name)

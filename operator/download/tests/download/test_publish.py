@@ -9,10 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from windlass_download.comparison import compare, gather
+from windlass_download import publish as publication
+from windlass_download.comparison import Comparison, compare, gather
 from windlass_download.hubs import wanted_from
 from windlass_download.place import Place, is_complete, place_of, read_marker
-from windlass_download.publish import publish, recover, sweep
+from windlass_download.publish import NotWhole, publish, recover, sweep
 from windlass_download.wanted import SHA256, RemoteFile, listing
 
 from .conftest import content
@@ -57,8 +58,8 @@ class Knife:
         return False
 
 
-def bring(place: Place, files: dict[str, bytes]) -> None:
-    """Everything but the network: recover, compare, gather, publish."""
+def fetched(place: Place, files: dict[str, bytes]) -> Comparison:
+    """Everything before the publication but the network: recover, compare, gather."""
     rows = [RemoteFile(path, len(data), SHA256, hashlib.sha256(data).hexdigest()) for path, data in files.items()]
     place.staging.mkdir(parents=True, exist_ok=True)
     recover(place)
@@ -67,7 +68,12 @@ def bring(place: Place, files: dict[str, bytes]) -> None:
         there = place.tree(seen.listing.key) / file.path
         there.parent.mkdir(parents=True, exist_ok=True)
         there.write_bytes(files[file.path])
-    publish(place, WANTED, seen, "me")
+    return seen
+
+
+def bring(place: Place, files: dict[str, bytes]) -> None:
+    """Everything but the network."""
+    publish(place, WANTED, fetched(place, files), "me")
 
 
 def put(folder: Path, files: dict[str, bytes]) -> None:
@@ -151,6 +157,23 @@ def test_a_link_of_the_user_s_own_stays_over_revisions(tmp_path):
     bring(place, TWO)
     sweep(place)
     assert (place.target / "lora").readlink() == Path("../../shared")
+
+
+def test_a_tree_that_another_owner_publishes_takes_no_whole_model_away(tmp_path, monkeypatch):
+    """Both own the target; the other is faster, between this one's look at the tree and its swap."""
+    place, links = place_of(tmp_path, "models/tiny"), publication._linked
+    bring(place, ONE)
+    mine, other = fetched(place, TWO), fetched(place, TWO)
+
+    def late(*words):
+        monkeypatch.setattr(publication, "_linked", links)
+        publish(place, WANTED, other, "other")
+        return links(*words)
+
+    monkeypatch.setattr(publication, "_linked", late)
+    with pytest.raises(NotWhole):
+        publish(place, WANTED, mine, "me")
+    assert content(place.target) == TWO
 
 
 def content_of(place: Place) -> dict[str, bytes]:

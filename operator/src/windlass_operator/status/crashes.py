@@ -79,9 +79,9 @@ def crash(pod: Pod, container: ContainerStatus, last: Terminated, init: bool) ->
     """The failure of one ended container."""
     name, code = container.name, last.exit_code
     words = last_words(last.message)
-    count = max(1, container.restart_count)
-    reason, line = _reason(words, last, count)
-    if name not in OWN_CONTAINERS and reason in VAGUE:
+    count, own = max(1, container.restart_count), name in OWN_CONTAINERS
+    reason, line = _reason(words, last, count, own)
+    if not own and reason in VAGUE:
         reason = "InitContainerFailed" if init else "SidecarFailed"
     where = f"container {name} of pod {pod.name} ended with exit code {code}"
     return Failure(reason, f"{where}{_why(last)}{_told(words, line)}", name, code, words.excerpt, count)
@@ -101,8 +101,11 @@ def _told(words: LastWords, line: str) -> str:
     return f": {text}" if text else ""
 
 
-def _reason(words: LastWords, last: Terminated, count: int) -> tuple[str, str]:
-    """What the kubelet knows, then what the server said, then the exit code, then what the text holds; and its line."""
+def _reason(words: LastWords, last: Terminated, count: int, own: bool) -> tuple[str, str]:
+    """What the kubelet knows, then what the server said, then the exit code, then what the text holds; and its line.
+
+    An exit code has a meaning in our own containers alone; another program may end with any.
+    """
     text = f"{words.text}\n{words.excerpt}" if words.said else words.text
     found = of_text(text)
     code, word = last.exit_code, STARTED_REASONS.get(last.reason)
@@ -110,11 +113,15 @@ def _reason(words: LastWords, last: Terminated, count: int) -> tuple[str, str]:
         return ("WrongArchitecture", "") if found and found[0] == "WrongArchitecture" else (word, "")
     vague = "CrashLoop" if count > 1 else "EngineFailed"
     said = reasons.known(SAID_REASONS.get(words.reason, words.reason), vague) if words.reason else None
-    by_code = "MemberLost" if MEMBER_LOST_FIRST <= code <= MEMBER_LOST_MAX else EXIT_REASONS.get(code, vague)
+    by_code = _by_code(code, vague) if own else vague
     reason = vague if said == "EngineFailed" else said or by_code
     if found and (reason in ("EngineFailed", "CrashLoop") or (not words.said and reason in VAGUE)):
         return found
     return reason, ""
+
+
+def _by_code(code: int, vague: str) -> str:
+    return "MemberLost" if MEMBER_LOST_FIRST <= code <= MEMBER_LOST_MAX else EXIT_REASONS.get(code, vague)
 
 
 def members_lost(failure: Failure, text: str) -> tuple[int, ...]:
