@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR"}
+# The image has no compiler; `windlass run` sets the last one there.
+os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR", "TORCHDYNAMO_DISABLE": "1"}
 
 from vllm import LLM, ModelRegistry, SamplingParams
 from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
@@ -71,6 +72,7 @@ def main() -> None:
     for method in METHODS:
         llm = engine(folder, method)
         rows[method] = row(llm)
+        print(method, rows[method]["counts"], file=sys.stderr, flush=True)
         del llm
         gc.collect()
         cleanup_dist_env_and_memory()
