@@ -77,13 +77,13 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 	@$(BIN)/python license_server/crash/upgrade.py
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-e2e test-tiny test-chat-page test-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
+.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
 test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kind test-apiserver
 test-fast: sync ## pure and contract tests: minutes
 	@$(BIN)/pytest -q $(FOUR) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(FOUR) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator/test_poisoned_namespace.py -m 'not kind'
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(FOUR) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator/test_poisoned_namespace.py tests/attack/console -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster, by two processes
 	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/engine
 test-long: sync ## what the gate leaves out of the tests in the serving image
@@ -113,21 +113,28 @@ test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against floa
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/placing.py
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/waiting.py
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
-test-gpu-lookahead: ## the same place: lookahead's tests against servers of it; CHOICE=two_ranks where there are two cards
-	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py
+test-gpu-lookahead: ## the same place: lookahead's tests against servers of it, and rules of sampling beside each drafter; CHOICE=two_ranks where there are two cards
+	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py tests/engine/sampling/test_rules.py
 test-console: sync ## the console's pages in headless Chromium: types, vendored modules, before a stand-in of the back end and before the real one
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
 	@cd console && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q --timeout 300 tests/console tests/apiserver/run_console_pages.py tests/apiserver/run_console_scale.py
+demo-console: sync ## the console by its chart on the cluster, in headless Chromium: deploy, watch, chat, scale, break, repair, delete; by keyboard; two users; PICTURES=1 for the docs'
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
+	@cd console && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@WINDLASS_PICTURES=$(PICTURES) $(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_console.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-kind: sync ## the scenarios on the kind cluster
 	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/kind
+test-published: sync ## a cluster from a node image by digest, out of a registry on this machine; takes the cluster away
+	@$(BIN)/python tests/kind/run_published.py $(if $(DEMO),--command demo --cold)
 test-e2e: test-engine test-kind ## vLLM in its image, then the scenarios on the kind cluster
 
 ##@ Break
-.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups stop-engines faults fuzz-specs soak deletes
+.PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups stop-engines drain-groups faults fuzz-specs soak deletes
 faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/python tests/faults/run.py
 fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real API server
@@ -153,10 +160,12 @@ kill-groups: sync ## kill members of a group on the cluster, again and again: KI
 	@$(BIN)/python tests/kind/run_group_kills.py --kills $(or $(KILLS),20) --seed $(or $(SEED),1)
 stop-engines: sync ## stop an engine's processes on the cluster: seconds to the reason, the restart and Ready
 	@$(BIN)/python tests/kind/run_hang.py
+drain-groups: sync ## kubectl drain of a node with two replicas of a group on the cluster: one goes, the other waits
+	@$(BIN)/python tests/kind/run_drain.py
 
 ##@ Attack
-.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile usage-kills audit
-attack: attack-admission attack-operator attack-sizing attack-license attack-guard attack-hostile ## every attack in its long version; on a machine that does nothing else
+.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-console attack-hostile usage-kills audit
+attack: attack-admission attack-operator attack-sizing attack-license attack-guard attack-console attack-hostile ## every attack in its long version; on a machine that does nothing else
 attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000 hostile specs at a real API server
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=100000 WINDLASS_ATTACK_INGRESSES=100000 WINDLASS_ATTACK_SPECS=10000 nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
 attack-operator: sync ## 100 LLMServices alone and beside 50 poisoned ones: TURNS=5
@@ -170,6 +179,9 @@ attack-guard: sync ## attack both API fronts as processes, their paths by 200,00
 	@WINDLASS_FUZZ_PATHS=200000 $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard tests/attack/guard/long_guard_process.py
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@WINDLASS_FUZZ_MARKDOWN=2000 $(BIN)/python tests/attack/chat_page/run.py
+attack-console: sync ## the console before a real API server: 20,000 drawn paths, floods, and hostile text and pages in Chromium
+	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_FUZZ_PATHS=20000 $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/console tests/attack/console/long_console.py tests/attack/console/run_pages.py
 usage-kills: sync ## kill -9 the server 100 times under load; usage records are what clients received: KILLS=100
 	@WINDLASS_KILLS=$(or $(KILLS),100) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly server/tests/usage/test_kill.py
 attack-hostile: sync ## hubs, API servers and pods that lie: 2,000 listings of each hub, and a report of their making
@@ -178,7 +190,7 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
+.PHONY: scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
@@ -198,6 +210,8 @@ bench-lookahead: sync ## microseconds and memory of the native core at five mill
 	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
 scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok plays the kubelets
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
+scale-console: sync ## the console before N=1000 LLMServices of the real operator: first list, memory, updates a second to one and twenty watchers
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python console/bench/scale.py $(or $(N),1000)
 bench-sizing: sync ## parameters and bytes of real models against the formula: CONFIGS=directory of config.json and facts.json
 	@$(BIN)/python sizing/bench/accuracy.py $(CONFIGS)
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with

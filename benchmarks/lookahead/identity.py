@@ -29,7 +29,16 @@ import identity_engine
 from identity_parts import PROMPT_TOKENS, Answer, Line, Part, Prompt, Question, distribution, lines, questions, unlike
 from windlass.bench import tokens, traces
 
-OURS = tuple(f"windlass.lookahead.{name}" for name in ("vllm_cpu", "rows", "drafting", "spread"))
+OURS = tuple(
+    f"windlass.{name}"
+    for name in (
+        "lookahead.vllm_cpu",
+        "lookahead.rows",
+        "lookahead.drafting",
+        "sampling.draft_rules",
+        "sampling.spread",
+    )
+)
 
 
 class Progress:

@@ -42,7 +42,10 @@ class Kube:
         self.asked.append(request)
         if request.url.path.endswith("selfsubjectaccessreviews"):
             asked = json.loads(request.content)["spec"]["resourceAttributes"]
-            return httpx2.Response(201, json={"status": {"allowed": self.allowed(asked)}})
+            try:
+                return httpx2.Response(201, json={"status": {"allowed": self.allowed(asked)}})
+            except PermissionError:  # the token has ended
+                return httpx2.Response(401, json=_status("Unauthorized"))
         status, body = self.answers.get((request.method, request.url.path), (404, _status("NotFound")))
         if isinstance(body, bytes):
             return httpx2.Response(status, content=body)

@@ -47,6 +47,7 @@ async def test_a_refusal_of_the_guard_has_them_too(ann):
         {"X-Windlass-Console": ""},
         {"X-Windlass-Console": "2"},
         {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
     ],
     ids=str,
 )
@@ -70,9 +71,10 @@ async def test_an_origin_that_is_named_is_taken(start):
 
 async def test_another_site_reads_nothing_of_the_api(ann):
     """A link to the console works; its API and its files answer no other site."""
-    cross = {"Sec-Fetch-Site": "cross-site"}
-    assert (await ann.get("/api/session", headers=cross)).status_code == 403
-    assert (await ann.get("/", headers=cross)).status_code == 200
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        headers = {"Sec-Fetch-Site": site}
+        assert (await ann.get("/api/session", headers=headers)).status_code == status
+        assert (await ann.get("/", headers=headers)).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from windlass_base.kube.errors import ClientError, ForbiddenError
 from windlass_client.line_queue import HELD_MAX
 from windlass_client.values import LogLine, WatchEvent, service_of
+from windlass_console.http.sse import COMMENT, _bytes, encoded
 from windlass_console.http.streams import PIECE_MAX, _lines
 from windlass_console.live import outbox
 from windlass_console.live.feed import Feeds
@@ -157,3 +159,18 @@ async def test_a_page_that_does_not_read_holds_a_bounded_part_of_a_log():
     taken = sum(len(row["text"]) for row in first)
     assert log.read * PIECE_MAX - taken <= HELD_MAX + 2 * PIECE_MAX
     await stream.aclose()
+
+
+async def test_a_stream_ends_with_its_session():
+    """A watch of the API server outlives the token that began it; the stream does not."""
+
+    async def silent():
+        yield "ROWS", {}
+        await asyncio.Event().wait()
+
+    began = time.monotonic()
+    sent = [part async for part in _bytes(silent(), int(time.time()) + 1)]
+    assert time.monotonic() - began < 5
+    assert sent[:2] == [COMMENT, encoded(("ROWS", {}))]
+    assert b"event: ERROR" in sent[-1]
+    assert b'"reason":"SignIn"' in sent[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
@@ -9,13 +10,14 @@ from contextlib import ExitStack
 
 import pytest
 from windlass_base.kube.errors import UnauthorizedError
-from windlass_console.errors import FullError, TooManyStreamsError, UnusableError
+from windlass_console.errors import FullError, TooManyRequestsError, TooManyStreamsError, UnusableError
 from windlass_console.identity import pool
-from windlass_console.identity.pool import STREAMS_MAX
+from windlass_console.identity.pool import REQUESTS_MAX, STREAMS_MAX
 from windlass_console.identity.seal import COOKIE_MAX, Seal
 from windlass_console.identity.token import expiry_of, namespace_of, usable
 
 NOW = 1_800_000_000
+TOKENS_MAX = 4
 
 
 def jwt(**claims: object) -> str:
@@ -218,3 +220,52 @@ async def test_a_user_holds_so_many_streams_and_no_more(ann):
             with identities.of("ben").stream():
                 assert (one.streams, identities.of("ben").streams) == (STREAMS_MAX - 1, 1)
     assert one.streams == 0
+
+
+async def test_so_many_requests_of_a_token_are_under_way_and_no_more(ann):
+    """Streams have places of their own, and another user is served meanwhile."""
+    identities = ann._transport.app.inner.state.console.identities
+    async with identities.asked("ann") as one:
+        with ExitStack() as held:
+            for _ in range(STREAMS_MAX):
+                held.enter_context(one.request())
+                held.enter_context(one.stream())
+            for _ in range(REQUESTS_MAX - 1):
+                held.enter_context(one.request())
+            answer = await ann.get("/api/session")
+            assert (answer.status_code, answer.json()["reason"]) == (429, "TooManyRequests")
+            assert f"{REQUESTS_MAX} requests under way" in answer.json()["error"]
+            async with identities.asked("ben"):
+                pass
+        assert (await ann.get("/api/session")).status_code == 200
+
+
+async def test_an_account_has_so_many_tokens_at_a_time(ann, monkeypatch):
+    """An idle one goes for a new one; where all are in use, one more is refused, and another account is not."""
+    monkeypatch.setattr(pool, "TOKENS_MAX", TOKENS_MAX)
+    identities = ann._transport.app.inner.state.console.identities
+    with ExitStack() as held:
+        for number in range(TOKENS_MAX):
+            async with identities.asked(f"token-{number}") as one:
+                held.enter_context(one.stream())
+        assert len(identities._known) == TOKENS_MAX  # the first token of Ann has made room
+        with pytest.raises(TooManyRequestsError, match=f"account ann uses {TOKENS_MAX} tokens"):
+            async with identities.asked("one-more"):
+                pass
+    async with identities.asked("one-more"):
+        assert len(identities._known) == TOKENS_MAX
+
+
+async def test_a_token_waits_for_its_turn_before_the_api_server(start, kube, monkeypatch):
+    """In the order of coming; one that waits too long is refused by a sentence."""
+    monkeypatch.setattr(pool, "UNPROVEN_MAX", 1)
+    monkeypatch.setattr(pool, "SIGN_IN_S", 0.2)
+    browser = start()
+    identities = browser._transport.app.inner.state.console.identities
+    await identities._turn.acquire()
+    answer = await browser.post("/api/session", json={"token": "ben"})
+    assert (answer.status_code, answer.json()["reason"]) == (503, "Full")
+    asked = asyncio.create_task(browser.post("/api/session", json={"token": "ben"}))
+    await asyncio.sleep(0.05)
+    identities._turn.release()
+    assert (await asked).status_code == 200

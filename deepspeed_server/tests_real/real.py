@@ -157,10 +157,14 @@ def drawn(server: Server, alone: Alone) -> dict[str, tuple[str, str]]:
     """Different ways of drawing in one batch, each with what it must equal."""
     question = QUESTIONS[5]  # the model does not know: its chances are spread
     hot = {"temperature": 2.0, "max_tokens": 30, "ignore_eos": True}
+    biased = alone.tokenizer.encode("Join", add_special_tokens=False)[0]
     ways: dict[str, dict[str, Any]] = {
         "top_k": hot | {"top_k": 1},
         "top_p": hot | {"top_p": 1e-6},
         "repetition": {"repetition_penalty": 1.3, "max_tokens": 30, "ignore_eos": True},
+        "ngrams": {"no_repeat_ngram_size": 2, "max_tokens": 30, "ignore_eos": True},
+        "min_p": hot | {"min_p": 1.0},
+        "bias": hot | {"logit_bias": {str(biased): 100}},
         "frequency": {"frequency_penalty": 2.0, "presence_penalty": 2.0, "max_tokens": 30, "ignore_eos": True},
         "seed": hot | {"seed": 7},
         "other seed": hot | {"seed": 8},
@@ -174,6 +178,9 @@ def drawn(server: Server, alone: Alone) -> dict[str, tuple[str, str]]:
         "top_k": greedy,
         "top_p": greedy,
         "repetition": alone.chat(question, repetition_penalty=1.3, **endless),
+        "ngrams": alone.chat(question, no_repeat_ngram_size=2, **endless),
+        "min_p": greedy,
+        "bias": alone.tokenizer.decode([biased] * 30),
         "frequency": server.chat(question, **ways["frequency"]),
         "seed": server.chat(question, **ways["seed"]),
         "other seed": server.chat(question, **ways["other seed"]),

@@ -47,10 +47,13 @@ def test_requests_join_and_leave_a_running_batch(found: dict[str, Any]) -> None:
 
 
 def test_each_row_is_drawn_by_its_own_request(found: dict[str, Any]) -> None:
-    """Seven ways of drawing share a batch: each gives what it gives alone; chance differs by seed."""
+    """Ten ways of drawing share a batch: each gives what it gives alone; chance differs by seed."""
     drawn = found["drawn"]
     assert {name: should for name, (_, should) in drawn.items()} == {name: said for name, (said, _) in drawn.items()}
-    assert len({drawn[name][0] for name in ("greedy", "repetition", "frequency", "seed", "other seed")}) == 5
+    assert (
+        len({drawn[name][0] for name in ("greedy", "repetition", "ngrams", "bias", "frequency", "seed", "other seed")})
+        == 7
+    )
 
 
 def test_batches_are_above_one_in_deepspeeds_engine(found: dict[str, Any]) -> None:

@@ -167,9 +167,7 @@ def cut_section(path: Path, name: str) -> int:
     note[:] = [PT_LOAD, whole[1], begin, whole[3] + into, whole[4] + into, rest, rest, whole[7]]
     whole[5] = whole[6] = begin - whole[2]
     made = bytearray(content[:begin] + content[end:])
-    ordered = sorted((h for h in headers if h[0] == PT_LOAD), key=lambda h: h[3]) + [
-        h for h in headers if h[0] != PT_LOAD
-    ]
+    ordered = sorted((h for h in headers if h[0] == PT_LOAD), key=lambda h: h[3]) + [h for h in headers if h[0] != PT_LOAD]
     for index, header in enumerate(ordered):
         PROGRAM_HEADER.pack_into(made, table_at + index * entry, *header)
     struct.pack_into("<Q", made, 40, 0)  # the section table is for linkers and debuggers, and its offsets are now wrong

@@ -116,12 +116,12 @@ def test_no_repeat_ngram_size_that_is_none(size: object) -> None:
     ("said", "found"),
     [
         ({"logits_processors": ["a:B"]}, ["a:B", PROCESSOR]),
-        ({"speculative_config": {"method": "ngram"}}, None),
+        ({"speculative_config": {"method": "ngram"}}, [PROCESSOR]),
         ({"runner": "pooling"}, None),
     ],
 )
 def test_our_rule_of_sampling_is_added_where_it_can_be(said: dict, found: list | None) -> None:
-    """Beside the caller's own; an engine that speculates or does not generate would not start with it."""
+    """Beside the caller's own, and beside drafts; an engine that does not generate would not start with it."""
     assert offline.engine_options(MODEL, said, CPU).get("logits_processors") == found
 
 
@@ -130,11 +130,11 @@ def test_a_rule_that_would_not_be_kept_is_refused(monkeypatch: pytest.MonkeyPatc
     engine = SimpleNamespace(generate=lambda *_: ["answer"], chat=lambda *_: ["answer"])
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=lambda **_: engine))
     monkeypatch.setattr("os.environ", CPU)
-    model = windlass.LLM(MODEL, speculative_config={"method": "ngram"})
+    model = windlass.LLM(MODEL, runner="pooling")
     asks, off = (SimpleNamespace(extra_args={"no_repeat_ngram_size": size}) for size in (3, 0))
     for params in (asks, [off, asks]):
         for call in (model.generate, model.chat):
-            with pytest.raises(UsageError, match="no_repeat_ngram_size is not there: this engine speculates"):
+            with pytest.raises(UsageError, match="no_repeat_ngram_size is not there: this model does not generate"):
                 call("x", params)
     assert model.generate("x", [off, SimpleNamespace(extra_args=None)]) == ["answer"]
     assert windlass.LLM(MODEL).generate("x", asks) == ["answer"]

@@ -62,22 +62,26 @@ def _answers(url: str) -> bool:
         return False
 
 
-def a_token(apiserver: Any, namespace: str, name: str, rules: list[dict[str, Any]]) -> str:
-    """The token of a new service account with these rights in its namespace."""
+def a_user(namespace: str, name: str, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A service account with these rights in its namespace."""
     meta = {"name": name, "namespace": namespace}
-    subject = {"kind": "ServiceAccount", **meta}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
-    for document in (
+    rbac = "rbac.authorization.k8s.io"
+    return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta, "rules": rules},
+        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta, "rules": rules},
         {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "apiVersion": f"{rbac}/v1",
             "kind": "RoleBinding",
             "metadata": meta,
-            "roleRef": role,
-            "subjects": [subject],
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", **meta}],
         },
-    ):
+    ]
+
+
+def a_token(apiserver: Any, namespace: str, name: str, rules: list[dict[str, Any]]) -> str:
+    """The token of a new service account with these rights in its namespace."""
+    for document in a_user(namespace, name, rules):
         done = apiserver.apply(document)
         assert done.returncode == 0, done.stderr
     return str(apiserver.kubectl("create", "token", name, "-n", namespace).stdout.strip())

@@ -1,4 +1,4 @@
-"""1,000 LLMServices before the console: time of the list, of the first rows, of 500 changes, and memory.
+"""1,000 LLMServices before the console: time of the list, of the first rows, of 500 changes, memory; also in Chromium.
 
 Not collected by itself; it prints figures, and fails where they are far from those in docs/how-to/run-console.md.
 """
@@ -15,6 +15,9 @@ from typing import Any
 
 import httpx2
 import pytest
+from playwright.sync_api import expect
+from windlass_testbed.browsing.chromium import Visit, chromium
+from windlass_testbed.browsing.console import DESKTOP, entered
 
 pytestmark = pytest.mark.apiserver
 SERVICES, CHANGES = 1000, 500
@@ -47,13 +50,25 @@ def change_all(apiserver: Any, collection: str) -> None:
             http.patch(f"{collection}/s{number}", content=body, headers=patch).raise_for_status()
 
 
+def create_all(apiserver: Any, at: Any, collection: str) -> None:
+    with api(apiserver) as http:
+        for number in range(SERVICES):
+            http.post(collection, json={**KIND, **at.a_service(f"s{number}")}).raise_for_status()
+
+
+def suspend_some(apiserver: Any, collection: str) -> None:
+    with api(apiserver) as http:
+        for number in range(CHANGES):
+            body = json.dumps({"spec": {"suspend": True}})
+            patch = {"Content-Type": "application/merge-patch+json"}
+            http.patch(f"{collection}/s{number}", content=body, headers=patch).raise_for_status()
+
+
 def test_a_thousand_services(apiserver, at, url, namespace, admin):
     """The list in a second, each change seen, and some tens of MiB for all of it."""
     collection = COLLECTION.format(namespace)
     idle = resident_mib(url)
-    with api(apiserver) as http:
-        for number in range(SERVICES):
-            http.post(collection, json={**KIND, **at.a_service(f"s{number}")}).raise_for_status()
+    create_all(apiserver, at, collection)
     began = time.monotonic()
     listed = admin.get("/api/services", params={"namespace": namespace})
     print(f"\nlist: {time.monotonic() - began:.2f} s, {len(listed.content) >> 10} KiB")
@@ -74,3 +89,32 @@ def test_a_thousand_services(apiserver, at, url, namespace, admin):
         used = resident_mib(url)
     print(f"memory: {idle} MiB idle, {used} MiB with the list")
     assert used - idle < 200
+
+
+def test_a_thousand_services_in_the_page(apiserver, at, url, namespace):
+    """First rows, frames while it scrolls, 500 changes while it scrolls, and what the page holds."""
+    collection = COLLECTION.format(namespace)
+    create_all(apiserver, at, collection)
+    token = at.a_token(apiserver, namespace, "editor", at.EDITOR)
+    with chromium() as browser:
+        visit = Visit(browser, entered, viewport=DESKTOP, locale="en-GB")
+        console = visit.open(f"{url}/")
+        console.sign_in(token)
+        expect(console.rows().first).to_be_visible(timeout=30_000)
+        began = time.monotonic()
+        console.page.reload()
+        expect(console.rows().first).to_be_visible(timeout=30_000)
+        first, still, before = time.monotonic() - began, console.scroll(), console.memory()
+        print(f"\nfirst rows in the page: {first:.2f} s; frames (ms): {still}; {before}")
+        writer = threading.Thread(target=suspend_some, args=(apiserver, collection))
+        began = time.monotonic()
+        writer.start()
+        moving = console.scroll()
+        expect(console.page.get_by_role("button", name=f"Off {CHANGES}")).to_be_visible(timeout=60_000)
+        taken, after = time.monotonic() - began, console.memory()
+        writer.join()
+        print(f"{CHANGES} changes: {taken:.2f} s, {CHANGES / taken:.0f} a second; frames meanwhile: {moving}; {after}")
+        visit.close()
+    assert first < 5
+    assert moving["median"] < 40, moving
+    assert after["heap_mib"] < 64, after

@@ -44,18 +44,19 @@ class Pod(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     seen: ClassVar[list[dict[str, str]]] = []
     forged: ClassVar[bytes] = b""
+    code: ClassVar[int] = 401
 
     def do_GET(self) -> None:
         self.seen.append({key.lower(): value for key, value in self.headers.items()})
         if self.forged:
-            self._answer(401, self.forged, "application/json")
+            self._answer(self.code, self.forged, "application/json")
             return
         self._answer(200, METRICS.encode(), "text/plain")
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.forged:
-            self._answer(401, self.forged, "application/json")
+            self._answer(self.code, self.forged, "application/json")
             return
         self.seen.append({key.lower(): value for key, value in self.headers.items()})
         if self.headers.get("X-API-Key") != KEY:
@@ -196,6 +197,27 @@ def test_a_pod_cannot_end_a_session_or_follow_a_user(editor, served, pod_server,
     assert (metrics.status_code, list(metrics.json()["pods"]["qwen-0"])) == (200, ["problem"])
     assert editor.get("/api/session").status_code == 200
     assert "cookie" not in pod_server[-1]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(403, "Forbidden"), (404, "NotFound"), (409, "Conflict"), (422, "Invalid")]
+)
+def test_a_pod_cannot_take_a_right_or_an_object_away(editor, served, monkeypatch, code, reason):
+    """A refusal in the API server's form is the pod's: the user has the right, as the API server's review says."""
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": reason,
+        "code": code,
+        "message": "no",
+    }
+    monkeypatch.setattr(Pod, "forged", json.dumps(status).encode())
+    monkeypatch.setattr(Pod, "code", code)
+    chat = editor.post(f"{served}/chat", json={"messages": []}, headers={"X-Service-Key": KEY})
+    assert (chat.status_code, chat.json()["reason"], chat.json()["serviceStatus"]) == (502, "Service", code)
+    metrics = editor.get(f"{served}/metrics")
+    assert (metrics.status_code, list(metrics.json()["pods"]["qwen-0"])) == (200, ["problem"])
 
 
 def test_a_page_from_a_pod_is_never_a_page_of_the_console(editor, served):

@@ -5,7 +5,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect
+from windlass_testbed.browsing.chromium import Visit, chromium
 
 FRONT = Path(__file__).with_name("front.py")
 QUESTION = "What does os.path.join do?"
@@ -39,13 +39,8 @@ def server() -> str:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if not program:
-        pytest.fail("there is no chromium on PATH: apt-get install -y --no-install-recommends chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -76,7 +71,7 @@ class Chat:
         self.page.get_by_label("Your question").fill(question)
         self.page.keyboard.press("Enter")
 
-    def answered(self, answers: int = 1) -> None:
+    def wait_for_answer(self, answers: int = 1) -> None:
         """Wait until this many answers stand there and none is being written."""
         expect(self.page.locator(".answer")).to_have_count(answers)
         expect(self.page.locator(".answer.running")).to_have_count(0, timeout=60_000)
@@ -105,42 +100,24 @@ class Chat:
         self.page.route("**/v1/chat/completions", reply)
 
 
-class Visit:
-    """One browser context that remembers what went wrong in it: console errors, refusals by the policy, exceptions."""
-
-    def __init__(self, browser: Browser) -> None:
-        self._browser = browser
-        self._contexts: list[BrowserContext] = []
-        self.complaints: list[str] = []
-
-    def open(self, address: str, **options: object) -> Chat:
-        """Open the chat page of a server in a new context, as a person would."""
-        context = self._browser.new_context(**({"viewport": DESKTOP} | options))
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        self._contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        page.on("console", lambda said: said.type in ("error", "warning") and self.complaints.append(said.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.goto(f"{address}/chat")
-        return Chat(page)
-
-    def close(self) -> None:
-        for context in self._contexts:
-            context.close()
+def entered(page: Page, address: str) -> Chat:
+    """The chat page of a server, as its address opens it."""
+    page.set_default_timeout(30_000)
+    page.goto(f"{address}/chat")
+    return Chat(page)
 
 
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Visit]:
-    """Opens pages; afterwards nothing may have complained that the test did not expect."""
-    visit = Visit(browser)
+def visit(browser: Browser) -> Iterator[Visit[Chat]]:
+    """Opens pages; afterwards they have shown no error that the test did not expect."""
+    visit = Visit(browser, entered, viewport=DESKTOP)
     yield visit
     visit.close()
-    assert visit.complaints == []
+    assert visit.errors == []
 
 
 @pytest.fixture
-def chat(server: str, visit: Visit) -> Chat:
+def chat(server: str, visit: Visit[Chat]) -> Chat:
     """The page, open, with its models listed."""
     chat = visit.open(server)
     chat.until("document.querySelector('#model').value !== '…'")

@@ -17,7 +17,7 @@ def test_a_phone_needs_no_sideways_scrolling(server, visit):
         "|a|b|c|d|e|\n|-|-|-|-|-|\n|" + "wide cell|" * 5, "\n\n```\n" + "x" * 300 + "\n```\n\n" + "y" * 300
     )
     chat.ask("z" * 300)
-    chat.answered()
+    chat.wait_for_answer()
     widths = "[document.documentElement.scrollWidth, document.querySelector('#scroll').scrollWidth]"
     assert max(page.evaluate(widths)) <= PHONE["width"]
     page.get_by_role("button", name="Settings", exact=True).click()
@@ -38,7 +38,7 @@ def test_the_keyboard_is_enough(chat):
     page.keyboard.press("Control+a")
     page.keyboard.type(QUESTION)
     page.keyboard.press("Enter")
-    chat.answered()
+    chat.wait_for_answer()
     expect(page.get_by_label("Your question")).to_be_focused()
     page.keyboard.press("ArrowUp")
     expect(page.get_by_label("Edit your question")).to_be_focused()
@@ -59,7 +59,7 @@ def test_the_keyboard_is_enough(chat):
     expect(page.locator("#open-settings")).to_be_focused()
 
 
-def test_a_wrong_number_is_told_before_anything_is_sent(chat):
+def test_a_wrong_number_is_refused_before_anything_is_sent(chat):
     """A temperature of 9 is pointed at, in the settings, and no request leaves."""
     page = chat.page
     sent = []
@@ -120,7 +120,7 @@ def test_an_image_goes_as_a_data_url(chat):
     page.locator("#file").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": dot})
     expect(page.locator("#images img")).to_have_count(1)
     chat.ask("What is this?")
-    chat.answered()
+    chat.wait_for_answer()
     text, image = sent[0]["messages"][0]["content"]
     assert text == {"type": "text", "text": "What is this?"}
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
@@ -141,4 +141,4 @@ def test_several_models_can_be_chosen_from(server, visit, browser):
     with page.expect_request("**/v1/chat/completions") as asked:
         chat.ask()
     assert asked.value.post_data_json["model"] == "large"
-    chat.answered()
+    chat.wait_for_answer()

@@ -110,7 +110,7 @@ def longest_s(chat, *pieces: str) -> float:
     chat.answer_with(*pieces)
     chat.page.evaluate(HEARTBEAT)
     chat.ask()
-    chat.answered()
+    chat.wait_for_answer()
     chat.until("longest > 0")
     return chat.page.evaluate("longest") / 1000
 

@@ -31,7 +31,7 @@ def test_markdown_becomes_elements_and_grows_to_the_same(chat, text):
     page = chat.page
     chat.answer_with(*text)
     chat.ask()
-    chat.answered()
+    chat.wait_for_answer()
     html = page.locator(".answer .words").inner_html()
     assert re.sub(r' (?!href)[\w-]+="[^"]*"', "", html) == MARKDOWN[text]
 
@@ -66,4 +66,4 @@ def test_a_growing_answer_keeps_a_selection_and_the_scroll_place(chat):
     assert page.evaluate("document.querySelector('#scroll').scrollTop") == 40
     assert page.evaluate("String(getSelection()).trim()") == "Ünïcödé 🎉 first"
     page.evaluate("say('ing'); feed.close()")
-    chat.answered()
+    chat.wait_for_answer()

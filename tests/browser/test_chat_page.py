@@ -28,7 +28,7 @@ def test_a_question_gets_the_right_answer_as_a_stream(chat):
     )
     for attempt in range(1, 4):  # a busy machine may hand a short answer over in one piece, but not three times
         chat.ask()
-        chat.answered(attempt)
+        chat.wait_for_answer(attempt)
         assert chat.words().startswith(ANSWER)
         if grew := page.evaluate("lengths.size") > 5:
             break
@@ -43,14 +43,14 @@ def test_the_request_is_what_the_settings_say(chat):
     sent = []
     page.on("request", lambda request: request.method == "POST" and sent.append(request.post_data_json))
     chat.ask()
-    chat.answered()
+    chat.wait_for_answer()
     page.get_by_role("button", name="Settings", exact=True).click()
     page.get_by_label("System prompt").fill("You are a helpful assistant.")
     page.get_by_label("Temperature").fill("0")
     page.get_by_label("Max tokens").fill("4")
     page.get_by_role("button", name="Done").click()
     chat.ask()
-    chat.answered(2)
+    chat.wait_for_answer(2)
     first, second = sent
     assert first == {
         "model": first["model"],
@@ -65,7 +65,7 @@ def test_the_request_is_what_the_settings_say(chat):
 
 
 @pytest.mark.parametrize("by", ["button", "Escape"])
-def test_stop_keeps_what_was_said(chat, by):
+def test_stop_keeps_the_answer_so_far(chat, by):
     """A long answer ends when asked to, and the next question is answered."""
     page = chat.page
     page.get_by_role("button", name="Settings", exact=True).click()
@@ -80,7 +80,7 @@ def test_stop_keeps_what_was_said(chat, by):
     chat.ask()
     chat.until("document.querySelector('.answer .words').textContent.length > 40")
     page.get_by_role("button", name="Stop").click() if by == "button" else page.keyboard.press("Escape")
-    chat.answered()
+    chat.wait_for_answer()
     kept = chat.words()
     expect(page.locator(".note")).to_have_text("Stopped.")
     expect(page.locator(".measure")).to_contain_text("≈")
@@ -92,7 +92,7 @@ def test_stop_keeps_what_was_said(chat, by):
     page.get_by_role("button", name="Done").click()
     page.get_by_role("button", name="New conversation").click()
     chat.ask()
-    chat.answered()
+    chat.wait_for_answer()
     assert chat.words().startswith(ANSWER)
 
 
@@ -100,15 +100,15 @@ def test_answer_again_edit_and_begin_anew(chat):
     """The last question can be asked again as it is or changed; a new conversation can be taken back."""
     page = chat.page
     chat.ask()
-    chat.answered()
+    chat.wait_for_answer()
     first = chat.words()
     page.get_by_role("button", name="Answer again").click()
-    chat.answered()
+    chat.wait_for_answer()
     assert chat.words() == first
     page.get_by_role("button", name="Edit and send again").click()
     page.get_by_label("Edit your question").fill("What does os.getcwd do?")
     page.keyboard.press("Enter")
-    chat.answered()
+    chat.wait_for_answer()
     expect(page.locator(".question .words")).to_have_text(["What does os.getcwd do?"])
     assert chat.words() != first
     page.get_by_role("button", name="New conversation").click()
@@ -122,7 +122,7 @@ def test_copy_and_download(chat):
     """The answer's Markdown is in the clipboard; the file is a request that continues the conversation."""
     page = chat.page
     chat.ask()
-    chat.answered()
+    chat.wait_for_answer()
     page.get_by_role("button", name="Copy answer").click()
     expect(page.locator("#told")).to_have_text("Answer copied.")
     assert page.evaluate("navigator.clipboard.readText()").startswith(ANSWER)
@@ -141,7 +141,7 @@ def test_a_refusal_is_the_servers_own_sentence_with_a_retry(chat, visit):
     expect(page.locator(".problem")).to_contain_text(re.compile("maximum context length|longer than", re.I))
     expect(page.get_by_role("button", name="Retry")).to_be_visible()
     chat.ask()
-    chat.answered(2)
+    chat.wait_for_answer(2)
     assert chat.words().startswith(ANSWER)
-    assert [text for text in visit.complaints if "400" not in text] == []
-    visit.complaints.clear()  # Chromium itself writes a failed request into the console
+    assert [text for text in visit.errors if "400" not in text] == []
+    visit.errors.clear()  # Chromium itself writes a failed request into the console

@@ -9,7 +9,7 @@ ANSWER = (
 )
 
 
-def test_a_wrong_key_is_told_and_the_right_one_asks_again(front, visit):
+def test_a_wrong_key_is_refused_and_the_right_one_asks_again(front, visit):
     """The page asks for a key, says that a wrong one is wrong, and keeps the right one nowhere but in memory."""
     chat = visit.open(front("--key", "sesame"))
     page = chat.page
@@ -23,14 +23,14 @@ def test_a_wrong_key_is_told_and_the_right_one_asks_again(front, visit):
     page.locator("#key").fill("sesame")
     page.get_by_role("button", name="Use key").click()
     expect(page.locator(".problem")).to_be_hidden()
-    chat.answered()
+    chat.wait_for_answer()
     expect(page.locator("#key-form")).to_be_hidden()
     assert chat.words().startswith(ANSWER)
     stored = "[localStorage.length, sessionStorage.length, document.cookie, document.querySelector('#key').value]"
     assert page.evaluate(stored) == [0, 0, "", ""]
     assert "sesame" not in page.content()
-    assert {text for text in visit.complaints if "401" not in text} == set()
-    visit.complaints.clear()
+    assert {text for text in visit.errors if "401" not in text} == set()
+    visit.errors.clear()
 
 
 def test_the_page_works_behind_any_path_prefix(front, visit):
@@ -40,7 +40,7 @@ def test_the_page_works_behind_any_path_prefix(front, visit):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     chat.ask()
-    chat.answered()
+    chat.wait_for_answer()
     assert chat.words().startswith(ANSWER)
     assert all("/a/team/service/v1/" in url for url in asked), asked
 
@@ -59,7 +59,7 @@ def test_markup_in_a_question_or_an_answer_shows_as_text(chat):
     page.get_by_label("System prompt").fill(HOSTILE)
     page.get_by_role("button", name="Done").click()
     chat.ask(HOSTILE)
-    chat.answered()
+    chat.wait_for_answer()
     expect(page.locator(".question .words")).to_have_text(HOSTILE)
     assert HOSTILE in chat.words()
     assert "[go](javascript:alert(1))" in chat.words()
@@ -75,7 +75,7 @@ def test_the_real_engine_gets_markup_and_the_page_stays_whole(chat):
     """The same with the real model: whatever it makes of it, no element comes of it."""
     page = chat.page
     chat.ask(f"Repeat: {HOSTILE}")
-    chat.answered()
+    chat.wait_for_answer()
     assert page.locator(".turn .words :is(img, script)").count() == 0
     assert page.title() != "owned"
 
@@ -101,8 +101,8 @@ def test_the_browser_itself_refuses_injected_code(chat, visit):
     )
     assert {"html", "fetch", "connect-src", "require-trusted-types-for"} <= set(refused)
     assert page.title() != "owned"
-    assert visit.complaints
-    visit.complaints.clear()
+    assert visit.errors
+    visit.errors.clear()
 
 
 def test_a_broken_connection_keeps_the_words_and_offers_a_retry(chat):
@@ -114,6 +114,6 @@ def test_a_broken_connection_keeps_the_words_and_offers_a_retry(chat):
     assert chat.words() == "Half of it"
     page.unroute_all()
     page.get_by_role("button", name="Retry").click()
-    chat.answered()
+    chat.wait_for_answer()
     assert chat.words().startswith(ANSWER)
     expect(page.locator(".problem")).to_be_hidden()

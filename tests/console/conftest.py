@@ -4,114 +4,47 @@ What needs a cluster is tested with the back end itself; here the pages alone an
 """
 
 import json
-import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
+from windlass_testbed.browsing.chromium import Visit, chromium
+from windlass_testbed.browsing.console import DESKTOP, WAIT_MS, Console
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 ROOT = Path(__file__).parents[2]
-AXE = ROOT / "console/node_modules/axe-core/axe.min.js"
-DESKTOP = {"width": 1360, "height": 860}
-WAIT_MS = 15_000
 
 
-class Console:
-    """The console in a browser, and what a person does with it again and again."""
-
-    def __init__(self, page: Page, address: str) -> None:
-        self.page = page
-        self.address = address
-
-    def go(self, place: str) -> None:
-        """Open a place of the console, as `services/chat/qwen2-7b`."""
-        self.page.goto(f"{self.address}#/{place}")
-
-    def rows(self) -> Locator:
-        """The rows of the list that are drawn."""
-        return self.page.locator(".services .all [role=row]")
-
-    def field(self, path: str) -> Locator:
-        """The form's field of a path of the resource."""
-        return self.page.locator(f'[data-path="{path}"]').first
-
-    def yaml(self) -> str:
-        """The YAML beside the form."""
-        return self.page.get_by_label("YAML").input_value()
-
-    def type_yaml(self, text: str) -> None:
-        """Replace the YAML beside the form."""
-        self.page.get_by_label("YAML").fill(text)
+class StoodInConsole(Console):
+    """The console before the stand-in, whose services a test can change."""
 
     def take_known_model(self) -> None:
         """Fill the form so far that a plan can be made."""
         self.page.get_by_label("The model of an existing service").select_option(index=1)
         self.field("metadata.name").fill("tried")
 
-    def until(self, expression: str) -> None:
-        """Wait for a script's expression; Playwright's own way evaluates inside the page, which the policy refuses."""
-        late = time.monotonic() + 30
-        while not self.page.evaluate(expression):
-            assert time.monotonic() < late, f"never true: {expression}"
-            time.sleep(0.02)
-
-    def become(self, *wishes: tuple[str, str, str]) -> None:
+    def become(self, *changes: tuple[str, str, str]) -> None:
         """Services get another status: namespace, name, status."""
-        rows = [{"namespace": place, "name": name, "status": status} for place, name, status in wishes]
+        rows = [{"namespace": place, "name": name, "status": status} for place, name, status in changes]
         answer = httpx.post(f"{self.address}become", json=rows, headers={"X-Windlass-Console": "1"})
         assert answer.status_code == httpx.codes.OK
 
-    def findings(self) -> list[str]:
-        """What axe finds serious on the page as it is now."""
-        script = AXE.read_text(encoding="utf-8")
-        self.page.evaluate(f"() => {{ {script}; }}")
-        found = self.page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
-        serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
-        return [f"{one['id']}: {[node['target'] for node in one['nodes']]}" for one in serious]
 
-
-class Visit:
-    """Browser contexts that remember what went wrong in them: console errors, refusals by the policy, exceptions."""
-
-    def __init__(self, browser: Browser) -> None:
-        self._browser = browser
-        self._contexts: list[BrowserContext] = []
-        self.complaints: list[str] = []
-
-    def open(self, address: str, place: str = "services", **options: Any) -> Console:
-        """Open a place of the console in a new context, as a person would."""
-        context = self._browser.new_context(**({"viewport": DESKTOP, "locale": "en-GB"} | options))
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        self._contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(WAIT_MS)
-        page.on("console", lambda line: line.type in ("error", "warning") and self.complaints.append(line.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        console = Console(page, address)
-        console.go(place)
-        return console
-
-    def close(self) -> None:
-        for context in self._contexts:
-            context.close()
+def entered(page: Page, address: str) -> StoodInConsole:
+    """The console at its list."""
+    console = StoodInConsole(page, address)
+    console.go("services")
+    return console
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if not program:
-        pytest.fail("there is no chromium on PATH: apt-get install -y --no-install-recommends chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(autouse=True)
@@ -148,16 +81,16 @@ def stand_in(processes: dict[tuple[str, ...], tuple[subprocess.Popen[str], str]]
 
 
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Visit]:
-    """Opens pages; afterwards nothing may have complained that the test did not expect."""
-    visit = Visit(browser)
+def visit(browser: Browser) -> Iterator[Visit[StoodInConsole]]:
+    """Opens pages; afterwards they have shown no error that the test did not expect."""
+    visit = Visit(browser, entered, viewport=DESKTOP, locale="en-GB")
     yield visit
     visit.close()
-    assert visit.complaints == []
+    assert visit.errors == []
 
 
 @pytest.fixture
-def console(stand_in: Callable[..., str], visit: Visit) -> Console:
+def console(stand_in: Callable[..., str], visit: Visit[StoodInConsole]) -> StoodInConsole:
     """The console of a user who may do everything, at its list of 24 services."""
     console = visit.open(stand_in())
     expect(console.rows().first).to_be_visible()

@@ -227,10 +227,11 @@ def metrics(name: str, reading: int) -> dict[str, Any]:
     """Totals that grow in waves with every reading, two seconds apart."""
     wave = (1, 2, 4, 7, 9, 8, 6, 5, 3, 2)[reading % 10]
     grown = reading * 40 + wave
+    buckets = [[0.1, grown * 0.4], [0.25, grown * 0.9], [0.5, grown * 0.97], [1.0, grown]]
     pod = {
         **{"running": 2 + wave, "waiting": max(0, wave - 6), "kvUse": 0.2 + 0.06 * wave},
         **{"promptTokens": grown * 900, "generationTokens": grown * 220 + wave * 60, "requests": grown},
-        **{"ttftSum": grown * 0.18 + wave * 0.3, "ttftCount": grown, "ttftBuckets": [], "itlSum": grown * 0.9},
+        **{"ttftSum": grown * 0.18 + wave * 0.3, "ttftCount": grown, "ttftBuckets": buckets, "itlSum": grown * 0.9},
         **{"itlCount": grown * 60, "prefixQueries": grown * 900, "prefixHits": grown * 400},
         **{"drafted": grown * 100, "accepted": grown * 60 + wave * 20},
     }

@@ -67,7 +67,7 @@ class Cluster:
         self.signed_in = not self.options.signed_out
         self.readings = 0
 
-    def tell(self, service: dict[str, Any], *, deleted: bool = False) -> None:
+    def publish(self, service: dict[str, Any], *, deleted: bool = False) -> None:
         row = invented.row(service)
         where = {"namespace": row["namespace"], "name": row["name"]}
         change = {"upserted": [] if deleted else [row], "deleted": [where] if deleted else [], "synced": True}
@@ -78,7 +78,7 @@ class Cluster:
 CLUSTER: web.AppKey[Cluster] = web.AppKey("cluster", Cluster)
 
 
-def the(request: web.Request) -> Cluster:
+def cluster_of(request: web.Request) -> Cluster:
     """The cluster of this application."""
     return request.app[CLUSTER]
 
@@ -99,7 +99,7 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     api = "/api/" in request.path
     if api and request.method != "GET" and request.headers.get("X-Windlass-Console") != "1":
         return refusal(403, "the header X-Windlass-Console is missing", "Origin")
-    if api and not the(request).signed_in and not request.path.endswith("/session"):
+    if api and not cluster_of(request).signed_in and not request.path.endswith("/session"):
         return refusal(401, "sign in first", "SignIn")
     try:
         answer = await handler(request)
@@ -121,7 +121,7 @@ async def page(request: web.Request) -> web.StreamResponse:
 
 async def session(request: web.Request) -> web.Response:
     """Who is signed in; the token of the tests is `good`."""
-    cluster = the(request)
+    cluster = cluster_of(request)
     if request.method == "POST":
         if (await request.json()).get("token") != "good":
             return refusal(401, "the API server does not accept this token: make another one", "SignIn")
@@ -136,14 +136,14 @@ async def session(request: web.Request) -> web.Response:
 
 async def permissions(request: web.Request) -> web.Response:
     """Everything, or what a reader may."""
-    rights = invented.rights(the(request).options.rights)
+    rights = invented.rights(cluster_of(request).options.rights)
     return web.json_response({"namespace": request.query["namespace"], "can": rights})
 
 
 def chosen(request: web.Request) -> list[dict[str, Any]]:
     """The services of the namespace that is asked for."""
     wanted = request.query.get("namespace", "*")
-    return [one for key, one in the(request).services.items() if wanted in ("*", key[0])]
+    return [one for key, one in cluster_of(request).services.items() if wanted in ("*", key[0])]
 
 
 async def events_of(request: web.Request) -> web.StreamResponse:
@@ -153,64 +153,68 @@ async def events_of(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-async def say(answer: web.StreamResponse, kind: str, data: Any) -> None:
+async def send(answer: web.StreamResponse, kind: str, data: Any) -> None:
     """One event."""
     await answer.write(f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode())
 
 
+async def list_all(request: web.Request) -> web.Response:
+    """The rows of a namespace, or of all."""
+    return web.json_response({"items": [invented.row(one) for one in chosen(request)]})
+
+
 async def watch_all(request: web.Request) -> web.StreamResponse:
     """Everything, then every change."""
-    cluster, queue = the(request), asyncio.Queue[dict[str, Any]]()
+    cluster, queue = cluster_of(request), asyncio.Queue[dict[str, Any]]()
     answer = await events_of(request)
     wanted = request.query["namespace"]
     rows = [invented.row(one) for one in chosen(request)]
-    await say(answer, "ROWS", {"upserted": rows, "deleted": [], "synced": True, "reset": True})
+    await send(answer, "ROWS", {"upserted": rows, "deleted": [], "synced": True, "reset": True})
     cluster.listeners.append(queue)
     try:
         while True:
             change = await queue.get()
             if wanted == "*" or all(row["namespace"] == wanted for row in (*change["upserted"], *change["deleted"])):
-                await say(answer, "ROWS", change)
+                await send(answer, "ROWS", change)
     finally:
         cluster.listeners.remove(queue)
 
 
 async def watch_one(request: web.Request) -> web.StreamResponse:
     """One service, and every change of it."""
-    cluster, queue, key = the(request), asyncio.Queue[dict[str, Any]](), key_of(request)
-    answer = await events_of(request)
+    cluster, queue, key = cluster_of(request), asyncio.Queue[dict[str, Any]](), key_of(request)
     if key not in cluster.services:
-        await say(answer, "ERROR", {"error": f"llmservice {'/'.join(key)} is not there", "reason": "NotFound"})
-        return answer
-    await say(answer, "CHANGED", invented.detail(cluster.services[key]))
+        return refusal(404, f"llmservice {'/'.join(key)} is not there", "NotFound")
+    answer = await events_of(request)
+    await send(answer, "CHANGED", invented.detail(cluster.services[key]))
     cluster.listeners.append(queue)
     try:
         while True:
             await queue.get()
             if key not in cluster.services:
-                await say(answer, "DELETED", {})
+                await send(answer, "DELETED", {})
                 return answer
-            await say(answer, "CHANGED", invented.detail(cluster.services[key]))
+            await send(answer, "CHANGED", invented.detail(cluster.services[key]))
     finally:
         cluster.listeners.remove(queue)
 
 
 async def get_one(request: web.Request) -> web.Response:
     """A detail."""
-    found = the(request).services.get(key_of(request))
+    found = cluster_of(request).services.get(key_of(request))
     return web.json_response(invented.detail(found)) if found else refusal(404, "it is not there", "NotFound")
 
 
 async def pods(request: web.Request) -> web.Response:
     """Its pods."""
-    return web.json_response(invented.pods(the(request).services[key_of(request)]))
+    return web.json_response(invented.pods(cluster_of(request).services[key_of(request)]))
 
 
 async def write(request: web.Request) -> web.Response:
     """Create or replace; the spec is held to the CRD's own models."""
     body = await request.json()
     document = body["wanted"] if request.method == "PUT" else body
-    cluster, meta = the(request), document["metadata"]
+    cluster, meta = cluster_of(request), document["metadata"]
     try:
         spec_of(document)
     except ClientError as error:
@@ -221,60 +225,60 @@ async def write(request: web.Request) -> web.Response:
         return refusal(409, f"llmservice {'/'.join(key)} exists already", "AlreadyExists")
     before = cluster.services.get(key, invented.unseen(meta["namespace"], meta["name"]))
     cluster.services[key] = {**before, "spec": document["spec"]}
-    cluster.tell(cluster.services[key])
+    cluster.publish(cluster.services[key])
     return web.json_response(cluster.services[key], status=201 if request.method == "POST" else 200)
 
 
 async def delete(request: web.Request) -> web.Response:
     """Delete it."""
-    cluster = the(request)
+    cluster = cluster_of(request)
     gone = cluster.services.pop(key_of(request))
-    cluster.tell(gone, deleted=True)
+    cluster.publish(gone, deleted=True)
     return web.Response(status=204)
 
 
 async def change(request: web.Request) -> web.Response:
     """Scale, suspend, retry."""
-    cluster, body = the(request), await request.json()
+    cluster, body = cluster_of(request), await request.json()
     service = cluster.services[key_of(request)]
     service["spec"].update(body)
     if "suspend" in body:
         invented.settle(service, "Suspended" if body["suspend"] else "Starting")
-    cluster.tell(service)
+    cluster.publish(service)
     return web.json_response(service)
 
 
 async def become(request: web.Request) -> web.Response:
     """For tests alone: give services another state, as the operator would."""
-    cluster, wishes = the(request), await request.json()
-    for wish in wishes:
-        service = cluster.services[wish["namespace"], wish["name"]]
-        invented.settle(service, wish["status"])
-        cluster.tell(service)
+    cluster, changes = cluster_of(request), await request.json()
+    for change in changes:
+        service = cluster.services[change["namespace"], change["name"]]
+        invented.settle(service, change["status"])
+        cluster.publish(service)
     return web.json_response({})
 
 
 async def begin(request: web.Request) -> web.Response:
     """For tests alone: forget what earlier tests did."""
-    the(request).begin()
+    cluster_of(request).begin()
     return web.json_response({})
 
 
 async def logs(request: web.Request) -> web.StreamResponse:
     """Some lines, then one every second where the page follows."""
     answer = await events_of(request)
-    await say(answer, "LINES", invented.log_lines(request.match_info["name"]))
+    await send(answer, "LINES", invented.log_lines(request.match_info["name"]))
     if request.query.get("follow") != "true":
-        await say(answer, "END", {"reason": "the log ends here"})
+        await send(answer, "END", {"reason": "the log ends here"})
         return answer
     while True:
         await asyncio.sleep(1)
-        await say(answer, "LINES", invented.log_lines(request.match_info["name"])[-1:])
+        await send(answer, "LINES", invented.log_lines(request.match_info["name"])[-1:])
 
 
 async def metrics(request: web.Request) -> web.Response:
     """Totals that grow with every reading."""
-    cluster = the(request)
+    cluster = cluster_of(request)
     cluster.readings += 1
     return web.json_response(invented.metrics(request.match_info["name"], cluster.readings))
 
@@ -334,6 +338,7 @@ def application(options: argparse.Namespace) -> web.Application:
     rows: list[tuple[str, str, Handler]] = [
         ("*", f"{api}/session", session),
         ("GET", f"{api}/permissions", permissions),
+        ("GET", f"{api}/services", list_all),
         ("GET", f"{api}/services/watch", watch_all),
         ("POST", f"{api}/services/{{namespace}}", write),
         ("GET", one, get_one),

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import Console
+from .conftest import StoodInConsole
 
 SCRIPT = "<img src=x onerror=window.broken=1><script>window.broken=1</script>"
 PLACES = (
@@ -118,7 +118,7 @@ def test_a_reader_is_offered_nothing_more(stand_in, visit):
         expect(page.get_by_role(role, name=name, exact=True)).to_have_count(0)
 
 
-def attacked(console: Console) -> None:
+def attacked(console: StoodInConsole) -> None:
     """No script of a text ran."""
     assert console.page.evaluate("window.broken") is None
     assert console.page.locator("main img, main script").count() == 0
@@ -160,9 +160,9 @@ def test_the_policy_holds_against_the_pages_themselves(console, visit):
     attacked(console)
     hosts = page.evaluate("performance.getEntriesByType('resource').map((one) => new URL(one.name).host)")
     assert set(hosts) == {console.address.split("/")[2]}
-    assert len(visit.complaints) == 3
-    assert all("requires 'Trusted" in line for line in visit.complaints)
-    visit.complaints.clear()
+    assert len(visit.errors) == 3
+    assert all("requires 'Trusted" in line for line in visit.errors)
+    visit.errors.clear()
 
 
 def test_graphs_come_from_totals(console):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
+import yaml
 from windlass_console import cli
 from windlass_console.views.license_places import DEFAULT, named_by
 from windlass_console.views.row import PASSING
@@ -145,3 +147,63 @@ def test_it_knows_the_operators_license_servers(helm, addresses):
     given = cli.settings_of(cli.command_line().parse_args([one for one in arguments if "license" in one]), {})
     known = named_by(given.license_addresses)
     assert known == ({("licenses", "keys")} if addresses else DEFAULT)
+
+
+NOTES = {
+    "off": ({}, [], ["port-forward", "controlPlane"]),
+    "on": (
+        {"enabled": True, "prefix": "/c"},
+        ["service/windlass-console 8080:80", "http://localhost:8080/c/", "networkPolicy.controlPlane={"],
+        [],
+    ),
+    "an ingress": (
+        {"enabled": True, "prefix": "/c", "ingress": {"enabled": True, "host": "ai.example"}},
+        ["https://ai.example/c/", "networkPolicy.controlPlane={"],
+        ["port-forward"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("console", "there", "missing"), NOTES.values(), ids=NOTES)
+def test_the_notes_say_how_to_reach_it_and_what_it_needs(helm, tmp_path, console, there, missing):
+    """Helm shows notes of an installation alone, so they become an object here."""
+    chart = copytree(CHART, tmp_path / "chart")
+    (chart / "templates" / "NOTES.txt").rename(chart / "notes.txt")
+    notes = 'kind: Notes\nnotes: |{{ tpl (.Files.Get "notes.txt") . | nindent 2 }}\n'
+    (chart / "templates" / "notes.yaml").write_text(notes)
+    show = ("--show-only", "templates/notes.yaml")
+    done = helm("template", "windlass", str(chart), "--namespace", "system", *show, values={"console": console})
+    assert done.returncode == 0, done.stderr
+    text = yaml.safe_load(done.stdout)["notes"]
+    assert [one for one in there if one not in text] == []
+    assert [one for one in missing if one in text] == []
+
+
+CIDR = "10.0.0.10/32"
+LICENSES = {
+    "pods alone": ({}, [{"namespaceSelector": {}}]),
+    "pods and the API server": (
+        {"networkPolicy": {"controlPlane": [CIDR]}}, [{"namespaceSelector": {}}, {"ipBlock": {"cidr": CIDR}}]
+    ),
+    "named peers and the API server": (
+        {"networkPolicy": {"from": [{"podSelector": {}}], "controlPlane": [CIDR]}},
+        [{"podSelector": {}}, {"ipBlock": {"cidr": CIDR}}],
+    ),
+    "everybody": ({"service": {"type": "LoadBalancer"}, "networkPolicy": {"controlPlane": [CIDR]}}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "peers"), LICENSES.values(), ids=LICENSES)
+def test_the_license_servers_policy_lets_the_api_server_in_where_it_is_named(helm, values, peers):
+    """It widens the policy that is there, and makes none where there is none."""
+    chart = str(CHART.parent / "windlass-license-server")
+    done = helm("template", "ls", chart, "-n", "kube-system", values=values)
+    (policy,) = [one for one in documents(done.stdout) if one["kind"] == "NetworkPolicy"]
+    assert policy["spec"]["ingress"][0].get("from") == peers
+    off = {**values, "networkPolicy": {**values.get("networkPolicy", {}), "enabled": False}}
+    both = (
+        helm("template", "ls", chart, values=off).stdout
+        + helm("template", "windlass", str(CHART), values={"console": {"enabled": True}}).stdout
+    )
+    selected = [one["spec"]["podSelector"] for one in documents(both) if one["kind"] == "NetworkPolicy"]
+    assert [one["matchLabels"]["app.kubernetes.io/name"] for one in selected] == ["windlass-console"]

@@ -52,6 +52,7 @@ FOLDERS = (
     *("base/src", "api/src/windlass_api/crd", "operator/src/windlass_operator/inspection", "tests/testbed/src"),
     *(f"license_server/src/windlass_license/{name}" for name in ("election", "rules", "storage")),
     *(f"sizing/src/windlass_sizing/{name}" for name in ("placement", "quantization")),
+    *("console/src", "tests/console", "tests/browser"),
 )
 OLD_WORDS = frozenset(
     "answered door doors foresight hope hopes hopeless pace played promise promised promises promising rang rung said"
@@ -61,10 +62,12 @@ SOURCES = tuple(
     path
     for folder in FOLDERS
     for path in sorted((ROOT / folder).rglob("*"))
-    if path.suffix in {".py", ".pyi", ".h", ".cc", ".cu"} and "build" not in path.parts
+    if path.suffix in {".py", ".pyi", ".h", ".cc", ".cu", ".js"} and not {"build", "vendor"} & set(path.parts)
 )
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TEXT = re.compile(r"""(?s)\"\"\".*?\"\"\"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])*'|//[^\n]*|#[^\n]*""")
+JS_CODE = re.compile(r"""(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[`{}]|[^`{}"'/]+|.""")
+JS_TEMPLATE = re.compile(r"(?s)\\.|`|\$\{|[^`$\\]+|.")
 ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
 
 
@@ -108,16 +111,48 @@ def old_words(source: str) -> set[str]:
     return {name for name in NAME.findall(TEXT.sub(" ", source)) if words_of(name) & OLD_WORDS}
 
 
+def js_code(source: str) -> str:
+    """A module without its comments, strings and the text of its templates; `${…}` in a template is code."""
+    kept, depths, at, in_template = [], list[int](), 0, False
+    while at < len(source):
+        found = (JS_TEMPLATE if in_template else JS_CODE).match(source, at)
+        assert found
+        token, at = found[0], found.end()
+        if token == "`":
+            in_template = not in_template
+        elif in_template and token == "${":
+            depths, in_template = [*depths, 0], False
+        elif not in_template and token == "}" and depths and depths[-1] == 0:
+            depths, in_template = depths[:-1], True
+        elif not in_template and token in ("{", "}") and depths:
+            depths[-1] += 1 if token == "{" else -1
+        elif not in_template and not token.startswith(("//", "/*", '"', "'")):
+            kept.append(token)
+    return re.sub(r"\bPromise\b", "", " ".join(kept))  # the language's own
+
+
+def old_words_of(path: Path) -> set[str]:
+    """Names with a word that was replaced, the file's own among them."""
+    source = path.read_text(encoding="utf-8")
+    return old_words(js_code(source) if path.suffix == ".js" else source) | (words_of(path.stem) & OLD_WORDS)
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_names_are_the_fields_terms(path: Path) -> None:
     """CONTRIBUTING and docs/explanation/speculation.md have the terms."""
-    assert old_words(path.read_text(encoding="utf-8")) | (words_of(path.stem) & OLD_WORDS) == set()
+    assert old_words_of(path) == set()
 
 
 def test_an_old_word_in_a_name_is_seen() -> None:
     """In any case, and not in prose."""
     source = 'int was_told = kPromises; // told\nclass Pace { "rung" } # said\nspaced = untold\n'
     assert old_words(source) == {"was_told", "kPromises", "Pace"}
+
+
+def test_an_old_word_in_a_template_is_seen() -> None:
+    """In the code of a template, however deep; not in its text, a comment or a string."""
+    source = "html`told ${turns.map((one) => `said ${one.pace} {`)} hope`; // rang\nconst a = { b: 'truth', played };"
+    assert old_words(js_code(source)) == {"turns", "pace", "played"}
 
 
 def test_a_long_sentence_is_seen() -> None:

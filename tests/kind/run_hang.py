@@ -12,8 +12,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import prepared_namespace
 import run_group_kills
-from windlass_testbed import cluster, deploy, machine
+from windlass_testbed import cluster
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import Paths, paths
 
@@ -46,7 +47,7 @@ print(len(found))
 def main(names: list[str]) -> int:
     """A row for each service; 1 when one did not come back with its reason."""
     where = paths()
-    bring_up(where)
+    prepared_namespace.prepare(where, NAMESPACE)
     print("| stopped | EngineStalled after s | started again after s | Running after s |\n| --- | --- | --- | --- |")
     try:
         for name in names or SERVICES:
@@ -57,23 +58,13 @@ def main(names: list[str]) -> int:
         print(error)
         return 1
     finally:
-        cluster.kubectl(where, "delete", "namespace", NAMESPACE, "--wait=false")
+        prepared_namespace.clear(where, NAMESPACE)
     return 0
 
 
 def kubectl(where: Paths, *words: str) -> str:
     """In the namespace of the services."""
     return cluster.kubectl(where, "-n", NAMESPACE, *words)
-
-
-def bring_up(where: Paths) -> None:
-    """The cluster with both charts, and a namespace with the model."""
-    machine.ensure_packages()
-    deploy.install_charts(where, deploy.bring_up(where))
-    deploy.make_model(where)
-    cluster.kubectl(where, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    cluster.kubectl(where, "create", "namespace", NAMESPACE)
-    deploy.models_volume(where, NAMESPACE)
 
 
 def stop(where: Paths, name: str, stopped: str) -> list[float]:

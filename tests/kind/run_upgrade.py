@@ -1,4 +1,4 @@
-"""`make upgrade-live`: 0.1.0 to this release and back on the cluster, while streams run without a pause.
+"""`make upgrade-live`: 0.1.0 to this release and back on the cluster, while streams run.
 
 Everything is installed anew: other releases of the charts, every LLMService and the CRD go before and after. The report
 is a table and `upgrade.json` in the folder that is named. It ends with 1 where a stream was cut, a text differed, a pod
@@ -20,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import upgrade_diagnosis as diagnosis
 import upgrade_report as report
 from upgrade_report import Phase
 from windlass_testbed import charts, cluster, daemon, deploy, first_release, licensing, machine
@@ -28,7 +29,7 @@ from windlass_testbed.errors import BedError
 from windlass_testbed.forward import forward
 from windlass_testbed.licensing import LicenseServer
 from windlass_testbed.paths import REPOSITORY, Paths, paths
-from windlass_testbed.process import say
+from windlass_testbed.process import phase, say
 
 NAMESPACE, SYSTEM, LICENSES = "upgrade-live", "upgrade-system", "upgrade-licenses"
 CRD = "llmservices.serving.windlass.dev"
@@ -36,8 +37,11 @@ STEADY, EDITED = "steady", "edited"
 CHANGE = {"engine": {"allowedMediaDomains": ["example.com"]}}
 """A field that 0.1.0 does not know, and that concerns the pods."""
 CLIENT = (Path(__file__).parent / "upgrade_client.py").read_text()
-AT_A_TIME, TOKENS, MOST_S = 2, 100, 1500
-SERVED_S, SETTLED_S, RENEWED_S = 400.0, 10.0, 90.0
+AT_A_TIME, TOKENS, MOST_S = 2, 100, 1800
+PAUSE_S = 1.0
+"""Between two streams of one client. An engine that streams computes on one processor and polls on another, so that two
+services without a pause leave little of two processors to a pod that starts."""
+SERVED_S, SETTLED_S, RENEWED_S = 600.0, 10.0, 90.0
 FACTS = (
     "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8502/windlass/facts', timeout=5).read().decode())"
 )
@@ -46,8 +50,8 @@ FACTS = (
 class Run:
     """The cluster, the two releases, and what was seen so far."""
 
-    def __init__(self, where: Paths, today: deploy.Deployed) -> None:
-        self.paths, self.today = where, today
+    def __init__(self, where: Paths, today: deploy.Deployed, out: Path) -> None:
+        self.paths, self.today, self.out = where, today, out
         self.licenses = LicenseServer(where, LICENSES)
         self.phases = list[Phase]()
         self.seen = dict[str, Any]()
@@ -59,11 +63,13 @@ class Run:
         return json.loads(self.kubectl(*words, "-o", "json"))
 
     def until(self, what: str, met: Callable[[], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
+        began = time.monotonic()
         while not met():
-            if time.monotonic() > deadline:
-                raise BedError(f"waited {seconds:.0f} s for {what}: kubectl -n {NAMESPACE} get llm,pods -o wide")
+            if time.monotonic() > began + seconds:
+                (self.out / "diagnosis.txt").write_text(diagnosis.text(self.kubectl, NAMESPACE))
+                raise BedError(f"waited {seconds:.0f} s for {what}: see {self.out / 'diagnosis.txt'}")
             time.sleep(1)
+        say(f"    {what}: after {time.monotonic() - began:.0f} s")
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -207,7 +213,7 @@ def streams(run: Run, found: list[dict[str, Any]]) -> Iterator[None]:
     """Streams of both services until the block ends; the list is filled then."""
     places = {name: f"{name}.{NAMESPACE}.svc.cluster.local" for name in (STEADY, EDITED)}
     told = {"places": places, "port": 8501, "atATime": AT_A_TIME, "tokens": TOKENS, "stop": "/tmp/stop",
-            "seconds": MOST_S}  # fmt: skip
+            "pause": PAUSE_S, "seconds": MOST_S}  # fmt: skip
     container = {"name": "client", "image": first_release.image("operator"), "imagePullPolicy": "Never",
                  "command": ["/opt/windlass/bin/python", "-c", CLIENT, json.dumps(told)]}  # fmt: skip
     spec = {"containers": [container], "restartPolicy": "Never", "automountServiceAccountToken": False}
@@ -304,16 +310,21 @@ def main(words: list[str]) -> int:
     where = paths()
     machine.ensure_packages()
     daemon.start(where)
-    first_release.build(where)
-    today = deploy.prepare_images(where)
+    with phase("images of both releases"):
+        first_release.build(where)
+        today = deploy.prepare_images(where)
     if asked.images:
         return 0
     cluster.check(where)
-    run = Run(where, deploy.bring_up(where))
-    clean(where)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    run = Run(where, deploy.bring_up(where), asked.out)
+    with phase("nothing of an earlier run"):
+        clean(where)
     try:
-        first_release.load_images(where, today["engine-cpu"])
-        first_state(run)
+        with phase("images of the first release into the nodes"):
+            first_release.load_images(where, today["engine-cpu"])
+        with phase("the first release serves"):
+            first_state(run)
         found = list[dict[str, Any]]()
         try:
             with streams(run, found):
@@ -321,20 +332,19 @@ def main(words: list[str]) -> int:
                 back(run)
         except BedError as error:
             run.seen["ended by"] = str(error)
-        return told(run, found, asked.out)
+        return told(run, found)
     finally:
         clean(where)
 
 
-def told(run: Run, found: list[dict[str, Any]], out: Path) -> int:
+def told(run: Run, found: list[dict[str, Any]]) -> int:
     """Write and print the report; 1 where something was not as it shall be."""
     rows = report.rows(run.phases, found)
     wrong = judge(run, rows, found)
-    out.mkdir(parents=True, exist_ok=True)
     texts = {name: dict(some) for name, some in report.texts(found).items()}
     whole = {"rows": report.as_json(rows), "leases": [phase.leases for phase in run.phases], "texts": texts,
              "wrong": wrong, "streams": len(found), "seen": run.seen}  # fmt: skip
-    (out / "upgrade.json").write_text(json.dumps(whole, indent=2))
+    (run.out / "upgrade.json").write_text(json.dumps(whole, indent=2))
     say(f"\n{report.table(rows)}\n")
     say(f"{len(found)} streams, {sum(one['outcome'] != 'whole' for one in found)} not whole; texts: {texts}")
     for line in wrong:

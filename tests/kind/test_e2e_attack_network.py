@@ -175,6 +175,6 @@ def test_the_license_server_reaches_no_pod(bed, scene, license_server):
 
 def test_every_node_enforces(bed):
     """The agent of the test cluster runs on each; a published node image brings kindnet."""
-    name = "kindnet" if node_image.published() else "policyagent"
+    name = "kindnet" if node_image.brings_network(bed.paths) else "policyagent"
     status = bed.get("kube-system", "daemonset", name)["status"]
     assert (status["desiredNumberScheduled"], status["numberReady"]) == (3, 3)

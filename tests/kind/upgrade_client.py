@@ -1,8 +1,8 @@
-"""Run inside the cluster with plain Python: streams of several services without a pause, and what became of each.
+"""Run inside the cluster with plain Python: streams of several services, and what became of each.
 
-Asked by one JSON argument: places (service → host), port, how many at a time for each, tokens, a file that ends it,
-seconds at most. Prints one JSON line for each stream: when it began and ended, its service, its outcome and a digest of
-its text.
+Asked by one JSON argument: places (service → host), port, how many at a time for each, tokens, seconds between two
+streams, a file that ends it, seconds at most. Prints one JSON line for each stream: when it began and ended, its
+service, its outcome and a digest of its text.
 """
 
 import hashlib
@@ -52,8 +52,7 @@ def again(service, host):
                "text": hashlib.sha256(text.encode()).hexdigest()[:16], "characters": len(text)}  # fmt: skip
         with printing:
             print(json.dumps(row), flush=True)
-        if outcome != "whole":
-            time.sleep(0.5)  # a service that refuses is not asked a thousand times a second
+        time.sleep(asked["pause"])
 
 
 threads = [

@@ -8,6 +8,7 @@ ConsoleError
 ├── SlowError             408: the body did not come in time
 ├── TooLargeError         413: the body has too many bytes
 ├── UnusableError         422: the content cannot be used
+├── TooManyRequestsError  429: as many requests of the user are under way as one may have
 ├── TooManyStreamsError   429: the user holds as many streams as one may
 ├── ServiceAnswerError    502: the served model, or the license server, refuses
 └── FullError             503: as many users, or bytes of long bodies, as the process can hold
@@ -83,6 +84,13 @@ class UnusableError(ConsoleError):
 
     status = 422
     reason = "Invalid"
+
+
+class TooManyRequestsError(ConsoleError):
+    """As many requests of the user are under way as one may have."""
+
+    status = 429
+    reason = "TooManyRequests"
 
 
 class TooManyStreamsError(ConsoleError):

@@ -18,6 +18,10 @@ class Sampling:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
+    min_p: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    """Tokens, each once, and what is added to their logits."""
+    no_repeat_ngram_size: int = 0
     seed: int | None = None
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
@@ -26,6 +30,11 @@ class Sampling:
     def greedy(self) -> bool:
         """Whether the likeliest token is taken."""
         return self.temperature < GREEDY_BELOW
+
+    @property
+    def plain(self) -> bool:
+        """Whether the likeliest token is taken as the model says it."""
+        return self.greedy and not (self.penalized or self.logit_bias or self.no_repeat_ngram_size)
 
     @property
     def penalized(self) -> bool:

@@ -74,7 +74,7 @@ class LLM:
     def _refuse_unkept(self, params: object) -> None:
         each = params if isinstance(params, list | tuple) else (params,)
         if not self._keeps_rules and any((getattr(one, "extra_args", None) or {}).get(NO_REPEAT) for one in each):
-            raise UsageError(f"{NO_REPEAT} is not there: this engine speculates or does not generate; leave it out")
+            raise UsageError(f"{NO_REPEAT} is not there: this model does not generate; leave it out")
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  the engine's own, whatever it is
         if name == "_engine":  # not there before __init__ is through

@@ -7,7 +7,7 @@ from windlass.api.routes import ROUTES
 from windlass.api.settings import ApiSettings
 
 CHAT = ROUTES["/v1/chat/completions"]
-WITHOUT = ApiSettings(no_repeat_missing="the engine speculates")
+WITHOUT = ApiSettings(no_repeat_missing="the model does not generate")
 
 
 @pytest.mark.parametrize("size", [0, None])
@@ -19,7 +19,7 @@ def test_off_is_off_everywhere(size: int | None) -> None:
 @pytest.mark.parametrize(
     ("document", "settings", "message"),
     [
-        ({}, WITHOUT, "no_repeat_ngram_size is not there: the engine speculates; leave it out"),
+        ({}, WITHOUT, "no_repeat_ngram_size is not there: the model does not generate; leave it out"),
         (
             {"use_beam_search": True},
             ApiSettings(),

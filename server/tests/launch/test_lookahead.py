@@ -71,14 +71,13 @@ def test_on_a_cpu_by_its_own_door() -> None:
     assert "windlass.lookahead.vllm_cpu.HostWorker" in plan.engine_args
 
 
-def test_what_is_refused_of_requests_is_told_at_start() -> None:
-    """The runner for CPUs takes no further rule of sampling while it speculates; that of GPUs does."""
-    cpu, gpu = launch("--use-lookahead", CPU), launch("--use-lookahead")
-    assert "min_p, logit_bias and no_repeat_ngram_size are refused" in " ".join(cpu.warnings)
-    assert "min_p and logit_bias are refused" in " ".join(gpu.warnings)
-    assert "--logits-processors" in gpu.engine_args
-    assert "--logits-processors" not in cpu.engine_args
-    assert "speculates" in json.loads(cpu.variables["WINDLASS_API"])["no_repeat_missing"]
+@pytest.mark.parametrize("machine", [CPU, L20], ids=["cpu", "gpu"])
+def test_every_rule_of_sampling_is_kept(machine: Machine) -> None:
+    """Each of the engine's runners gets ours beside drafts, and no request is refused for one."""
+    plan = launch("--use-lookahead", machine)
+    assert "windlass.sampling.no_repeat_ngram:NoRepeatNgram" in plan.engine_args
+    assert json.loads(plan.variables["WINDLASS_API"])["no_repeat_missing"] == ""
+    assert not any("refused" in warning for warning in plan.warnings)
 
 
 def test_settings_reach_every_process_of_the_engine() -> None:

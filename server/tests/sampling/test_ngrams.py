@@ -33,7 +33,7 @@ def test_token_by_token_it_says_what_the_definition_says(prompt: list[int], answ
     grows: list[int] = []
     history = History(size, prompt, grows)
     for token in [*answer, 0]:
-        assert set(history.banned()) == by_definition(prompt + grows, size)
+        assert set(history.banned()[0]) == by_definition(prompt + grows, size)
         grows.append(token)
 
 
@@ -44,16 +44,38 @@ def test_tokens_that_the_engine_takes_back(prompt: list[int], answer: list[int],
     history = History(2, prompt, answer)
     history.banned()
     del answer[cut:]
-    assert set(history.banned()) == by_definition(prompt + answer, 2)
+    assert set(history.banned()[0]) == by_definition(prompt + answer, 2)
+
+
+@settings(deadline=None)
+@given(prompt=TOKENS, answer=TOKENS, drafts=TOKENS, size=st.integers(1, 5))
+def test_drafts_count_for_the_places_behind_them(
+    prompt: list[int], answer: list[int], drafts: list[int], size: int
+) -> None:
+    """Each place has the bans of the sequence and the drafts before it; the sequence itself stays as it was."""
+    history = History(size, prompt, answer)
+    sequence = prompt + answer
+    wanted = [by_definition(sequence + drafts[:place], size) for place in range(len(drafts) + 1)]
+    assert [set(tokens) for tokens in history.banned(drafts)] == wanted
+    assert set(history.banned()[0]) == by_definition(sequence, size)
+
+
+def test_drafts_are_numbered_through_the_batch() -> None:
+    """Rows without the rule have drafts too; behind the last draft each row has one place of its own."""
+    rows, drafts = Rows(), [[7, 8], [], [3, 4]]
+    rows.update(change(added=[(1, asking(1), [5], []), (2, asking(1), [6, VOCABULARY], [])]))
+    assert rows.banned_at_drafts(VOCABULARY, drafts) == ([2, 3, 3], [6, 6, 3])
+    assert rows.banned(VOCABULARY, drafts) == ([1, 2, 2, 2], [5, 6, 3, 4])
+    assert rows.banned(VOCABULARY) == ([1, 2], [5, 6])
 
 
 def test_a_token_that_is_on_its_way_is_read_when_it_is_there() -> None:
     """The engine schedules ahead and writes a placeholder first."""
     answer = [1, 2, NOT_YET]
     history = History(2, None, answer)
-    assert list(history.banned()) == []
+    assert list(history.banned()[0]) == []
     answer[2:] = [1]
-    assert list(history.banned()) == [2]
+    assert list(history.banned()[0]) == [2]
 
 
 @settings(max_examples=40, deadline=None)

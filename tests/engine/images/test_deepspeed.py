@@ -32,6 +32,13 @@ def test_requests_join_and_leave_a_running_batch(found):
     assert [said for said, _ in found["joined"]] == [alone for _, alone in found["joined"]]
 
 
+def test_each_row_is_drawn_by_its_own_request(found):
+    """Ten ways of drawing share a batch: n-grams as in transformers, `min_p` and a bias among them."""
+    assert len(found["drawn"]) == 11
+    for name, (said, should) in found["drawn"].items():
+        assert said == should, name
+
+
 def test_batches_are_above_one_in_deepspeeds_engine(found):
     """The figures say that requests shared passes, and what computed them."""
     figures = found["figures"]

@@ -101,7 +101,7 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("S2", reads={"engine.speculative_config": None}, variables={"USE_LOOKAHEAD": "false"}),
     *(Row("S2", line, {"args.speculative_config": HOST_DRAFTS, "args.worker_cls": HOST_WORKER,
           "engine.speculative_config.method": "custom_class", "engine.speculative_config.num_speculative_tokens": 6,
-          "args.logits_processors": None})
+          "args.logits_processors": ["windlass.sampling.no_repeat_ngram:NoRepeatNgram"]})
       for line in ("--use-lookahead", "--use-lookahead true", "vllm serve /data/model --use-lookahead",
                    "python3 -m vllm.entrypoints.openai.api_server --model /data/model --use-lookahead")),
     Row("S2", reads={"args.speculative_config": DEVICE_DRAFTS, "args.worker_cls": DEVICE_WORKER,

@@ -241,26 +241,17 @@ class TestServed:
         assert [token_ids(drafting, asked(question)) for question in QUESTIONS] == wanted
         assert 'vllm:num_requests_running{engine="0",model_name="demo"} 0.0' in httpx.get(f"{drafting}/metrics").text
 
-    @pytest.mark.parametrize(
-        ("fields", "words"),
-        [
-            ({"min_p": 0.1, "temperature": 1}, "speculative decoding"),
-            ({"logit_bias": {"5": 1}}, "speculative decoding"),
-            pytest.param({"no_repeat_ngram_size": 3}, "the engine speculates", marks=pytest.mark.on_cpu),
-        ],
-    )
-    def test_what_the_engine_has_only_without_is_refused(self, drafting, fields, words):
-        answer = post(drafting, asked(QUESTIONS[0]) | fields)
-        assert answer.status_code == 400
-        assert words in answer.text
-
-    @pytest.mark.on_card
-    def test_no_text_repeats(self, plain, drafting):
-        """Here the engine takes our rule of sampling beside drafts."""
+    @pytest.mark.parametrize("rule", ["no_repeat_ngram_size", "logit_bias", "min_p", "all"])
+    def test_rules_of_sampling(self, plain, drafting, rule):
+        """Each changes the tokens, and they are those without drafts; `min_p` at 1 leaves the likeliest token alone."""
         free = asked(QUESTIONS[0]) | {"ignore_eos": True}
-        fields = free | {"no_repeat_ngram_size": 3}
+        usual = token_ids(plain, free)
+        ngram, bias = {"no_repeat_ngram_size": 3}, {"logit_bias": {str(usual[0]): -100, str(usual[4]): 3}}
+        rules = {"no_repeat_ngram_size": ngram, "logit_bias": bias, "min_p": {"min_p": 1, "temperature": 1}}
+        rules["all"] = {name: value for one in rules.values() for name, value in one.items()}
+        fields = free | rules[rule]
         wanted = token_ids(plain, fields)
-        assert wanted != token_ids(plain, free)
+        assert (wanted == usual) == (rule == "min_p")
         assert [token_ids(drafting, fields) for _ in range(2)] == [wanted] * 2
 
     @pytest.mark.on_card

@@ -18,8 +18,6 @@ from windlass_base.kube.access import Access
 from windlass_base.kube.errors import (
     UNKNOWN,
     AccessError,
-    ClientError,
-    UnauthorizedError,
     UnreachableError,
     UnreadableError,
     refusal,
@@ -158,10 +156,10 @@ class Api:
         headers: Mapping[str, str] | None = None,
         silence_s: float | None = None,
     ) -> AsyncIterator[Proxied]:
-        """The answer of a pod or Service through the API server's proxy; a refusal in the API server's form raises.
+        """The answer of a pod or Service through the API server's proxy, whatever its status and whoever made it.
 
-        The program behind the proxy can send that form as well, so that the error is as foreign as an answer. A 401 is
-        always an answer: no program may end the session of a user whose token the API server accepts.
+        The API server's own refusals come the same way. The program behind the proxy can send any Status, and its
+        headers join the API server's, so no answer shows which of the two made it: ask for the right in a review.
         The API server takes the header Authorization for itself: the program behind it never sees that one.
         """
         timeout = httpx2.Timeout(self._timeout_s, read=silence_s or self._timeout_s)
@@ -175,21 +173,11 @@ class Api:
                     yield Proxied(answer.status_code, kind, answer.aiter_bytes())
                     return
                 text = await _bounded(answer, ERROR_BODY_MAX) or b""
-                error = _refusal_in(answer.status_code, text, what, self._unknown)
-                if error is not None:
-                    raise error
                 yield Proxied(answer.status_code, kind, _once(text))
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
-
-
-def _refusal_in(code: int, text: bytes, what: str, unknown: str) -> ClientError | None:
-    """The refusal of a proxied call; None for another program's answer, and for every 401."""
-    status = _status(text)
-    error = None if status is None or code == 401 else refusal(code, status, what, unknown)
-    return None if isinstance(error, UnauthorizedError) else error
 
 
 async def _once(text: bytes) -> AsyncIterator[bytes]:

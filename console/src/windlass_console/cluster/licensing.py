@@ -12,11 +12,13 @@ from datetime import datetime
 
 from typing_extensions import TypedDict
 from windlass_api.objects.inventory import usable
-from windlass_base.kube.errors import ClientError, ForbiddenError, NotFoundError, UnreachableError
+from windlass_base.kube.errors import ClientError, ForbiddenError, NotFoundError, UnauthorizedError, UnreachableError
 from windlass_base.kube.rest import Api
 from windlass_client import paths, watching
 from windlass_client.licenses import DEPLOYMENTS, HOME, PORT, SELECTOR, Granted, LicenseServer, granted_in, server_of
 
+from windlass_console.cluster import foreign
+from windlass_console.cluster.foreign import Ask, Program
 from windlass_console.errors import ServiceAnswerError, UnusableError
 from windlass_console.views.license_places import warning_of
 
@@ -26,7 +28,10 @@ TEXT_MAX = 1 << 20  # bytes; a license in numbers, as the server shows it withou
 SHOWN_MAX = 1000  # characters
 SERVERS_MAX = 32  # that are asked; a cluster has one or two, and a tenant may make any number
 ANSWER_S = 8.0  # of one server; packets that a NetworkPolicy drops are never answered
-POLICY = "where a NetworkPolicy keeps it away, name its addresses in the chart's networkPolicy.from"
+POLICY = (
+    "where a NetworkPolicy keeps it away, name the API server's addresses in networkPolicy.controlPlane of the license "
+    "server's chart"
+)
 METRIC = re.compile(r"^(windlass_license_(?:leases|gpus)_live) (\S+)$", re.MULTILINE)
 FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -142,12 +147,15 @@ async def _ask(api: Api, server: LicenseServer, view: ServerView, now: datetime)
             live=_whole(figures.get("windlass_license_leases_live")),
             gpus=_whole(figures.get("windlass_license_gpus_live")),
         )
+    except UnauthorizedError:  # a review's word
+        raise
     except (UnreachableError, TimeoutError) as error:
         view["problem"] = (
             f"license server {server} cannot be reached by the API server: {str(error) or 'no answer'}; {POLICY}"
         )
     except (ClientError, ServiceAnswerError) as error:
-        view["problem"] = str(error)
+        hidden = isinstance(error, ServiceAnswerError) and error.service_status in foreign.NO_ANSWER
+        view["problem"] = f"{error}; {POLICY}" if hidden else str(error)
 
 
 def _license(granted: Granted | None, now: datetime) -> LicenseView | None:
@@ -182,22 +190,23 @@ def _whole(text: str | None) -> int:
 
 async def _read(api: Api, server: LicenseServer, path: str) -> str:
     """The text at a path of the server; empty where no license is in force."""
-    what = f"license server {server}"
-    async with api.proxied("GET", _address(server) + path, what) as answer:
+    program = _program(server)
+    async with foreign.asked(api, program, Ask("GET", path)) as answer:
         text = await answer.read(TEXT_MAX)
-        if answer.status == 404:
+        if answer.status == 404 and not foreign.is_status(text):
             return ""
         if text is None:
-            raise ServiceAnswerError(f"{what} sends more than {TEXT_MAX >> 20} MiB to {path}", answer.status)
+            raise ServiceAnswerError(f"{program.what} sends more than {TEXT_MAX >> 20} MiB to {path}", answer.status)
         if not answer.is_success:
-            raise ServiceAnswerError(f"{what} answers {answer.status} to {path}: {_shown(text)}", answer.status)
+            shown = foreign.sentence(answer.status, text)
+            raise ServiceAnswerError(f"{program.what} answers {answer.status} to {path}: {shown}", answer.status)
     return text.decode("utf-8", "replace")
 
 
-def _address(server: LicenseServer) -> str:
-    """The proxy's path to the server's Service."""
-    scheme = "https:" if server.https else ""
-    return paths.core(server.namespace, "services", f"{scheme}{server.name}:{PORT}", "proxy")
+def _program(server: LicenseServer) -> Program:
+    """The server's Service."""
+    what = f"license server {server}"
+    return Program(server.namespace, "services", server.name, str(PORT), what, https=server.https)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +235,15 @@ async def _send(api: Api, namespace: str, name: str, given: Upload) -> str:
     headers = {"Content-Type": f"multipart/form-data; boundary={boundary}", **({TOKEN_HEADER: token} if token else {})}
     filename = given.filename if FILE_NAME.fullmatch(given.filename) else "license.dat"
     body = _form(boundary, filename, given.content)
-    what = f"license server {server}"
-    async with api.proxied("POST", f"{_address(server)}/ls", what, content=body, headers=headers) as answer:
+    program = _program(server)
+    async with foreign.asked(api, program, Ask("POST", "/ls", body, headers)) as answer:
         text = _shown(await answer.read(FILE_MAX))
         if answer.status == 401:
-            raise UnusableError(f"{what} refuses the admin token: {text}")
+            raise UnusableError(f"{program.what} refuses the admin token: {text}")
+        if answer.status in foreign.NO_ANSWER:
+            raise UnusableError(f"{program.what} cannot be reached by the API server: {text}; {POLICY}")
         if not answer.is_success:
-            raise UnusableError(f"{what} refuses the file: {text}")
+            raise UnusableError(f"{program.what} refuses the file: {text}")
     return text
 
 

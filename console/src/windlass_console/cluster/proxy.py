@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from typing_extensions import TypedDict
-from windlass_api.objects.reading import Object
-from windlass_base.kube.errors import ClientError, ForbiddenError
+from windlass_base.kube.errors import ClientError, ForbiddenError, UnauthorizedError
 from windlass_base.kube.rest import Api, Proxied
-from windlass_base.untrusted_json import parsed
-from windlass_client import paths
 from windlass_client.client import AsyncClient
 
+from windlass_console.cluster import foreign
+from windlass_console.cluster.foreign import Ask, Program, sentence
 from windlass_console.errors import ServiceAnswerError
 from windlass_console.views.metrics import PodMetrics, reduced
 
@@ -28,8 +27,6 @@ METRICS_LONG = 64 << 10  # bytes; more of them are read in a thread, beside the 
 METRICS_S = 10.0
 PODS_AT_A_TIME, PODS_MAX = 8, 64
 SILENCE_S = 300.0  # between two parts of an answer
-REFUSAL_MAX = 64 << 10  # bytes of a refusal that are read
-SHOWN_MAX = 600  # characters of a refusal that are shown
 KEY_HEADER = "X-API-Key"
 
 
@@ -54,16 +51,16 @@ async def metrics(client: AsyncClient, namespace: str, name: str, key: str = "")
 
 
 async def _pod_metrics(api: Api, namespace: str, pod: str, key: str) -> PodMetrics:
-    path = paths.core(namespace, "pods", f"{pod}:{HTTP_PORT}", "proxy") + "/metrics"
+    program = Program(namespace, "pods", pod, HTTP_PORT, f"pod {namespace}/{pod}")
     try:
         async with (
             asyncio.timeout(METRICS_S),
-            api.proxied("GET", path, f"pod {namespace}/{pod}", headers=_key(key)) as it,
+            foreign.asked(api, program, Ask("GET", "/metrics", headers=_key(key))) as it,
         ):
             text = await it.read(METRICS_MAX)
             if not it.is_success:
-                return PodMetrics(problem=f"pod {pod} refuses its metrics: {_sentence(it.status, text)}")
-    except ForbiddenError:
+                return PodMetrics(problem=f"pod {pod} refuses its metrics: {sentence(it.status, text)}")
+    except (ForbiddenError, UnauthorizedError):  # a review's word
         raise
     except (ClientError, TimeoutError) as error:
         return PodMetrics(problem=f"pod {pod} gives no metrics: {error or 'it does not answer'}")
@@ -77,12 +74,13 @@ async def _pod_metrics(api: Api, namespace: str, pod: str, key: str) -> PodMetri
 @asynccontextmanager
 async def chat(api: Api, namespace: str, name: str, body: bytes, key: str = "") -> AsyncIterator[Proxied]:
     """The service's answer to a chat completion request; ServiceAnswerError where it refuses."""
-    path = paths.core(namespace, "services", f"{name}:http", "proxy") + "/v1/chat/completions"
-    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **_key(key)}
-    what = f"service {namespace}/{name}"
-    async with api.proxied("POST", path, what, content=body, headers=headers, silence_s=SILENCE_S) as answer:
+    program = Program(namespace, "services", name, "http", f"service {namespace}/{name}")
+    headers = {"Content-Type": "application/json", **_key(key)}
+    ask = Ask("POST", "/v1/chat/completions", body, headers, SILENCE_S)
+    async with foreign.asked(api, program, ask) as answer:
         if not answer.is_success:
-            raise ServiceAnswerError(_refused(what, answer.status, await answer.read(REFUSAL_MAX)), answer.status)
+            text = await answer.read(foreign.REFUSAL_MAX)
+            raise ServiceAnswerError(_refused(program.what, answer.status, text), answer.status)
         yield answer
 
 
@@ -92,14 +90,7 @@ def _key(key: str) -> dict[str, str]:
 
 def _refused(what: str, status: int, text: bytes | None) -> str:
     if status in (401, 403):
-        return f"{what} asks for one of its API keys: {_sentence(status, text)}; enter a key of the service"
-    return f"{what} refuses: {_sentence(status, text)}"
-
-
-def _sentence(status: int, text: bytes | None) -> str:
-    """The message in an error of OpenAI's shape, else the beginning of the text."""
-    document: Object = found if isinstance(found := parsed(text or b""), dict) else {}
-    error = document.get("error")
-    message = error.get("message") if isinstance(error, Mapping) else document.get("message") or document.get("detail")
-    shown = message if isinstance(message, str) else (text or b"").decode("utf-8", "replace")
-    return " ".join(shown.split())[:SHOWN_MAX] or f"HTTP {status}"
+        return f"{what} asks for one of its API keys: {sentence(status, text)}; enter a key of the service"
+    if status in foreign.NO_ANSWER:
+        return f"{what} cannot be reached: {sentence(status, text)}; wait until the service is running"
+    return f"{what} refuses: {sentence(status, text)}"

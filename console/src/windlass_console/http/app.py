@@ -105,6 +105,11 @@ def _add_errors(app: FastAPI) -> None:
         shown = sentence.format(method=request.method, path=request.url.path[:SHOWN_MAX])
         return JSONResponse({"error": shown, "reason": reason, "fields": []}, known.status_code, known.headers)
 
+    async def failed(_: Request, __: Exception) -> JSONResponse:
+        sentence = "the console failed at this request; its log says why"
+        return JSONResponse({"error": sentence, "reason": "Internal", "fields": []}, 500)
+
+    app.add_exception_handler(Exception, failed)
     app.add_exception_handler(ClientError, refused)
     app.add_exception_handler(ConsoleError, refused)
     app.add_exception_handler(RequestValidationError, unusable)

@@ -28,6 +28,9 @@ AdminToken = Annotated[str, Header(alias="X-License-Token", max_length=4096, pat
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[EPTGMk]i?)?$", max_length=16)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 
+BYTES = {"type": "string", "format": "binary"}
+FILE = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": BYTES}}}}
+
 
 class Uploaded(TypedDict):
     """What the license server answered."""
@@ -78,7 +81,7 @@ async def licenses(who: Who, console: The) -> Licenses:
     return await licensing.licenses(who.identity.client.api, datetime.now(UTC), console.settings.license_addresses)
 
 
-@router.post("/licenses/{namespace}/{name}")
+@router.post("/licenses/{namespace}/{name}", openapi_extra=FILE)
 async def upload(
     who: Who,
     namespace: Namespace,

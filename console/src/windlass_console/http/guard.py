@@ -77,12 +77,13 @@ class Guard:
             except ClientDisconnect:  # a part of a body is no request
                 return
             inner = {**scope, "path": route, "raw_path": route.encode(), "root_path": ""}
-            await self.inner(inner, receive, _until_answered(answer, reading))
+            await self.inner(inner, receive, _until_sent(answer, reading))
 
     def _check(self, scope: Scope) -> None:
         """OriginError for what the console's own pages would not send."""
         headers = {key.lower(): value.decode("latin-1") for key, value in scope["headers"]}
-        if headers.get(b"sec-fetch-site", "") == "cross-site" and route_of(scope["path"], self.prefix) != "/":
+        site = headers.get(b"sec-fetch-site", "none")  # a neighbour of the same domain is another site here as well
+        if site not in ("none", "same-origin") and route_of(scope["path"], self.prefix) != "/":
             raise OriginError("the request comes from another site; open the console itself")
         if scope["method"] in SAFE:
             return
@@ -106,7 +107,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-def _until_answered(send: Send, reading: AsyncExitStack) -> Send:
+def _until_sent(send: Send, reading: AsyncExitStack) -> Send:
     """The body's place is free once the answer begins: a chat goes on for minutes after that."""
 
     async def sent(message: Message) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack
 
@@ -14,8 +15,8 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 from windlass_base.kube.errors import ClientError
 
-from windlass_console.errors import ConsoleError, document_of
-from windlass_console.identity.pool import Identity
+from windlass_console.errors import ConsoleError, SignInError, document_of
+from windlass_console.http.asking import Asking
 
 HEARTBEAT_S = 15.0
 COMMENT = b": still here\n\n"
@@ -46,22 +47,25 @@ class HeldStream(StreamingResponse):
             await self._held.aclose()
 
 
-def event_stream(identity: Identity, events: Events) -> HeldStream:
-    """The events as an answer; TooManyStreamsError where the user holds enough streams."""
+def event_stream(who: Asking, events: Events) -> HeldStream:
+    """The events as an answer, until the session ends; TooManyStreamsError where the user holds enough streams."""
     held = AsyncExitStack()
-    held.enter_context(identity.stream())
+    held.enter_context(who.identity.stream())
     held.push_async_callback(events.aclose)
-    return HeldStream(_bytes(events), held, TYPE)
+    return HeldStream(_bytes(events, who.until), held, TYPE)
 
 
-async def _bytes(events: Events) -> AsyncIterator[bytes]:
-    """The events as bytes, with comments between them."""
+async def _bytes(events: Events, until: int | None) -> AsyncIterator[bytes]:
+    """The events as bytes, with comments between them; a watch of the API server outlives the token that began it."""
     coming: asyncio.Task[Event] | None = None
     try:
         yield COMMENT
         while True:
+            left_s = HEARTBEAT_S if until is None else until - time.time()
+            if left_s <= 0:
+                raise SignInError("your session has ended; sign in with a token of the cluster")
             coming = coming or asyncio.create_task(_next(events))
-            done, _ = await asyncio.wait({coming}, timeout=HEARTBEAT_S)
+            done, _ = await asyncio.wait({coming}, timeout=min(HEARTBEAT_S, left_s))
             if not done:
                 yield COMMENT
                 continue

@@ -29,6 +29,10 @@ PODS_MAX = 64  # whose lines are followed at the same time
 LISTS_MAX = 50  # namespaces that are followed one by one
 SSE: dict[int | str, dict[str, Any]] = {200: {"content": {TYPE: {}}, "description": "server-sent events"}}
 
+# The body is the service's own affair, so that it is no parameter here.
+ANY_OBJECT = {"type": "object", "additionalProperties": True}
+CHAT_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": ANY_OBJECT}}}}
+
 
 class LogRequest(BaseModel):
     """Which lines; `pod` empty for those of all serving pods."""
@@ -42,14 +46,14 @@ class LogRequest(BaseModel):
 @router.get("/watch", responses=SSE)
 async def watch_services(who: Who, namespace: Everywhere) -> HeldStream:
     """`ROWS`: everything, then the changes."""
-    return event_stream(who.identity, _rows(who.identity, await _lists(who.identity, namespace)))
+    return event_stream(who, _rows(who.identity, await _lists(who.identity, namespace)))
 
 
 @router.get(ONE + "/watch", responses=SSE)
 async def watch_service(who: Who, namespace: Namespace, name: Name) -> HeldStream:
     """`CHANGED`: the service now and after every change; `DELETED`."""
     await who.identity.client.raw(name, namespace)
-    return event_stream(who.identity, _changes(who.identity.client, namespace, name))
+    return event_stream(who, _changes(who.identity.client, namespace, name))
 
 
 @router.get(ONE + "/logs", responses=SSE)
@@ -66,10 +70,10 @@ async def logs(who: Who, namespace: Namespace, name: Name, wanted: Annotated[Log
         pods_max=PODS_MAX,
     )
     lines = client_logs.read(who.identity.client.api, ask, who.identity.client.pods)
-    return event_stream(who.identity, _lines(lines))
+    return event_stream(who, _lines(lines))
 
 
-@router.post(ONE + "/chat")
+@router.post(ONE + "/chat", openapi_extra=CHAT_BODY)
 async def chat(who: Who, namespace: Namespace, name: Name, request: Request, key: ServiceKey = "") -> HeldStream:
     """The service's own answer to an OpenAI chat completion request."""
     if not request.headers.get("content-type", "").startswith("application/json"):

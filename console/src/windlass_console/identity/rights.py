@@ -8,28 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass_api.crd.v1alpha1 import GROUP, PLURAL
-from windlass_api.objects.reading import dig, name_of
+from windlass_api.objects.reading import name_of
 from windlass_base.kube.errors import ForbiddenError
 from windlass_base.kube.rest import Api
 from windlass_client import watching
 from windlass_client.licenses import HOME
+from windlass_client.rights import Right, is_allowed
 
-REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NAMESPACES = watching.Collection("/api/v1/namespaces", "namespaces")
 KEPT_S, NAMESPACES_KEPT_S = 15.0, 30.0
 AT_A_TIME = 16
 NAMESPACES_MAX = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Right:
-    """A verb on a resource; `namespace` in the place of the one that is asked for, "" for all."""
-
-    verb: str
-    resource: str
-    part: str = ""
-    group: str = ""
-    namespace: str | None = None
 
 
 SERVICES = Right("list", PLURAL, group=GROUP)
@@ -98,21 +87,8 @@ class Rights:
 
     async def may(self, right: Right, namespace: str) -> bool:
         """Whether the user has one right; namespace "" means all of them."""
-        attributes = {
-            "namespace": namespace if right.namespace is None else right.namespace,
-            "verb": right.verb,
-            "group": right.group,
-            "resource": right.resource,
-            "subresource": right.part,
-        }
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
         async with self._turn:
-            answer = await self._api.call("POST", REVIEWS, "the user's rights", body=body)
-        return dig(answer, "status", "allowed") is True
+            return await is_allowed(self._api, right, namespace)
 
     async def visible(self) -> Visible:
         """The namespaces that pages offer."""

@@ -3,7 +3,17 @@
 import { Fragment, html, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact.js";
 import { keep, kept, useStore } from "./model/store.js";
 import { route, to } from "./model/router.js";
-import { ALL, ask, choosePlace, place, signed, signOut, useRights, useSession } from "./model/session.js";
+import {
+  ALL,
+  chooseNamespace,
+  chosenNamespace,
+  loadSession,
+  offersAll,
+  signed,
+  signOut,
+  useRights,
+  useSession,
+} from "./model/session.js";
 import { complain, Feedback } from "./parts/feedback.js";
 import { Empty, Loading, Trouble } from "./parts/controls.js";
 import { Icon } from "./parts/icons.js";
@@ -13,7 +23,7 @@ import { Services } from "./views/services.js";
 import { typed } from "./parts/typed.js";
 
 /** Pages that are not needed at once are read when they are opened. */
-const LATER = {
+const LAZY_PAGES = {
   new: () => import("./views/deploy.js").then((module) => module.New),
   edit: () => import("./views/deploy.js").then((module) => module.Edit),
   service: () => import("./views/service.js").then((module) => module.ServicePage),
@@ -26,11 +36,11 @@ export function App() {
   const now = useStore(signed);
   useLanguage();
   useEffect(() => {
-    ask();
+    loadSession();
   }, []);
   return html`
-    ${now.state === "asking" && html`<main class="alone"><${Loading} /></main>`}
-    ${now.state === "broken" && html`<main class="alone"><${Trouble} error=${now.error} onRetry=${ask} /></main>`}
+    ${now.state === "loading" && html`<main class="alone"><${Loading} /></main>`}
+    ${now.state === "broken" && html`<main class="alone"><${Trouble} error=${now.error} onRetry=${loadSession} /></main>`}
     ${now.state === "out" && html`<${SignIn} />`}
     ${now.state === "in" && html`<${Frame} />`}
     <${Feedback} />
@@ -57,7 +67,7 @@ function Frame() {
     <a class="skip" href="#main" onClick=${skip}>${t("a11y.skip")}</a>
     <div class="frame">
       <${Rail} at=${parts[0] ?? "services"} />
-      <main id="main" tabindex="-1"><${Place} key=${page} parts=${parts} /></main>
+      <main id="main" tabindex="-1"><${CurrentPage} key=${page} parts=${parts} /></main>
     </div>
   `;
 }
@@ -65,7 +75,7 @@ function Frame() {
 /** @param {{ at: string }} props */
 function Rail({ at }) {
   const session = useSession();
-  const namespace = useStore(place);
+  const namespace = useStore(chosenNamespace);
   const can = useRights(namespace === ALL ? session.defaultNamespace || session.namespaces[0]?.name || "default" : namespace);
   /** @type {[string, import("./parts/icons.js").IconName, string, boolean | undefined][]} */
   const places = [
@@ -87,33 +97,35 @@ function Rail({ at }) {
           </a>`,
       )}
     </nav>
-    <${Self} />
+    <${UserMenu} />
   </header>`;
 }
 
 function NamespaceChoice() {
   const session = useSession();
-  const chosen = useStore(place);
+  const chosen = useStore(chosenNamespace);
   const names = session.namespaces.map((one) => one.name);
   const known = chosen === ALL || names.includes(chosen) ? names : [chosen, ...names];
   if (!session.namespacesComplete) {
     return html`<label class="place"><span>${t("nav.namespace")}</span>
-      <input list="namespaces" value=${chosen}
-        onChange=${(/** @type {any} */ event) => choosePlace(event.target.value.trim() || chosen)}
+      <input list="namespaces" value=${chosen} aria-describedby="namespaces-hint"
+        onChange=${(/** @type {any} */ event) => chooseNamespace(event.target.value.trim() || chosen)}
         spellcheck=${false} />
-      <datalist id="namespaces">${known.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+      <datalist id="namespaces">${offersAll(session) && html`<option value=${ALL}>${t("nav.all_namespaces")}</option>`}
+        ${known.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+      <small class="hint" id="namespaces-hint">${t("nav.namespaces_cut", { n: names.length })}</small>
     </label>`;
   }
   return html`<label class="place"><span>${t("nav.namespace")}</span>
-    <select value=${chosen} onChange=${typed(choosePlace)}>
-      ${session.allNamespaces && html`<option value=${ALL}>${t("nav.all_namespaces")}</option>`}
+    <select value=${chosen} onChange=${typed(chooseNamespace)}>
+      ${offersAll(session) && html`<option value=${ALL}>${t("nav.all_namespaces")}</option>`}
       ${known.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
     </select>
   </label>`;
 }
 
 /** Who is signed in, and how the pages look and speak. */
-function Self() {
+function UserMenu() {
   const session = useSession();
   return html`<div class="self">
     <${Choices} />
@@ -151,25 +163,25 @@ export function Choices() {
 }
 
 /** @param {{ parts: string[] }} props */
-function Place({ parts }) {
+function CurrentPage({ parts }) {
   const [first = "services", namespace, name, tab] = parts;
   const [broken, again] = useErrorBoundary();
   if (broken) return html`<${Trouble} error=${broken} onRetry=${again} />`;
   if (first === "services" && !namespace) return html`<${Services} />`;
   if (first === "services" && namespace && name) {
     const page = tab === "edit" ? "edit" : "service";
-    return html`<${Later} key=${page} page=${page} namespace=${namespace} name=${name} tab=${tab ?? "overview"} />`;
+    return html`<${LazyPage} key=${page} page=${page} namespace=${namespace} name=${name} tab=${tab ?? "overview"} />`;
   }
-  if (Object.hasOwn(LATER, first) && first !== "edit" && first !== "service") return html`<${Later}
+  if (Object.hasOwn(LAZY_PAGES, first) && first !== "edit" && first !== "service") return html`<${LazyPage}
     key=${first} page=${first} />`;
   return html`<${Empty} title=${t("error.no_page")}><a href=${to("services")}>${t("nav.services")}</a></${Empty}>`;
 }
 
-/** @param {{ page: keyof typeof LATER, [key: string]: unknown }} props */
-function Later({ page, ...rest }) {
+/** @param {{ page: keyof typeof LAZY_PAGES, [key: string]: unknown }} props */
+function LazyPage({ page, ...rest }) {
   const [made, setMade] = useState(/** @type {{ of?: any, error?: unknown }} */ ({}));
   useEffect(() => {
-    LATER[page]().then(
+    LAZY_PAGES[page]().then(
       (of) => setMade({ of }),
       (error) => setMade({ error }),
     );

@@ -14,9 +14,13 @@ from windlass_deepspeed.sampling import Sampling
 
 MAX_STOPS = 16
 MAX_PROMPTS = 128
+MAX_BIASES = 1024
+"""As many as vLLM takes on a GPU."""
 STOP_CHARACTERS = 1000
-NOT_SERVED = ("tools", "functions", "logprobs", "top_logprobs", "logit_bias", "best_of", "echo", "suffix")
+NOT_SERVED = ("tools", "functions", "logprobs", "top_logprobs", "best_of", "echo", "suffix")
 
+Bias = Annotated[float, Field(ge=-100, le=100)]
+Token = Annotated[int, Field(ge=0)]
 Stop = Annotated[str, Field(min_length=1, max_length=STOP_CHARACTERS)]
 
 
@@ -41,6 +45,9 @@ class _Body(BaseModel):
     presence_penalty: float = Field(default=0.0, ge=-2, le=2)
     frequency_penalty: float = Field(default=0.0, ge=-2, le=2)
     repetition_penalty: float = Field(default=1.0, ge=1, le=2)
+    min_p: float = Field(default=0.0, ge=0, le=1)
+    logit_bias: dict[Token, Bias] = Field(default_factory=dict, max_length=MAX_BIASES)
+    no_repeat_ngram_size: int = Field(default=0, ge=0, strict=True)
     stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
     ignore_eos: bool = False
     seed: int | None = Field(default=None, ge=0, lt=2**63)
@@ -100,6 +107,9 @@ class _Body(BaseModel):
             presence_penalty=self.presence_penalty,
             frequency_penalty=self.frequency_penalty,
             repetition_penalty=self.repetition_penalty,
+            min_p=self.min_p,
+            logit_bias=tuple(self.logit_bias.items()),
+            no_repeat_ngram_size=self.no_repeat_ngram_size,
             seed=self.seed,
             stop=tuple(stop),
             ignore_eos=self.ignore_eos,

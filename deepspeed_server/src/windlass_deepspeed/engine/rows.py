@@ -90,7 +90,7 @@ class Rows:
     def _say(self, batch: Batch, logits: Tensor) -> dict[int, int]:
         batch.newest = self._agree(draw(logits, batch.hands))
         for hand, token in zip(batch.hands, batch.newest, strict=True):
-            hand.said.append(token)
+            hand.say(token)
         return dict(zip(batch.keys, batch.newest, strict=True))
 
     def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:

@@ -29,7 +29,7 @@ def admin_only(token: str | None) -> Check:
         right = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token.encode())
         if scheme.lower() != "bearer" or not right:
             wrong = "the admin token is wrong" if given else "an admin token is needed"
-            detail = f'{wrong}; send the header "Authorization: Bearer <token>"'
+            detail = f'{wrong}; send the header "Authorization: Bearer <token>" or "X-Windlass-Admin-Token: <token>"'
             raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
 
     return check

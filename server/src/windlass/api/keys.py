@@ -26,6 +26,7 @@ LISTED = "listed"
 """The name of all keys that a comma list holds."""
 NOBODY = Key("", (), EVERYONE)
 CHALLENGE = (("www-authenticate", "Bearer"),)
+HEADERS = 'send the header "Authorization: Bearer KEY" or "X-API-Key: KEY"'
 
 Signature = tuple[tuple[str, int, int, int], ...]
 
@@ -177,7 +178,7 @@ class KeyRing:
         key = holder(authorization, self.known())
         if key is None:
             said = "this API key is not known" if authorization else "this server asks for an API key"
-            raise Refusal(401, f'{said}; send the header "Authorization: Bearer KEY"', headers=CHALLENGE)
+            raise Refusal(401, f"{said}; {HEADERS}", headers=CHALLENGE)
         if key.expires_at is not None and self._clock() >= key.expires_at:
             day = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(key.expires_at))
             message = f'the API key "{key.name}" expired at {day}; ask the operator of this server for a new one'

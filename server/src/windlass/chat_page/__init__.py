@@ -12,12 +12,12 @@ import hashlib
 from functools import cache
 from importlib import resources
 
-STYLES = ("page.css", "turns.css")
+STYLES = ("page.css", "exchanges.css")
 SCRIPTS = (
     "words.js",
     "markdown.js",
     "stream.js",
-    "turns.js",
+    "exchanges.js",
     "settings.js",
     "page.js",
 )  # one scope, in the order of use

@@ -45,9 +45,9 @@ function request() {
 
 function explained(error) {
   if (error.status !== 401) return error;
-  const said = held.key ? "The server did not accept this API key. Please check it." : "This server asks for an API key.";
-  askForKey(said);
-  return new ServerError(said, 401);
+  const sentence = held.key ? "The server did not accept this API key. Please check it." : "This server asks for an API key.";
+  askForKey(sentence);
+  return new ServerError(sentence, 401);
 }
 
 function send(text, images) {
@@ -82,8 +82,8 @@ async function loadModels() {
     return true;
   } catch (error) {
     if (!(error instanceof ServerError)) throw error;
-    const said = explained(error);
-    if (said.status !== 401) showNotice(said.message, "Retry", loadModels);
+    const shown = explained(error);
+    if (shown.status !== 401) showNotice(shown.message, "Retry", loadModels);
     return false;
   }
 }
@@ -99,9 +99,9 @@ function showModels() {
   hideNotice();
 }
 
-function askForKey(said) {
+function askForKey(sentence) {
   one("#key-form").hidden = false;
-  one("#key-title").textContent = said;
+  one("#key-title").textContent = sentence;
   one("#key").focus();
 }
 
@@ -261,13 +261,13 @@ function save() {
   tell("Conversation downloaded.");
 }
 
-async function copy(text, said) {
+async function copy(text, note) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
     copyPlainly(text); // browsers keep the clipboard from pages that came over plain HTTP
   }
-  tell(said);
+  tell(note);
 }
 
 function copyPlainly(text) {

@@ -23,15 +23,15 @@ async function call(path, key, options = {}) {
 }
 
 function sentence(body, response) {
-  const said = saidIn(body);
-  return said || `The server answered ${response.status} ${response.statusText}`.trim() + ".";
+  const sentence = sentenceIn(body);
+  return sentence || `The server answered ${response.status} ${response.statusText}`.trim() + ".";
 }
 
-function saidIn(body) {
+function sentenceIn(body) {
   try {
     const { error, message, detail } = JSON.parse(body);
-    const said = error?.message ?? error ?? message ?? detail;
-    return typeof said === "string" ? said : said && JSON.stringify(said);
+    const sentence = error?.message ?? error ?? message ?? detail;
+    return typeof sentence === "string" ? sentence : sentence && JSON.stringify(sentence);
   } catch {
     const text = body.trim();
     return text.startsWith("<") ? "" : text.slice(0, 300); // a proxy's HTML page says nothing to a reader
@@ -88,7 +88,7 @@ async function ask(request, key, signal, onPiece, measure) {
 }
 
 function readEvent(event, measure, seconds, onPiece) {
-  if (event.error) throw new ServerError(saidIn(JSON.stringify(event)), event.error.code ?? 0);
+  if (event.error) throw new ServerError(sentenceIn(JSON.stringify(event)), event.error.code ?? 0);
   if (event.usage) Object.assign(measure, { asked: event.usage.prompt_tokens, tokens: event.usage.completion_tokens, exact: true });
   for (const { delta = {}, finish_reason: finish } of event.choices ?? []) {
     if (finish) measure.finish = finish;

@@ -24,7 +24,7 @@ const SPANS = [
 
 function inline(text, depth = 0) {
   const out = [];
-  const hopeless = new Set(); // marks that nothing closes from here on
+  const unclosed = new Set(); // marks that nothing closes from here on
   let words = "";
   const push = (...made) => {
     if (words) out.push(document.createTextNode(words));
@@ -32,7 +32,7 @@ function inline(text, depth = 0) {
     for (const one of made) out.push(one);
   };
   for (let at = 0; at < text.length; ) {
-    const found = depth > DEEPEST || room <= 0 ? null : readInline(text, at, depth, hopeless);
+    const found = depth > DEEPEST || room <= 0 ? null : readInline(text, at, depth, unclosed);
     if (!found) words += text[at++];
     else {
       if (found.words) words += found.words;
@@ -51,9 +51,9 @@ const match = (pattern, text, at) => {
 
 const READERS = { "\\": readEscape, "`": readCode, "[": readLink, "!": readLink, "\n": readBreak, h: readAddress, H: readAddress };
 
-function readInline(text, at, depth, hopeless) {
+function readInline(text, at, depth, unclosed) {
   const reader = READERS[text[at]] ?? ("*_~".includes(text[at]) ? readSpan : null);
-  return reader && reader(text, at, depth, hopeless);
+  return reader && reader(text, at, depth, unclosed);
 }
 
 function readEscape(text, at) {
@@ -67,16 +67,16 @@ function readBreak(text, at) {
   return found && { end: at + found[0].length, nodes: [element("br")] };
 }
 
-function readCode(text, at, depth, hopeless) {
+function readCode(text, at, depth, unclosed) {
   const ticks = match(TICKS, text, at)[0];
   if (ticks.length > LONGEST_RUN) return { end: at + ticks.length, words: ticks };
-  let end = hopeless.has(ticks) ? -1 : text.indexOf(ticks, at + ticks.length);
+  let end = unclosed.has(ticks) ? -1 : text.indexOf(ticks, at + ticks.length);
   while (end >= 0 && text[end + ticks.length] === "`") {
     const run = match(TICKS, text, end)[0].length; // a longer run of ticks closes nothing
     end = text.indexOf(ticks, end + run);
   }
   if (end < 0) {
-    hopeless.add(ticks);
+    unclosed.add(ticks);
     return { end: at + ticks.length, words: ticks };
   }
   const inner = text.slice(at + ticks.length, end).replaceAll("\n", " ");
@@ -142,15 +142,15 @@ function webAddress(text) {
   return ["http:", "https:"].includes(address.protocol) ? address.href : null;
 }
 
-function readSpan(text, at, depth, hopeless) {
+function readSpan(text, at, depth, unclosed) {
   for (const { mark, tags } of SPANS) {
-    if (!text.startsWith(mark, at) || hopeless.has(mark)) continue;
+    if (!text.startsWith(mark, at) || unclosed.has(mark)) continue;
     const from = at + mark.length;
     if (from >= text.length || /\s/.test(text[from]) || text[from] === mark[0]) continue;
     if (mark[0] === "_" && at > 0 && WORD.test(text[at - 1])) continue;
     const end = closing(text, from, mark);
     if (end < 0) {
-      hopeless.add(mark);
+      unclosed.add(mark);
       continue;
     }
     const inner = inline(text.slice(from, end), depth + 1);

@@ -22,7 +22,7 @@ OURS = (TOKENS, CONFIG_DIR, MEMORY, IGNORE_PROMPT)
 TOKENS_DEFAULT, TOKENS_MAX = 6, 128
 """128 is the most that the engine verifies of a request in one step."""
 WORKER_FLAG, SPECULATION = "--worker-cls", "--speculative-config"
-DRAFTING = frozenset({*start_command.SPECULATION, "-sc"})
+DRAFTING = frozenset({"--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"})
 HOST = ("windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_cpu.HostProposer")
 DEVICE_WORKER = "windlass.lookahead.vllm_gpu.DeviceWorker"
 SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.LookaheadScheduler"
@@ -39,11 +39,6 @@ class Lookahead:
     arguments: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-    @property
-    def closing(self) -> tuple[str, ...]:
-        """Of the words those after which the engine takes no further rule of sampling."""
-        return self.arguments if HOST[0] in self.arguments else ()
 
 
 def is_asked(settings: Settings) -> bool:
@@ -65,13 +60,8 @@ def decide(start: LaunchInputs) -> Lookahead:
     for obstacle in OBSTACLES:
         if why := obstacle(start):
             return Lookahead(notes=(f"--{SWITCH} is off for this start: {why}",))
-    on_cpu = start.machine.engine == "cpu"
-    missing = "min_p, logit_bias and no_repeat_ngram_size" if on_cpu else "min_p and logit_bias"
-    return Lookahead(
-        _host_words(start) if on_cpu else _device_words(start),
-        _variables(start),
-        (f"with --{SWITCH} requests with {missing} are refused: the engine has them only without", *_fixed(start)),
-    )
+    words = _host_words(start) if start.machine.engine == "cpu" else _device_words(start)
+    return Lookahead(words, _variables(start), _fixed(start))
 
 
 def _tokens(start: LaunchInputs) -> int:
@@ -106,10 +96,10 @@ def _device_words(start: LaunchInputs) -> tuple[str, ...]:
     if not _not_adaptive(start):
         config["enable_adaptive_verification"] = True
     words = (SPECULATION, json.dumps(config), WORKER_FLAG, DEVICE_WORKER)
-    return words if PLANS_OTHERWISE & _said(start) else (*words, SCHEDULER_FLAG, SCHEDULER)
+    return words if PLANS_OTHERWISE & _engine_flags(start) else (*words, SCHEDULER_FLAG, SCHEDULER)
 
 
-def _said(start: LaunchInputs) -> frozenset[str]:
+def _engine_flags(start: LaunchInputs) -> frozenset[str]:
     """The engine's own flags of the command line, by name."""
     return frozenset(word.partition("=")[0].replace("_", "-") for word in start.words if word.startswith("-"))
 
@@ -163,7 +153,7 @@ def _pipeline(start: LaunchInputs) -> str:
 
 
 def _other_worker(start: LaunchInputs) -> str:
-    return f"{WORKER_FLAG} names another class" if WORKER_FLAG in _said(start) else ""
+    return f"{WORKER_FLAG} names another class" if WORKER_FLAG in _engine_flags(start) else ""
 
 
 def _no_text(start: LaunchInputs) -> str:

@@ -112,7 +112,7 @@ def resolve(
     start = LaunchInputs(settings, machine, model, line.engine_words, environment)
     drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
     split = sequence_parallel.decide(start)
-    api = front(settings, model, (*line.engine_words, *drafts.closing), adapters)
+    api = front(settings, model, line.engine_words, adapters)
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from vllm.distributed.parallel_state import get_tp_group
 from vllm.v1.worker.cpu_worker import CPUWorker
 
-from windlass.lookahead import settings, spread
+from windlass.lookahead import settings
 from windlass.lookahead.drafting import Drafting
 from windlass.lookahead.engine_facts import engine_facts
 from windlass.lookahead.rows import Row, Rows, guarded
+from windlass.sampling import plugin
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,7 +90,7 @@ class HostWorker(CPUWorker):  # type: ignore[misc]  # the engine has no types he
 
     def init_device(self) -> None:
         """Make the runner, and show it to its proposer."""
-        spread.install()
+        plugin.register()  # where an allow-list of plug-ins leaves it out
         super().init_device()
         if drafter := self._proposer():
             drafter.attach(self.model_runner)

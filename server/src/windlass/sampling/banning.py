@@ -16,6 +16,6 @@ def ban(logits: Tensor, rows: Tensor, tokens: Tensor) -> None:
     """
     before = logits[rows, tokens]
     logits[rows, tokens] = -math.inf
-    touched, where = torch.unique(rows, return_inverse=True)
+    touched, where = torch.unique_consecutive(rows, return_inverse=True)
     is_empty = torch.isneginf(logits[touched]).all(dim=-1)[where]
     logits[rows[is_empty], tokens[is_empty]] = before[is_empty]

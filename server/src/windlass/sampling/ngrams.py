@@ -6,10 +6,12 @@ the followers of every run of n - 1 tokens, so a new token costs one entry howev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, repeat
 from typing import Any, Protocol
 
 PARAMETER = "no_repeat_ngram_size"
+Pairs = tuple[list[int], list[int]]
 NOT_YET = -1
 """The engine writes this in place of a token that is still on its way from the device."""
 
@@ -65,19 +67,30 @@ class Ngrams:
         """An empty sequence; `size` is at least 1."""
         self._context = size - 1
         self._tail: tuple[int, ...] = ()
-        self._followers: dict[tuple[int, ...], list[int]] = {}
+        self._followers: dict[tuple[int, ...], dict[int, None]] = {}
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Go on with these tokens."""
         for token in tokens:
             is_full = len(self._tail) == self._context
             if is_full:
-                self._followers.setdefault(self._tail, []).append(token)
+                self._followers.setdefault(self._tail, {})[token] = None
             self._tail = (*self._tail, token)[is_full:]
 
-    def banned(self) -> Sequence[int]:
-        """Tokens that would end a run which the sequence has had; one may stand here twice."""
-        return self._followers.get(self._tail, ())
+    def banned(self, drafts: Iterable[int] = ()) -> Iterator[Collection[int]]:
+        """Before each draft and behind the last: tokens that would end a run which stands before; one may come twice.
+
+        The drafts count for the places behind them, and the sequence stays as it is.
+        """
+        tail = self._tail
+        drafted: dict[tuple[int, ...], list[int]] = {}
+        yield self._followers.get(tail, ())
+        for token in drafts:
+            is_full = len(tail) == self._context
+            if is_full:
+                drafted.setdefault(tail, []).append(token)
+            tail = (*tail, token)[is_full:]
+            yield (*self._followers.get(tail, ()), *drafted.get(tail, ()))
 
 
 class History:
@@ -90,8 +103,8 @@ class History:
         self._size, self._prompt, self._answer = size, prompt or (), answer
         self._begin()
 
-    def banned(self) -> Sequence[int]:
-        """What must not come next."""
+    def banned(self, drafts: Sequence[int] = ()) -> list[Collection[int]]:
+        """What must not come at each draft's place, and behind the last."""
         if len(self._answer) < self._read:  # the engine took tokens back
             self._begin()
         new = self._answer[self._read :]
@@ -99,7 +112,7 @@ class History:
             new = new[: new.index(NOT_YET)]
         self._ngrams.extend(new)
         self._read += len(new)
-        return self._ngrams.banned()
+        return list(self._ngrams.banned(drafts))
 
     def _begin(self) -> None:
         self._ngrams, self._read = Ngrams(self._size), 0
@@ -126,15 +139,38 @@ class Rows:
             self._put(target, self._histories.get(source))
             self._put(source, before if direction.name == "SWAP" else None)
 
-    def banned(self, vocab_size: int) -> tuple[list[int], list[int]]:
-        """Rows and tokens, side by side. A prompt may hold tokens past the vocabulary, as an image's."""
-        pairs = [
-            (row, token) for row, history in self._histories.items() for token in history.banned() if token < vocab_size
-        ]
-        return [row for row, _ in pairs], [token for _, token in pairs]
+    def __bool__(self) -> bool:
+        """Whether any row asked."""
+        return bool(self._histories)
+
+    def banned(self, vocab_size: int, drafts: Sequence[Sequence[int]] = ()) -> Pairs:
+        """Rows and tokens, behind the drafts of each row."""
+        found = ((row, history.banned(drafts[row] if drafts else ())) for row, history in self._histories.items())
+        return _pairs(((row, places[-1]) for row, places in found), vocab_size)
+
+    def banned_at_drafts(self, vocab_size: int, drafts: Sequence[Sequence[int]]) -> Pairs:
+        """Drafts, numbered through the batch, and tokens that must not stand in their places."""
+        starts = [0, *accumulate(map(len, drafts))]
+        each = (
+            (starts[row] + number, tokens)
+            for row, history in self._histories.items()
+            for number, tokens in enumerate(history.banned(drafts[row])[:-1])
+        )
+        return _pairs(each, vocab_size)
 
     def _put(self, row: int, history: History | None) -> None:
         if history is None:
             self._histories.pop(row, None)
         else:
             self._histories[row] = history
+
+
+def _pairs(banned: Iterable[tuple[int, Collection[int]]], vocab_size: int) -> Pairs:
+    """Side by side. A prompt may hold tokens past the vocabulary, as an image's."""
+    each = list(banned)
+    rows = list(chain.from_iterable(repeat(row, len(tokens)) for row, tokens in each))
+    tokens = list(chain.from_iterable(tokens for _, tokens in each))
+    if max(tokens, default=0) < vocab_size:
+        return rows, tokens
+    known = [(row, token) for row, token in zip(rows, tokens, strict=True) if token < vocab_size]
+    return [row for row, _ in known], [token for _, token in known]

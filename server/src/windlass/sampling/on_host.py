@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,6 +22,13 @@ class OnHost(LogitsProcessor):  # type: ignore[misc]  # the engine has no types 
     def __init__(self, vllm_config: VllmConfig, device: torch.device, is_pin_memory: bool) -> None:
         """The engine's own signature."""
         self._rows = Rows()
+        self.drafts: Sequence[Sequence[int]] = ()
+        """Of each request, while a step with drafts is sampled."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a request of the batch has the parameter."""
+        return bool(self._rows)
 
     def is_argmax_invariant(self) -> bool:
         """It may take the likeliest token away."""
@@ -31,8 +39,16 @@ class OnHost(LogitsProcessor):  # type: ignore[misc]  # the engine has no types 
         self._rows.update(batch_update)
 
     def apply(self, logits: Tensor) -> Tensor:
-        """Logits are [requests, vocabulary]; changed in place."""
-        rows, tokens = self._rows.banned(logits.shape[-1])
-        if rows:
-            ban(logits, *(torch.tensor(numbers, device=logits.device) for numbers in (rows, tokens)))
-        return logits
+        """Logits are [requests, vocabulary], of the place behind each request's drafts; changed in place."""
+        return _without(logits, self._rows.banned(logits.shape[-1], self.drafts))
+
+    def apply_to_drafts(self, logits: Tensor) -> Tensor:
+        """Logits are [drafts, vocabulary], of each draft's own place; changed in place."""
+        return _without(logits, self._rows.banned_at_drafts(logits.shape[-1], self.drafts))
+
+
+def _without(logits: Tensor, banned: tuple[list[int], list[int]]) -> Tensor:
+    rows, tokens = banned
+    if rows:
+        ban(logits, *(torch.tensor(numbers, device=logits.device) for numbers in (rows, tokens)))
+    return logits

@@ -13,7 +13,6 @@ from windlass.launch.model import ModelFiles
 
 PROCESSOR = "windlass.sampling.no_repeat_ngram:NoRepeatNgram"
 FLAG = "--logits-processors"
-SPECULATION = frozenset({"--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"})
 NO_CONVERSION = ("", "auto", "none")
 POOLING_SUFFIXES = ("ForTextEncoding", "Classification", "ForRewardModeling", "Model")
 GENERATE_SUFFIXES = ("ChatModel", "LMHeadModel", "ChatGLMModel")
@@ -23,8 +22,6 @@ GENERATE_SUFFIXES = ("ChatModel", "LMHeadModel", "ChatGLMModel")
 def missing(model: ModelFiles, words: Sequence[str]) -> str:
     """Why the engine does not get the rules, as the end of a sentence; empty when it does."""
     given = _flags(words)
-    if SPECULATION & given.keys():
-        return "the engine speculates, and then takes no further rule of sampling"
     if FLAG in given:
         return "" if PROCESSOR in words else f"{FLAG} names others; add {PROCESSOR} to them"
     return "" if generates(model, words) else "the model does not generate"

@@ -10,9 +10,10 @@ from windlass_testbed.errors import BedError
 from windlass_testbed.loading import load
 from windlass_testbed.paths import TESTBED, Paths
 from windlass_testbed.process import phase, run, succeeds
+from windlass_testbed.published import CLUSTER
 from windlass_testbed.versions import POD_CIDR
 
-NAME = "windlass"
+NAME = CLUSTER
 CONTROL_PLANE = f"{NAME}-control-plane"
 WORKERS = (f"{NAME}-worker", f"{NAME}-worker2")
 MODELS_ON_NODE = "/models"
@@ -47,9 +48,9 @@ def ensure(paths: Paths, engine_images: list[str]) -> None:
     with phase("node image"):
         image = node_image.ensure(paths)
     with phase("image store"):
-        ours = not node_image.published()  # a published image has its own network and image store
+        ours = not node_image.published(paths)  # a store is filled for nodes of our own making alone
         kept = store.ensure(paths, image, engine_images) if engine_images and ours else None
-        shape = Shape(image, kept, own_network=ours)
+        shape = Shape(image, kept, own_network=not node_image.brings_network(paths))
     if healthy(paths, shape):
         return
     delete(paths)
@@ -175,6 +176,7 @@ def _address(node: dict[str, dict[str, list[dict[str, str]]]]) -> str:
 def _policies(paths: Paths) -> None:
     """Enforce NetworkPolicy on every node; the published nodes have kindnet, which does so itself."""
     name = "policyagent"
+    golang.ensure(paths, (name,))
     folder = scratch_images.programs(paths.cache / "work" / name, {f"/{name}": paths.bin / name})
     scratch_images.stage_libraries(rootfs.tree(paths, rootfs.NODE_PACKAGES), folder, [NFT])
     scratch_images.import_tree(paths, folder, POLICY_AGENT_IMAGE, f'ENTRYPOINT ["/{name}"]')
@@ -205,8 +207,8 @@ def gpu_list(paths: Paths) -> str:
 
 def up(paths: Paths, engine_images: list[str]) -> None:
     """Bring everything up, from Go programs to a cluster with GPUs."""
-    with phase("tools"):
-        golang.ensure(paths, node_image.cluster_tools())
     with phase("container engine"):
         daemon.start(paths)
+    with phase("tools"):
+        node_image.tools(paths)
     ensure(paths, engine_images)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_testbed import charts, cluster, daemon, golang, images, node_image, rootfs
+from windlass_testbed import charts, cluster, daemon, images, node_image, rootfs
 from windlass_testbed.cluster import kubectl
 from windlass_testbed.errors import BedError
 from windlass_testbed.licensing import LicenseServer
@@ -42,9 +42,9 @@ def prepare_images(paths: Paths) -> Deployed:
 def build(paths: Paths) -> Deployed:
     """Compile the tools beside the images: compilers wait for processors, images mostly for the network."""
     with ThreadPoolExecutor(max_workers=1) as beside:
-        tools = beside.submit(golang.ensure, paths, node_image.cluster_tools())
+        tools = beside.submit(node_image.tools, paths)
         deployed = prepare_images(paths)
-        if not node_image.published():
+        if not node_image.published(paths):
             rootfs.tree(paths, rootfs.NODE_PACKAGES)
         tools.result()
     return deployed
@@ -68,7 +68,7 @@ def load_images(paths: Paths, deployed: Deployed) -> None:
     wanted = "\n".join([(paths.run / "cluster-shape").read_text(), *deployed.tags.values(), _cluster_uid(paths)])
     if marker.exists() and marker.read_text() == wanted:
         return
-    whole = images.RELEASED if node_image.published() else ("operator", "license-server", "console")
+    whole = images.RELEASED if node_image.published(paths) else ("operator", "license-server", "console")
     for name in whole:
         load(paths, deployed[name], list(cluster.WORKERS))
     if "server-cpu" not in whole:

@@ -44,16 +44,29 @@ def _install_go(target: Path) -> None:
 
 def ensure(paths: Paths, names: Iterable[str]) -> Path:
     """Build the named tools that are missing, link them into `paths.bin`, and return that folder."""
-    missing = [TOOL[name] for name in names if not _current(paths, TOOL[name])]
+    missing = [TOOL[name] for name in names if not is_built(paths, name)]
     if missing:
         say(f"  building {len(missing)} Go programs: {', '.join(tool.name for tool in missing)}")
     go = find_go(paths) if missing else Path()
     for group in _groups(missing):
         _build(paths, go, group)
-    paths.bin.mkdir(parents=True, exist_ok=True)
     for name in names:
-        _link(paths.bin / name, _home(paths, TOOL[name]) / TOOL[name].file)
+        link(paths, name, _home(paths, TOOL[name]) / TOOL[name].file)
     return paths.bin
+
+
+def link(paths: Paths, name: str, target: Path) -> None:
+    """Let a name in `paths.bin` lead to a program."""
+    place = paths.bin / name
+    if not (place.is_symlink() and place.readlink() == target):
+        paths.bin.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(target)
+
+
+def is_built(paths: Paths, name: str) -> bool:
+    """Tell whether a tool of today's pins is in the cache."""
+    return (_home(paths, TOOL[name]) / TOOL[name].file).exists()
 
 
 def module_dir(paths: Paths, module_at_version: str) -> Path:
@@ -73,10 +86,6 @@ def _home(paths: Paths, tool: GoTool) -> Path:
         / "go-tools"
         / f"{tool.file}-{content.key(tool.package, stamp, *(value for row in tool.texts for value in row), *pins)}"
     )
-
-
-def _current(paths: Paths, tool: GoTool) -> bool:
-    return (_home(paths, tool) / tool.file).exists()
 
 
 def _groups(tools: list[GoTool]) -> list[list[GoTool]]:
@@ -123,9 +132,3 @@ def _linked(texts: tuple[tuple[str, str], ...]) -> str:
 def _env() -> dict[str, str]:
     return {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false -mod=mod", "GOTOOLCHAIN": "local", "GOWORK": "off",
             "HOME": os.environ.get("HOME", "/root")}  # fmt: skip
-
-
-def _link(link: Path, target: Path) -> None:
-    if not (link.is_symlink() and link.readlink() == target):
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)

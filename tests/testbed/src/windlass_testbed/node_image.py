@@ -5,7 +5,6 @@ tools and trees of this package. The tag holds the content key, so that a left-o
 """
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -15,30 +14,44 @@ from windlass_testbed.daemon import docker, docker_env
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import TESTBED, Paths
 from windlass_testbed.process import run, say, succeeds
+from windlass_testbed.published import chosen, take_kubectl
 from windlass_testbed.versions import CLUSTER_TOOLS, KIND_MODULE, KUBERNETES, PUBLISHED_TOOLS
 
 NODE_FILES = TESTBED / "node"
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 CNI_PLUGINS = ("ptp", "loopback", "host-local", "portmap")
+POD_NETWORK = "/kind/manifests/default-cni.yaml"
 IPTABLES = ("iptables", "ip6tables")
 
 
-def published() -> str:
-    """Return the published node image to use instead of building one, or an empty string."""
-    return os.environ.get("WINDLASS_NODE_IMAGE", "")
+def published(paths: Paths) -> str:
+    """Return the published node image that is used instead of a built one, or an empty string."""
+    return chosen(paths).image
 
 
-def cluster_tools() -> tuple[str, ...]:
-    """Return the Go programs that the cluster needs, besides those in its node image."""
-    return PUBLISHED_TOOLS if published() else CLUSTER_TOOLS
+def tools(paths: Paths) -> Path:
+    """Bring the programs that the cluster needs, besides those in its node image; return their folder."""
+    image = published(paths)
+    if image:
+        take_kubectl(paths, image)
+    return golang.ensure(paths, PUBLISHED_TOOLS if image else CLUSTER_TOOLS)
+
+
+def brings_network(paths: Paths) -> bool:
+    """Tell whether the node image has kind's own pod network, which enforces NetworkPolicy; a built one has none."""
+    image = published(paths)
+    words = ("run", "--rm", "--network", "none", "--entrypoint", "test", image, "-f", POD_NETWORK)
+    return bool(image) and succeeds(["/usr/bin/docker", *words], docker_env(paths))
 
 
 def ensure(paths: Paths) -> str:
-    """Return the tag of the node image, built when absent; a published one is pulled by kind."""
-    if published():
-        return published()
-    tools = [paths.bin / name for name in ("kubelet", "kubeadm", "kubectl", "kube-proxy", "crictl", "coredns", "etcd")]
-    identity = [str(tool.resolve().parent.name) for tool in tools]
+    """Return the name of the node image: a published one, or one that is built when absent."""
+    if image := published(paths):
+        return image
+    programs = [
+        paths.bin / name for name in ("kubelet", "kubeadm", "kubectl", "kube-proxy", "crictl", "coredns", "etcd")
+    ]
+    identity = [str(program.resolve().parent.name) for program in programs]
     key = content.key(KIND_MODULE, *identity, *rootfs.NODE_PACKAGES, NODE_FILES, Path(__file__))
     tag = f"windlass-testbed/node:{KUBERNETES}-{key}"
     if not scratch_images.exists(paths, tag):

@@ -3,7 +3,15 @@
 It speaks plain HTTP. Each node's containerd is told so for this one address, as an administrator tells it.
 """
 
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
 from windlass_testbed import airgap, daemon, scratch_images
+from windlass_testbed.errors import BedError
 from windlass_testbed.paths import Paths
 from windlass_testbed.process import succeeds
 
@@ -11,11 +19,11 @@ NAME = "windlass-registry"
 IMAGE = "windlass-testbed/registry:1"
 NETWORK = "kind"
 PORT = 5000
-CONFIG = f"""version: 0.1
+CONFIG = """version: 0.1
 log: {{accesslog: {{disabled: false}}, level: warn}}
 storage:
-  filesystem: {{rootdirectory: /var/lib/registry}}
-http: {{addr: ":{PORT}"}}
+  filesystem: {{rootdirectory: {folder}}}
+http: {{addr: "{address}"}}
 """
 CERTS = "/etc/containerd/certs.d"
 HOSTS = """
@@ -33,7 +41,7 @@ def start(paths: Paths) -> str:
     """Start an empty registry, make the cluster's nodes know it, and return its address."""
     stop(paths)
     folder = scratch_images.programs(paths.cache / "work" / "registry", {"/registry": paths.bin / "registry"})
-    (folder / "config.yml").write_text(CONFIG)
+    (folder / "config.yml").write_text(CONFIG.format(folder="/var/lib/registry", address=f":{PORT}"))
     scratch_images.import_tree(paths, folder, IMAGE, 'ENTRYPOINT ["/registry", "serve", "/config.yml"]')
     daemon.docker(
         paths, "run", "--detach", "--name", NAME, "--network", NETWORK, "--env", "OTEL_TRACES_EXPORTER=none", IMAGE
@@ -64,3 +72,33 @@ def pulled(access_log: str) -> dict[str, int]:
         if get and blobs and "containerd" in line:
             found[repository] = found.get(repository, 0) + 1
     return found
+
+
+@contextmanager
+def on_this_machine(program: Path, folder: Path, starts_s: float = 20) -> Iterator[str]:
+    """Serve the images in a folder on a free port of this machine while the block runs; give its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "config.yml"
+    config.write_text(CONFIG.format(folder=folder / "images", address=address))
+    with (folder / "registry.log").open("ab") as log:
+        process = subprocess.Popen([program, "serve", config], stdout=log, stderr=log,
+                                   env={"OTEL_TRACES_EXPORTER": "none"})  # fmt: skip
+    try:
+        _until_it_listens(address, process, starts_s)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def _until_it_listens(address: str, process: "subprocess.Popen[bytes]", seconds: float) -> None:
+    host, _, port = address.partition(":")
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+            return
+        time.sleep(0.1)
+    raise BedError(f"the registry at {address} did not start: see registry.log beside its images.")

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from windlass_testbed import daemon, golang, images, machine, node_image
+from windlass_testbed import daemon, images, machine, node_image
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths
 
@@ -16,8 +16,8 @@ def ensure(paths: Paths, name: str = "server-cpu") -> str:
     """Start our container engine, build the image when absent, return its tag."""
     machine.ensure_packages()
     machine.check(paths, machine.ENGINE)
-    golang.ensure(paths, node_image.cluster_tools())
     daemon.start(paths)
+    node_image.tools(paths)
     return images.ensure(paths, name)
 
 

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 
 KUBERNETES = "v1.34.4"
 KIND_MODULE = "sigs.k8s.io/kind@v0.33.0"
+# Published with this release of kind, of the same minor version of Kubernetes; its release notes have the digest.
+PUBLISHED_NODE = (
+    "docker.io/kindest/node:v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d"
+)
 DEBIAN_SUITE = "bookworm"
 # Under the GPU images: its Python, 3.13, loads the lookahead core's stable-ABI wheel, which needs 3.12.
 DEBIAN_SUITE_GPU = "trixie"
@@ -53,7 +57,7 @@ CNI = "github.com/containernetworking/plugins/plugins"
 
 TOOLS: tuple[GoTool, ...] = (
     *_kubernetes("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubeadm", "kube-proxy"),
-    # By itself: a published node image needs nothing else of Kubernetes.
+    # By itself: it is copied into nodes and read by tests that want nothing else of Kubernetes.
     GoTool("kubectl", "k8s.io/kubernetes/cmd/kubectl", "kubernetes", stamped=True),
     GoTool("crictl", "./crictl", "kubernetes"),
     GoTool("gpu-plugin", "./gpuplugin", "kubernetes"),
@@ -82,6 +86,6 @@ TOOL = {tool.name: tool for tool in TOOLS}
 ASKED_FOR = {"kwok", "cosign", "crane", "registry", "traefik", "keda", "keda-adapter"}
 # What the node image and the cluster need.
 CLUSTER_TOOLS = tuple(tool.name for tool in TOOLS if tool.name not in ASKED_FOR)
-# … and with kind's published node image (WINDLASS_NODE_IMAGE), which brings Kubernetes itself.
-PUBLISHED_TOOLS = ("kind", "kubectl", "helm", "gpu-plugin")
+# … and with kind's published node image, which brings Kubernetes and kubectl.
+PUBLISHED_TOOLS = ("kind", "helm", "gpu-plugin")
 APISERVER_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "policyagent")

@@ -37,6 +37,11 @@ def test_images_of_pods_are_listed_with_those_that_only_begin():
     assert site.images_of(json.dumps({"items": [{"spec": spec}, {"spec": spec}]})) == ["a", "b", "c"]
 
 
+def test_a_released_image_that_no_pod_runs_is_found():
+    """A bundle with an image that the charts do not take would look complete otherwise."""
+    assert site.unused(["r/windlass/operator@sha256:a"], ["sha256:a", "sha256:b"]) == ["sha256:b"]
+
+
 def test_without_a_release_the_demo_says_what_to_run(tmp_path):
     """Before it starts anything."""
     with pytest.raises(BedError, match="run `make release` first"):

@@ -3,21 +3,21 @@
 import { createContext, html, useContext, useId, useState } from "../vendor/preact.js";
 import { Icon } from "../parts/icons.js";
 import { t } from "../text/index.js";
-import { hintOf, kindOf, members, written, wrong } from "./schema.js";
+import { hintOf, kindOf, members, pathText, wrong } from "./schema.js";
 import { valueAt } from "./document.js";
 
 /** @import { Problem, Schema } from "../../../../types/api" */
 /** @import { Path } from "./schema.js" */
 
 /**
- * @typedef {object} Desk what the fields work on
+ * @typedef {object} Form what the fields work on
  * @property {any} value the document
  * @property {(path: Path, value: unknown) => void} put
  * @property {Problem[]} problems of the API server
  * @property {boolean} locked the YAML beside it cannot be read
  */
 
-export const DeskOf = createContext(/** @type {Desk} */ ({ value: {}, put: () => {}, problems: [], locked: false }));
+export const FormContext = createContext(/** @type {Form} */ ({ value: {}, put: () => {}, problems: [], locked: false }));
 
 /**
  * @typedef {object} FieldProps
@@ -30,9 +30,9 @@ export const DeskOf = createContext(/** @type {Desk} */ ({ value: {}, put: () =>
  * @property {string[]} [offers] values that are offered
  */
 
-/** @param {Desk} desk
+/** @param {Form} form
  * @param {Path} path */
-const sayings = (desk, path) => desk.problems.filter((one) => one.field === written(path)).map((one) => one.message);
+const messagesOf = (form, path) => form.problems.filter((one) => one.field === pathText(path)).map((one) => one.message);
 
 /** @param {FieldProps} props */
 export function Field(props) {
@@ -51,20 +51,20 @@ const nameOf = ({ label, path }) => label ?? html`<code>${String(path.at(-1))}</
 /** A text, a number, a choice, a quantity, or a list of texts. @param {FieldProps} props */
 function Plain(props) {
   const { path, schema, required, placeholder, offers } = props;
-  const desk = useContext(DeskOf);
+  const form = useContext(FormContext);
   const id = useId();
-  const value = valueAt(desk.value, path);
+  const value = valueAt(form.value, path);
   const kind = kindOf(schema);
   const local = kind === "texts" ? null : wrong(schema, value);
-  const problems = [...(local ? [t(local.key, local.values)] : []), ...sayings(desk, path)];
-  const put = (/** @type {any} */ event) => desk.put(path, parsed(kind, event.target.value, Boolean(required)));
+  const problems = [...(local ? [t(local.key, local.values)] : []), ...messagesOf(form, path)];
+  const put = (/** @type {any} */ event) => form.put(path, parsed(kind, event.target.value, Boolean(required)));
   const common = {
     id,
-    disabled: desk.locked,
+    disabled: form.locked,
     "aria-invalid": problems.length ? "true" : undefined,
     "aria-describedby": `${id}-hint ${id}-problem`,
     "aria-required": required ? "true" : undefined,
-    "data-path": written(path),
+    "data-path": pathText(path),
   };
   return html`<div class="field">
     <label class="name" for=${id}>${nameOf(props)}${required && html`<span class="must" aria-hidden="true">*</span>`}
@@ -130,15 +130,15 @@ function parsed(kind, text, required) {
 /** True, false, or left out. @param {FieldProps} props */
 function Switch(props) {
   const { path, schema } = props;
-  const desk = useContext(DeskOf);
+  const form = useContext(FormContext);
   const id = useId();
-  const value = valueAt(desk.value, path);
-  const problems = sayings(desk, path);
-  const put = (/** @type {any} */ event) => desk.put(path, event.target.value === "" ? undefined : event.target.value === "true");
+  const value = valueAt(form.value, path);
+  const problems = messagesOf(form, path);
+  const put = (/** @type {any} */ event) => form.put(path, event.target.value === "" ? undefined : event.target.value === "true");
   const unset = schema.default === undefined ? t("form.planned") : t("form.default", { value: schema.default ? t("form.on") : t("form.off") });
   return html`<div class="field">
     <label class="name" for=${id}>${nameOf(props)}</label>
-    <select id=${id} data-path=${written(path)} disabled=${desk.locked}
+    <select id=${id} data-path=${pathText(path)} disabled=${form.locked}
       value=${value === undefined ? "" : String(value)} aria-describedby=${`${id}-hint`} onChange=${put}>
       <option value="">${unset}</option><option value="true">${t("form.on")}</option><option value="false">
         ${t("form.off")}</option>
@@ -151,43 +151,43 @@ function Switch(props) {
 /** Exactly one of several groups. @param {FieldProps & { names?: Record<string, string> }} props */
 export function OneOf(props) {
   const { path, schema, names = {} } = props;
-  const desk = useContext(DeskOf);
+  const form = useContext(FormContext);
   const id = useId();
-  const value = valueAt(desk.value, path);
+  const value = valueAt(form.value, path);
   const chosen = Object.keys(schema.properties ?? {}).find((name) => value?.[name] !== undefined) ?? "";
   const choose = (/** @type {any} */ event) => {
     const name = event.target.value;
     const needs = schema.properties?.[name]?.required ?? [];
-    desk.put(path, name ? { [name]: Object.fromEntries(needs.map((need) => [need, ""])) } : undefined);
+    form.put(path, name ? { [name]: Object.fromEntries(needs.map((need) => [need, ""])) } : undefined);
   };
   const member = schema.properties?.[chosen];
   return html`<div class="field wide" role="group" aria-labelledby=${`${id}-name`}>
     <label class="name" id=${`${id}-name`} for=${id}>${nameOf(props)}</label>
-    <select id=${id} data-path=${written(path)} disabled=${desk.locked} value=${chosen} onChange=${choose}>
+    <select id=${id} data-path=${pathText(path)} disabled=${form.locked} value=${chosen} onChange=${choose}>
       ${(!props.required || !chosen) && html`<option value="">${t("form.none")}</option>`}
       ${Object.keys(schema.properties ?? {}).map((name) => html`<option key=${name} value=${name}>
         ${names[name] ?? name}</option>`)}
     </select>
     <small class="hint">${props.hint ?? hintOf(member ?? schema)}</small>
-    <small class="problem" aria-live="polite">${sayings(desk, path).join(" ")}</small>
+    <small class="problem" aria-live="polite">${messagesOf(form, path).join(" ")}</small>
     ${member && html`<div class="grid"><${Members} path=${[...path, chosen]} schema=${member} /></div>`}
   </div>`;
 }
 
 /** @param {{ path: Path, schema: Schema }} props */
 export function Members({ path, schema }) {
-  const desk = useContext(DeskOf);
-  return members(schema, valueAt(desk.value, path)).map(
+  const form = useContext(FormContext);
+  return members(schema, valueAt(form.value, path)).map(
     ([name, member]) =>
       html`<${Field} key=${name} path=${[...path, name]} schema=${member} required=${schema.required?.includes(name)} />`,
   );
 }
 
 /** A group of fields, folded; what is inside is made when it is opened. @param {FieldProps & { open?: boolean }} props */
-export function Group(props) {
+function Group(props) {
   const { path, schema } = props;
-  const desk = useContext(DeskOf);
-  const value = valueAt(desk.value, path);
+  const form = useContext(FormContext);
+  const value = valueAt(form.value, path);
   const set = value && typeof value === "object" ? Object.keys(value).length : 0;
   const [open, setOpen] = useState(Boolean(props.open));
   const toggled = (/** @type {any} */ event) => setOpen(event.currentTarget.open);
@@ -201,26 +201,26 @@ export function Group(props) {
 /** A list of objects. @param {FieldProps} props */
 function RowsField(props) {
   const { path, schema } = props;
-  const desk = useContext(DeskOf);
-  const value = valueAt(desk.value, path);
+  const form = useContext(FormContext);
+  const value = valueAt(form.value, path);
   /** @type {any[]} */
   const rows = Array.isArray(value) ? value : [];
   const item = schema.items ?? {};
-  const add = () => desk.put([...path, rows.length], Object.fromEntries((item.required ?? []).map((name) => [name, ""])));
-  const drop = (/** @type {number} */ index) => desk.put(path, rows.length === 1 ? undefined : rows.filter((_, at) => at !== index));
+  const add = () => form.put([...path, rows.length], Object.fromEntries((item.required ?? []).map((name) => [name, ""])));
+  const drop = (/** @type {number} */ index) => form.put(path, rows.length === 1 ? undefined : rows.filter((_, at) => at !== index));
   return html`<fieldset class="list wide">
     <legend>${nameOf(props)}</legend>
     <small class="hint">${props.hint ?? hintOf(schema)}</small>
     ${rows.map(
       (_, index) => html`<div key=${index} class="item">
         <div class="grid"><${Members} path=${[...path, index]} schema=${item} /></div>
-        <button type="button" class="quiet square" disabled=${desk.locked}
+        <button type="button" class="quiet square" disabled=${form.locked}
           aria-label=${t("form.remove", { n: index + 1 })} onClick=${() => drop(index)}><${Icon} name="close" />
           </button>
       </div>`,
     )}
-    <small class="problem" aria-live="polite">${sayings(desk, path).join(" ")}</small>
-    <div><button type="button" class="plain" disabled=${desk.locked} data-path=${written(path)} onClick=${add}>
+    <small class="problem" aria-live="polite">${messagesOf(form, path).join(" ")}</small>
+    <div><button type="button" class="plain" disabled=${form.locked} data-path=${pathText(path)} onClick=${add}>
       <${Icon} name="plus" />${t("form.add")}</button></div>
   </fieldset>`;
 }
@@ -228,9 +228,9 @@ function RowsField(props) {
 /** Texts by name, as labels are. @param {FieldProps} props */
 function MapField(props) {
   const { path, schema } = props;
-  const desk = useContext(DeskOf);
+  const form = useContext(FormContext);
   const id = useId();
-  const value = valueAt(desk.value, path) ?? {};
+  const value = valueAt(form.value, path) ?? {};
   const [draft, setDraft] = useState(/** @type {string | null} */ (null));
   const lines = Object.entries(value).map(([key, text]) => `${key}=${text}`);
   const put = (/** @type {any} */ event) => {
@@ -238,14 +238,14 @@ function MapField(props) {
     /** @type {string[]} */
     const given = event.target.value.split("\n").filter(Boolean);
     const pairs = given.map((line) => [line.split("=")[0], line.split("=").slice(1).join("=")]);
-    desk.put(path, pairs.length ? Object.fromEntries(pairs) : undefined);
+    form.put(path, pairs.length ? Object.fromEntries(pairs) : undefined);
   };
   return html`<div class="field">
     <label class="name" for=${id}>${nameOf(props)}</label>
-    <textarea id=${id} data-path=${written(path)} class="mono" rows="2" disabled=${desk.locked}
+    <textarea id=${id} data-path=${pathText(path)} class="mono" rows="2" disabled=${form.locked}
       placeholder="key=value" value=${draft ?? lines.join("\n")} spellcheck=${false} onInput=${put}
       onBlur=${() => setDraft(null)} aria-describedby=${`${id}-hint`} />
     <small class="hint" id=${`${id}-hint`}>${props.hint ?? hintOf(schema)} ${t("form.pairs")}</small>
-    <small class="problem" aria-live="polite">${sayings(desk, path).join(" ")}</small>
+    <small class="problem" aria-live="polite">${messagesOf(form, path).join(" ")}</small>
   </div>`;
 }

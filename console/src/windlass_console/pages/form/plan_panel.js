@@ -5,8 +5,8 @@ import { Loading, Trouble } from "../parts/controls.js";
 import { Offered, PlanView, Prediction } from "../parts/plan.js";
 import { Icon } from "../parts/icons.js";
 import { t } from "../text/index.js";
-import { written } from "./schema.js";
-import { showField } from "./seeking.js";
+import { pathText } from "./schema.js";
+import { showField } from "./field_focus.js";
 import { typed } from "../parts/typed.js";
 
 /** @import { PlanAnswer, Preview } from "../../../../types/api" */
@@ -24,15 +24,15 @@ import { typed } from "../parts/typed.js";
  * }} props
  */
 export function PlanPanel({ planning, needed, yamlProblem, config, onConfig, onUse }) {
-  const { answer, error, asking } = planning;
-  return html`<section class="panel plan" aria-labelledby="plan-title" aria-busy=${asking ? "true" : "false"}>
+  const { answer, error, pending } = planning;
+  return html`<section class="panel plan" aria-labelledby="plan-title" aria-busy=${pending ? "true" : "false"}>
     <h2 id="plan-title">${t("plan.title")} <${Verdict} answer=${answer} /></h2>
     <div class="unseen" aria-live="polite">${verdictText(answer)}</div>
     ${yamlProblem && html`<p class="hint">${t("plan.yaml_first")}</p>`}
     ${!yamlProblem && needed.length > 0 && html`<${Needed} needed=${needed} />`}
     ${error && html`<${Trouble} error=${error} />`}
     ${answer && html`<${Answer} answer=${answer} config=${config} onConfig=${onConfig} onUse=${onUse} />`}
-    ${asking && !answer && !error && html`<${Loading} />`}
+    ${pending && !answer && !error && html`<${Loading} />`}
   </section>`;
 }
 
@@ -55,8 +55,8 @@ function Verdict({ answer }) {
 /** @param {{ needed: Path[] }} props */
 const Needed = ({ needed }) =>
   html`<p class="hint">${t("plan.needed")}</p><ul class="needed">${needed.map(
-    (path) => html`<li key=${written(path)}><button type="button" class="quiet"
-      onClick=${() => showField(written(path))}><code>${written(path)}</code></button></li>`,
+    (path) => html`<li key=${pathText(path)}><button type="button" class="quiet"
+      onClick=${() => showField(pathText(path))}><code>${pathText(path)}</code></button></li>`,
   )}</ul>`;
 
 /** @param {{ answer: PlanAnswer, config: unknown, onConfig: (config: unknown) => void, onUse: (field: string, value: string) => void }} props */

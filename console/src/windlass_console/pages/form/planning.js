@@ -56,7 +56,7 @@ const ordered = (value) =>
  * @typedef {object} Planning
  * @property {PlanAnswer | null} answer
  * @property {unknown} error
- * @property {boolean} asking
+ * @property {boolean} pending
  */
 
 /**
@@ -67,19 +67,19 @@ const ordered = (value) =>
  * @returns {Planning}
  */
 export function usePlan(document, config, like, complete) {
-  const [state, setState] = useState(/** @type {Planning} */ ({ answer: null, error: null, asking: false }));
+  const [state, setState] = useState(/** @type {Planning} */ ({ answer: null, error: null, pending: false }));
   const question = JSON.stringify({ namespace: document.metadata?.namespace, service: document, config, like });
   useEffect(() => {
     if (!complete) {
-      setState({ answer: null, error: null, asking: false });
+      setState({ answer: null, error: null, pending: false });
       return undefined;
     }
     const stop = new AbortController();
-    setState((before) => ({ ...before, asking: true }));
+    setState((before) => ({ ...before, pending: true }));
     const timer = setTimeout(() => {
       api.plan(JSON.parse(question), stop.signal).then(
-        (answer) => setState({ answer, error: null, asking: false }),
-        (error) => stop.signal.aborted || setState({ answer: null, error, asking: false }),
+        (answer) => setState({ answer, error: null, pending: false }),
+        (error) => stop.signal.aborted || setState({ answer: null, error, pending: false }),
       );
     }, REST_MS);
     return () => {

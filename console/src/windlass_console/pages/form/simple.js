@@ -3,11 +3,11 @@
 import { html, useContext, useEffect, useState } from "../vendor/preact.js";
 import { ALL, useSession } from "../model/session.js";
 import { t } from "../text/index.js";
-import { at, everyField, hintOf, kindOf, written } from "./schema.js";
-import { DeskOf, Field, Members, OneOf } from "./fields.js";
+import { at, everyField, hintOf, kindOf, pathText } from "./schema.js";
+import { FormContext, Field, Members, OneOf } from "./fields.js";
 import { valueAt } from "./document.js";
 import { useStore } from "../model/store.js";
-import { showField, sought } from "./seeking.js";
+import { showField, wantedField } from "./field_focus.js";
 import { typed } from "../parts/typed.js";
 
 /** @import { Choices, KnownModel, Schema } from "../../../../types/api" */
@@ -26,7 +26,7 @@ const SHOWN_MOST = 60;
 
 /** @param {SimpleProps} props */
 export function SimpleFields({ schema, fixed, models, choices }) {
-  const desk = useContext(DeskOf);
+  const form = useContext(FormContext);
   const show = (/** @type {string} */ path, /** @type {object} */ more) => {
     const parts = path.split(".");
     const found = at(schema, parts);
@@ -69,7 +69,7 @@ export function SimpleFields({ schema, fixed, models, choices }) {
       ${show("spec.args", { label: t("form.args"), hint: t("form.args_hint"), placeholder: "" })}
       ${show("spec.command", { label: t("form.command"), hint: t("form.command_hint") })}
     </${Section}>
-    <${Everything} schema=${schema} desk=${desk} />
+    <${Everything} schema=${schema} form=${form} />
   `;
 }
 
@@ -80,12 +80,12 @@ const Section = ({ title, children }) => html`<fieldset class="section"><legend>
 /** @param {{ schema: Schema }} props */
 function Naming({ schema }) {
   const session = useSession();
-  const desk = useContext(DeskOf);
+  const form = useContext(FormContext);
   const name = at(schema, ["metadata", "name"]) ?? { type: "string" };
-  const namespace = desk.value.metadata?.namespace ?? "";
+  const namespace = form.value.metadata?.namespace ?? "";
   const names = session.namespaces.filter((one) => one.create && one.name !== ALL).map((one) => one.name);
   const known = names.includes(namespace) || !namespace ? names : [namespace, ...names];
-  const put = (/** @type {any} */ event) => desk.put(["metadata", "namespace"], event.target.value.trim());
+  const put = (/** @type {any} */ event) => form.put(["metadata", "namespace"], event.target.value.trim());
   return html`
     <${Field} path=${["metadata", "name"]} schema=${name}
       label=${t("form.name")} hint=${t("form.name_hint")} required=${true} placeholder="qwen2-7b" />
@@ -93,28 +93,30 @@ function Naming({ schema }) {
       aria-hidden="true">*</span></label>
       ${
         session.namespacesComplete
-          ? html`<select id="form-namespace" data-path="metadata.namespace" disabled=${desk.locked} value=${namespace}
+          ? html`<select id="form-namespace" data-path="metadata.namespace" disabled=${form.locked} value=${namespace}
             onChange=${put}>${known.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select>`
-          : html`<input id="form-namespace" data-path="metadata.namespace" disabled=${desk.locked} value=${namespace}
-            onChange=${put} spellcheck=${false} />`
+          : html`<input id="form-namespace" data-path="metadata.namespace" disabled=${form.locked} value=${namespace}
+            list="form-namespaces" onChange=${put} spellcheck=${false} /><datalist id="form-namespaces">
+            ${known.map((one) => html`<option key=${one} value=${one} />`)}</datalist>`
       }
-      <small class="hint">${t("form.namespace_hint")}</small>
+      <small class="hint">${t("form.namespace_hint")}
+        ${session.namespacesComplete ? "" : t("nav.namespaces_cut", { n: session.namespaces.length })}</small>
     </div>
   `;
 }
 
 /** @param {{ models: KnownModel[] }} props */
 function Taken({ models }) {
-  const desk = useContext(DeskOf);
+  const form = useContext(FormContext);
   const take = (/** @type {any} */ event) => {
     const found = models[Number(event.target.value)];
     event.target.value = "";
     if (!found) return;
-    desk.put(["spec", "model", "id"], found.id);
-    desk.put(["spec", "model", "source"], found.source);
+    form.put(["spec", "model", "id"], found.id);
+    form.put(["spec", "model", "source"], found.source);
   };
   return html`<div class="field"><label class="name" for="form-taken">${t("form.taken")}</label>
-    <select id="form-taken" disabled=${desk.locked} onChange=${take}>
+    <select id="form-taken" disabled=${form.locked} onChange=${take}>
       <option value="">${t("form.choose")}</option>
       ${models.map((one, index) => html`<option key=${`${one.namespace}/${one.service}`} value=${index}>
         ${`${one.id} · ${one.service}`}</option>`)}
@@ -125,65 +127,65 @@ function Taken({ models }) {
 
 /** The claims of the namespace, one click each. @param {{ claims: NonNullable<Choices["claims"]> }} props */
 function Claims({ claims }) {
-  const desk = useContext(DeskOf);
-  if (valueAt(desk.value, ["spec", "model", "source", "pvc"]) === undefined) return null;
-  const chosen = valueAt(desk.value, ["spec", "model", "source", "pvc", "claimName"]);
+  const form = useContext(FormContext);
+  if (valueAt(form.value, ["spec", "model", "source", "pvc"]) === undefined) return null;
+  const chosen = valueAt(form.value, ["spec", "model", "source", "pvc", "claimName"]);
   return html`<div class="field wide"><span class="name" id="form-claims">${t("form.claims")}</span>
     <div class="chips" role="group" aria-labelledby="form-claims">${claims.map(
-      (one) => html`<button key=${one.name} type="button" disabled=${desk.locked}
+      (one) => html`<button key=${one.name} type="button" disabled=${form.locked}
         aria-pressed=${chosen === one.name ? "true" : "false"}
-        onClick=${() => desk.put(["spec", "model", "source", "pvc", "claimName"], one.name)}>${one.name} <small>
+        onClick=${() => form.put(["spec", "model", "source", "pvc", "claimName"], one.name)}>${one.name} <small>
         ${one.size}</small></button>`,
     )}</div></div>`;
 }
 
 /** @param {{ schema: Schema }} props */
 function Download({ schema }) {
-  const desk = useContext(DeskOf);
+  const form = useContext(FormContext);
   const path = ["spec", "model", "download"];
-  const on = valueAt(desk.value, path) !== undefined;
+  const on = valueAt(form.value, path) !== undefined;
   const own = at(schema, path);
-  const turn = (/** @type {any} */ event) => desk.put(path, event.target.checked ? { hub: "modelscope", name: "" } : undefined);
+  const turn = (/** @type {any} */ event) => form.put(path, event.target.checked ? { hub: "modelscope", name: "" } : undefined);
   return html`<div class="field wide">
-    <label class="check"><input type="checkbox" data-path="spec.model.download" checked=${on} disabled=${desk.locked}
+    <label class="check"><input type="checkbox" data-path="spec.model.download" checked=${on} disabled=${form.locked}
       onChange=${turn} /><span>${t("form.download")}</span></label>
     <small class="hint">${t("form.download_hint")}</small>
     ${on && own && html`<div class="grid"><${Members} path=${path} schema=${own} /></div>`}
   </div>`;
 }
 
-/** Every field of the schema: by its place, or by a word. @param {{ schema: Schema, desk: import("./fields.js").Desk }} props */
-function Everything({ schema, desk }) {
-  const [words, setWords] = useState("");
+/** Every field of the schema: by its place, or by a word. @param {{ schema: Schema, form: import("./fields.js").Form }} props */
+function Everything({ schema, form }) {
+  const [query, setQuery] = useState("");
   const [open, setOpen] = useState(false);
   const spec = at(schema, ["spec"]) ?? {};
   const toggled = (/** @type {any} */ event) => setOpen(event.currentTarget.open);
-  const wanted = useStore(sought);
+  const wanted = useStore(wantedField);
   useEffect(() => {
     if (!wanted) return;
-    if (open && words === wanted.split("[")[0]) showField(wanted);
+    if (open && query === wanted.split("[")[0]) showField(wanted);
     setOpen(true);
-    setWords(wanted.split("[")[0]);
-  }, [wanted, open, words]);
+    setQuery(wanted.split("[")[0]);
+  }, [wanted, open, query]);
   return html`<details class="everything" open=${open} onToggle=${toggled}><summary><h2>${t("form.everything")}</h2><small class="hint">
     ${t("form.everything_hint")}</small></summary>
     <label class="field find"><span class="unseen">${t("form.find")}</span><input type="search"
-      placeholder=${t("form.find")} value=${words} onInput=${typed(setWords)} /></label>
-    ${open && html`<div class="grid">${words.trim()
-      ? html`<${Found} spec=${spec} words=${words} />`
+      placeholder=${t("form.find")} value=${query} onInput=${typed(setQuery)} /></label>
+    ${open && html`<div class="grid">${query.trim()
+      ? html`<${Found} spec=${spec} query=${query} />`
       : html`<${Members} path=${["spec"]} schema=${spec} />`}</div>`}
   </details>`;
 }
 
-/** @param {{ spec: Schema, words: string }} props */
-function Found({ spec, words }) {
-  const parts = words.toLowerCase().split(/\s+/).filter(Boolean);
+/** @param {{ spec: Schema, query: string }} props */
+function Found({ spec, query }) {
+  const parts = query.toLowerCase().split(/\s+/).filter(Boolean);
   const found = everyField(spec, ["spec"]).filter(({ path, schema }) => {
     if (kindOf(schema) === "group") return false;
-    const text = `${written(path)} ${hintOf(schema)}`.toLowerCase();
+    const text = `${pathText(path)} ${hintOf(schema)}`.toLowerCase();
     return parts.every((part) => text.includes(part));
   });
   if (!found.length) return html`<p class="hint">${t("form.found_none")}</p>`;
   return found.slice(0, SHOWN_MOST).map(({ path, schema }) => html`<${Field}
-    key=${written(path)} path=${path} schema=${schema} label=${html`<code>${written(path.slice(1))}</code>`} />`);
+    key=${pathText(path)} path=${path} schema=${schema} label=${html`<code>${pathText(path.slice(1))}</code>`} />`);
 }

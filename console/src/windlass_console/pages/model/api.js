@@ -34,7 +34,7 @@ export function whenSignedOut(listener) {
  * @param {RequestInit & { json?: unknown }} [options]
  * @returns {Promise<Response>}
  */
-export async function ask(path, options = {}) {
+async function send(path, options = {}) {
   const { json, ...rest } = options;
   const headers = new Headers(rest.headers);
   if ((rest.method ?? "GET") !== "GET") headers.set("X-Windlass-Console", GUARD["X-Windlass-Console"]);
@@ -58,9 +58,9 @@ export async function ask(path, options = {}) {
  */
 async function refusal(answer, path) {
   /** @type {{ error?: string, reason?: string, fields?: Problem[] }} */
-  const said = await answer.json().catch(() => ({}));
+  const body = await answer.json().catch(() => ({}));
   if (answer.status === 401 && path !== "session") onSignedOut();
-  return new ApiError(answer.status, said.error ?? `${answer.status} ${answer.statusText}`, said.reason, said.fields);
+  return new ApiError(answer.status, body.error ?? `${answer.status} ${answer.statusText}`, body.reason, body.fields);
 }
 
 /**
@@ -68,58 +68,58 @@ async function refusal(answer, path) {
  * @param {RequestInit & { json?: unknown }} [options]
  * @returns {Promise<any>}
  */
-async function askJson(path, options) {
-  const answer = await ask(path, options);
+async function sendJson(path, options) {
+  const answer = await send(path, options);
   return answer.status === 204 ? null : answer.json();
 }
 
 /** @type {(namespace: string, name: string) => string} */
-const placeOf = (namespace, name) => `services/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+const pathOf = (namespace, name) => `services/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 /** @type {(namespace: string) => string} */
 const inNamespace = (namespace) => `namespace=${encodeURIComponent(namespace)}`;
 
 export const api = {
   /** @type {() => Promise<Session>} */
-  session: () => askJson("session"),
+  session: () => sendJson("session"),
   /** @type {(token: string) => Promise<Session>} */
-  signIn: (token) => askJson("session", { method: "POST", json: { token } }),
-  signOut: () => askJson("session", { method: "DELETE" }),
+  signIn: (token) => sendJson("session", { method: "POST", json: { token } }),
+  signOut: () => sendJson("session", { method: "DELETE" }),
   /** @type {(namespace: string) => Promise<Permissions>} */
-  permissions: (namespace) => askJson(`permissions?${inNamespace(namespace)}`),
+  permissions: (namespace) => sendJson(`permissions?${inNamespace(namespace)}`),
 
   /** @type {(namespace: string, name: string) => Promise<Detail>} */
-  service: (namespace, name) => askJson(placeOf(namespace, name)),
+  service: (namespace, name) => sendJson(pathOf(namespace, name)),
   /** @type {(service: Service, dryRun?: boolean) => Promise<Service>} */
   create: (service, dryRun = false) =>
-    askJson(`services/${encodeURIComponent(service.metadata.namespace)}?dryRun=${dryRun}`, { method: "POST", json: service }),
+    sendJson(`services/${encodeURIComponent(service.metadata.namespace)}?dryRun=${dryRun}`, { method: "POST", json: service }),
   /** @type {(loaded: Service, wanted: unknown) => Promise<Service>} the generation stands for the loaded spec */
   replace: ({ metadata: { namespace, name, uid, generation, labels, annotations } }, wanted) =>
-    askJson(placeOf(namespace, name), {
+    sendJson(pathOf(namespace, name), {
       method: "PUT",
       json: { loaded: { metadata: { uid, generation, labels, annotations } }, wanted },
     }),
   /** @type {(namespace: string, name: string, replicas: number) => Promise<null>} */
   scale: (namespace, name, replicas) =>
-    askJson(`${placeOf(namespace, name)}/scale`, { method: "PUT", json: { replicas } }),
+    sendJson(`${pathOf(namespace, name)}/scale`, { method: "PUT", json: { replicas } }),
   /** @type {(namespace: string, name: string, suspend: boolean) => Promise<Service>} */
   suspend: (namespace, name, suspend) =>
-    askJson(`${placeOf(namespace, name)}/suspend`, { method: "PUT", json: { suspend } }),
+    sendJson(`${pathOf(namespace, name)}/suspend`, { method: "PUT", json: { suspend } }),
   /** @type {(namespace: string, name: string) => Promise<Service>} */
-  retry: (namespace, name) => askJson(`${placeOf(namespace, name)}/retry`, { method: "PUT", json: {} }),
+  retry: (namespace, name) => sendJson(`${pathOf(namespace, name)}/retry`, { method: "PUT", json: {} }),
   /** @type {(namespace: string, name: string) => Promise<null>} */
-  remove: (namespace, name) => askJson(placeOf(namespace, name), { method: "DELETE" }),
+  remove: (namespace, name) => sendJson(pathOf(namespace, name), { method: "DELETE" }),
 
   /** @type {(namespace: string, name: string) => Promise<Items<Pod>>} */
-  pods: (namespace, name) => askJson(`${placeOf(namespace, name)}/pods`),
+  pods: (namespace, name) => sendJson(`${pathOf(namespace, name)}/pods`),
   /** @type {(namespace: string, name: string) => Promise<Items<ServiceEvent>>} */
-  events: (namespace, name) => askJson(`${placeOf(namespace, name)}/events`),
+  events: (namespace, name) => sendJson(`${pathOf(namespace, name)}/events`),
   /** @type {(namespace: string, name: string) => Promise<Metrics>} */
-  metrics: (namespace, name) => askJson(`${placeOf(namespace, name)}/metrics`),
+  metrics: (namespace, name) => sendJson(`${pathOf(namespace, name)}/metrics`),
   /** @type {(namespace: string, name: string) => Promise<Call>} */
-  call: (namespace, name) => askJson(`${placeOf(namespace, name)}/call`),
+  call: (namespace, name) => sendJson(`${pathOf(namespace, name)}/call`),
   /** @type {(namespace: string, name: string, body: unknown, key: string, signal: AbortSignal) => Promise<Response>} */
   chat: (namespace, name, body, key, signal) =>
-    ask(`${placeOf(namespace, name)}/chat`, {
+    send(`${pathOf(namespace, name)}/chat`, {
       method: "POST",
       json: body,
       signal,
@@ -127,21 +127,21 @@ export const api = {
     }),
 
   /** @type {() => Promise<Schema>} */
-  schema: () => askJson("schema"),
+  schema: () => sendJson("schema"),
   /** @type {(question: unknown, signal: AbortSignal) => Promise<PlanAnswer>} */
-  plan: (question, signal) => askJson("plan", { method: "POST", json: question, signal }),
+  plan: (question, signal) => sendJson("plan", { method: "POST", json: question, signal }),
   /** @type {(namespace: string) => Promise<Items<KnownModel>>} */
-  models: (namespace) => askJson(`models?${inNamespace(namespace)}`),
+  models: (namespace) => sendJson(`models?${inNamespace(namespace)}`),
   /** @type {(namespace: string) => Promise<Choices>} */
-  choices: (namespace) => askJson(`choices?${inNamespace(namespace)}`),
+  choices: (namespace) => sendJson(`choices?${inNamespace(namespace)}`),
 
   /** @type {() => Promise<Capacity>} */
-  capacity: () => askJson("capacity"),
+  capacity: () => sendJson("capacity"),
   /** @type {() => Promise<Licenses>} */
-  licenses: () => askJson("licenses"),
+  licenses: () => sendJson("licenses"),
   /** @type {(namespace: string, name: string, file: File, token: string) => Promise<{ message: string }>} */
   uploadLicense: (namespace, name, file, token) =>
-    askJson(
+    sendJson(
       `licenses/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}?filename=${encodeURIComponent(file.name)}`,
       {
         method: "POST",
@@ -150,26 +150,43 @@ export const api = {
       },
     ),
   /** @type {(namespace: string) => Promise<Items<Bench>>} */
-  benchmarks: (namespace) => askJson(`benchmarks?${inNamespace(namespace)}`),
+  benchmarks: (namespace) => sendJson(`benchmarks?${inNamespace(namespace)}`),
   /** @type {(namespace: string, job: string) => Promise<Bench>} */
-  benchmark: (namespace, job) => askJson(`benchmarks/${encodeURIComponent(namespace)}/${encodeURIComponent(job)}`),
+  benchmark: (namespace, job) => sendJson(`benchmarks/${encodeURIComponent(namespace)}/${encodeURIComponent(job)}`),
   /** @type {(namespace: string, service: string, wanted: unknown) => Promise<Bench>} */
   startBenchmark: (namespace, service, wanted) =>
-    askJson(`benchmarks/${encodeURIComponent(namespace)}/${encodeURIComponent(service)}`, { method: "POST", json: wanted }),
+    sendJson(`benchmarks/${encodeURIComponent(namespace)}/${encodeURIComponent(service)}`, { method: "POST", json: wanted }),
   /** @type {(namespace: string, job: string) => Promise<null>} */
   removeBenchmark: (namespace, job) =>
-    askJson(`benchmarks/${encodeURIComponent(namespace)}/${encodeURIComponent(job)}`, { method: "DELETE" }),
+    sendJson(`benchmarks/${encodeURIComponent(namespace)}/${encodeURIComponent(job)}`, { method: "DELETE" }),
 };
 
-/** Whether the session has ended, asked when a stream breaks: an EventSource does not say why it did. */
+/** Whether the session has ended: a stream's own error does not end it. */
 export async function checkSession() {
   await api.session().catch((error) => error.status === 401 && onSignedOut());
+}
+
+/**
+ * Why a stream is refused: an EventSource does not tell. Null where it is refused no longer.
+ * @param {string} path
+ * @returns {Promise<ApiError | null>}
+ */
+export async function refusalOf(path) {
+  const stop = new AbortController();
+  try {
+    await send(path, { signal: stop.signal });
+    return null;
+  } catch (error) {
+    return error instanceof ApiError ? error : null;
+  } finally {
+    stop.abort();
+  }
 }
 
 /** @type {(namespace: string) => string} */
 export const listStream = (namespace) => `services/watch?${inNamespace(namespace)}`;
 /** @type {(namespace: string, name: string) => string} */
-export const detailStream = (namespace, name) => `${placeOf(namespace, name)}/watch`;
+export const detailStream = (namespace, name) => `${pathOf(namespace, name)}/watch`;
 /** @type {(namespace: string, name: string, options: Record<string, string>) => string} */
 export const logStream = (namespace, name, options) =>
-  `${placeOf(namespace, name)}/logs?${new URLSearchParams(options)}`;
+  `${pathOf(namespace, name)}/logs?${new URLSearchParams(options)}`;

@@ -1,16 +1,16 @@
 // A conversation with the served model: what is sent, and the pieces that come back. No text of it is markup.
 
-/** @typedef {{ role: "user" | "assistant", text: string, tokens?: number, seconds?: number, ttft?: number, problem?: string }} Turn */
+/** @typedef {{ role: "user" | "assistant", text: string, tokens?: number, seconds?: number, ttft?: number, problem?: string }} Message */
 
 /**
  * @param {string} model
- * @param {Turn[]} turns
+ * @param {Message[]} messages
  */
-export const request = (model, turns) => ({
+export const request = (model, messages) => ({
   model,
   stream: true,
   stream_options: { include_usage: true },
-  messages: turns.filter((turn) => turn.text).map(({ role, text }) => ({ role, content: text })),
+  messages: messages.filter((message) => message.text).map(({ role, text }) => ({ role, content: text })),
 });
 
 /**

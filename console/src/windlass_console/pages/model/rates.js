@@ -17,7 +17,7 @@ const KEPT_POINTS = 360;
  * @param {Metrics} metrics
  * @param {Figure} figure
  */
-export function total(metrics, figure) {
+function total(metrics, figure) {
   const seen = Object.values(metrics.pods).flatMap((pod) => (typeof pod[figure] === "number" ? [pod[figure]] : []));
   return seen.length ? seen.reduce((sum, one) => sum + one, 0) : null;
 }
@@ -35,7 +35,7 @@ function meanKv(metrics) {
  * @param {Figure} figure
  * @returns {number | null}
  */
-export function growth(before, now, figure) {
+function growth(before, now, figure) {
   let sum = 0;
   let seen = false;
   for (const [pod, counters] of Object.entries(now.pods)) {
@@ -46,6 +46,31 @@ export function growth(before, now, figure) {
     sum += typeof old === "number" && old <= value ? value - old : typeof old === "number" ? value : 0;
   }
   return seen ? sum : null;
+}
+
+/**
+ * The time below which a share of the first tokens came between two readings: the edge of the bucket that it falls into.
+ * @param {Metrics} before
+ * @param {Metrics} now
+ * @param {number} part of 1
+ * @returns {number | null} seconds; null where nothing came, or it lies above the last edge
+ */
+function firstTokenWithin(before, now, part) {
+  /** @type {Map<number, number>} */
+  const grown = new Map();
+  for (const [pod, counters] of Object.entries(now.pods)) {
+    const earlier = before.pods[pod];
+    if (!earlier) continue; // as growth() counts: from a pod's second reading on
+    const old = new Map(earlier.ttftBuckets ?? []);
+    for (const [edge, count] of counters.ttftBuckets ?? []) {
+      const was = old.get(edge) ?? 0;
+      grown.set(edge, (grown.get(edge) ?? 0) + (was <= count ? count - was : count));
+    }
+  }
+  const all = growth(before, now, "ttftCount");
+  if (!all) return null;
+  const edges = [...grown].sort(([a], [b]) => a - b);
+  return edges.find(([, count]) => count >= part * all)?.[0] ?? null;
 }
 
 /** @param {number | null} part
@@ -73,6 +98,7 @@ export function point(before, now) {
       generated: rate("generationTokens"),
       prompt: rate("promptTokens"),
       ttft: perThousand(share(grown("ttftSum"), grown("ttftCount"))),
+      ttft95: perThousand(firstTokenWithin(before, now, 0.95)),
       itl: perThousand(share(grown("itlSum"), grown("itlCount"))),
       kv: meanKv(now),
       prefix: percent(share(grown("prefixHits"), grown("prefixQueries"))),

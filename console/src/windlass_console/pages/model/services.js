@@ -17,7 +17,7 @@ export const keyOf = (/** @type {{ namespace: string, name: string }} */ row) =>
  * @param {Rows} change
  * @returns {Table}
  */
-export function merged(before, change) {
+function merged(before, change) {
   const table = new Map(change.reset ? [] : before);
   for (const row of change.upserted) table.set(keyOf(row), row);
   for (const gone of change.deleted) table.delete(keyOf(gone));
@@ -38,19 +38,19 @@ const ORDERS = {
 /**
  * The rows that are asked for, in their order.
  * @param {Table} table
- * @param {{ words: string, state: State | "", order: Order, down: boolean }} wish
+ * @param {{ text: string, state: State | "", order: Order, down: boolean }} filter
  * @returns {Row[]}
  */
-export function wanted(table, { words, state, order, down }) {
-  const parts = words.toLowerCase().split(/\s+/).filter(Boolean);
+export function wanted(table, { text, state, order, down }) {
+  const parts = text.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = [...table.values()].filter((row) => {
     if (state && row.state !== state) return false;
-    const text = `${row.namespace} ${row.name} ${row.model} ${row.status} ${row.gpuType ?? ""}`.toLowerCase();
-    return parts.every((part) => text.includes(part));
+    const cells = `${row.namespace} ${row.name} ${row.model} ${row.status} ${row.gpuType ?? ""}`.toLowerCase();
+    return parts.every((part) => cells.includes(part));
   });
-  const turn = down ? -1 : 1;
+  const sign = down ? -1 : 1;
   return rows.sort(
-    (a, b) => turn * ORDERS[order](a, b) || turn * a.name.localeCompare(b.name) || a.namespace.localeCompare(b.namespace),
+    (a, b) => sign * ORDERS[order](a, b) || sign * a.name.localeCompare(b.name) || a.namespace.localeCompare(b.namespace),
   );
 }
 
@@ -69,7 +69,7 @@ export function counted(table) {
  * @param {Table} before
  * @param {Rows} change
  */
-export const turned = (before, change) =>
+const changedState = (before, change) =>
   change.upserted.filter((row) => {
     const old = before.get(keyOf(row));
     return old && old.state !== row.state;
@@ -78,9 +78,9 @@ export const turned = (before, change) =>
 /**
  * The services of a namespace, live.
  * @param {string} namespace
- * @param {(rows: Row[]) => void} onTurned
+ * @param {(rows: Row[]) => void} onChangedState
  */
-export function useServices(namespace, onTurned) {
+export function useServices(namespace, onChangedState) {
   const [live, setLive] = useState({
     table: /** @type {Table} */ (new Map()),
     synced: false,
@@ -94,7 +94,7 @@ export function useServices(namespace, onTurned) {
     return follow(listStream(namespace), {
       on: {
         ROWS: (/** @type {Rows} */ change) => {
-          if (!change.reset) onTurned(turned(held.current, change));
+          if (!change.reset) onChangedState(changedState(held.current, change));
           held.current = merged(held.current, change);
           setLive((was) => ({ table: held.current, synced: was.synced || Boolean(change.synced), connected: true, problem: "" }));
         },

@@ -1,34 +1,45 @@
 // Who is signed in, in which namespace they look, and what they may do there.
 
 import { api, ApiError, whenSignedOut } from "./api.js";
+import { forgetDrafts } from "./drafts.js";
 import { keep, kept, store, useStore } from "./store.js";
 import { useEffect, useState } from "../vendor/preact.js";
 
 /** @import { Rights, Session } from "../../../../types/api" */
 
-/** @typedef {{ state: "asking" | "out" | "in" | "broken", session?: Session, error?: unknown }} Signed */
+/** @typedef {{ state: "loading" | "out" | "in" | "broken", session?: Session, error?: unknown }} Signed */
 
 export const ALL = "*";
+const LISTED_AT_ONCE = 50; // namespaces in one list where each is asked for by itself: LISTS_MAX of the back end
 /** @type {import("./store.js").Store<Signed>} */
-export const signed = store(/** @type {Signed} */ ({ state: "asking" }));
+export const signed = store(/** @type {Signed} */ ({ state: "loading" }));
 /** The namespace that the lists show; "*" is all of them. */
-export const place = store("");
+export const chosenNamespace = store("");
 
 whenSignedOut(() => signed.get().state === "in" && signed.set({ state: "out" }));
 
+/** Whether one list of several namespaces is offered. @param {Session} session */
+export const offersAll = (session) => session.allNamespaces || session.namespaces.length > 1;
+
+/**
+ * How many namespaces the list of all leaves out: more than so many are not listed one by one.
+ * @param {Session} session
+ */
+export const leftOut = (session) => (session.allNamespaces ? 0 : Math.max(0, session.namespaces.length - LISTED_AT_ONCE));
+
 /** @param {Session} session */
-export function begin(session) {
+export function startSession(session) {
   const wanted = kept("namespace", "");
   const names = session.namespaces.map((one) => one.name);
-  const possible = wanted === ALL ? session.allNamespaces : names.includes(wanted) || !session.namespacesComplete;
+  const possible = wanted === ALL ? offersAll(session) : names.includes(wanted) || !session.namespacesComplete;
   const first = session.allNamespaces ? ALL : session.defaultNamespace || names[0] || "default";
-  place.set(wanted && possible ? wanted : first);
+  chosenNamespace.set(wanted && possible ? wanted : first);
   signed.set({ state: "in", session });
 }
 
-export async function ask() {
+export async function loadSession() {
   try {
-    begin(await api.session());
+    startSession(await api.session());
   } catch (error) {
     const out = error instanceof ApiError && error.status === 401;
     signed.set({ state: out ? "out" : "broken", error });
@@ -38,13 +49,14 @@ export async function ask() {
 export async function signOut() {
   await api.signOut();
   rights.clear();
+  forgetDrafts();
   signed.set({ state: "out" });
 }
 
 /** @param {string} namespace */
-export function choosePlace(namespace) {
+export function chooseNamespace(namespace) {
   keep("namespace", namespace);
-  place.set(namespace);
+  chosenNamespace.set(namespace);
 }
 
 /** @type {Map<string, Promise<Rights>>} */
@@ -55,12 +67,12 @@ const RIGHTS_MS = 60_000;
 function rightsIn(namespace) {
   const held = rights.get(namespace);
   if (held) return held;
-  const asked = api.permissions(namespace).then((answer) => answer.can);
-  rights.set(namespace, asked);
-  const forget = () => rights.get(namespace) === asked && rights.delete(namespace);
-  asked.catch(forget);
+  const answer = api.permissions(namespace).then(({ can }) => can);
+  rights.set(namespace, answer);
+  const forget = () => rights.get(namespace) === answer && rights.delete(namespace);
+  answer.catch(forget);
   setTimeout(forget, RIGHTS_MS);
-  return asked;
+  return answer;
 }
 
 /**

@@ -55,6 +55,11 @@ export const Code = ({ text, label }) =>
   html`<div class="code"><${Copy} text=${text} /><pre tabindex="0" role="region" aria-label=${label}><code>${text}
     </code></pre></div>`;
 
+/** What may be wider than its place, such as a table: it scrolls, also by the arrow keys.
+ * @param {{ label: string, children?: unknown }} props */
+export const Wide = ({ label, children }) =>
+  html`<div class="over" tabindex="0" role="region" aria-label=${label}>${children}</div>`;
+
 /**
  * What a promise gives: asked again whenever `keys` change or `again` is called.
  * @template T

@@ -11,7 +11,7 @@ const NOTE_MS = 6000;
 
 /** @type {import("../model/store.js").Store<Note[]>} */
 const notes = store(/** @type {Note[]} */ ([]));
-const spoken = store("");
+const announcement = store("");
 let last = 0;
 
 /**
@@ -29,7 +29,7 @@ const dismiss = (id) => notes.set(notes.get().filter((note) => note.id !== id));
 
 /** @param {string} text said politely, not shown */
 export function announce(text) {
-  spoken.set(text);
+  announcement.set(text);
 }
 
 /** The error's sentence, in the user's language where it is ours.
@@ -45,7 +45,7 @@ export const complain = (error) => notify(sentenceOf(error), "bad");
 export function Feedback() {
   const shown = useStore(notes);
   return html`
-    <div class="unseen" role="status" aria-live="polite">${useStore(spoken)}</div>
+    <div class="unseen" role="status" aria-live="polite">${useStore(announcement)}</div>
     <div class="notes" role="log" aria-label=${t("a11y.notes")}>
       ${shown.map(
         (note) => html`<div key=${note.id} class=${`note ${note.kind}`}>

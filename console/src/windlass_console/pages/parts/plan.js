@@ -1,7 +1,8 @@
 // A plan as it is read: the cards, one card's memory as a bar, why, and what else would do.
 
 import { html } from "../vendor/preact.js";
-import { figure, gib, short, thousands } from "../model/state.js";
+import { figure, gib, short, thousands } from "../model/figures.js";
+import { Wide } from "./controls.js";
 import { Icon } from "./icons.js";
 import { t } from "../text/index.js";
 
@@ -11,7 +12,7 @@ const ADVICE = /^engine\.(\w+) (\S+): /; // an advice that is a value of one fie
 const MOST_SQUARES = 32;
 
 /** @param {{ plan: Plan }} props */
-export function Headline({ plan }) {
+function Headline({ plan }) {
   const cards = plan.gpus ? `${plan.gpus} × ${plan.gpuType ?? "GPU"}` : t("plan.cpu");
   /** @type {[string, string | number | undefined | null | false][]} */
   const facts = [
@@ -28,7 +29,7 @@ export function Headline({ plan }) {
 }
 
 /** One card's memory: weights, cache, the engine, and what is free. @param {{ card: CardBudget }} props */
-export function MemoryBar({ card }) {
+function MemoryBar({ card }) {
   const [weights, kv, engine, have] = [card.weightsGiB, card.kvGiB, card.overheadGiB, card.haveGiB].map(figure);
   const needed = figure(card.requiredGiB) || weights + kv + engine;
   const rest = Math.max(0, needed - weights - kv - engine); // what utilization keeps back
@@ -55,7 +56,7 @@ export function MemoryBar({ card }) {
 }
 
 /** @param {{ title: string, lines?: string[], open?: boolean, onUse?: (field: string, value: string) => void }} props */
-export function Lines({ title, lines = [], open = false, onUse }) {
+function Lines({ title, lines = [], open = false, onUse }) {
   if (!lines.length) return null;
   return html`<details class="lines" open=${open}><summary>${title} <small>${lines.length}</small></summary>
     <ul>${lines.map((line) => {
@@ -88,12 +89,12 @@ export function Prediction({ prediction }) {
   if (!prediction) return null;
   if (!prediction.loads) return html`<p class="hint">${prediction.note}</p>`;
   return html`<details class="lines"><summary>${t("plan.speed")}</summary>
-    <div class="over"><table><thead><tr><th>${t("plan.at_once")}</th><th class="number">${t("plan.ttft")}</th><th
+    <${Wide} label=${t("plan.speed")}><table><thead><tr><th>${t("plan.at_once")}</th><th class="number">${t("plan.ttft")}</th><th
       class="number">${t("plan.per_token")}</th><th class="number">${t("plan.rate")}</th></tr></thead>
       <tbody>${prediction.loads.map((/** @type {any} */ one) => html`<tr key=${one.requestsAtOnce}><td>
         ${one.requestsAtOnce}</td><td class="number">${short(one.ttftMs)} ms</td><td class="number">
         ${short(one.msPerToken)} ms</td><td class="number">${short(one.requestsPerSecond)}/s</td></tr>`)}</tbody>
-    </table></div>
+    </table></${Wide}>
     <p class="hint">${prediction.note}</p>
   </details>`;
 }

@@ -12,6 +12,7 @@ export default {
   "nav.language": "Language",
   "nav.licenses": "Licenses",
   "nav.namespace": "Namespace",
+  "nav.namespaces_cut": "{n} {n|namespace is|namespaces are} offered; any other one can be typed.",
   "nav.services": "Services",
   "nav.theme": "Colours",
   "theme.system": "System",
@@ -61,7 +62,8 @@ export default {
   "services.none_text": "Make the first one with “New service”: choose a model and its volume, the rest is planned.",
   "services.none_read": "You may look here, but not create services.",
   "services.no_match": "No service matches the filter",
-  "services.many_turned": "{n} services changed their state",
+  "services.many_changed": "{n} services changed their state",
+  "services.left_out": "The list leaves out {n} of your {all} namespaces. Choose one to see it.",
 
   "deploy.new": "New service",
   "deploy.edit": "Edit {name}",
@@ -72,6 +74,7 @@ export default {
   "deploy.saved": "{name} is saved.",
   "deploy.needed": "Fill in first: {fields}",
   "deploy.unsaved": "Leave this page? What you changed is not saved.",
+  "deploy.restored": "Your text from before is here again.",
   "deploy.yaml_hint": "the same as the form; comments stay",
   "deploy.yaml_bad": "Line {line}: {problem}",
 
@@ -179,6 +182,7 @@ export default {
   "tab.call": "Call it",
 
   "service.gone": "{name} is deleted",
+  "service.unknown": "There is no service {name}",
   "service.replicas": "{ready} replicas ready",
   "service.age": "{age} old",
   "service.now": "Now",
@@ -227,6 +231,8 @@ export default {
   "graph.generated": "generated",
   "graph.prompt": "read",
   "graph.ttft": "Time to first token",
+  "graph.mean": "mean",
+  "graph.within": "95 % within",
   "graph.itl": "Time between tokens",
   "graph.kv": "KV cache in use",
   "graph.rate": "Answered requests",
@@ -265,7 +271,6 @@ export default {
   "call.key": "API key",
   "call.keyed": "needed; one of the Secret {secret}",
   "call.open": "none needed",
-  "call.no_address": "The service has no address yet.",
   "call.how": "Way to call it",
   "call.dify": "In Dify: Settings → Model Provider → OpenAI-API-compatible → Add model.",
 

@@ -12,6 +12,7 @@ export default {
   "nav.language": "语言",
   "nav.licenses": "许可证",
   "nav.namespace": "命名空间",
+  "nav.namespaces_cut": "列出 {n} 个命名空间；其他的可以直接输入。",
   "nav.services": "在线服务",
   "nav.theme": "配色",
   "theme.system": "跟随系统",
@@ -61,7 +62,8 @@ export default {
   "services.none_text": "点击“新建服务”：选择模型及其存储，其余自动规划。",
   "services.none_read": "您可以查看，但不能新建服务。",
   "services.no_match": "没有符合条件的服务",
-  "services.many_turned": "{n} 个服务的状态发生变化",
+  "services.many_changed": "{n} 个服务的状态发生变化",
+  "services.left_out": "列表未包含您的 {all} 个命名空间中的 {n} 个。请选择其中之一查看。",
 
   "deploy.new": "新建服务",
   "deploy.edit": "编辑 {name}",
@@ -72,6 +74,7 @@ export default {
   "deploy.saved": "{name} 已保存。",
   "deploy.needed": "请先填写：{fields}",
   "deploy.unsaved": "离开本页？修改尚未保存。",
+  "deploy.restored": "之前输入的内容已恢复。",
   "deploy.yaml_hint": "与表单同步，注释会保留",
   "deploy.yaml_bad": "第 {line} 行：{problem}",
 
@@ -179,6 +182,7 @@ export default {
   "tab.call": "服务调用",
 
   "service.gone": "{name} 已删除",
+  "service.unknown": "没有名为 {name} 的服务",
   "service.replicas": "副本就绪 {ready}",
   "service.age": "创建于 {age} 前",
   "service.now": "当前状态",
@@ -227,6 +231,8 @@ export default {
   "graph.generated": "生成",
   "graph.prompt": "读入",
   "graph.ttft": "首 token 延迟",
+  "graph.mean": "平均",
+  "graph.within": "95 % 不超过",
   "graph.itl": "token 间隔",
   "graph.kv": "KV 缓存使用率",
   "graph.rate": "完成的请求",
@@ -265,7 +271,6 @@ export default {
   "call.key": "API 密钥",
   "call.keyed": "需要；取自 Secret {secret}",
   "call.open": "不需要",
-  "call.no_address": "服务还没有地址。",
   "call.how": "调用方式",
   "call.dify": "在 Dify 中：设置 → 模型供应商 → OpenAI-API-compatible → 添加模型。",
 

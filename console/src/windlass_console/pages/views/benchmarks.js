@@ -4,11 +4,11 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 import { api } from "../model/api.js";
 import { listStream } from "../model/api.js";
 import { follow } from "../model/stream.js";
-import { ALL, place, useRights, useSession } from "../model/session.js";
-import { age } from "../model/state.js";
+import { ALL, chosenNamespace, useRights, useSession } from "../model/session.js";
+import { age } from "../model/figures.js";
 import { useStore } from "../model/store.js";
 import { complain, notify, sentenceOf } from "../parts/feedback.js";
-import { Empty, Loading, Status, Trouble, useAnswer, useNow } from "../parts/controls.js";
+import { Empty, Loading, Status, Trouble, useAnswer, useNow, Wide } from "../parts/controls.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icons.js";
 import { moment, t } from "../text/index.js";
@@ -20,7 +20,7 @@ const STATES = { waiting: "wait", running: "wait", done: "good", failed: "bad" }
 
 export function BenchmarksPage() {
   const session = useSession();
-  const chosen = useStore(place);
+  const chosen = useStore(chosenNamespace);
   const namespace = chosen === ALL ? session.defaultNamespace || session.namespaces[0]?.name || "default" : chosen;
   const can = useRights(namespace);
   const { value, error, again } = useAnswer(() => api.benchmarks(namespace), [namespace], 10_000);
@@ -70,10 +70,9 @@ function Results({ bench }) {
   if (!value) return html`<${Loading} />`;
   const columns = Object.keys(value.rows?.[0] ?? {});
   const tail = Array.isArray(value.tail) ? value.tail.join("\n") : value.tail;
-  return html`${columns.length > 0 && html`<div class="over" tabindex="0" role="region"
-    aria-label=${t("bench.results")}><table><thead><tr>${columns.map((name) => html`<th key=${name}>${name}</th>`)}
+  return html`${columns.length > 0 && html`<${Wide} label=${t("bench.results")}><table><thead><tr>${columns.map((name) => html`<th key=${name}>${name}</th>`)}
     </tr></thead><tbody>${value.rows?.map((row, index) => html`<tr key=${index}>${columns.map((name) => html`<td
-    key=${name}>${row[name]}</td>`)}</tr>`)}</tbody></table></div>`}
+    key=${name}>${row[name]}</td>`)}</tr>`)}</tbody></table></${Wide}>`}
     ${tail && !columns.length && html`<pre class="excerpt" tabindex="0" role="region" aria-label=${t("tab.logs")}>
       ${tail}</pre>`}`;
 }
@@ -94,15 +93,15 @@ function useRunning(namespace) {
 /** @param {{ namespace: string, onClose: () => void, onDone: () => void }} props */
 function Start({ namespace, onClose, onDone }) {
   const rows = useRunning(namespace);
-  const [wish, setWish] = useState({ service: "", concurrency: "1,10", prompts: "100" });
+  const [draft, setDraft] = useState({ service: "", concurrency: "1,10", prompts: "100" });
   const [problem, setProblem] = useState("");
-  const put = (/** @type {string} */ name) => (/** @type {any} */ event) => setWish({ ...wish, [name]: event.target.value });
+  const put = (/** @type {string} */ name) => (/** @type {any} */ event) => setDraft({ ...draft, [name]: event.target.value });
   const send = async () => {
-    const concurrency = wish.concurrency.split(",").map((one) => Number(one.trim()));
-    if (!wish.service) return setProblem(t("bench.no_service"));
+    const concurrency = draft.concurrency.split(",").map((one) => Number(one.trim()));
+    if (!draft.service) return setProblem(t("bench.no_service"));
     if (!concurrency.every((one) => Number.isInteger(one) && one > 0)) return setProblem(t("bench.bad_concurrency"));
     try {
-      const made = await api.startBenchmark(namespace, wish.service, { concurrency, prompts: Number(wish.prompts) || 100 });
+      const made = await api.startBenchmark(namespace, draft.service, { concurrency, prompts: Number(draft.prompts) || 100 });
       notify(t("bench.started", { name: made.name }));
       onDone();
       onClose();
@@ -111,12 +110,12 @@ function Start({ namespace, onClose, onDone }) {
     }
   };
   return html`<${Dialog} title=${t("bench.new")} onClose=${onClose} onSubmit=${send}>
-    <label class="field"><span>${t("bench.service")}</span><select value=${wish.service} onChange=${put("service")}>
+    <label class="field"><span>${t("bench.service")}</span><select value=${draft.service} onChange=${put("service")}>
       <option value="">${t("form.choose")}</option>${rows.map((row) => html`<option key=${row.name} value=${row.name}>
       ${row.name}</option>`)}</select></label>
-    <label class="field"><span>${t("bench.concurrency")}</span><input value=${wish.concurrency}
+    <label class="field"><span>${t("bench.concurrency")}</span><input value=${draft.concurrency}
       onInput=${put("concurrency")} /><small class="hint">${t("bench.concurrency_hint")}</small></label>
-    <label class="field"><span>${t("bench.prompts")}</span><input inputmode="numeric" value=${wish.prompts}
+    <label class="field"><span>${t("bench.prompts")}</span><input inputmode="numeric" value=${draft.prompts}
       onInput=${put("prompts")} /></label>
     <p class="problem" role="alert">${problem}</p>
     <div class="row end"><button type="button" class="plain" onClick=${onClose}>${t("do.cancel")}</button><button

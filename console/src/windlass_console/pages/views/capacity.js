@@ -3,8 +3,8 @@
 import { html, useEffect } from "../vendor/preact.js";
 import { api } from "../model/api.js";
 import { to } from "../model/router.js";
-import { gib, thousands } from "../model/state.js";
-import { Empty, Loading, Status, Trouble, useAnswer } from "../parts/controls.js";
+import { gib, thousands } from "../model/figures.js";
+import { Empty, Loading, Status, Trouble, useAnswer, Wide } from "../parts/controls.js";
 import { Squares } from "../parts/plan.js";
 import { t } from "../text/index.js";
 
@@ -67,11 +67,12 @@ const CardsOf = ({ cards }) => html`<div class="stack">
 </div>`;
 
 /** @param {{ fits: Fit[] }} props */
-const Fits = ({ fits }) => html`<section class="panel over"><h2>${t("capacity.fits")}</h2><table>
+const Fits = ({ fits }) => html`<section class="panel"><h2>${t("capacity.fits")}</h2>
+  <${Wide} label=${t("capacity.fits")}><table>
   <thead><tr><th>${t("capacity.size")}</th><th>${t("plan.dtype")}</th><th class="number">${t("plan.context")}</th><th>
     ${t("services.status")}</th><th>${t("services.cards")}</th><th>${t("service.message")}</th></tr></thead>
   <tbody>${fits.map((one, index) => html`<tr key=${index}><td>${one.model} <span class="faint">${one.params}</span>
     </td><td>${one.dtype}</td><td class="number">${thousands(one.context)}</td><td>
     <${Status} state=${one.fits ? "good" : "bad"} word=${one.fits ? "Fits" : "DoesNotFit"} /></td><td>
     ${one.gpus ? `${one.gpus} × ${one.gpuType}` : "–"}</td><td class="faint wrap">${one.message}</td></tr>`)}</tbody>
-</table></section>`;
+</table></${Wide}></section>`;

@@ -2,16 +2,17 @@
 
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { api, ApiError } from "../model/api.js";
+import { draftOf, dropDraft, keepDraft } from "../model/drafts.js";
 import { beforeLeaving, go, to } from "../model/router.js";
-import { ALL, place, useSession } from "../model/session.js";
+import { ALL, chosenNamespace, useSession } from "../model/session.js";
 import { complain, notify } from "../parts/feedback.js";
 import { Loading, Trouble, useAnswer } from "../parts/controls.js";
 import { t } from "../text/index.js";
 import { editable, fresh, read, write } from "../form/document.js";
-import { DeskOf } from "../form/fields.js";
+import { FormContext } from "../form/fields.js";
 import { likeness, missing, usePlan } from "../form/planning.js";
 import { PlanPanel } from "../form/plan_panel.js";
-import { showField } from "../form/seeking.js";
+import { showField } from "../form/field_focus.js";
 import { SimpleFields } from "../form/simple.js";
 import { typed } from "../parts/typed.js";
 
@@ -23,25 +24,28 @@ export function New() {
   const schema = useAnswer(api.schema, []);
   const namespace = useMemo(() => {
     const possible = session.namespaces.filter((one) => one.create).map((one) => one.name);
-    const here = place.get();
+    const here = chosenNamespace.get();
     if (here !== ALL && (possible.includes(here) || !session.namespacesComplete)) return here;
     return possible.includes(session.defaultNamespace) ? session.defaultNamespace : (possible[0] ?? "default");
   }, []);
   if (schema.error) return html`<${Page} title=${t("deploy.new")}><${Trouble} error=${schema.error}
     onRetry=${schema.again} /></${Page}>`;
   if (!schema.value) return html`<${Page} title=${t("deploy.new")}><${Loading} /></${Page}>`;
-  return html`<${Desk} schema=${schema.value} text=${fresh(namespace)} />`;
+  return html`<${Editor} id="new" schema=${schema.value} text=${fresh(namespace)} />`;
 }
 
 /** @param {{ namespace: string, name: string }} props */
 export function Edit({ namespace, name }) {
-  const both = useAnswer(() => Promise.all([api.schema(), api.service(namespace, name)]), [namespace, name]);
+  const id = `${namespace}/${name}`;
+  const { user } = useSession();
+  const load = async () => draftOf(id, user)?.service ?? (await api.service(namespace, name)).service;
+  const both = useAnswer(() => Promise.all([api.schema(), load()]), [namespace, name]);
   const title = t("deploy.edit", { name });
   if (both.error) return html`<${Page} title=${title}><${Trouble} error=${both.error} onRetry=${both.again} />
     </${Page}>`;
   if (!both.value) return html`<${Page} title=${title}><${Loading} /></${Page}>`;
-  const [schema, { service }] = both.value;
-  return html`<${Desk} schema=${schema} text=${editable(service)} service=${service} />`;
+  const [schema, service] = both.value;
+  return html`<${Editor} id=${id} schema=${schema} text=${editable(service)} service=${service} />`;
 }
 
 /** @param {{ title: string, children?: unknown }} props */
@@ -59,10 +63,12 @@ function useOffers(namespace) {
   return { models: models.value?.items ?? [], choices: choices.value ?? null };
 }
 
-/** @param {{ schema: Schema, text: string, service?: Service }} props */
-function Desk({ schema, text: first, service }) {
-  const [text, setText] = useState(first);
-  const [config, setConfig] = useState(/** @type {unknown} */ (null));
+/** @param {{ id: string, schema: Schema, text: string, service?: Service }} props */
+function Editor({ id, schema, text: first, service }) {
+  const { user } = useSession();
+  const draft = useMemo(() => draftOf(id, user), [id]);
+  const [text, setText] = useState(draft?.text ?? first);
+  const [config, setConfig] = useState(/** @type {unknown} */ (draft?.config ?? null));
   const [refusals, setRefusals] = useState(/** @type {Problem[]} */ ([]));
   const [busy, setBusy] = useState(false);
   const newest = useRef(text);
@@ -86,7 +92,14 @@ function Desk({ schema, text: first, service }) {
     },
     [put],
   );
-  useUnsaved(newest, first);
+  useUnsaved(newest, first, id);
+  useEffect(() => {
+    if (draft) notify(t("deploy.restored"));
+  }, [draft]);
+  useEffect(() => {
+    if (text !== first || config !== null) keepDraft(id, { user, text, config, service });
+    else dropDraft(id);
+  }, [text, config]);
   const problems = [...refusals, ...(planning.answer?.problems ?? [])];
   const send = () => save({ document, service, first: newest, setBusy, setRefusals });
   const title = service ? t("deploy.edit", { name: service.metadata.name }) : t("deploy.new");
@@ -103,13 +116,13 @@ function Desk({ schema, text: first, service }) {
           ${service ? t("deploy.save") : t("deploy.create")}</button>
       </div>
     </header>
-    <div class="desk">
-      <${DeskOf.Provider} value=${{ value: document, put, problems, locked: Boolean(reading.line) }}>
+    <div class="editor">
+      <${FormContext.Provider} value=${{ value: document, put, problems, locked: Boolean(reading.line) }}>
         <form class="fields" aria-label=${t("deploy.form")}
           onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
           <${SimpleFields} schema=${schema} fixed=${Boolean(service)} models=${models} choices=${choices} />
         </form>
-      </${DeskOf.Provider}>
+      </${FormContext.Provider}>
       <div class="side">
         <${PlanPanel} planning=${planning} needed=${needed} yamlProblem=${reading.problem} config=${config}
           onConfig=${setConfig} onUse=${use} />
@@ -125,14 +138,20 @@ function showMissing(needed) {
   showField(needed[0].join("."));
 }
 
-/** The page asks before it throws away what was typed. @param {{ current: string }} newest
- * @param {string} first */
-function useUnsaved(newest, first) {
+/** The page asks before it throws away what was typed.
+ * @param {{ current: string }} newest
+ * @param {string} first
+ * @param {string} id of the form's draft, which leaving throws away */
+function useUnsaved(newest, first, id) {
   useEffect(() => {
     const unsaved = () => newest.current !== first && newest.current !== "";
     const stay = (/** @type {BeforeUnloadEvent} */ event) => unsaved() && event.preventDefault();
     addEventListener("beforeunload", stay);
-    const free = beforeLeaving(() => !unsaved() || confirm(t("deploy.unsaved")));
+    const free = beforeLeaving(() => {
+      const leaves = !unsaved() || confirm(t("deploy.unsaved"));
+      if (leaves) dropDraft(id);
+      return leaves;
+    });
     return () => {
       removeEventListener("beforeunload", stay);
       free();

@@ -2,11 +2,11 @@
 
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { api } from "../model/api.js";
-import { ALL, place, useRights, useSession } from "../model/session.js";
-import { span, thousands } from "../model/state.js";
+import { ALL, chosenNamespace, useRights, useSession } from "../model/session.js";
+import { span, thousands } from "../model/figures.js";
 import { useStore } from "../model/store.js";
 import { notify, sentenceOf } from "../parts/feedback.js";
-import { Empty, Loading, Status, Trouble, useAnswer, useNow } from "../parts/controls.js";
+import { Empty, Loading, Status, Trouble, useAnswer, useNow, Wide } from "../parts/controls.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icons.js";
 import { moment, t } from "../text/index.js";
@@ -18,7 +18,7 @@ const SOON_S = 30 * 86400;
 
 export function LicensesPage() {
   const { value, error, again } = useAnswer(api.licenses, [], 30_000);
-  const namespace = useStore(place);
+  const namespace = useStore(chosenNamespace);
   const session = useSession();
   const can = useRights(namespace === ALL ? session.defaultNamespace || session.namespaces[0]?.name || "default" : namespace);
   useEffect(() => {
@@ -69,12 +69,12 @@ function Server({ server, inCluster, may, onDone }) {
     </div>
     <dl class="facts"><dt>${t("licenses.customer")}</dt><dd>${license.customer || "–"}</dd><dt>appid</dt><dd>
       ${license.appid || "–"}</dd><dt>${t("licenses.leases")}</dt><dd>${leases?.live ?? "–"}</dd></dl>
-    ${license.grants.length > 0 && html`<div class="over"><table><thead><tr><th>${t("licenses.brand")}</th><th
+    ${license.grants.length > 0 && html`<${Wide} label=${t("licenses.brand")}><table><thead><tr><th>${t("licenses.brand")}</th><th
       class="number">${t("licenses.gpus")}</th><th>${t("licenses.issued")}</th><th>${t("licenses.ends")}</th></tr>
       </thead>
       <tbody>${license.grants.map((one, index) => html`<tr key=${index}><td>${one.brand || "–"}</td><td
         class="number">${one.count}</td><td>${moment(one.issued)}</td><td>${moment(one.expires)}</td></tr>`)}</tbody>
-        </table></div>
+        </table></${Wide}>
       <details class="lines"><summary>${t("licenses.uuids")}</summary><ul class="uuids" tabindex="0"
         aria-label=${t("licenses.uuids")}>${license.grants.flatMap((one) => one.uuids).map((uuid) => html`<li
         key=${uuid}>${uuid}</li>`)}</ul></details>`}`}

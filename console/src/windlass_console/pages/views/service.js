@@ -5,12 +5,12 @@ import { detailStream } from "../model/api.js";
 import { follow } from "../model/stream.js";
 import { to } from "../model/router.js";
 import { useRights } from "../model/session.js";
-import { age } from "../model/state.js";
+import { age } from "../model/figures.js";
 import { announce } from "../parts/feedback.js";
 import { Empty, Loading, Status, Tabs, Trouble, useNow } from "../parts/controls.js";
 import { t, tOr } from "../text/index.js";
 import { Actions } from "./service/actions.js";
-import { Overview } from "./service/overview.js";
+import { isHeldUp, Overview } from "./service/overview.js";
 import { Graphs } from "./service/graphs.js";
 import { Logs } from "./service/logs.js";
 import { Events } from "./service/events.js";
@@ -75,7 +75,7 @@ export function ServicePage({ namespace, name, tab }) {
   useEffect(() => {
     document.title = `${name} · Windlass`;
   }, [name]);
-  if (gone) return html`<${Empty} title=${t("service.gone", { name })}><a href=${to("services")}>${t("nav.services")}
+  if (gone) return html`<${Empty} title=${t(detail ? "service.gone" : "service.unknown", { name })}><a href=${to("services")}>${t("nav.services")}
     </a></${Empty}>`;
   if (!detail) return html`<section class="page"><h1>${name}</h1>
     ${problem ? html`<${Trouble} error=${new Error(problem)} />` : html`<${Loading} />`}</section>`;
@@ -90,7 +90,8 @@ export function ServicePage({ namespace, name, tab }) {
     </header>
     <p class="sub"><span class="wrap">${row.model}</span><span>${t("service.replicas", { ready: row.ready || "–" })}
       </span>${row.gpuType || row.gpus === 0 ? html`<span>${row.gpus ? `${row.gpus} × ${row.gpuType}` : "CPU"}
-      </span>` : null}<span>${t("service.age", { age: age(row.created, now) })}</span></p>
+      </span>` : null}<span>${t("service.age", { age: age(row.created, now) })}</span>
+      ${isHeldUp(detail) && html`<${Status} state="bad" word=${detail.service.status?.failure?.reason} />`}</p>
     ${problem && html`<${Trouble} error=${new Error(problem)} />`}
     <${Tabs} tabs=${tabsFor(can)} chosen=${tab in PAGES ? tab : "overview"} hrefOf=${hrefOf} label=${t("a11y.tabs")} />
     <${Page} detail=${detail} can=${can} namespace=${namespace} name=${name} />

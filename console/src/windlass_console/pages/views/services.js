@@ -2,9 +2,9 @@
 
 import { Component, html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { useStore } from "../model/store.js";
-import { ALL, place, useSession } from "../model/session.js";
+import { ALL, chosenNamespace, leftOut, useSession } from "../model/session.js";
 import { counted, keyOf, STATES, useServices, wanted } from "../model/services.js";
-import { age, thousands } from "../model/state.js";
+import { age, thousands } from "../model/figures.js";
 import { to } from "../model/router.js";
 import { announce } from "../parts/feedback.js";
 import { Empty, Loading, Status, Trouble, useNow } from "../parts/controls.js";
@@ -20,20 +20,20 @@ const ROW_PX = 52;
 const NARROW_ROW_PX = 76;
 const narrow = matchMedia("(max-width: 760px)");
 
-const said = (/** @type {Row[]} */ rows) => {
+const announceChanges = (/** @type {Row[]} */ rows) => {
   if (!rows.length) return;
   const some = rows.slice(0, 3).map((row) => `${row.name}: ${tOr(`reason.${row.status}`, row.status)}`);
-  announce(rows.length > 3 ? t("services.many_turned", { n: rows.length }) : some.join("; "));
+  announce(rows.length > 3 ? t("services.many_changed", { n: rows.length }) : some.join("; "));
 };
 
 export function Services() {
-  const namespace = useStore(place);
+  const namespace = useStore(chosenNamespace);
   const session = useSession();
-  const live = useServices(namespace, said);
-  const [words, setWords] = useState("");
+  const live = useServices(namespace, announceChanges);
+  const [text, setText] = useState("");
   const [state, setState] = useState(/** @type {State | ""} */ (""));
   const [sorted, setSorted] = useState({ order: /** @type {Order} */ ("name"), down: false });
-  const rows = useMemo(() => wanted(live.table, { words, state, ...sorted }), [live.table, words, state, sorted]);
+  const rows = useMemo(() => wanted(live.table, { text, state, ...sorted }), [live.table, text, state, sorted]);
   const counts = useMemo(() => counted(live.table), [live.table]);
   const mayCreate = session.namespaces.some((one) => one.create && (namespace === ALL || one.name === namespace));
   const offered = mayCreate || !session.namespacesComplete;
@@ -47,10 +47,12 @@ export function Services() {
       ${offered && html`<a class="strong" href=${to("new")}><${Icon} name="plus" />${t("services.new")}</a>`}
     </header>
     <div class="tools">
-      <${Filter} words=${words} onWords=${setWords} />
+      <${Filter} text=${text} onQuery=${setText} />
       <${States} counts=${counts} all=${live.table.size} chosen=${state} onChoose=${setState} />
     </div>
     ${live.problem && html`<${Trouble} error=${new Error(live.problem)} />`}
+    ${namespace === ALL && leftOut(session) > 0 && html`<p class="hint">
+      ${t("services.left_out", { n: leftOut(session), all: session.namespaces.length })}</p>`}
     <${Body} live=${live} rows=${rows} sorted=${sorted}
       onSort=${setSorted} offered=${offered} everywhere=${namespace === ALL} />
   </section>`;
@@ -61,8 +63,8 @@ const Live = ({ connected }) =>
   html`<span class=${connected ? "live" : "live cut"}><i aria-hidden="true"></i>
     ${connected ? t("state.live") : t("state.reconnecting")}</span>`;
 
-/** @param {{ words: string, onWords: (words: string) => void }} props */
-function Filter({ words, onWords }) {
+/** @param {{ text: string, onQuery: (text: string) => void }} props */
+function Filter({ text, onQuery }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => {
     const slash = (/** @type {KeyboardEvent} */ event) => {
@@ -75,8 +77,8 @@ function Filter({ words, onWords }) {
     return () => removeEventListener("keydown", slash);
   }, []);
   return html`<label class="search"><${Icon} name="search" /><span class="unseen">${t("services.filter")}</span>
-    <input ref=${field} type="search" value=${words} placeholder=${t("services.filter")} aria-keyshortcuts="/"
-      onInput=${typed(onWords)} />
+    <input ref=${field} type="search" value=${text} placeholder=${t("services.filter")} aria-keyshortcuts="/"
+      onInput=${typed(onQuery)} />
     <kbd aria-hidden="true">/</kbd>
   </label>`;
 }
@@ -102,9 +104,9 @@ function Body({ live, rows, sorted, onSort, offered, everywhere }) {
   const now = useNow();
   const [slim, setSlim] = useState(narrow.matches);
   useEffect(() => {
-    const turn = () => setSlim(narrow.matches);
-    narrow.addEventListener("change", turn);
-    return () => narrow.removeEventListener("change", turn);
+    const resized = () => setSlim(narrow.matches);
+    narrow.addEventListener("change", resized);
+    return () => narrow.removeEventListener("change", resized);
   }, []);
   if (!live.synced && !live.table.size) return live.problem ? null : html`<${Loading} />`;
   if (!live.table.size) {

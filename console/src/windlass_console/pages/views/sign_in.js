@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { api } from "../model/api.js";
-import { begin } from "../model/session.js";
+import { startSession } from "../model/session.js";
 import { sentenceOf } from "../parts/feedback.js";
 import { Icon } from "../parts/icons.js";
 import { t } from "../text/index.js";
@@ -25,7 +25,7 @@ export function SignIn() {
     if (!token) return setProblem(t("signin.empty"));
     setBusy(true);
     try {
-      begin(await api.signIn(token));
+      startSession(await api.signIn(token));
     } catch (error) {
       setProblem(sentenceOf(error));
       field.current?.select();

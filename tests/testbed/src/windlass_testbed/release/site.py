@@ -17,6 +17,7 @@ from windlass_testbed import (
     demo,
     deploy,
     golang,
+    images,
     licensing,
     machine,
     node_image,
@@ -37,13 +38,14 @@ def run_demo(paths: Paths) -> None:
     started = time.monotonic()
     machine.ensure_packages()
     cluster.check(paths)
+    with phase("container engine"):
+        daemon.start(paths)
     with phase("tools"):
-        golang.ensure(paths, (*node_image.cluster_tools(), "registry", "cosign"))
+        node_image.tools(paths)
+        golang.ensure(paths, ("registry", "cosign"))
     with phase("checks of signature and sums"):
         file = released(make.DIST, version.read(REPOSITORY))
         signing.verify(paths, make.DIST, make.DIST / signing.PUBLIC)
-    with phase("container engine"):
-        daemon.start(paths)
     cluster.ensure(paths, [])
     with phase("registry"):
         address = f"{registry.start(paths)}/{PATH}"
@@ -51,10 +53,10 @@ def run_demo(paths: Paths) -> None:
     with phase("bundle into the registry"):
         folder = load(paths, file, address)
     with phase("charts"):
-        install(paths, folder)
+        digests = install(paths, folder)
     shutil.rmtree(folder)  # the registry has it now
     demo.serve(paths)
-    report(paths, address)
+    report(paths, address, [digests[name] for name in images.RELEASED])
     say(f"\nFrom the bundle to an answer: {time.monotonic() - started:.0f} s")
 
 
@@ -78,8 +80,11 @@ def load(paths: Paths, file: Path, address: str) -> Path:
     return folder
 
 
-def install(paths: Paths, folder: Path) -> None:
-    """Install both charts out of the registry, by their digests, with the values that the script wrote."""
+def install(paths: Paths, folder: Path) -> dict[str, str]:
+    """Install both charts out of the registry, by their digests, console included; return the images' digests.
+
+    The values are those that the script wrote.
+    """
     source = dict(line.split() for line in (folder / "site/charts.txt").read_text().splitlines())
     digest = {row.split()[0]: row.split()[3] for row in (folder / "images.txt").read_text().splitlines()}
 
@@ -91,7 +96,8 @@ def install(paths: Paths, folder: Path) -> None:
     release(deploy.LICENSE_NAMESPACE, licensing.RELEASE, ["auth.adminToken="], "--set-file", key)
     # The cluster's GPUs are simulated: every pod runs the image for CPUs.
     simulated = ["server.image.repository=windlass/server-cpu", f"server.image.digest={digest['server-cpu']}"]
-    release(deploy.SYSTEM_NAMESPACE, "windlass", simulated)
+    release(deploy.SYSTEM_NAMESPACE, "windlass", [*simulated, "console.enabled=true"])
+    return digest
 
 
 def images_of(pods: str) -> list[str]:
@@ -100,14 +106,24 @@ def images_of(pods: str) -> list[str]:
     return sorted({one["image"] for spec in specs for one in (*spec["containers"], *spec.get("initContainers", ()))})
 
 
-def report(paths: Paths, address: str) -> None:
-    """Print what the pods run and where it came from; BedError when a pod names no digest, or a packet was refused."""
+def unused(found: list[str], digests: list[str]) -> list[str]:
+    """The digests of released images that no pod runs."""
+    return [digest for digest in digests if not any(image.endswith(digest) for image in found)]
+
+
+def report(paths: Paths, address: str, digests: list[str]) -> None:
+    """Print what the pods run and where it came from.
+
+    BedError when a pod names no digest, a released image runs nowhere, or a packet was refused.
+    """
     found = images_of(kubectl(paths, "get", "pods", "-A", "-l", "app.kubernetes.io/part-of=windlass", "-o", "json"))
     found += images_of(kubectl(paths, "-n", demo.NAMESPACE, "get", "pods", "-o", "json"))
     for image in dict.fromkeys(found):
         say(f"  {image}")
     if wrong := [image for image in found if not (image.startswith(address) and "@sha256:" in image)]:
         raise BedError(f"{wrong[0]} is no image of {address} by its digest: see `kubectl get pods -A -o wide`.")
+    if idle := unused(found, digests):
+        raise BedError(f"no pod runs the released image {idle[0]}: see `kubectl get pods -A -o wide`.")
     for repository, count in registry.pulled(registry.log(paths)).items():
         say(f"  {count:3} blobs of {repository} fetched by nodes")
     counts = airgap.refusals(paths)

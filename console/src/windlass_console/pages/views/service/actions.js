@@ -15,7 +15,7 @@ import { typed } from "../../parts/typed.js";
 export function Actions({ detail, can }) {
   const [open, setOpen] = useState(/** @type {"" | "scale" | "delete"} */ (""));
   const { namespace, name, suspend, state } = detail.row;
-  const turn = () =>
+  const toggleSuspend = () =>
     api.suspend(namespace, name, !suspend).then(() => notify(t(suspend ? "action.resumed" : "action.suspended", { name })), complain);
   const retry = () => api.retry(namespace, name).then(() => notify(t("action.retried", { name })), complain);
   const close = () => setOpen("");
@@ -24,7 +24,7 @@ export function Actions({ detail, can }) {
       name="retry" />${t("action.retry")}</button>`}
     ${can.scale && html`<button type="button" class="plain" onClick=${() => setOpen("scale")}><${Icon} name="scale" />
       ${t("action.scale")}</button>`}
-    ${can.edit && html`<button type="button" class="plain" onClick=${turn}><${Icon}
+    ${can.edit && html`<button type="button" class="plain" onClick=${toggleSuspend}><${Icon}
       name=${suspend ? "play" : "pause"} />${t(suspend ? "action.resume" : "action.suspend")}</button>`}
     ${can.edit && html`<a class="plain" href=${to("services", namespace, name, "edit")}><${Icon} name="edit" />
       ${t("action.edit")}</a>`}

@@ -23,7 +23,6 @@ export function Calling({ namespace, name, detail }) {
         <dt>${t("call.key")}</dt><dd>
           ${value.keyed ? t("call.keyed", { secret: value.keysSecret ?? "–" }) : t("call.open")}</dd>
       </dl>
-      ${!value.addresses.length && html`<p class="hint">${t("call.no_address")}</p>`}
     </section>
     <section class="panel stack"><div class="chips" role="group" aria-label=${t("call.how")}>
         ${[["curl", "curl"], ["python", "Python"], ["dify", "Dify"]].map(([id, title]) => html`<button key=${id}

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../../vendor/preact.js";
 import { api, ApiError } from "../../model/api.js";
 import { pieces, request } from "../../model/conversation.js";
-import { short } from "../../model/state.js";
+import { short } from "../../model/figures.js";
 import { announce, sentenceOf } from "../../parts/feedback.js";
 import { useAnswer } from "../../parts/controls.js";
 import { Icon } from "../../parts/icons.js";
@@ -11,26 +11,28 @@ import { t } from "../../text/index.js";
 import { typed } from "../../parts/typed.js";
 
 /** @import { Detail } from "../../../../../types/api" */
-/** @import { Turn } from "../../model/conversation.js" */
+/** @import { Message } from "../../model/conversation.js" */
 
 /**
  * @param {string} namespace
  * @param {string} name
  */
 function useConversation(namespace, name) {
-  const [turns, setTurns] = useState(/** @type {Turn[]} */ ([]));
+  const [messages, setMessages] = useState(/** @type {Message[]} */ ([]));
   const running = useRef(/** @type {AbortController | null} */ (null));
   const [busy, setBusy] = useState(false);
   useEffect(() => () => running.current?.abort(), []);
-  const change = (/** @type {Partial<Turn>} */ part) =>
-    setTurns((before) => [...before.slice(0, -1), { .../** @type {Turn} */ (before.at(-1)), ...part }]);
+  const change = (/** @type {Partial<Message>} */ part) =>
+    setMessages((before) => [...before.slice(0, -1), { .../** @type {Message} */ (before.at(-1)), ...part }]);
   const send = async (/** @type {string} */ text, /** @type {string} */ model, /** @type {string} */ key) => {
-    const asked = [...turns, /** @type {Turn} */ ({ role: "user", text })];
-    setTurns([...asked, { role: "assistant", text: "" }]);
+    const asked = [...messages, /** @type {Message} */ ({ role: "user", text })];
+    setMessages([...asked, { role: "assistant", text: "" }]);
     setBusy(true);
     running.current = new AbortController();
     try {
-      await stream(await api.chat(namespace, name, request(model, asked), key, running.current.signal), change);
+      const began = performance.now(); // the answer's head comes with its first token
+      const answer = await api.chat(namespace, name, request(model, asked), key, running.current.signal);
+      await stream(answer, began, change);
       announce(t("chat.done"));
     } catch (error) {
       const stopped = running.current.signal.aborted;
@@ -39,15 +41,15 @@ function useConversation(namespace, name) {
       setBusy(false);
     }
   };
-  return { turns, busy, send, stop: () => running.current?.abort(), clear: () => setTurns([]) };
+  return { messages, busy, send, stop: () => running.current?.abort(), clear: () => setMessages([]) };
 }
 
 /**
  * @param {Response} answer
- * @param {(part: Partial<Turn>) => void} change
+ * @param {number} began when the question was sent
+ * @param {(part: Partial<Message>) => void} change
  */
-async function stream(answer, change) {
-  const began = performance.now();
+async function stream(answer, began, change) {
   let text = "";
   let ttft = 0;
   for await (const piece of pieces(answer)) {
@@ -58,21 +60,21 @@ async function stream(answer, change) {
   }
 }
 
-/** @param {Turn} turn */
+/** @param {Message} turn */
 const measure = ({ tokens = 0, seconds = 1, ttft = 0 }) =>
   t("chat.measure", { tokens, rate: short(tokens / (seconds || 1)), ttft: Math.round(ttft) });
 
 /** @param {{ namespace: string, name: string, detail: Detail }} props */
 export function Chat({ namespace, name, detail }) {
   const call = useAnswer(() => api.call(namespace, name), [namespace, name]);
-  const { turns, busy, send, stop, clear } = useConversation(namespace, name);
+  const { messages, busy, send, stop, clear } = useConversation(namespace, name);
   const [draft, setDraft] = useState("");
   const [model, setModel] = useState("");
   const [key, setKey] = useState("");
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   useEffect(() => {
     if (box.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [turns]);
+  }, [messages]);
   const models = call.value?.models?.length ? call.value.models : [detail.row.model];
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -87,14 +89,14 @@ export function Chat({ namespace, name, detail }) {
         ${models.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
       ${call.value?.keyed && html`<label>${t("call.key")} <input type="password" autocomplete="off" value=${key}
         onInput=${typed(setKey)} /></label>`}
-      ${turns.length > 0 && html`<button type="button" class="quiet" onClick=${clear} disabled=${busy}>
+      ${messages.length > 0 && html`<button type="button" class="quiet" onClick=${clear} disabled=${busy}>
         ${t("chat.clear")}</button>`}
     </div>
     <div class="talk" ref=${box} tabindex="0" role="log" aria-label=${t("chat.talk")}
       aria-busy=${busy ? "true" : "false"}>
-      ${!turns.length && html`<p class="hint">${detail.row.state === "good" ? t("chat.begin") : t("chat.not_ready")}
+      ${!messages.length && html`<p class="hint">${detail.row.state === "good" ? t("chat.begin") : t("chat.not_ready")}
         </p>`}
-      ${turns.map((turn, index) => html`<div key=${index} class=${`turn ${turn.role}`}>
+      ${messages.map((turn, index) => html`<div key=${index} class=${`turn ${turn.role}`}>
         ${turn.text || (turn.role === "assistant" && !turn.problem ? "…" : "")}${turn.problem && html`<p
         class="problem">${turn.problem}</p>`}${turn.tokens ? html`<span class="measure">
         ${measure(turn)}</span>` : null}</div>`)}

@@ -2,8 +2,8 @@
 
 import { html } from "../../vendor/preact.js";
 import { api } from "../../model/api.js";
-import { age } from "../../model/state.js";
-import { Empty, Loading, Status, Trouble, useAnswer, useNow } from "../../parts/controls.js";
+import { age } from "../../model/figures.js";
+import { Empty, Loading, Status, Trouble, useAnswer, useNow, Wide } from "../../parts/controls.js";
 import { moment, t } from "../../text/index.js";
 
 const EVENTS_MS = 5000;
@@ -15,7 +15,7 @@ export function Events({ namespace, name }) {
   if (error && !value) return html`<${Trouble} error=${error} />`;
   if (!value) return html`<${Loading} />`;
   if (!value.items.length) return html`<${Empty} title=${t("events.none")} />`;
-  return html`<section class="panel over"><table>
+  return html`<section class="panel"><${Wide} label=${t("tab.events")}><table>
     <thead><tr><th>${t("events.when")}</th><th>${t("services.status")}</th><th>${t("events.object")}</th><th>
       ${t("service.message")}</th></tr></thead>
     <tbody>${[...value.items].reverse().map(
@@ -24,5 +24,5 @@ export function Events({ namespace, name }) {
         <td><${Status} state=${one.type === "Warning" ? "bad" : "off"} word=${one.reason} /></td>
         <td class="mono wrap">${one.object}</td><td class="wrap">${one.message}${one.count > 1 ? html` <span
           class="faint">× ${one.count}</span>` : null}</td></tr>`,
-    )}</tbody></table></section>`;
+    )}</tbody></table></${Wide}></section>`;
 }

@@ -69,7 +69,7 @@ export function Graphs({ namespace, name }) {
     <div class="graphs">
       <${Graph} title=${t("graph.requests")} unit="" points=${points} lines=${[["running", t("graph.running")], ["waiting", t("graph.waiting")]]} />
       <${Graph} title=${t("graph.tokens")} unit="tok/s" points=${points} lines=${[["generated", t("graph.generated")], ["prompt", t("graph.prompt")]]} />
-      <${Graph} title=${t("graph.ttft")} unit="ms" points=${points} lines=${[["ttft", t("graph.ttft")]]} />
+      <${Graph} title=${t("graph.ttft")} unit="ms" points=${points} lines=${[["ttft", t("graph.mean")], ["ttft95", t("graph.within")]]} />
       <${Graph} title=${t("graph.kv")} unit="%" points=${points} lines=${[["kv", t("graph.kv")]]} most=${100} />
       <${Graph} title=${t("graph.rate")} unit="/s" points=${points} lines=${[["requests", t("graph.rate")]]} />
       ${has("itl") && html`<${Graph}

@@ -16,7 +16,7 @@ const BAD = /\b(error|exception|traceback|fatal)\b/i;
 /**
  * @param {string} namespace
  * @param {string} name
- * @param {{ pod: string, previous: boolean, following: boolean }} wish
+ * @param {{ pod: string, previous: boolean, following: boolean }} choice
  */
 function useLines(namespace, name, { pod, previous, following }) {
   const [state, setState] = useState({ lines: /** @type {LogLine[]} */ ([]), problem: "", ended: "" });
@@ -46,32 +46,32 @@ function useLines(namespace, name, { pod, previous, following }) {
 /** @param {{ namespace: string, name: string }} props */
 export function Logs({ namespace, name }) {
   const pods = useAnswer(() => api.pods(namespace, name), [namespace, name]);
-  const [wish, setWish] = useState({ pod: "", previous: false, following: true });
-  const [words, setWords] = useState("");
-  const { lines, problem, ended } = useLines(namespace, name, wish);
+  const [choice, setChoice] = useState({ pod: "", previous: false, following: true });
+  const [query, setQuery] = useState("");
+  const { lines, problem, ended } = useLines(namespace, name, choice);
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const atEnd = useRef(true);
   useEffect(() => {
     if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [lines, words]);
+  }, [lines, query]);
   const scrolled = () => {
     const own = box.current;
     if (own) atEnd.current = own.scrollHeight - own.scrollTop - own.clientHeight < NEAR_END_PX;
   };
-  const shown = words ? lines.filter((line) => line.text.toLowerCase().includes(words.toLowerCase())) : lines;
+  const shown = query ? lines.filter((line) => line.text.toLowerCase().includes(query.toLowerCase())) : lines;
   const many = new Set(lines.map((line) => line.pod)).size > 1;
   return html`<div class="logs">
     <div class="bar">
-      <label><span class="unseen">${t("logs.pod")}</span><select value=${wish.pod}
-        onChange=${typed((pod) => setWish({ ...wish, pod }))}>
+      <label><span class="unseen">${t("logs.pod")}</span><select value=${choice.pod}
+        onChange=${typed((pod) => setChoice({ ...choice, pod }))}>
         <option value="">${t("logs.all_pods")}</option>${(pods.value?.items ?? []).map((pod) => html`<option
           key=${pod.name} value=${pod.name}>${pod.name}</option>`)}</select></label>
       <label><span class="unseen">${t("logs.filter")}</span><input type="search" placeholder=${t("logs.filter")}
-        value=${words} onInput=${typed(setWords)} /></label>
-      <label class="check"><input type="checkbox" checked=${wish.following}
-        onChange=${checked((following) => setWish({ ...wish, following }))} />${t("logs.follow")}</label>
-      <label class="check"><input type="checkbox" checked=${wish.previous}
-        onChange=${checked((previous) => setWish({ ...wish, previous }))} />${t("logs.previous")}</label>
+        value=${query} onInput=${typed(setQuery)} /></label>
+      <label class="check"><input type="checkbox" checked=${choice.following}
+        onChange=${checked((following) => setChoice({ ...choice, following }))} />${t("logs.follow")}</label>
+      <label class="check"><input type="checkbox" checked=${choice.previous}
+        onChange=${checked((previous) => setChoice({ ...choice, previous }))} />${t("logs.previous")}</label>
       <${Copy} text=${shown.map((line) => line.text).join("\n")} />
       <span class="hint">${t("logs.count", { n: shown.length })}${ended ? ` · ${t("logs.ended")}` : ""}</span>
     </div>

@@ -2,8 +2,8 @@
 
 import { html } from "../../vendor/preact.js";
 import { api } from "../../model/api.js";
-import { age, figure, span, thousands } from "../../model/state.js";
-import { Status, Trouble, useAnswer, useNow } from "../../parts/controls.js";
+import { age, figure, span, thousands } from "../../model/figures.js";
+import { Status, Trouble, useAnswer, useNow, Wide } from "../../parts/controls.js";
 import { PlanView } from "../../parts/plan.js";
 import { moment, t, tOr } from "../../text/index.js";
 
@@ -31,20 +31,27 @@ export function Overview({ detail, can }) {
   </div>`;
 }
 
+/** Whether the service runs as it was, and a change of it waits for somebody. @param {Detail} detail */
+export function isHeldUp({ row, service }) {
+  const progress = service.status?.conditions?.find((one) => one.type === "Progressing");
+  return row.state === "good" && progress?.status === "False" && progress.reason === service.status?.failure?.reason;
+}
+
 /** @param {{ detail: Detail }} props */
 function Now({ detail }) {
   const { row, service, remedy } = detail;
   const failure = service.status?.failure;
   const ready = service.status?.conditions?.find((one) => one.type === "Ready");
   const advice = remedy || failure?.remedy;
-  const shown = row.state !== "good" && advice && advice !== "nothing to do";
-  return html`<section class=${`panel now ${row.state}`} aria-labelledby="now-title">
+  const failing = row.state !== "good" || isHeldUp(detail);
+  const shown = failing && advice && advice !== "nothing to do";
+  return html`<section class=${`panel now ${isHeldUp(detail) ? "bad" : row.state}`} aria-labelledby="now-title">
     <h2 id="now-title">${t("service.now")}</h2>
     <p class="sentence">${ready?.message || row.message || t("service.unseen")}</p>
     ${service.status?.download?.bytesTotal && row.status === "Downloading" ? html`<${Download} download=${service.status.download} />` : null}
     ${shown && html`<p class="remedy wrap"><b>${t("service.remedy")}</b>${advice}</p>`}
-    ${failure?.reason && row.state !== "good" && html`<p class="hint">${failureLine(failure)}</p>`}
-    ${failure?.excerpt && row.state !== "good" && html`<pre class="excerpt" tabindex="0" role="region"
+    ${failure?.reason && failing && html`<p class="hint">${failureLine(failure)}</p>`}
+    ${failure?.excerpt && failing && html`<pre class="excerpt" tabindex="0" role="region"
       aria-label=${t("service.excerpt")}>${failure.excerpt.trim()}</pre>`}
   </section>`;
 }
@@ -98,14 +105,15 @@ function stateOfCondition(one) {
 function Conditions({ rows }) {
   const now = useNow();
   if (!rows.length) return null;
-  return html`<section class="panel"><h2>${t("service.conditions")}</h2><div class="over">
+  return html`<section class="panel"><h2>${t("service.conditions")}</h2>
+    <${Wide} label=${t("service.conditions")}>
     <table class="conditions"><thead><tr><th>${t("service.condition")}</th><th>${t("services.status")}</th><th>
       ${t("service.since")}</th><th>${t("service.message")}</th></tr></thead>
     <tbody>${rows.map(
       (one) => html`<tr key=${one.type}><td>${one.type}</td><td>
         <${Status} state=${stateOfCondition(one)} word=${one.reason} /></td><td class="faint"
         title=${moment(one.lastTransitionTime)}>${age(one.lastTransitionTime, now)}</td><td>${one.message}</td></tr>`,
-    )}</tbody></table></div></section>`;
+    )}</tbody></table></${Wide}></section>`;
 }
 
 /** @param {Pod} pod
@@ -122,7 +130,7 @@ function Pods({ namespace, name }) {
   if (error && !value) return html`<${Trouble} error=${error} />`;
   if (!value) return null;
   return html`<section class="panel"><h2>${t("service.pods")} <small>${thousands(value.items.length)}</small></h2>
-    ${value.items.length ? html`<div class="over"><table><thead><tr><th>${t("services.name")}</th><th>
+    ${value.items.length ? html`<${Wide} label=${t("service.pods")}><table><thead><tr><th>${t("services.name")}</th><th>
       ${t("services.status")}</th><th>${t("service.node")}</th><th class="number">${t("service.restarts")}</th><th
       class="number">${t("services.age")}</th></tr></thead>
       <tbody>${value.items.map(
@@ -130,6 +138,6 @@ function Pods({ namespace, name }) {
           <${Status} state=${podState(pod)} word=${podWord(pod)} /></td>
           <td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td>
           <td class="number">${age(pod.created, now)}</td></tr>`,
-      )}</tbody></table></div>` : html`<p class="hint">${t("service.no_pods")}</p>`}
+      )}</tbody></table></${Wide}>` : html`<p class="hint">${t("service.no_pods")}</p>`}
   </section>`;
 }

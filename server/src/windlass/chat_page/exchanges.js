@@ -65,12 +65,12 @@ const content = ({ text, images }) =>
     ? [...(text ? [{ type: "text", text }] : []), ...images.map((url) => ({ type: "image_url", image_url: { url } }))]
     : text;
 
-// What the server is told: a question that got no answer is left out, for chat templates want turns to alternate.
+// The messages of a request: a question that got no answer is left out, for chat templates want turns to alternate.
 function messagesOf(exchanges, system) {
-  const said = exchanges.flatMap((exchange, at) => {
+  const messages = exchanges.flatMap((exchange, at) => {
     const question = { role: "user", content: content(exchange) };
     if (exchange.answer.text) return [question, { role: "assistant", content: exchange.answer.text }];
     return at === exchanges.length - 1 ? [question] : [];
   });
-  return system ? [{ role: "system", content: system }, ...said] : said;
+  return system ? [{ role: "system", content: system }, ...messages] : messages;
 }

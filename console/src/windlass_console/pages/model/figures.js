@@ -1,29 +1,4 @@
-// What a service is in one word, and how figures are written. Pure.
-
-/** @import { Condition, Row, Service } from "../../../../types/api" */
-
-const OFF = new Set(["Suspended", "ScaledToZero"]);
-
-/**
- * @param {Service} service
- * @param {string} type
- * @returns {Condition | undefined}
- */
-export const conditionOf = (service, type) => service.status?.conditions?.find((one) => one.type === type);
-
-/**
- * The state that colours a service: good, wait, bad or off.
- * @param {Service} service
- * @returns {Row["state"]}
- */
-export function stateOf(service) {
-  const ready = conditionOf(service, "Ready");
-  if (!ready) return "wait";
-  if (OFF.has(ready.reason)) return "off";
-  if (ready.status === "True") return "good";
-  const degraded = conditionOf(service, "Degraded");
-  return degraded?.status === "True" || service.status?.failure?.reason ? "bad" : "wait";
-}
+// How figures, spans and ages are written. Pure.
 
 const UNITS = /** @type {const} */ ([
   [86400, "d"],
@@ -37,14 +12,14 @@ const UNITS = /** @type {const} */ ([
  */
 export function span(seconds) {
   let left = Math.max(0, Math.floor(seconds));
-  const words = [];
+  const parts = [];
   for (const [size, unit] of UNITS) {
     if (left < size) continue;
-    words.push(`${Math.floor(left / size)}${unit}`);
+    parts.push(`${Math.floor(left / size)}${unit}`);
     left %= size;
   }
-  if (words.length < 2 && (left || !words.length)) words.push(`${left}s`);
-  return words.slice(0, 2).join("");
+  if (parts.length < 2 && (left || !parts.length)) parts.push(`${left}s`);
+  return parts.slice(0, 2).join("");
 }
 
 /**

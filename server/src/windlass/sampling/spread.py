@@ -1,4 +1,4 @@
-"""Temperature, top-k and top-p of each request for each of its drafts, on CPUs. Called by `vllm_cpu`.
+"""Temperature, top-k and top-p of each request for each of its drafts, on CPUs. Called by `plugin`.
 
 vLLM 0.32 writes them into a copy on CPUs and drops it, so drafts are judged by whatever the memory held before
 (vllm-project/vllm#55005). Greedy requests never ask. To be deleted with the engine's own fix.

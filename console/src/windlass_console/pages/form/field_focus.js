@@ -3,16 +3,16 @@
 import { store } from "../model/store.js";
 
 /** The path of a field that is not drawn yet; the part with all fields opens for it. */
-export const sought = store("");
+export const wantedField = store("");
 
 /** @param {string} field as the API server writes it */
 export function showField(field) {
   const found = document.querySelector(`[data-path="${CSS.escape(field)}"]`);
   if (!(found instanceof HTMLElement)) {
-    sought.set(field);
+    wantedField.set(field);
     return;
   }
-  sought.set("");
+  wantedField.set("");
   found.scrollIntoView({ block: "center" });
   found.focus();
 }
