@@ -13,6 +13,8 @@ COLOURS = 160
 SIZE = {"width": 1360, "height": 800}
 PHONE = {"viewport": {"width": 390, "height": 780}, "device_scale_factor": 1.5, "is_mobile": True}
 SETTLE_MS = 1500
+PLAN_MS = 60_000
+"""The back end computes plans one after the other, beside the engine that the scenario runs."""
 
 
 class Pictures:
@@ -57,7 +59,7 @@ class Pictures:
     def _fill(self, page: Page) -> None:
         page.locator("#form-taken").select_option(index=1)
         page.locator('[data-path="metadata.name"]').fill("demo-trial")
-        page.locator(".plan .memory").wait_for()
+        page.locator(".plan .memory").wait_for(timeout=PLAN_MS)
 
     def _write(self, name: str, page: Page) -> None:
         page.wait_for_timeout(SETTLE_MS)

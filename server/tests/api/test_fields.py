@@ -30,7 +30,8 @@ SETTINGS = ApiSettings(served_names=("demo",))
         ("stream", "yes", "true or false"),
         ("stop", [1], "a string or list of strings"),
         ("seed", 2**63, "a whole number"),
-        ("no_repeat_ngram_size", -1, "a whole number of at least 0"),
+        ("no_repeat_ngram_size", -1, "a whole number from 0 to 128"),
+        ("no_repeat_ngram_size", 129, "a whole number from 0 to 128"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_range(name: str, value: object, words: str) -> None:

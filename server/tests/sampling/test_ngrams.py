@@ -128,8 +128,8 @@ def test_tokens_past_the_vocabulary_are_no_logits() -> None:
     assert rows.banned(100) == ([0, 0], [3, 7])
 
 
-@pytest.mark.parametrize("size", [-1, 1.5, "3", True, [3]])
+@pytest.mark.parametrize("size", [-1, 129, 1.5, "3", True, [3]])
 def test_what_is_no_size(size: object) -> None:
     """One sentence, which the engine answers with 400."""
-    with pytest.raises(ValueError, match=r"no_repeat_ngram_size is .*; it must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match=r"no_repeat_ngram_size is .*; it must be a whole number from 0 to 128"):
         size_of(asking(size))

@@ -50,6 +50,15 @@ def test_an_engine_that_speculates(words: tuple[str, ...]) -> None:
     assert not missing(QWEN, words)
 
 
+def test_an_allow_list_of_plug_ins_that_leaves_ours_out() -> None:
+    """An engine that drafts on a CPU refuses to start with the rules then; one that does not draft takes them."""
+    drafts, others = ("--speculative-config", '{"method": "ngram"}'), "windlass-lookahead,windlass-steps"
+    assert arguments(QWEN, drafts, others) == ()
+    assert missing(QWEN, drafts, others) == "VLLM_PLUGINS leaves windlass-sampling out"
+    assert arguments(QWEN, drafts, f"{others},windlass-sampling") == GIVEN
+    assert arguments(QWEN, (), others) == GIVEN
+
+
 def test_processors_of_the_user() -> None:
     """They are the user's; ours can be named among them."""
     assert arguments(QWEN, (FLAG, "a:B")) == ()

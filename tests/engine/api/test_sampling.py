@@ -80,11 +80,11 @@ def test_a_stream_says_the_same(http):
 
 
 @pytest.mark.parametrize("place", ["field", "xargs"])
-@pytest.mark.parametrize("size", [-1, 1.5, "3"])
+@pytest.mark.parametrize("size", [-1, 129, 1.5, "3"])
 def test_what_is_no_size_is_400(http, place, size):
     """At the top, and where vLLM itself looks."""
     fields = {"no_repeat_ngram_size": size}
     body = {"messages": QUESTION, **(fields if place == "field" else {"vllm_xargs": fields})}
     answer = http.post("/v1/chat/completions", json=body)
     assert answer.status_code == 400
-    assert "it must be a whole number of at least 0" in answer.json()["error"]["message"]
+    assert "it must be a whole number from 0 to 128" in answer.json()["error"]["message"]

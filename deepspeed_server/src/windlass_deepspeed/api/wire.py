@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from windlass.sampling.ngrams import SIZE_MAX
 
 from windlass_deepspeed.errors import RequestError
 from windlass_deepspeed.sampling import Sampling
@@ -47,7 +48,7 @@ class _Body(BaseModel):
     repetition_penalty: float = Field(default=1.0, ge=1, le=2)
     min_p: float = Field(default=0.0, ge=0, le=1)
     logit_bias: dict[Token, Bias] = Field(default_factory=dict, max_length=MAX_BIASES)
-    no_repeat_ngram_size: int = Field(default=0, ge=0, strict=True)
+    no_repeat_ngram_size: int = Field(default=0, ge=0, le=SIZE_MAX, strict=True)
     stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
     ignore_eos: bool = False
     seed: int | None = Field(default=None, ge=0, lt=2**63)

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, TypeGuard
 
 from windlass.api.refusal import Refusal
+from windlass.sampling.ngrams import SIZE_MAX
 
 INT64_MAX = 2**63 - 1
 LONGEST_SHOWN = 60
@@ -82,7 +83,7 @@ FIELDS: tuple[Field, ...] = (
     Field("repetition_penalty", Kind.NUMBER, "above 1: tokens of prompt and answer become less likely", 1, 2,
           default=1.0),
     Field("no_repeat_ngram_size", Kind.WHOLE, "no run of this many tokens is generated twice; 0 is off", 0,
-          otherwise="0"),
+          SIZE_MAX, otherwise="0"),
     Field("stop", Kind.TEXTS, "texts that end the answer, besides the model's own end"),
     Field("ignore_eos", Kind.SWITCH, "go on after the model's end, up to `max_tokens`; for measuring",
           otherwise="false"),

@@ -34,9 +34,16 @@ class Front:
 
 
 def front(
-    settings: Settings, model: ModelFiles, words: Sequence[str] = (), adapters: AdapterPlan = NO_ADAPTERS
+    settings: Settings,
+    model: ModelFiles,
+    words: Sequence[str] = (),
+    adapters: AdapterPlan = NO_ADAPTERS,
+    plugins: str | None = None,
 ) -> Front:
-    """The guard, as these settings want it; `words` are the engine's own of the command line."""
+    """The guard, as these settings want it.
+
+    `words` are the engine's own of the command line, `plugins` is the variable VLLM_PLUGINS.
+    """
     domains = _names(settings, "allowed-media-domains")
     media = engine_media(domains)
     workers = _whole(settings, "worker-num", 1)
@@ -55,7 +62,7 @@ def front(
         keys_file=str(_value(settings, "api-keys-file") or ""),
         generation_fields=tuple(sorted(model.generation)),
         quantization=str(_value(settings, "quantization") or model.quantization or "none"),
-        no_repeat_missing=start_command.missing(model, words),
+        no_repeat_missing=start_command.missing(model, words, plugins),
     )
     # The engine's own check of keys would guard some routes only, and answer in another form.
     variables = {SETTINGS_VARIABLE: api.to_json(), ENGINE_KEY_VARIABLE: "", **media.variables}
@@ -63,7 +70,7 @@ def front(
         variables[TRACES_VARIABLE] = "1"
     if keys := _names(settings, "api-keys"):
         variables[KEYS_VARIABLE] = ",".join(keys)
-    rules = start_command.arguments(model, words)
+    rules = start_command.arguments(model, words, plugins)
     # The guard counts the cached tokens of prompts, which the engine reports only by a flag.
     return Front(
         ("--middleware", GUARD, "--enable-prompt-tokens-details", *media.arguments, *rules),

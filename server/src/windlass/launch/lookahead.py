@@ -22,7 +22,7 @@ OURS = (TOKENS, CONFIG_DIR, MEMORY, IGNORE_PROMPT)
 TOKENS_DEFAULT, TOKENS_MAX = 6, 128
 """128 is the most that the engine verifies of a request in one step."""
 WORKER_FLAG, SPECULATION = "--worker-cls", "--speculative-config"
-DRAFTING = frozenset({"--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"})
+DRAFTING = start_command.SPECULATION
 HOST = ("windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_cpu.HostProposer")
 DEVICE_WORKER = "windlass.lookahead.vllm_gpu.DeviceWorker"
 SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.LookaheadScheduler"

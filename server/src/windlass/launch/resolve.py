@@ -44,6 +44,7 @@ from windlass.launch.model import (
     Setting,
 )
 from windlass.launch.parse import CommandLine, parse
+from windlass.sampling import start_command
 
 LONGER_IS_WANTED = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
@@ -112,7 +113,7 @@ def resolve(
     start = LaunchInputs(settings, machine, model, line.engine_words, environment)
     drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
     split = sequence_parallel.decide(start)
-    api = front(settings, model, line.engine_words, adapters)
+    api = front(settings, model, line.engine_words, adapters, environment.get(start_command.PLUGINS_VARIABLE))
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),

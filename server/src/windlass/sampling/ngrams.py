@@ -11,6 +11,8 @@ from itertools import accumulate, chain, repeat
 from typing import Any, Protocol
 
 PARAMETER = "no_repeat_ngram_size"
+SIZE_MAX = 128
+"""Tokens. A sequence keeps a run of this length for each of its tokens: 1 KiB a token at the most."""
 Pairs = tuple[list[int], list[int]]
 NOT_YET = -1
 """The engine writes this in place of a token that is still on its way from the device."""
@@ -53,8 +55,8 @@ def size_of(params: Params) -> int:
     size = (params.extra_args or {}).get(PARAMETER)
     if size is None:
         return 0
-    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise ValueError(f"{PARAMETER} is {size!r}; it must be a whole number of at least 0")
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= SIZE_MAX:
+        raise ValueError(f"{PARAMETER} is {size!r}; it must be a whole number from 0 to {SIZE_MAX}")
     return size
 
 

@@ -13,23 +13,31 @@ from windlass.launch.model import ModelFiles
 
 PROCESSOR = "windlass.sampling.no_repeat_ngram:NoRepeatNgram"
 FLAG = "--logits-processors"
+PLUGIN, PLUGINS_VARIABLE = "windlass-sampling", "VLLM_PLUGINS"
+"""Our entry point, which lets a CPU engine that drafts take the rules, and the engine's allow-list of entry points."""
+SPECULATION = frozenset({"--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"})
 NO_CONVERSION = ("", "auto", "none")
 POOLING_SUFFIXES = ("ForTextEncoding", "Classification", "ForRewardModeling", "Model")
 GENERATE_SUFFIXES = ("ChatModel", "LMHeadModel", "ChatGLMModel")
 """Names that end in `Model` and generate all the same."""
 
 
-def missing(model: ModelFiles, words: Sequence[str]) -> str:
-    """Why the engine does not get the rules, as the end of a sentence; empty when it does."""
+def missing(model: ModelFiles, words: Sequence[str], plugins: str | None = None) -> str:
+    """Why the engine does not get the rules, as the end of a sentence; empty when it does.
+
+    `plugins` is the value of VLLM_PLUGINS. Without our plug-in an engine that drafts may refuse to start with them.
+    """
     given = _flags(words)
+    if plugins is not None and SPECULATION & given.keys() and PLUGIN not in plugins.split(","):
+        return f"{PLUGINS_VARIABLE} leaves {PLUGIN} out"
     if FLAG in given:
         return "" if PROCESSOR in words else f"{FLAG} names others; add {PROCESSOR} to them"
     return "" if generates(model, words) else "the model does not generate"
 
 
-def arguments(model: ModelFiles, words: Sequence[str]) -> tuple[str, ...]:
+def arguments(model: ModelFiles, words: Sequence[str], plugins: str | None = None) -> tuple[str, ...]:
     """Words for the engine's command line; none when somebody named processors already."""
-    return () if missing(model, words) or FLAG in _flags(words) else (FLAG, PROCESSOR)
+    return () if missing(model, words, plugins) or FLAG in _flags(words) else (FLAG, PROCESSOR)
 
 
 def _flags(words: Sequence[str]) -> dict[str, str]:

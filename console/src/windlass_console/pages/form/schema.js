@@ -60,7 +60,7 @@ export function at(schema, path) {
 export const hintOf = (schema) => (schema.description ?? "").replace(/^\S+ (is|are) /, "");
 
 /**
- * How a path is pathText in the API server's sentences: spec.env[0].name.
+ * How a path is written in the API server's sentences: spec.env[0].name.
  * @param {Path} path
  */
 export const pathText = (path) =>
