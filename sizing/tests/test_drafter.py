@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +17,21 @@ from windlass_sizing.files.adapters import Beside
 from windlass_sizing.files.directory import Directory
 from windlass_sizing.files.tensor_names import tensor_names
 from windlass_sizing.model import drafter
-from windlass_sizing.model.drafter import DRAFT_MODEL, EAGLE, EAGLE3, MEDUSA, Stored, method_of, read, unfit
+from windlass_sizing.model.drafter import (
+    DRAFT_MODEL,
+    EAGLE,
+    EAGLE3,
+    ENGINE_HEADS,
+    MEDUSA,
+    UNKNOWN,
+    Stored,
+    method_of,
+    read,
+    unfit,
+)
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement.formula import GIB, Serving, draft_gib, kv_gib
+from windlass_sizing.quantization.engine import ENGINE
 
 from .test_adapters import model, seen, told
 from .test_checkpoint import CONFIG, safetensors
@@ -56,6 +70,14 @@ HEAD_NAMES = {"fc.weight", "layers.0.self_attn.q_proj.weight"}
         (ONE_LAYER, {"fc.weight", "midlayer.mlp.up_proj.weight"}, EAGLE3),
         (ONE_LAYER, {"fc.weight", "d2t"}, EAGLE3),
         ({"speculators_model_type": "eagle3", "transformer_layer_config": ONE_LAYER}, (), EAGLE3),
+        ({"speculators_model_type": "peagle", "transformer_layer_config": ONE_LAYER}, (), EAGLE3),
+        ({"speculators_model_type": "eagle", "transformer_layer_config": ONE_LAYER}, (), EAGLE),
+        ({**ONE_LAYER, "architectures": ["PEagleDraftModel"]}, (), EAGLE3),
+        ({**ONE_LAYER, "architectures": ["EagleDeepSeekMTPModel"]}, (), EAGLE),
+        (ONE_LAYER, None, UNKNOWN),
+        (SMALL, None, UNKNOWN),
+        (EAGLE3_CONFIG, None, EAGLE3),
+        (OLD_MEDUSA, None, MEDUSA),
         (MEDUSA_CONFIG, (), MEDUSA),
         (OLD_MEDUSA, (), MEDUSA),
         ({"architectures": ["MedusaModel"]}, (), MEDUSA),
@@ -94,6 +116,9 @@ def test_a_complete_model_has_the_facts_that_it_always_had():
         ),
         (OLD_MEDUSA, {"0.0.linear.weight", "0.1.weight", "1.0.linear.weight"}, (MEDUSA, 2, 4096, None)),
         ({**MEDUSA_CONFIG, "hidden_size": 256}, {"medusa_heads.0.0.linear.weight"}, (MEDUSA, 1, 256, None)),
+        (MEDUSA_CONFIG, {"1" * 5000 + ".0.linear.weight"}, (MEDUSA, 4, 4096, None)),
+        (OLD_MEDUSA, None, (MEDUSA, 5, 4096, None)),
+        (ONE_LAYER, None, (UNKNOWN, None, 4096, None)),
     ],
 )
 def test_what_a_head_reads(config, names, wanted):
@@ -123,6 +148,18 @@ def of(config: dict[str, object], **more: object) -> ModelFacts:
         (of(EAGLE3_CONFIG, hidden_size=2048, target_hidden_size=4096), EAGLE3, 4, None),
         (of(EAGLE3_CONFIG, eagle_aux_hidden_state_layer_ids=[2, 16, 29]), EAGLE3, 4, None),
         (of({"speculators_model_type": "eagle3", "transformer_layer_config": ONE_LAYER}), EAGLE3, 4, None),
+        (of(ONE_LAYER, architectures=["EagleDeepSeekMTPModel"]), EAGLE, 4, None),
+        (of(ONE_LAYER, architectures=["PEagleDraftModel"]), EAGLE3, 4, None),
+        (read(ONE_LAYER, Stored(None)), EAGLE, 4, None),
+        (read(ONE_LAYER, Stored(None)), EAGLE3, 4, None),
+        (read(SMALL, Stored(None)), DRAFT_MODEL, 4, None),
+        (read({**ONE_LAYER, "hidden_size": 5120}, Stored(None)), EAGLE, 4, "reads hidden states of 5120 values"),
+        (
+            of({"speculators_model_type": "eagle", "transformer_layer_config": ONE_LAYER}),
+            EAGLE,
+            4,
+            "no Eagle head of architecture EagleSpeculator; take a head of one of EagleLlamaForCausalLM,",
+        ),
         (of(MEDUSA_CONFIG), MEDUSA, 4, None),
         (of(OLD_MEDUSA), MEDUSA, 5, None),
         (of(SMALL), EAGLE, 4, "holds a complete model, and the method is eagle; set the method to draft_model"),
@@ -179,6 +216,21 @@ def test_what_does_not_fit_is_said(draft, method, tokens, words):
     assert ("; ".join(found) if found else None) is None if words is None else words in "; ".join(found)
 
 
+def test_the_heads_are_those_of_the_engine():
+    """Every architecture of the record that is named after a method, but for one model that is called so."""
+    named = {name for name in ENGINE.architectures if re.search("eagle|medusa", name, re.I)}
+    ours = {name for heads in ENGINE_HEADS.values() for name in heads}
+    assert named - {"Eagle2_5_VLForConditionalGeneration"} == ours
+
+
+@pytest.mark.parametrize(("method", "name"), [(method, name) for method, row in ENGINE_HEADS.items() for name in row])
+def test_a_head_that_the_engine_has_is_taken_for_its_method(method, name):
+    """By its architecture alone; no rule refuses it for that."""
+    head = of(MEDUSA_CONFIG if method == MEDUSA else ONE_LAYER, architectures=[name])
+    assert head.drafts_by == method
+    assert unfit(SERVED, head, method, 4) is None
+
+
 def test_every_method_has_its_rules():
     """A new method comes with a name and rules."""
     assert drafter.RULES.keys() == drafter.NAMES.keys() == set(drafter.METHODS)
@@ -216,8 +268,49 @@ def test_a_head_on_a_volume_needs_no_tokenizer(tmp_path):
     assert (reason, field in message) == ("TokenizerMissing", True)
 
 
+def test_a_head_whose_names_are_not_known_is_inspected(tmp_path):
+    """A file of torch's older format says no names, and is no complete model for that: a head has no tokenizer."""
+    place = head_directory(tmp_path / "head", {**CONFIG, "num_hidden_layers": 1})
+    (place / "model.safetensors").unlink()
+    (place / "pytorch_model.bin").write_bytes(pickle.dumps({"fc.weight": 1}))
+    model(tmp_path / "llama")
+    beside = Beside(draft=Directory(tmp_path, "head", "PVC models", "spec.engine.speculation.source: path"))
+    assert seen(tmp_path, "llama", beside).facts.draft.drafts_by == UNKNOWN
+
+
+def torch_archive(file: Path, names: dict[str, int], kind: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(file, "w", kind) as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(names))
+    return file
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_no_archive_is_decompressed(tmp_path, kind):
+    """Its 16 MiB of one letter would be in memory at once, though the entry says that it has 1,000 bytes."""
+    file = torch_archive(tmp_path / "pytorch_model.bin", {"x" * 16 * 2**20: 1}, kind)
+    with zipfile.ZipFile(file) as archive:
+        size = archive.infolist()[0].file_size.to_bytes(4, "little")
+    file.write_bytes(file.read_bytes().replace(size, (1000).to_bytes(4, "little")))
+    tracemalloc.start()
+    try:
+        assert tensor_names([file]) is None
+        assert tracemalloc.get_traced_memory()[1] < 2 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_broken_compressed_entry_has_no_names(tmp_path):
+    """No error of a decompressor leaves the function."""
+    file = torch_archive(tmp_path / "pytorch_model.bin", {"fc.weight": 1}, zipfile.ZIP_LZMA)
+    content = bytearray(file.read_bytes())
+    start = content.index(b"archive/data.pkl") + len(b"archive/data.pkl") + 9  # behind LZMA's own header
+    content[start : start + 8] = b"\xff" * 8
+    file.write_bytes(bytes(content))
+    assert tensor_names([file]) is None
+
+
 def test_names_of_a_file_that_torch_wrote(tmp_path):
-    """Read from its pickle without running it; a broken one has none."""
+    """Read from its pickle without running it; those of a broken one are not known."""
     file = tmp_path / "pytorch_model.bin"
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
@@ -225,9 +318,12 @@ def test_names_of_a_file_that_torch_wrote(tmp_path):
     file.write_bytes(content.getvalue())
     assert {"fc.weight", "layers.0.mlp.up_proj.weight"} <= tensor_names([file])
     file.write_bytes(content.getvalue()[:60])
-    assert tensor_names([file]) == frozenset()
+    assert tensor_names([file]) is None
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("archive/version", "3")
-    assert tensor_names([file]) == frozenset()
+    assert tensor_names([file]) is None
     (tmp_path / "model.safetensors").write_bytes(safetensors(2000))
     assert tensor_names([tmp_path / "model.safetensors"])
+    assert tensor_names([tmp_path / "model.safetensors", file]) is None
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    assert tensor_names([tmp_path / "model.gguf"]) == frozenset()

@@ -26,22 +26,32 @@ NAMES = {
 HEADS = {EAGLE: "the Eagle head's", EAGLE3: "the Eagle-3 head's", MEDUSA: "the Medusa heads'"}
 MEDUSA_HIDDEN = 4096
 """What the engine takes for a Medusa head whose config.json names no hidden size."""
-EAGLE_ENDS = tuple(
-    f"{name}ForCausalLM" for name in ("Llama", "Llama4", "MiniCPM", "Cohere", "Mistral", "MistralLarge3")
-)
-"""Architectures of Eagle heads that the engine has, without its `Eagle` in front."""
-EAGLE3_ENDS = (
-    *(
-        f"{name}ForCausalLM"
-        for name in ("Llama", "MiniMaxM2", "Qwen2_5vl", "Qwen3vl", "Qwen3", "DeepseekV2", "DeepseekV3")
+HEAD_DIGITS_MAX = 3
+"""Of a head's number in a tensor's name; published directories have five heads. `int` refuses 5,000 digits."""
+UNKNOWN = "unknown"
+"""In the place of a method: config.json says none, and the tensors' names cannot be read."""
+ENGINE_HEADS: Mapping[str, tuple[str, ...]] = {
+    EAGLE: (
+        *(f"Eagle{name}ForCausalLM" for name in ("Llama", "Llama4", "MiniCPM", "Cohere", "Mistral", "MistralLarge3")),
+        "EagleDeepSeekMTPModel",
     ),
-    "LlamaForCausalLMEagle3",
-)
-"""The same of Eagle-3 heads, without `Eagle3` or `Peagle` in front."""
+    EAGLE3: (
+        *(f"Eagle3{name}ForCausalLM" for name in ("Llama", "MiniMaxM2", "Qwen2_5vl", "Qwen3vl", "Qwen3")),
+        *("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM", "LlamaForCausalLMEagle3"),
+        *("PEagleDraftModel", "PeagleLlamaForCausalLM", "PeagleQwen3ForCausalLM"),
+    ),
+    MEDUSA: ("MedusaModel",),
+}
+"""Architectures of heads that the engine has; a test compares them with the engine's record."""
+FRONTS = {EAGLE: "Eagle", EAGLE3: "Eagle3"}
+"""What the engine puts before an architecture that does not have it."""
 SPECULATORS = "speculators_model_type"
 """Names the method of a head that the speculators library wrote; its sizes are those of `transformer_layer_config`."""
+SPECULATORS_METHODS = {EAGLE: EAGLE, EAGLE3: EAGLE3, "peagle": EAGLE3}
 SPECULATORS_HEADS = {"llama": "Eagle3LlamaForCausalLM", "qwen3": "Eagle3Qwen3ForCausalLM"}
-"""The engine's architecture for such a head, by the kind of its layer."""
+"""The engine's architecture for an Eagle-3 head of that library, by the kind of its layer."""
+SPECULATORS_EAGLE = "EagleSpeculator"
+"""The library's own architecture for an Eagle head. vLLM 0.32 has none for it."""
 Unfit = tuple[str, str]
 """The end of a sentence, and what to do."""
 
@@ -50,7 +60,8 @@ Unfit = tuple[str, str]
 class Stored:
     """What a draft directory's weight files say."""
 
-    names: Collection[str] = ()
+    names: Collection[str] | None = ()
+    """None where they cannot be read."""
     weights_bytes: int | None = None
     dtype: str | None = None
 
@@ -73,13 +84,15 @@ def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(sizes, Mapping):
         return config
     kind = str(sizes.get("model_type", "llama"))
-    return {**config, **sizes, "architectures": [SPECULATORS_HEADS.get(kind, f"Eagle3 of {kind}")]}
+    is_eagle = config.get(SPECULATORS) == EAGLE
+    name = SPECULATORS_EAGLE if is_eagle else SPECULATORS_HEADS.get(kind, f"Eagle3 of {kind}")
+    return {**config, **sizes, "architectures": [name]}
 
 
-def method_of(config: Mapping[str, Any], names: Collection[str] = ()) -> str:
-    """The one method that the files fit."""
-    if config.get(SPECULATORS) == EAGLE3:
-        return EAGLE3
+def method_of(config: Mapping[str, Any], names: Collection[str] | None = ()) -> str:
+    """The one method that the files fit; UNKNOWN where config.json names none and the tensors' names are not known."""
+    if found := SPECULATORS_METHODS.get(str(config.get(SPECULATORS))):
+        return found
     architectures = config.get("architectures")
     own = [str(name) for name in architectures] if isinstance(architectures, list) else []
     kind = str(config.get("model_type", ""))
@@ -89,6 +102,8 @@ def method_of(config: Mapping[str, Any], names: Collection[str] = ()) -> str:
         return EAGLE3
     if kind == EAGLE or any(name.startswith("Eagle") for name in own):
         return EAGLE
+    if names is None:
+        return UNKNOWN
     if any(name.startswith("midlayer.") or name in ("d2t", "t2d") for name in names):
         return EAGLE3
     return EAGLE if "fc.weight" in names else DRAFT_MODEL
@@ -101,12 +116,12 @@ def unfit(served: ModelFacts, draft: ModelFacts, method: str, tokens: int) -> Un
 
 
 def _is_eagle3(architecture: str) -> bool:
-    return architecture.startswith(("Eagle3", "Peagle")) or architecture.endswith("Eagle3")
+    return architecture.startswith(("Eagle3", "Peagle", "PEagle")) or architecture.endswith("Eagle3")
 
 
 def _medusa(config: Mapping[str, Any], stored: Stored) -> ModelFacts:
     """A head is a residual block and an output head; the engine shares neither with the served model."""
-    heads = _heads(config, stored.names)
+    heads = _heads(config, stored.names or ())
     hidden = _whole(config, "hidden_size") or MEDUSA_HIDDEN
     vocabulary, blocks = (
         _whole(config, "vocab_size") or 0,
@@ -132,7 +147,8 @@ def _medusa(config: Mapping[str, Any], stored: Stored) -> ModelFacts:
 def _heads(config: Mapping[str, Any], names: Collection[str]) -> int:
     """By the tensors, where their names have a form of Medusa's; else by config.json."""
     plain = (name.removeprefix("medusa_heads.").removeprefix("blocks.") for name in names if "lm_head" not in name)
-    there = {int(name.partition(".")[0]) for name in plain if name.partition(".")[0].isdecimal()}
+    numbers = {name.partition(".")[0] for name in plain}
+    there = {int(number) for number in numbers if number.isdecimal() and len(number) <= HEAD_DIGITS_MAX}
     count = max(there) + 1 if there else _whole(config, "num_heads", "medusa_num_heads")
     if not count:
         raise FactsError(
@@ -156,7 +172,7 @@ def _whole(config: Mapping[str, Any], *names: str) -> int | None:
 
 def _other_method(served: ModelFacts, draft: ModelFacts, method: str, tokens: int) -> Unfit | None:
     right = draft.drafts_by or DRAFT_MODEL
-    if method == right:
+    if right in (method, UNKNOWN):
         return None
     return f"the draft directory holds {NAMES[right]}, and the method is {method}", f"set the method to {right}"
 
@@ -208,18 +224,15 @@ def _layers(served: ModelFacts, draft: ModelFacts, method: str, tokens: int) -> 
     )
 
 
-def _no_head(known: tuple[str, ...], *fronts: str) -> Callable[[ModelFacts, ModelFacts, str, int], Unfit | None]:
-    def rule(served: ModelFacts, draft: ModelFacts, method: str, tokens: int) -> Unfit | None:
-        name = draft.architecture
-        plain = next((name.removeprefix(front) for front in fronts if name.startswith(front)), name)
-        if plain in known:
-            return None
-        return (
-            f"the engine has no {NAMES[method].removeprefix('an ')} of architecture {name}",
-            f"take a head of one of {', '.join(known)}",
-        )
-
-    return rule
+def _no_head(served: ModelFacts, draft: ModelFacts, method: str, tokens: int) -> Unfit | None:
+    name = draft.architecture
+    completed = name if name.startswith("Eagle") or _is_eagle3(name) else f"{FRONTS[method]}{name}"
+    if completed in ENGINE_HEADS[method]:
+        return None
+    return (
+        f"the engine has no {NAMES[method].removeprefix('an ')} of architecture {name}",
+        f"take a head of one of {', '.join(ENGINE_HEADS[method])}",
+    )
 
 
 def _more_than_heads(served: ModelFacts, draft: ModelFacts, method: str, tokens: int) -> Unfit | None:
@@ -233,7 +246,7 @@ def _more_than_heads(served: ModelFacts, draft: ModelFacts, method: str, tokens:
 
 RULES: Mapping[str, tuple[Callable[[ModelFacts, ModelFacts, str, int], Unfit | None], ...]] = {
     DRAFT_MODEL: (_vocabulary, _larger),
-    EAGLE: (_no_head(EAGLE_ENDS, "Eagle"), _hidden, _heads_vocabulary),
-    EAGLE3: (_no_head(EAGLE3_ENDS, "Eagle3", "Peagle"), _hidden, _heads_vocabulary, _layers),
+    EAGLE: (_no_head, _hidden, _heads_vocabulary),
+    EAGLE3: (_no_head, _hidden, _heads_vocabulary, _layers),
     MEDUSA: (_hidden, _heads_vocabulary, _more_than_heads),
 }
