@@ -22,11 +22,14 @@ SMALL = {**LLAMA, "num_hidden_layers": 2, "max_position_embeddings": 1024}
 EAGLE = {**LLAMA, "num_hidden_layers": 1, "architectures": ["EagleLlamaForCausalLM"]}
 EAGLE3 = {**LLAMA, "num_hidden_layers": 1, "draft_vocab_size": 4096}
 MEDUSA = {"model_type": "medusa", "hidden_size": 256, "vocab_size": 6144, "num_heads": 3}
+NAMELESS = {**LLAMA, "num_hidden_layers": 1}
+"""An Eagle head that its tensors' names alone would show."""
+STORED = Stored()
 DEMO = Path(__file__).parents[3] / "models/demo"
 
 
-def drafted_by(config: dict[str, object], path: str = "/d", **more: object) -> ModelFiles:
-    draft = DraftFiles(path, "/m", from_config(LLAMA), read(config, Stored()), **more)
+def drafted_by(config: dict[str, object], path: str = "/d", stored: Stored = STORED, **more: object) -> ModelFiles:
+    draft = DraftFiles(path, "/m", from_config(LLAMA), read(config, stored), **more)
     return ModelFiles("/m", "llama", 4096, attention_heads=4, architecture="LlamaForCausalLM", draft=draft)
 
 
@@ -76,6 +79,42 @@ def test_the_files_complete_the_configuration(head, line, environment, wanted):
     assert config(launch(line, drafted_by(head), **environment)) == {"model": "/d", **wanted}
 
 
+def test_a_head_of_unknown_names_takes_the_method_that_is_said():
+    """Its shapes are compared all the same; the log says what is not."""
+    unknown = drafted_by(NAMELESS, stored=Stored(None))
+    plan = launch('--speculative-config {"model":"/d","method":"eagle"}', unknown)
+    assert config(plan)["method"] == "eagle"
+    assert any("nothing shows that it drafts by eagle" in line for line in plan.warnings)
+    with pytest.raises(UsageError, match="the head reads hidden states of 512 values"):
+        launch("--spec-model /d --spec-method eagle", drafted_by({**NAMELESS, "hidden_size": 512}, stored=Stored(None)))
+
+
+@pytest.mark.parametrize(("path", "method"), [("/d", "draft_model"), ("/EAGLE-x", "eagle"), ("/x-eagle3", "eagle3")])
+def test_without_names_and_method_the_engine_guesses(path, method):
+    """By its own rule, since the files do not tell."""
+    found = config(launch(f"--spec-model {path}", drafted_by(NAMELESS, path, Stored(None))))
+    assert found == {"model": path, "method": method, "num_speculative_tokens": 4}
+
+
+@pytest.mark.parametrize(
+    ("model", "line", "wanted"),
+    [
+        (None, '{"model":"/m/Qwen3-8B-DFlash","num_speculative_tokens":15}', {"num_speculative_tokens": 15}),
+        (None, '{"model":"/m/dspark_qwen3"}', {}),
+        (None, '{"model":"z-lab/Qwen3-DFlash"} --num-speculative-tokens 7', {"num_speculative_tokens": 7}),
+        ({**SMALL, "architectures": ["Qwen3DSparkModel"]}, '{"model":"/d"}', {}),
+        ({**SMALL, "architectures": ["MuseGlimmerAssistantModel"]}, '{"model":"/d"}', {}),
+    ],
+)
+def test_the_engines_other_drafters_start_as_they_are_written(model, line, wanted):
+    """The engine knows them by path or architecture, and fills in the method."""
+    words = ("--speculative-config", *line.split())
+    asked = looked_for(("--model", "/m", *words), {}).draft
+    files = drafted_by(model) if model else replace(drafted_by(SMALL), draft=None)
+    assert asked == ("/d" if model else "")
+    assert config(launch(words, files)) == {**json.loads(words[1]), **wanted}
+
+
 @pytest.mark.parametrize(
     ("model", "line", "words"),
     [
@@ -122,6 +161,13 @@ def test_the_files_complete_the_configuration(head, line, environment, wanted):
             "by medusa: the engine takes a path with",
         ),
         (drafted_by(EAGLE), "--speculative-config nothing", "--speculative-config is no JSON object: nothing; write"),
+        (drafted_by(EAGLE), f"--speculative-config {'[' * 100_000}", "--speculative-config is no JSON object: [[["),
+        (drafted_by(EAGLE), f"--spec-model /d --spec-tokens {'1' * 5000}", "1 cannot be drafted; set at least 1"),
+        (
+            drafted_by(SMALL, "/m/dflash-x"),
+            "--spec-model /m/dflash-x --spec-method draft_model",
+            'by draft_model: the engine takes a path with "dflash" for another method; rename it',
+        ),
         (
             drafted_by(EAGLE),
             f'--speculative-config {{"model":"/d","num_speculative_tokens":2}} {SPECULATIVE} 3',
@@ -173,6 +219,9 @@ def test_methods_without_a_directory_pass():
         (("--speculative-config", '{"method":"mtp","model":"/d"}'), ""),
         (("--speculative-config", '{"model":"a_package.Drafter"}'), ""),
         (("--speculative-config", '{"model":"/d"}'), "/d"),
+        (("--speculative-config", '{"model":"/m/Qwen3-DFlash"}'), ""),
+        (("--speculative-config", '{"model":"/m/eagle3-dflash"}'), "/m/eagle3-dflash"),
+        (("--speculative-config", '{"model":"/m/dspark","method":"eagle3"}'), "/m/dspark"),
         (("--seed", "1", "--spec-model=drafts/d", "--spec-method", "eagle3"), "drafts/d"),
     ],
 )

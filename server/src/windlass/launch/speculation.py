@@ -1,14 +1,14 @@
 """What the command line says about drafting by the engine's own methods, held to the files that draft. Pure.
 
 A draft model, an Eagle head and Medusa heads are checked before the start, after `draft_files` has read them.
-The engine guesses a method from the directory's name; here the files say it. Methods without a directory of their
-own, as `ngram`, pass as they were written.
+The engine guesses a method from the directory's name; here the files say it, where they can. What drafts by another
+method of the engine's, as `ngram` or DFlash, passes as it was written.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from windlass_sizing.model import drafter
@@ -25,8 +25,10 @@ KEYS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "nu
 TOKENS = "num_speculative_tokens"
 TOKENS_DEFAULT = 4
 """Drafted at a time where nobody says how many; `spec.engine.speculation.tokens` has the same default."""
-GUESSED = ("eagle-", "eagle3", "dflash", "dspark")
-"""Parts of a path from which the engine takes a directory for such a head, whatever method is said."""
+GUESSED = {"eagle-": drafter.EAGLE, "eagle3": drafter.EAGLE3, "dflash": "dflash", "dspark": "dspark"}
+"""Parts of a path by which the engine chooses a method, unless one of these four is said; in the engine's order."""
+ENGINES_ARCHITECTURES = ("DSpark", "MuseGlimmerAssistantModel")
+"""Parts of an architecture by which the engine chooses a method of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +45,12 @@ class Wish:
 
     @property
     def directory(self) -> str:
-        """Where what drafts lies; empty for a method that has no directory."""
-        known = self.method in ("", *drafter.METHODS)
+        """Where what drafts lies; empty for a method that the rules do not know."""
         path = str(self.config.get("model") or "")
-        return (
-            path
-            if known and path not in ("", "ngram", legacy.PROMPT_LOOKUP) and not _is_class(path, self.method)
-            else ""
-        )
+        known = (self.method or guessed(path) or drafter.DRAFT_MODEL) in drafter.METHODS
+        if not known or path in ("", "ngram", legacy.PROMPT_LOOKUP) or _is_class(path, self.method):
+            return ""
+        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +88,38 @@ def decide(line: CommandLine, tokens: Setting | None, model: ModelFiles, context
         return Speculation(line, is_asked=False)
     config = _counted(dict(said.config), tokens)
     draft = model.draft
-    if draft is None or not said.directory:
+    if draft is None or not said.directory or (not said.method and _is_the_engines(draft)):
         return Speculation(_line(line, said, config) if config != said.config else line)
-    method = said.method or (draft.facts.drafts_by if draft.facts else "") or drafter.DRAFT_MODEL
+    method = said.method or _method_of(draft)
     most = draft.facts.drafted_most if draft.facts else None
     config = {"method": method, TOKENS: min(TOKENS_DEFAULT, most or TOKENS_DEFAULT), **config}
     _must_fit(draft, method, config)
     return Speculation(_line(line, said, config), tuple(_notes(draft, method, context)))
 
 
+def guessed(path: str) -> str:
+    """The method that the engine takes a path for; empty for none."""
+    return next((method for part, method in GUESSED.items() if part in path.lower()), "")
+
+
+def _method_of(draft: DraftFiles) -> str:
+    """By the files; where they do not tell, as the engine guesses."""
+    if draft.facts is None or draft.facts.drafts_by == drafter.UNKNOWN:
+        return guessed(draft.path) or drafter.DRAFT_MODEL
+    return draft.facts.drafts_by or drafter.DRAFT_MODEL
+
+
+def _is_the_engines(draft: DraftFiles) -> bool:
+    return draft.facts is not None and any(part in draft.facts.architecture for part in ENGINES_ARCHITECTURES)
+
+
 def _must_fit(draft: DraftFiles, method: str, config: Mapping[str, object]) -> None:
     if draft.problem:
         raise UsageError(draft.problem)
     where = f"{draft.path} cannot draft for {draft.served_path}"
-    lowered, count = draft.path.lower(), config[TOKENS]
-    guessed = next((part for part in GUESSED if part in lowered), None)
-    if guessed and method not in (drafter.EAGLE, drafter.EAGLE3):
-        raise UsageError(f'{where} by {method}: the engine takes a path with "{guessed}" for another method; rename it')
+    count, part = config[TOKENS], next((part for part in GUESSED if part in draft.path.lower()), "")
+    if part and method not in (drafter.EAGLE, drafter.EAGLE3):
+        raise UsageError(f'{where} by {method}: the engine takes a path with "{part}" for another method; rename it')
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise UsageError(f"--num-speculative-tokens {count} cannot be drafted; set at least 1")
     if draft.served is None or draft.facts is None:
@@ -117,11 +132,14 @@ def _must_fit(draft: DraftFiles, method: str, config: Mapping[str, object]) -> N
         raise UsageError(f"{where}: its tokenizer.json has another vocabulary; take a draft model of the same family")
 
 
-def _notes(draft: DraftFiles, method: str, context: int | None) -> list[str]:
+def _notes(draft: DraftFiles, method: str, context: int | None) -> Iterator[str]:
+    if draft.facts and draft.facts.drafts_by == drafter.UNKNOWN:
+        yield f"the tensors of {draft.path} have names that cannot be read: nothing shows that it drafts by {method}"
     own = draft.facts.max_model_len if draft.facts and method == drafter.DRAFT_MODEL else 0
-    if not own or not context or own >= context:
-        return []
-    return [f"the draft model reads {own} tokens at most: longer texts of up to {context} are continued without drafts"]
+    if own and context and own < context:
+        yield (
+            f"the draft model reads {own} tokens at most: longer texts of up to {context} are continued without drafts"
+        )
 
 
 def _counted(config: dict[str, object], tokens: Setting | None) -> dict[str, object]:
@@ -150,17 +168,15 @@ def _keys(flag: str, key: str, text: str) -> dict[str, object]:
     """One key of the dotted form, or the keys of a JSON object."""
     if key:
         return {key.replace("-", "_"): _value(text)}
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
+    found = _value(text)
     if not isinstance(found, dict):
         raise UsageError(f'{flag} is no JSON object: {text[:60]}; write {{"method": …, "model": …}}')
     return {str(name).replace("-", "_"): value for name, value in found.items()}
 
 
 def _value(text: str) -> object:
+    """The JSON value, or the text itself where it is none."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
