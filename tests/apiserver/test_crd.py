@@ -194,9 +194,6 @@ BAD = {
         "spec.image.family deepspeed has neither lookahead"),
     "an unknown way to draft": (a_service(engine={"speculation": {"method": "hydra", "source": PVC}}),
         'spec.engine.speculation.method "hydra" is not known: use one of draft_model, eagle, eagle3, medusa;'),
-    "a draft as long as the context": (
-        a_service(engine={"maxModelLen": 4, "speculation": {"tokens": 4, "source": PVC}}),
-        "spec.engine.speculation.tokens must be smaller than spec.engine.maxModelLen"),
     "drafts of nothing": (a_service(engine={"speculation": {"method": "draft_model"}}),
         "spec.engine.speculation.source: Required value"),
     "two that draft": (a_service(engine={"speculation": {"source": PVC}, "lookahead": {"enabled": True}}),

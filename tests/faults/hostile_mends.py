@@ -73,9 +73,6 @@ def _speculation(spec: Spec) -> None:
         engine.pop("speculation", None)
     if engine.get("speculation"):
         method = engine["speculation"].get("method")
-        tokens = engine["speculation"].get("tokens", 4)
-        if "maxModelLen" in engine:
-            engine["maxModelLen"] = max(engine["maxModelLen"], tokens + 1)
         engine["speculation"] |= {"method": method if method in METHODS else METHODS[0], "source": PLAIN}
 
 

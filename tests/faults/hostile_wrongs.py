@@ -90,10 +90,6 @@ BREAKS = (
     _row("spec.engine.speculation.method", "is not known: use one of",
          {"image": None, "engine": {"lookahead": None, "schedulerSteps": None, "sequenceParallelSize": None,
                                     "speculation": {"method": "hydra", "source": {**NO_SOURCE, "pvc": CLAIM}}}}),
-    _row("spec.engine", "speculation.tokens must be smaller than",
-         {"image": None, "engine": {"lookahead": None, "schedulerSteps": None, "sequenceParallelSize": None,
-                                    "maxModelLen": 8, "speculation": {
-                                        "method": None, "tokens": 8, "source": {**NO_SOURCE, "pvc": CLAIM}}}}),
     _row("spec.engine", "keeps what the prefix cache evicts",
          {"image": None, "engine": {"prefixCaching": False, "prefixOffload": {"enabled": True}}}),
     _row("spec.engine.prefixOffload", "takes memory or memoryPercent",

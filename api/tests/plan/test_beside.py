@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from windlass_api.crd.engine_rules import ENGINE_RULES
 from windlass_sizing.model.drafter import Stored, read
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.formula import Serving, adapters_gib
@@ -23,13 +24,12 @@ DRAFT = from_config(
 )  # fmt: skip
 DRAFTED = replace(QWEN_7B, draft=DRAFT)
 HEAD = {"hidden_size": QWEN_7B.hidden_size, "vocab_size": QWEN_7B.vocab_size}
-EAGLE3 = read(
-    {
-        **HEAD, "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "intermediate_size": 18944,
-        "num_hidden_layers": 1, "num_attention_heads": 28, "num_key_value_heads": 4, "draft_vocab_size": 32000,
-    },
-    Stored(),
-)  # fmt: skip
+EAGLE_CONFIG = {
+    **HEAD, "architectures": ["LlamaForCausalLM"], "model_type": "llama", "intermediate_size": 18944,
+    "num_hidden_layers": 1, "num_attention_heads": 28, "num_key_value_heads": 4,
+}  # fmt: skip
+EAGLE3 = read({**EAGLE_CONFIG, "architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32000}, Stored())
+UNKNOWN = read(EAGLE_CONFIG, Stored(None))
 MEDUSA = read({**HEAD, "model_type": "medusa", "num_heads": 3}, Stored())
 
 
@@ -109,6 +109,10 @@ def test_a_draft_model_is_counted_and_reported():
             MEDUSA, {"method": "medusa", "tokens": 5}, "5 tokens are to be drafted, and the draft directory has 3",
             "draft at most 3",
         ),
+        (
+            read({**EAGLE_CONFIG, "architectures": ["Qwen2ForCausalLM"]}, Stored(None)), {"method": "eagle"},
+            "no Eagle head of architecture Qwen2ForCausalLM", "take a head of one of EagleLlamaForCausalLM",
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_draft_takes_no_gpu(draft, wish, message, advice):
@@ -119,6 +123,22 @@ def test_what_cannot_draft_takes_no_gpu(draft, wish, message, advice):
     assert message in refusal.message
     assert refusal.message.startswith("spec.engine.speculation: ")
     assert advice in refusal.remedy
+
+
+def test_a_draft_as_long_as_the_context_is_refused_by_the_plan():
+    """The API server takes it, as it always did: a stored service must get its status on Kubernetes 1.29 too."""
+    speculation = {"source": {"pvc": {"claimName": "d"}}, "tokens": 64}
+    refusal = refused(facts=DRAFTED, engine={"speculation": speculation, "maxModelLen": 64})
+    assert refusal.reason == "DraftUnusable"
+    assert "64 tokens are to be drafted, and spec.engine.maxModelLen is 64" in refusal.message
+    assert planned(facts=DRAFTED, engine={"speculation": speculation, "maxModelLen": 65}).max_model_len == 65
+    assert not any("speculation.tokens" in rule.rule for rule in ENGINE_RULES)
+
+
+def test_a_head_of_unknown_names_is_planned():
+    """The method that is said counts, where the files do not tell."""
+    speculation = {"method": "eagle", "source": {"pvc": {"claimName": "d"}}}
+    assert planned(facts=replace(QWEN_7B, draft=UNKNOWN), engine={"speculation": speculation}).gpus == 1
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,6 @@ ENGINE_RULES = (
         "!has(self.speculation) || !has(self.schedulerSteps) || self.schedulerSteps == 1",
         "spec.engine.speculation does not go with schedulerSteps above 1: leave one of them out",
     ),
-    Rule(
-        "!has(self.speculation) || !has(self.speculation.tokens) || !has(self.maxModelLen)"
-        " || self.speculation.tokens < self.maxModelLen",
-        "spec.engine.speculation.tokens must be smaller than spec.engine.maxModelLen",
-    ),
     *(
         Rule(
             f"!has(self.quantization) || self.quantization != '{name}' || !has(self.dtype)"

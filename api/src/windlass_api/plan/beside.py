@@ -63,5 +63,15 @@ def _draft_unlike(spec: LLMServiceSpec, facts: ModelFacts) -> Refusal | None:
     draft, wish = facts.draft, spec.engine.speculation
     if draft is None or wish is None:
         return None
-    found = drafter.unfit(facts, draft, wish.method, wish.tokens)
+    found = _no_room(wish.tokens, spec.engine.max_model_len) or drafter.unfit(facts, draft, wish.method, wish.tokens)
     return Refusal("DraftUnusable", f"spec.engine.speculation: {found[0]}", found[1]) if found else None
+
+
+def _no_room(tokens: int, context: int | None) -> drafter.Unfit | None:
+    """No rule of the CRD: Kubernetes 1.29 would refuse each status of a stored service that breaks it."""
+    if context is None or tokens < context:
+        return None
+    return (
+        f"{tokens} tokens are to be drafted, and spec.engine.maxModelLen is {context}",
+        "set spec.engine.speculation.tokens below it",
+    )
