@@ -97,11 +97,8 @@ def resolve(
     line, warnings = legacy.modern(parse(argv), environment if style.has_variables else {})
     settings = _settings(line, environment, model, style)
     _check_words(settings, line)
-    drafted = speculation.decide(line, settings.get(legacy.TOKENS), model, _context(settings, model))
-    line, warnings = drafted.line, [*warnings, *drafted.notes]
-    if drafted.is_asked:
-        settings.pop(legacy.TOKENS, None)  # the engine's own configuration took it
-    warnings += _without_effect(settings)
+    line, notes = _drafted(line, settings, model)
+    warnings += [*notes, *_without_effect(settings)]
     for step in style.steps:
         changed, sentences = step(settings, machine, model, environment)
         settings |= changed
@@ -118,24 +115,33 @@ def resolve(
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),
         engine_args=(
-            *_all_words(engine),
-            *api.arguments,
-            *drafts.arguments,
-            *offload.arguments,
-            *split.arguments,
-            *group_words,
-            *line.engine_words,
+            *(*_all_words(engine), *api.arguments),
+            *(*drafts.arguments, *offload.arguments, *split.arguments),
+            *(*group_words, *line.engine_words),
         ),
         warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes, *split.notes),
         files=_files(settings, model),
         merge=adapters.merge,
-        variables={
-            **api.variables,
-            **drafts.variables,
-            **cpu.variables(settings, machine, environment),
-            **loopback.variables(machine, line.engine_words, environment),
-        },
+        variables={**api.variables, **drafts.variables, **_variables(settings, machine, environment, line)},
     )
+
+
+def _variables(
+    settings: Mapping[str, Setting], machine: Machine, environment: Mapping[str, str], line: CommandLine
+) -> dict[str, str]:
+    """Of the engine's processes, for the machine that they run on."""
+    return {
+        **cpu.variables(settings, machine, environment),
+        **loopback.variables(machine, line.engine_words, environment),
+    }
+
+
+def _drafted(line: CommandLine, settings: dict[str, Setting], model: ModelFiles) -> tuple[CommandLine, tuple[str, ...]]:
+    """The line with what drafts, held to its files; the engine's own configuration takes the setting of its tokens."""
+    drafted = speculation.decide(line, settings.get(legacy.TOKENS), model, _context(settings, model))
+    if drafted.is_asked:
+        settings.pop(legacy.TOKENS, None)
+    return drafted.line, drafted.notes
 
 
 def _check_words(settings: Mapping[str, Setting], line: CommandLine) -> None:
