@@ -28,10 +28,11 @@ def found(engine, drafters):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_text_is_the_models_own(found, method):
-    """Greedy, one request alone and four together, and in a schema's grammar."""
+    """Greedy, one request alone and four together, in a schema's grammar, and under rules that change the text."""
     plain, drafted = found["rows"]["none"], found["rows"][method]
-    for part in ("alone", "together", "schema"):
+    for part in ("alone", "together", "schema", "ruled"):
         assert drafted[part] == plain[part], part
+    assert plain["ruled"] != plain["together"]
 
 
 @pytest.mark.parametrize("method", METHODS)
