@@ -13,8 +13,8 @@ COLOURS = 160
 SIZE = {"width": 1360, "height": 800}
 PHONE = {"viewport": {"width": 390, "height": 780}, "device_scale_factor": 1.5, "is_mobile": True}
 SETTLE_MS = 1500
-PLAN_MS = 60_000
-"""The back end computes plans one after the other, beside the engine that the scenario runs."""
+TAKEN = "demo · demo"
+"""The model of the service that runs; another of the scenario has a wrong path, which fits nowhere."""
 
 
 class Pictures:
@@ -57,9 +57,9 @@ class Pictures:
             console.page.context.close()
 
     def _fill(self, page: Page) -> None:
-        page.locator("#form-taken").select_option(index=1)
+        page.locator("#form-taken").select_option(label=TAKEN)
         page.locator('[data-path="metadata.name"]').fill("demo-trial")
-        page.locator(".plan .memory").wait_for(timeout=PLAN_MS)
+        page.locator(".plan .memory").wait_for()
 
     def _write(self, name: str, page: Page) -> None:
         page.wait_for_timeout(SETTLE_MS)
