@@ -1,6 +1,7 @@
 """A12: draft models, Eagle and Medusa by flags: which words the engine gets, and what is refused before the start."""
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -251,6 +252,13 @@ def test_a_directory_is_read(tmp_path):
     found = draft_files.look(str(head(tmp_path / "d", {**EAGLE, "architectures": ["LlamaForCausalLM"]})), str(DEMO))
     assert (found.facts.drafts_by, found.has_same_vocabulary, found.problem) == ("eagle", None, "")
     assert found.served.vocab_size == 6144
+
+
+def test_a_directory_of_torchs_older_format_is_no_complete_model(tmp_path):
+    """Its tensors' names cannot be read: the method is not known, and the engine's to say."""
+    place = head(tmp_path / "d", NAMELESS, weights=False)
+    (place / "pytorch_model.bin").write_bytes(pickle.dumps({"fc.weight": 1}))
+    assert draft_files.look(str(place), str(DEMO)).facts.drafts_by == "unknown"
 
 
 @pytest.mark.parametrize(
