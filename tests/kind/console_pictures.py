@@ -27,6 +27,7 @@ class Pictures:
         """A picture of the page as it is, in the docs' size."""
         if not self._wanted:
             return
+        expect(page.locator(".note")).to_have_count(0)
         before = page.viewport_size
         page.set_viewport_size(SIZE)
         page.emulate_media(**({"color_scheme": "light"} | media))
@@ -64,5 +65,5 @@ class Pictures:
     def _write(self, name: str, page: Page) -> None:
         page.wait_for_timeout(SETTLE_MS)
         image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-        small = image.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        small = image.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE)
         small.save(IMAGES / f"{name}.png", optimize=True)

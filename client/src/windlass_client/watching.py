@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from windlass_api.objects.reading import dig
 from windlass_base.kube.errors import ExpiredError, UnreachableError, UnreadableError, refusal
@@ -20,6 +21,8 @@ from windlass_base.untrusted_json import UnusableJsonError, json_of
 from windlass_client.values import LLMService, WatchEvent, service_of
 
 PAGE = 500
+WATCHED_PAGE = 100
+"""Objects of a page that a watch reads: a caller may have many watches, and each holds a parsed page for a moment."""
 PAGES_MAX = 200  # 100,000 objects
 CONTINUE_MAX = 8192  # characters of a page's mark
 PATIENCE_S = 60.0
@@ -40,7 +43,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All rows, and the version at which they were so."""
+    """All rows, or those of one page, and the version at which they were so."""
 
     rows: list[dict[str, Any]]
     version: str
@@ -49,20 +52,25 @@ class Listing:
 async def listing(api: Api, what: Collection) -> Listing:
     """The whole collection, page by page; a list that expires between pages is read again in one."""
     try:
-        return await _pages(api, what, PAGE)
+        return await _whole(api, what, PAGE)
     except ExpiredError:
-        return await _pages(api, what, None)
+        return await _whole(api, what, None)
 
 
-async def _pages(api: Api, what: Collection, limit: int | None) -> Listing:
-    rows: list[dict[str, Any]] = []
+async def _whole(api: Api, what: Collection, limit: int | None) -> Listing:
+    found = [page async for page in _pages(api, what, limit)]
+    return Listing([row for page in found for row in page.rows], found[-1].version)
+
+
+async def _pages(api: Api, what: Collection, limit: int | None) -> AsyncIterator[Listing]:
+    """At least one page; the versions of all are the same."""
     more: str | None = None
     for _ in range(PAGES_MAX):
         answer = await api.call("GET", what.path, what.what, params={**what.params, "limit": limit, "continue": more})
-        rows += _rows(answer, what.what)
         more = dig(answer, "metadata", "continue")
+        yield Listing(_rows(answer, what.what), str(dig(answer, "metadata", "resourceVersion") or ""))
         if not more:
-            return Listing(rows, str(dig(answer, "metadata", "resourceVersion") or ""))
+            return
         if not isinstance(more, str) or len(more) > CONTINUE_MAX:
             raise UnreadableError(f"{what.what}: the API server names no usable next page")
     raise UnreadableError(f"{what.what}: the API server lists them without end")
@@ -78,37 +86,65 @@ def _rows(answer: Mapping[str, Any], what: str) -> list[dict[str, Any]]:
     raise UnreadableError(f"{what}: the API server does not send a list of objects")
 
 
+Key = tuple[str, str]  # namespace and name
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A service that the caller was told of, for its deletion: compressed, 1 to 2 KiB where the model has 50."""
+
+    uid: str
+    version: str
+    packed: bytes
+
+    @classmethod
+    def of(cls, one: LLMService) -> Self:
+        meta, text = one.metadata, one.model_dump_json(by_alias=True, exclude_unset=True)
+        return cls(meta.uid, meta.resource_version, zlib.compress(text.encode(), 1))
+
+    def service(self) -> LLMService:
+        return LLMService.model_validate_json(zlib.decompress(self.packed))
+
+
 @dataclass(slots=True)
 class _Delivered:
-    """What the watcher's caller has been told so far, by namespace and name."""
+    """What the watcher's caller has been told so far."""
 
-    services: dict[tuple[str, str], LLMService] = field(default_factory=dict)
+    services: dict[Key, _Known] = field(default_factory=dict)
+    unseen: set[Key] = field(default_factory=set)
+    """Those that no page of the list in progress has had."""
+    version: str = ""
+    """Of the last whole list."""
 
-    def changes(self, rows: list[dict[str, Any]]) -> Iterator[WatchEvent]:
-        """The difference between what was told and a fresh list."""
-        fresh = {_key(one): one for one in map(service_of, rows)}
-        for key in [key for key in self.services if key not in fresh]:
-            yield WatchEvent("DELETED", self.services.pop(key))
-        for one in fresh.values():
+    def begin(self) -> None:
+        """A fresh list comes, page by page."""
+        self.unseen = set(self.services)
+
+    def page(self, rows: list[dict[str, Any]]) -> Iterator[WatchEvent]:
+        """What of a page was not told."""
+        for row in rows:
+            one = service_of(row)
+            self.unseen.discard(_key(one))
             yield from self.change("ADDED", one)
+
+    def end(self) -> Iterator[WatchEvent]:
+        """The list is whole: what it had not is deleted."""
+        for key in self.unseen:
+            yield WatchEvent("DELETED", self.services.pop(key).service())
 
     def change(self, type_: str, one: LLMService) -> Iterator[WatchEvent]:
         """The event, unless it tells nothing new; ADDED and MODIFIED as the caller must see them."""
-        known = self.services.get(_key(one))
+        known, meta = self.services.get(_key(one)), one.metadata
         if type_ == "DELETED":
             if self.services.pop(_key(one), None) is not None:
                 yield WatchEvent("DELETED", one)
-        elif known is None or not _same(known, one):
-            self.services[_key(one)] = one
-            yield WatchEvent("ADDED" if known is None or known.metadata.uid != one.metadata.uid else "MODIFIED", one)
+        elif known is None or (known.uid, known.version) != (meta.uid, meta.resource_version):
+            self.services[_key(one)] = _Known.of(one)
+            yield WatchEvent("ADDED" if known is None or known.uid != meta.uid else "MODIFIED", one)
 
 
-def _key(one: LLMService) -> tuple[str, str]:
+def _key(one: LLMService) -> Key:
     return (one.metadata.namespace, one.metadata.name)
-
-
-def _same(known: LLMService, one: LLMService) -> bool:
-    return (known.metadata.uid, known.metadata.resource_version) == (one.metadata.uid, one.metadata.resource_version)
 
 
 def _nothing() -> None:
@@ -122,15 +158,14 @@ async def watch(
 
     `on_listed` is called whenever all that is there has been told.
     """
-    told, version = _Delivered(), ""
+    told, version, limit = _Delivered(), "", WATCHED_PAGE
     pause_s, silent_since = PAUSE_FIRST_S, time.monotonic()
     while True:
         try:
             if not version:
-                found = await listing(api, what)
-                for event in told.changes(found.rows):
+                async for event in _difference(api, what, limit, told):
                     yield event
-                version = found.version
+                version = told.version
                 on_listed()
             async for type_, raw in _stream(api, what, version):
                 version = str(dig(raw, "metadata", "resourceVersion") or version)
@@ -139,12 +174,24 @@ async def watch(
                     yield event
             silent_since = time.monotonic()  # the server ended it in order
         except ExpiredError:
+            limit = WATCHED_PAGE if version else None  # one that expired between pages is read again in one
             version, silent_since = "", time.monotonic()
         except UnreachableError:
             if time.monotonic() - silent_since > patience_s:
                 raise
         await asyncio.sleep(pause_s)
         pause_s = min(PAUSE_MAX_S, 2 * pause_s)
+
+
+async def _difference(api: Api, what: Collection, limit: int | None, told: _Delivered) -> AsyncIterator[WatchEvent]:
+    """What a fresh list has and the caller does not know; deletions come last. One page is in memory at a time."""
+    told.begin()
+    async for page in _pages(api, what, limit):
+        for event in told.page(page.rows):
+            yield event
+        told.version = page.version
+    for event in told.end():
+        yield event
 
 
 async def _stream(api: Api, what: Collection, version: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import httpx2
 import pytest
 from windlass_client import UnreachableError, watching
@@ -53,11 +55,49 @@ async def test_after_an_expired_version_the_difference_is_told(how):
     expired = rows(("ERROR", GONE)) if how == "row" else httpx2.Response(410, json=GONE)
     api = MockApi(a_list(4, *before), expired, a_list(20, *after))
     assert (await told(api, 8))[4:] == [
-        ("DELETED", "deleted"),
         ("MODIFIED", "changed"),
         ("ADDED", "again"),
         ("ADDED", "new"),
+        ("DELETED", "deleted"),
     ]
+
+
+async def test_of_what_a_fresh_list_has_not_the_last_that_was_known_is_told():
+    """Whole, as it was read: a caller may show what is gone."""
+    api = MockApi(a_list(4, a_service("a", 2, replicas=3)), rows(("ERROR", GONE)), a_list(20))
+    found = []
+    async for event in api.client().watch():
+        found.append(event)
+        if len(found) == 2:
+            break
+    assert [one.type for one in found] == ["ADDED", "DELETED"]
+    assert found[1].service == found[0].service
+
+
+async def test_a_watch_reads_its_list_in_pages_and_forgets_nothing():
+    """What is gone is known when the last page is there; a version that expires between pages begins in one page."""
+    before = [a_service("a", 1), a_service("b", 2), a_service("gone", 3)]
+    first = a_list(7, before[0], more="x"), a_list(7, *before[1:])
+    again = a_list(20, a_service("a", 11), more="y"), httpx2.Response(410, json=GONE)
+    api = MockApi(*first, rows(("ERROR", GONE)), *again, a_list(30, a_service("a", 11), a_service("b", 2)))
+    assert await told(api, 5) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "gone"), ("MODIFIED", "a"),
+                                  ("DELETED", "gone")]  # fmt: skip
+    limits = [one.url.params.get("limit") for one in api.asked]
+    assert limits == ["100", "100", None, "100", "100", None]
+
+
+async def test_a_watch_keeps_little_of_each_service():
+    """A console has one for each of its users: 1,000 services are below 5 MiB, of models they would be 35."""
+    env = [{"name": f"NAME_{number}", "value": f"value {number}"} for number in range(30)]
+    tracemalloc.start()
+    try:
+        known = watching._Delivered()
+        for number in range(1000):
+            assert [one.type for one in known.page([a_service(f"s{number}", env=env)])] == ["ADDED"]
+        assert len(known.services) == 1000
+        assert tracemalloc.get_traced_memory()[0] < 5 << 20
+    finally:
+        tracemalloc.stop()
 
 
 async def test_a_line_cut_in_two_is_no_event():

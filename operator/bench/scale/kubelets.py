@@ -133,6 +133,8 @@ async def facts_port() -> AsyncIterator[None]:
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
+        except asyncio.CancelledError:  # the run ends; asyncio of Python 3.11 prints a trace of a task that says so
+            writer.close()
 
     try:
         server = await asyncio.start_server(answer, POD_IP, FACTS_PORT)

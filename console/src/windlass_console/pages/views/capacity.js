@@ -66,6 +66,13 @@ const CardsOf = ({ cards }) => html`<div class="stack">
   )}</ul>`}
 </div>`;
 
+/** The plan's reasons, folded where nothing is wrong. @param {{ fit: Fit }} props */
+const Reasons = ({ fit }) =>
+  fit.fits
+    ? html`<details><summary>${t("plan.because")} <span class="unseen">${fit.model}</span></summary>${fit.message}
+      </details>`
+    : fit.message;
+
 /** @param {{ fits: Fit[] }} props */
 const Fits = ({ fits }) => html`<section class="panel"><h2>${t("capacity.fits")}</h2>
   <${Wide} label=${t("capacity.fits")}><table>
@@ -74,5 +81,6 @@ const Fits = ({ fits }) => html`<section class="panel"><h2>${t("capacity.fits")}
   <tbody>${fits.map((one, index) => html`<tr key=${index}><td>${one.model} <span class="faint">${one.params}</span>
     </td><td>${one.dtype}</td><td class="number">${thousands(one.context)}</td><td>
     <${Status} state=${one.fits ? "good" : "bad"} word=${one.fits ? "Fits" : "DoesNotFit"} /></td><td>
-    ${one.gpus ? `${one.gpus} × ${one.gpuType}` : "–"}</td><td class="faint wrap">${one.message}</td></tr>`)}</tbody>
+    ${one.gpus ? `${one.gpus} × ${one.gpuType}` : "–"}</td><td class="faint wrap"><${Reasons} fit=${one} /></td></tr>`)}
+  </tbody>
 </table></${Wide}></section>`;
