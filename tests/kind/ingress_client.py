@@ -49,10 +49,11 @@ def get(way, path):
 def stream(link, way, tokens, choices=1):
     """When each piece of one streamed answer came, in seconds after the request, and how the stream ended.
 
-    The demo's model ends its answer early. With `ignore_eos` and its end marks as text, each token is a piece.
+    The demo's model ends its answer early. With `ignore_eos` and its end marks as text, each token is a piece. The
+    engine gives several choices of sampled text alone.
     """
     body = {"model": "demo", "messages": [{"role": "user", "content": "What does os.path.join do?"}], "stream": True,
-            "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "skip_special_tokens": False,
+            "max_tokens": tokens, "temperature": float(choices > 1), "ignore_eos": True, "skip_special_tokens": False,
             "n": choices}  # fmt: skip
     started = time.perf_counter()
     link.request("POST", way["prefix"] + "/v1/chat/completions", json.dumps(body), headers(way))

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ..guard import attacks
@@ -235,6 +235,7 @@ QUIET = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
 @given(drawn=DRAWN, below=st.sampled_from(("", PREFIX, f"{PREFIX}/", "/team", "/team/console/..")))
+@example(drawn="%0a/", below="")
 def test_no_path_leads_anywhere_else(prefixed: Attacked, drawn: str, below: str) -> None:
     """Without a session: pages, probes, the API's description, and refusals; always with our headers."""
     path = f"{below}/{drawn}".replace(" ", "")

@@ -49,6 +49,7 @@ def create_app(settings: Settings, access: MakeAccess) -> Guard:
         openapi_url="/api/openapi.json",
         servers=[{"url": settings.prefix or "/"}],
         lifespan=_lifespan(console),
+        redirect_slashes=False,  # the redirect would lead to the Host that the request names
     )
     app.state.console = console
     for router in ROUTERS:
