@@ -192,8 +192,8 @@ BAD = {
     "a base for deepspeed": (
         a_service(image={"family": "deepspeed"}, model={"id": "m", "source": PVC, "base": PVC}),
         "spec.image.family deepspeed has neither lookahead"),
-    "an unknown way to draft": (a_service(engine={"speculation": {"method": "eagle3", "source": PVC}}),
-        'spec.engine.speculation.method "eagle3" has no field yet: use draft_model'),
+    "an unknown way to draft": (a_service(engine={"speculation": {"method": "hydra", "source": PVC}}),
+        'spec.engine.speculation.method "hydra" is not known: use one of draft_model, eagle, eagle3, medusa;'),
     "drafts of nothing": (a_service(engine={"speculation": {"method": "draft_model"}}),
         "spec.engine.speculation.source: Required value"),
     "two that draft": (a_service(engine={"speculation": {"source": PVC}, "lookahead": {"enabled": True}}),

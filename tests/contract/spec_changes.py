@@ -16,6 +16,7 @@ from windlass_operator.manifests.download_job import download_job
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.reconcile.desired_state import must_be_allowed, parse_service, workload
 from windlass_operator.settings import Settings
+from windlass_sizing.model.drafter import EAGLE3, Stored, read
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.model.lora import width_of
 
@@ -26,6 +27,7 @@ CONFIG = {
 }  # fmt: skip
 FACTS = from_config(CONFIG, weights_bytes=15_231_233_024)
 DRAFT_FACTS = from_config({**CONFIG, "num_hidden_layers": 2})
+HEAD_FACTS = read({**CONFIG, "num_hidden_layers": 1, "architectures": ["LlamaForCausalLMEagle3"]}, Stored())
 
 
 def _node(name: str, product: str, memory_gib: float, group: str) -> NodeGpus:
@@ -220,14 +222,16 @@ def changed(spec: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def facts_for(spec: dict[str, Any]) -> ModelFacts:
-    """What the inspect Job would find: adapters of rank 8 where there are any, and a draft model of two layers."""
+    """What the inspect Job would find: adapters of rank 8 where there are any, and what drafts by the method."""
     model, engine = spec["model"], spec.get("engine", {})
     count, width = len(model.get("adapters", ())) or int("base" in model), width_of(CONFIG)
     merged = model.get("merge") or any(one.get("merge") for one in model.get("adapters", ()))
     room = {"adapters": count, "lora_slots": 0 if merged else count, "lora_rank": 8}
     rows = {"lora_whole": width.whole, "lora_split": width.split, "is_adapter": "base" in model or None}
     found = replace(FACTS, **room, **rows) if count else FACTS
-    return replace(found, draft=DRAFT_FACTS) if "speculation" in engine else found
+    if "speculation" not in engine:
+        return found
+    return replace(found, draft=HEAD_FACTS if engine["speculation"].get("method") == EAGLE3 else DRAFT_FACTS)
 
 
 def rendered(spec: dict[str, Any]) -> list[dict[str, Any]]:

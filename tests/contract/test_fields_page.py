@@ -25,8 +25,6 @@ BASES: dict[str, dict[str, Any]] = {
 }
 # Where the table's value is what the service has already.
 OTHER = {(ON_CPU, "engine.dtype"): "float32", (DEEPSPEED, "image.family"): "vllm"}
-# Refused by the API server's rule, whatever the family; the plan is not asked.
-ONLY_WORD = {"engine.speculation.method"}
 REFUSED = "refused"
 AT_ADMISSION = {DEEPSPEED: NOT_DEEPSPEED, ON_CPU: {"resources.gpuType"}}  # by rules that only the API server runs
 # Fields of a part that is off there, as the plan says: (family, path) → the cell.
@@ -73,7 +71,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
 
 def effect(family: str, path: str) -> str:
     """What of the objects the field changes for this family."""
-    if path in ONLY_WORD or path in AT_ADMISSION.get(family, ()):
+    if path in AT_ADMISSION.get(family, ()):
         return REFUSED
     around, value = CHANGES[path]
     needs = {name: part for name, part in around.items() if name != "resources"} if family == ON_CPU else around

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from windlass_sizing.model.drafter import METHODS
+
 Spec = dict[str, Any]
 ONLINE = ("fp8", "ifq", "ifq_nf4", "smoothquant")
 CHARACTERS = 60_000  # of JSON; half of what the API server takes, which counts 16 for each row beside its texts
@@ -65,12 +67,13 @@ def _adapters(spec: Spec) -> None:
 
 
 def _speculation(spec: Spec) -> None:
-    """One drafter, of the one kind that has a field, from one source."""
+    """One drafter, of a kind that has a field, from one source."""
     engine = spec.get("engine") or {}
     if (engine.get("lookahead") or {}).get("enabled") or engine.get("schedulerSteps", 1) > 1:
         engine.pop("speculation", None)
     if engine.get("speculation"):
-        engine["speculation"] |= {"method": "draft_model", "source": PLAIN}
+        method = engine["speculation"].get("method")
+        engine["speculation"] |= {"method": method if method in METHODS else METHODS[0], "source": PLAIN}
 
 
 def _prefix_offload(spec: Spec) -> None:

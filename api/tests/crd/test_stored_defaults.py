@@ -44,7 +44,7 @@ WHY: Mapping[str, tuple[object, str]] = {
     "engine": ({}, PLACE),
     "engine.lookahead": ({}, PLACE),
     "engine.lookahead.enabled": (False, WISH),
-    "engine.speculation.method": ("draft_model", "the one method that the field has"),
+    "engine.speculation.method": ("draft_model", "the first method that the field had; each head is named"),
     "engine.speculation.source.pvc.path": ("", LEFT_OUT),
     "engine.speculation.source.gooseFSx.path": ("", LEFT_OUT),
     "engine.speculation.tokens": (4, TUNED),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from windlass_api.crd.engine_rules import ENGINE_RULES
+from windlass_sizing.model.drafter import Stored, read
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.formula import Serving, adapters_gib
 
@@ -21,6 +23,14 @@ DRAFT = from_config(
     }
 )  # fmt: skip
 DRAFTED = replace(QWEN_7B, draft=DRAFT)
+HEAD = {"hidden_size": QWEN_7B.hidden_size, "vocab_size": QWEN_7B.vocab_size}
+EAGLE_CONFIG = {
+    **HEAD, "architectures": ["LlamaForCausalLM"], "model_type": "llama", "intermediate_size": 18944,
+    "num_hidden_layers": 1, "num_attention_heads": 28, "num_key_value_heads": 4,
+}  # fmt: skip
+EAGLE3 = read({**EAGLE_CONFIG, "architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32000}, Stored())
+UNKNOWN = read(EAGLE_CONFIG, Stored(None))
+MEDUSA = read({**HEAD, "model_type": "medusa", "num_heads": 3}, Stored())
 
 
 def test_the_places_are_part_of_what_a_card_must_have():
@@ -77,11 +87,77 @@ def test_a_draft_model_is_counted_and_reported():
     assert any("GiB a GPU for the draft model's weights (0.63 B parameters)" in line for line in plan.because)
 
 
-def test_a_draft_of_another_vocabulary_takes_no_gpu():
-    """Both sizes are named."""
-    refusal = refused(facts=replace(QWEN_7B, draft=replace(DRAFT, vocab_size=32000)))
+@pytest.mark.parametrize(
+    ("draft", "wish", "message", "advice"),
+    [
+        (
+            replace(DRAFT, vocab_size=32000), {},
+            f"the draft model has a vocabulary of 32000 tokens, and the served one of {QWEN_7B.vocab_size}",
+            "take a draft model of the same family",
+        ),
+        (
+            replace(DRAFT, params=80 * 10**9), {}, "80.00 B parameters, and the served one 7.62 B",
+            "smaller than the served one",
+        ),
+        (DRAFT, {"method": "eagle"}, "a complete model, and the method is eagle", "set the method to draft_model"),
+        (EAGLE3, {}, "holds an Eagle-3 head, and the method is draft_model", "set the method to eagle3"),
+        (
+            replace(EAGLE3, reads_hidden=5120), {"method": "eagle3"},
+            f"states of 5120 values, and the served model's have {QWEN_7B.hidden_size}", "trained for the served",
+        ),
+        (
+            MEDUSA, {"method": "medusa", "tokens": 5}, "5 tokens are to be drafted, and the draft directory has 3",
+            "draft at most 3",
+        ),
+        (
+            read({**EAGLE_CONFIG, "architectures": ["Qwen2ForCausalLM"]}, Stored(None)), {"method": "eagle"},
+            "no Eagle head of architecture Qwen2ForCausalLM", "take a head of one of EagleLlamaForCausalLM",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_draft_takes_no_gpu(draft, wish, message, advice):
+    """Refused in the plan, with both sides' figures."""
+    speculation = {"source": {"pvc": {"claimName": "d"}}, **wish}
+    refusal = refused(facts=replace(QWEN_7B, draft=draft), engine={"speculation": speculation})
     assert refusal.reason == "DraftUnusable"
-    assert f"32000 tokens, and the served one of {QWEN_7B.vocab_size}" in refusal.message
+    assert message in refusal.message
+    assert refusal.message.startswith("spec.engine.speculation: ")
+    assert advice in refusal.remedy
+
+
+def test_a_draft_as_long_as_the_context_is_refused_by_the_plan():
+    """The API server takes it, as it always did: a stored service must get its status on Kubernetes 1.29 too."""
+    speculation = {"source": {"pvc": {"claimName": "d"}}, "tokens": 64}
+    refusal = refused(facts=DRAFTED, engine={"speculation": speculation, "maxModelLen": 64})
+    assert refusal.reason == "DraftUnusable"
+    assert "64 tokens are to be drafted, and spec.engine.maxModelLen is 64" in refusal.message
+    assert planned(facts=DRAFTED, engine={"speculation": speculation, "maxModelLen": 65}).max_model_len == 65
+    assert not any("speculation.tokens" in rule.rule for rule in ENGINE_RULES)
+
+
+def test_a_head_of_unknown_names_is_planned():
+    """The method that is said counts, where the files do not tell."""
+    speculation = {"method": "eagle", "source": {"pvc": {"claimName": "d"}}}
+    assert planned(facts=replace(QWEN_7B, draft=UNKNOWN), engine={"speculation": speculation}).gpus == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "method", "words"),
+    [
+        (EAGLE3, "eagle3", "GiB a GPU for the Eagle-3 head's weights"),
+        (MEDUSA, "medusa", "GiB a GPU for the Medusa heads' weights"),
+    ],
+)
+def test_a_head_is_counted_and_reported(head, method, words):
+    """Its weights a card; an Eagle head's one layer in the cache's figure."""
+    speculation = {"method": method, "tokens": 3, "source": {"pvc": {"claimName": "d"}}}
+    plain, plan = (
+        planned(facts=QWEN_7B),
+        planned(facts=replace(QWEN_7B, draft=head), engine={"speculation": speculation}),
+    )
+    assert plan.per_gpu_gib > plain.per_gpu_gib + 0.5
+    assert (plan.kv_gib > plain.kv_gib) == (method == "eagle3")
+    assert any(words in line for line in plan.because)
 
 
 def test_the_cpu_holds_them_in_its_memory():

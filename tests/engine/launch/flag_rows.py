@@ -109,7 +109,8 @@ FLAG_ROWS: tuple[Row, ...] = (
         variables={"USE_LOOKAHEAD": "1"}, machine=L20),
     Row("S2", variables={"USE_LOOKAHEAD": "maybe"}, refused='variable USE_LOOKAHEAD is "maybe", which is no true or '
         "false; write true or false"),
-    *(Row(**row) for file in ("offload", "sequence") for row in json.loads((HERE / f"{file}_rows.json").read_text())),
+    *(Row(**row) for file in ("offload", "sequence", "speculation") for row in json.loads(
+        (HERE / f"{file}_rows.json").read_text().replace("{demo}", str(HERE.parents[2] / "models/demo")))),
     Row("S3", "--num-speculative-tokens 12", {"engine.speculative_config": None}, told="--num-speculative-tokens"),
     Row("S3", variables={"NUM_SPECULATIVE_TOKENS": "4"}, told="--num-speculative-tokens"),
     Row("S3", "--use-lookahead --num-speculative-tokens 12", {"engine.speculative_config.num_speculative_tokens": 12},
@@ -262,9 +263,6 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("A13", reads={"engine.model_config.logits_processors": ["windlass.sampling.no_repeat_ngram:NoRepeatNgram"],
                       "front.no_repeat_missing": ""}),
     Row("A14", "--generation-config vllm", {"engine.model_config.generation_config": "vllm"}),
-    Row("A12", "--speculative-model /draft --num-speculative-tokens 3",
-        {"args.speculative_config": {"model": "/draft", "num_speculative_tokens": 3}, "front.no_repeat_missing": "",
-         "args.logits_processors": ["windlass.sampling.no_repeat_ngram:NoRepeatNgram"]}, machine=L20),
     Row("A1", "--lookahead-cache-config-dir /etc/lookahead", {"args.speculative_config": HOST_DRAFTS,
         "lookahead.config_dir": "/etc/lookahead"}),
     Row("A5", "--use-lookahead", {"lookahead.memory_share": 0.15, "lookahead.ignore_prompt": False}),
@@ -274,8 +272,6 @@ FLAG_ROWS: tuple[Row, ...] = (
         "each other; leave one of the two out"),
     Row("S29", "--use-lookahead --enable-chunked-prefill", refused="--use-lookahead and --enable-chunked-prefill "
         "exclude each other; set --enable-chunked-prefill false"),
-    Row("S29", "--use-lookahead --speculative-model /draft", refused="--use-lookahead and --speculative-config both "
-        "draft; leave one of the two out", machine=L20),
     Row("O5", "--use-lookahead --pipeline-parallel-size 2 -tp 1", {"args.speculative_config": None}, machine=L20_2,
         told="--use-lookahead is off for this start: the engine cannot draft over 2 stages"),
     Row("O5", "--pipeline-parallel-size 2 -tp 1", {"args.pipeline_parallel_size": 2}, machine=L20_2),

@@ -141,7 +141,7 @@ def value(path: str, row: Row, launch: LaunchPlan, args: Namespace) -> object:
             return json.loads(launch.variables["WINDLASS_API"])[rest]
     found: Any = args if root == "args" else engine(args, row)
     for name in rest.split("."):
-        found = getattr(found, name)
+        found = found.get(name) if isinstance(found, dict) else getattr(found, name)
     return found
 
 

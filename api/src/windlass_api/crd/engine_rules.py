@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass_sizing.model import drafter
 from windlass_sizing.quantization.methods import ACCEPTED, ENGINES, NAMES
 
 from windlass_api.crd.quantization import FLOAT16_ONLY
@@ -76,12 +77,13 @@ PREFIX_OFFLOAD_RULES = (
     ),
 )
 
+_DRAFTED_BY = ", ".join(drafter.METHODS)
 # A rule and no `enum`, as above.
 SPECULATION_METHOD_RULES = (
     Rule(
-        "self in ['draft_model']",
-        "spec.engine.speculation.method must be draft_model; other methods go by spec.args: --speculative-config",
-        "'spec.engine.speculation.method \"' + self + '\" has no field yet: use draft_model, or give it in spec.args "
-        "by --speculative-config'",
+        f"self in {cel_list(drafter.METHODS)}",
+        f"spec.engine.speculation.method must be one of {_DRAFTED_BY}; lookahead is spec.engine.lookahead",
+        f"'spec.engine.speculation.method \"' + self + '\" is not known: use one of {_DRAFTED_BY}; lookahead is "
+        "spec.engine.lookahead, and the engine\\'s other methods go by spec.args: --speculative-config'",
     ),
 )

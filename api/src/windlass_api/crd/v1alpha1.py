@@ -117,16 +117,19 @@ class LookaheadSpec(ApiModel):
 
 
 class SpeculationSpec(ApiModel):
-    """Drafts by a model of its own, checked by the served one, so that the output stays the same."""
+    """Drafts by a model or a head of its own, checked by the served model, so that the output stays the same."""
 
     method: str = Field(
         "draft_model",
         min_length=1,
         max_length=64,
         json_schema_extra=schema_extra(*SPECULATION_METHOD_RULES),
-        description="method is how tokens are drafted: draft_model, a smaller model of the same vocabulary.",
+        description="method is how tokens are drafted: draft_model, a smaller model of the same vocabulary, or by a "
+        "head that was trained for the served model: eagle, eagle3, medusa.",
     )
-    source: ModelSource = Field(description="source is the volume that holds the draft model: exactly one kind.")
+    source: ModelSource = Field(
+        description="source is the volume that holds the draft model or the head: exactly one kind."
+    )
     tokens: int = Field(4, ge=1, le=64, description="tokens is the number of tokens drafted at a time.")
 
 
@@ -159,7 +162,9 @@ class EngineSpec(ApiModel):
         default_factory=LookaheadSpec, description="lookahead drafts tokens from earlier text and checks them."
     )
     speculation: SpeculationSpec | None = Field(
-        None, exclude_if=_missing, description="speculation drafts tokens by a model of its own and checks them."
+        None,
+        exclude_if=_missing,
+        description="speculation drafts tokens by a model or a head of its own and checks them.",
     )
     max_model_len: int | None = Field(
         None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from windlass_sizing.model import drafter
 from windlass_sizing.model.facts import ModelFacts
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
@@ -21,7 +22,7 @@ def in_force(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
     """The facts with the room that adapters get by the flags; or why they, or the draft, cannot be served."""
     if spec.image.family != VLLM:
         return _without(spec, facts)
-    if refusal := _draft_unlike(facts):
+    if refusal := _draft_unlike(spec, facts):
         return refusal
     if not facts.lora_slots:
         return facts
@@ -58,12 +59,19 @@ def _number(spec: LLMServiceSpec, flag: str) -> int | None:
     return int(said) if said.isdecimal() and int(said) > 0 else None
 
 
-def _draft_unlike(facts: ModelFacts) -> Refusal | None:
-    draft = facts.draft
-    if draft is None or draft.vocab_size == facts.vocab_size:
+def _draft_unlike(spec: LLMServiceSpec, facts: ModelFacts) -> Refusal | None:
+    draft, wish = facts.draft, spec.engine.speculation
+    if draft is None or wish is None:
         return None
-    return Refusal(
-        "DraftUnusable",
-        f"the draft model has a vocabulary of {draft.vocab_size} tokens, and the served one of {facts.vocab_size}",
-        "point spec.engine.speculation.source at a model of the same family",
+    found = _no_room(wish.tokens, spec.engine.max_model_len) or drafter.unfit(facts, draft, wish.method, wish.tokens)
+    return Refusal("DraftUnusable", f"spec.engine.speculation: {found[0]}", found[1]) if found else None
+
+
+def _no_room(tokens: int, context: int | None) -> drafter.Unfit | None:
+    """No rule of the CRD: Kubernetes 1.29 would refuse each status of a stored service that breaks it."""
+    if context is None or tokens < context:
+        return None
+    return (
+        f"{tokens} tokens are to be drafted, and spec.engine.maxModelLen is {context}",
+        "set spec.engine.speculation.tokens below it",
     )

@@ -107,8 +107,8 @@ ROWS = (
     ),
     Reason(
         "DraftUnusable",
-        "the draft model does not fit the served one",
-        "point spec.engine.speculation.source at a model of the same family",
+        "what drafts does not fit the served model",
+        "do what the message says: correct spec.engine.speculation's method, source or tokens",
     ),
     Reason("InspectFailed", "the inspect Job ended without an answer", "read its logs; it is tried again by itself"),
     Reason("InspectOverdue", "reading the model's files takes too long", "look at the volume; it is tried again"),

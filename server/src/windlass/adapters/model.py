@@ -34,6 +34,8 @@ class Asked:
     """Name of the adapter to merge, `true` for the only one, empty for none."""
     discovers: bool = True
     """Whether adapters that nobody named count."""
+    draft: str = ""
+    """Directory of a draft model or of a head that drafts."""
 
 
 @dataclass(frozen=True, slots=True)

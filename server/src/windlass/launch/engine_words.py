@@ -42,13 +42,13 @@ def said(words: Sequence[str], engine: EngineFlags, wanted: Collection[str]) -> 
     found = {}
     for word, following in pairwise((*words, "")):
         name, joined, value = word.partition("=")
-        flag = _meant(name.replace("_", "-"), engine)
+        flag = meant(name.replace("_", "-"), engine)
         if flag in wanted:
             found[flag] = value if joined else following
     return found
 
 
-def _meant(name: str, engine: EngineFlags) -> str:
+def meant(name: str, engine: EngineFlags) -> str:
     """The flag that a name, or its beginning, stands for; the name itself when there is none, or several."""
     found = [flag for flag in engine.takes if flag.startswith(name)] if name.startswith("--") else []
     return found[0] if len(found) == 1 and name not in engine.takes else name

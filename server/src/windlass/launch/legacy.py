@@ -134,11 +134,6 @@ def _wants(value: Value) -> bool:
     return value is True or (not isinstance(value, bool) and value not in {0, 1})
 
 
-def drafts(line: CommandLine) -> bool:
-    """Whether a draft is configured, which then has the number of drafted tokens too."""
-    return any(word.partition("=")[0] == f"--{SPECULATION}" for word in line.engine_words)
-
-
 def _tokens(line: CommandLine, environment: Mapping[str, str]) -> Value | None:
     """How many tokens are drafted, where somebody says so."""
     row = ROW[TOKENS]

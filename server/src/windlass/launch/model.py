@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from windlass_sizing.model.facts import ModelFacts
+
 from windlass.adapters.model import Adapters, Merge
 from windlass.group.plan import GroupPlan
 from windlass.launch.marks import Marks
@@ -18,6 +20,21 @@ DEFAULT = "default"
 """Sources of a setting beside its flag and its variables."""
 
 ENGINE_PORT = 8000
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFiles:
+    """What the directory of a draft model or a head says, beside the served model's."""
+
+    path: str
+    served_path: str
+    served: ModelFacts | None = None
+    """None where the formula does not know the kind of model, as the next."""
+    facts: ModelFacts | None = None
+    has_same_vocabulary: bool | None = None
+    """None where a tokenizer's file does not tell."""
+    problem: str = ""
+    """Why it can draft for no model, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +69,8 @@ class ModelFiles:
     base: str = ""
     """Where the weights lie, when the model directory holds adapters only."""
     adapters: Adapters = field(default_factory=Adapters)
+    draft: DraftFiles | None = None
+    """None: nothing drafts, or nobody looked."""
 
     @property
     def weights_path(self) -> str:

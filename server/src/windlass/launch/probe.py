@@ -18,7 +18,7 @@ from windlass_sizing.quantization.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
 
 from windlass.adapters import read
 from windlass.adapters.model import Asked
-from windlass.launch import checkpoint
+from windlass.launch import checkpoint, draft_files
 from windlass.launch.model import FROM_FILE, Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
@@ -36,9 +36,10 @@ def look(asked: Asked) -> ModelFiles:
     """What the model directory says of itself, its adapters among it, and of their base when that lies elsewhere."""
     check_files(Path(asked.model))
     adapters, base = read.look(asked)
+    draft = draft_files.look(asked.draft, base) if asked.draft else None
+    files = replace(model_files(base), draft=draft)
     if base == asked.model:
-        return replace(model_files(base), adapters=adapters)
-    files = model_files(base)
+        return replace(files, adapters=adapters)
     ours = read_json(Path(asked.model) / FROM_FILE)
     template = Path(adapters.chat_template) if adapters.chat_template else None
     return replace(

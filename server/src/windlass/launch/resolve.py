@@ -26,6 +26,7 @@ from windlass.launch import (
     prefix_offload,
     quantize,
     sequence_parallel,
+    speculation,
     templates,
     values,
 )
@@ -79,8 +80,10 @@ def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Sty
     known, line = environment if style.has_variables else {}, parse(argv)
     rows = (ROW[name] for name in (*lora.ASKING, engine_words.ALLOW))
     said = {row.name: setting for row in rows if (setting := _said(row, line, known, None)) is not None}
-    _check_words(said, legacy.modern(line, known)[0])
-    return lora.asked(said, discovers=style.discovers)
+    modern = legacy.modern(line, known)[0]
+    _check_words(said, modern)
+    drafting = speculation.wish(modern.engine_words)
+    return replace(lora.asked(said, discovers=style.discovers), draft=drafting.directory if drafting else "")
 
 
 def resolve(
@@ -94,9 +97,8 @@ def resolve(
     line, warnings = legacy.modern(parse(argv), environment if style.has_variables else {})
     settings = _settings(line, environment, model, style)
     _check_words(settings, line)
-    if legacy.drafts(line):
-        settings.pop(legacy.TOKENS, None)  # the draft model took it
-    warnings += _without_effect(settings)
+    line, notes = _drafted(line, settings, model)
+    warnings += [*notes, *_without_effect(settings)]
     for step in style.steps:
         changed, sentences = step(settings, machine, model, environment)
         settings |= changed
@@ -113,24 +115,33 @@ def resolve(
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),
         engine_args=(
-            *_all_words(engine),
-            *api.arguments,
-            *drafts.arguments,
-            *offload.arguments,
-            *split.arguments,
-            *group_words,
-            *line.engine_words,
+            *(*_all_words(engine), *api.arguments),
+            *(*drafts.arguments, *offload.arguments, *split.arguments),
+            *(*group_words, *line.engine_words),
         ),
         warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes, *split.notes),
         files=_files(settings, model),
         merge=adapters.merge,
-        variables={
-            **api.variables,
-            **drafts.variables,
-            **cpu.variables(settings, machine, environment),
-            **loopback.variables(machine, line.engine_words, environment),
-        },
+        variables={**api.variables, **drafts.variables, **_variables(settings, machine, environment, line)},
     )
+
+
+def _variables(
+    settings: Mapping[str, Setting], machine: Machine, environment: Mapping[str, str], line: CommandLine
+) -> dict[str, str]:
+    """Of the engine's processes, for the machine that they run on."""
+    return {
+        **cpu.variables(settings, machine, environment),
+        **loopback.variables(machine, line.engine_words, environment),
+    }
+
+
+def _drafted(line: CommandLine, settings: dict[str, Setting], model: ModelFiles) -> tuple[CommandLine, tuple[str, ...]]:
+    """The line with what drafts, held to its files; the engine's own configuration takes the setting of its tokens."""
+    drafted = speculation.decide(line, settings.get(legacy.TOKENS), model, _context(settings, model))
+    if drafted.is_asked:
+        settings.pop(legacy.TOKENS, None)
+    return drafted.line, drafted.notes
 
 
 def _check_words(settings: Mapping[str, Setting], line: CommandLine) -> None:
@@ -185,6 +196,11 @@ def _without_effect(settings: dict[str, Setting]) -> list[str]:
         if flag.effect is Effect.MISSING and _says_yes(setting):
             raise UsageError(f"--{flag.name} {setting.shown} is not in this version; {flag.instead}")
     return sentences
+
+
+def _context(settings: Mapping[str, Setting], model: ModelFiles) -> int | None:
+    said = settings.get("max-model-len")
+    return said.value if said and isinstance(said.value, int) else model.max_model_len
 
 
 def _says_yes(setting: Setting) -> bool:

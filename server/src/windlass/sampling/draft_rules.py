@@ -1,4 +1,4 @@
-"""Rules of sampling at each drafted place, for vLLM's V1 runner: every CPU, and GPUs without the V2 runner.
+"""Rules of sampling at each drafted place, for vLLM's V1 runner: every CPU, and some drafters on GPUs.
 
 A step's logits have a row for each draft of each request, and one behind the last. A row is the model's choice after
 the drafts before it, so each rule counts these as if they stood in the answer. The distribution of the output is then
@@ -159,8 +159,9 @@ def keep_likely(logits: Tensor, counts: Tensor, least: Tensor, temperatures: Ten
     logits[rows] = asking.masked_fill_(chances < chances.amax(dim=-1, keepdim=True) * each[1], -torch.inf)
 
 
-def install() -> None:
+def install(device: torch.device) -> None:
     """Give every sampler of drafts in this process the methods of `RuledSampler`."""
-    spread.install()
+    if device.type == "cpu":
+        spread.install()
     RejectionSampler.forward = RuledSampler.forward
     RejectionSampler.apply_logits_processors = RuledSampler.apply_logits_processors

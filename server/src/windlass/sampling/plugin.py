@@ -1,7 +1,8 @@
 """vLLM's entry point `vllm.general_plugins`: the rules of sampling that vLLM refuses while it speculates.
 
 vLLM calls `register` in every process. Its front end then lets `min_p` and `logit_bias` through. The V2 runner applies
-them to drafts by itself; the V1 runner (every CPU, some GPUs) gets `DraftRules` and the sampler that applies them.
+them to drafts by itself; the V1 runner (every CPU; on GPUs Medusa, suffixes and P-Eagle) gets `DraftRules` and the
+sampler that applies them.
 """
 
 from __future__ import annotations
@@ -58,5 +59,5 @@ def rules(
         return engines_own(config, device, is_pin_memory, is_pooling_model, custom_logitsprocs)
     from windlass.sampling import draft_rules
 
-    draft_rules.install()
+    draft_rules.install(device)
     return draft_rules.DraftRules(config, device, is_pin_memory)

@@ -17,8 +17,9 @@ from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.files import adapters, documents
 from windlass_sizing.files.adapters import NO_BASE, NOT_ADAPTER, UNUSABLE, Beside
 from windlass_sizing.files.directory import Directory, spoken
-from windlass_sizing.files.weights import GGUF, SMOOTHQUANT_BITS, Weights, inside, read_weights
-from windlass_sizing.model import lora
+from windlass_sizing.files.tensor_names import tensor_names
+from windlass_sizing.files.weights import GGUF, SMOOTHQUANT_BITS, Weights, inside, read_weights, wanted_files
+from windlass_sizing.model import drafter, lora
 from windlass_sizing.model.facts import ModelFacts, from_config
 
 LINE_BYTES_MAX = 4000  # Kubernetes keeps 4096 bytes of a termination message
@@ -191,7 +192,22 @@ def _leave_out(beside: Beside) -> str:
 
 
 def _with_draft(facts: ModelFacts, beside: Beside) -> ModelFacts:
-    return replace(facts, draft=_model(beside.draft).facts) if beside.draft else facts
+    return replace(facts, draft=draft_facts(beside.draft)) if beside.draft else facts
+
+
+def draft_facts(directory: Directory) -> ModelFacts:
+    """The facts of a complete model or a head that drafts; CheckpointError where neither lies there."""
+    with _told(directory):
+        directory.must_exist()
+        config = _config(directory)
+        weights = directory.named(read_weights)
+        names = directory.named(lambda place: tensor_names(inside(place, name) for name in wanted_files(place)))
+        if drafter.method_of(config, names) == drafter.DRAFT_MODEL:
+            return _model(directory).facts
+        try:
+            return drafter.read(config, drafter.Stored(names, weights.tensor_bytes, weights.stored_dtype))
+        except FactsError as error:
+            raise CheckpointError(error.reason, f"{directory.said}: {error}") from error
 
 
 def from_files(config: Mapping[str, Any], weights: Weights) -> ModelFacts:

@@ -89,6 +89,10 @@ class ModelFacts:
     lora_rank: int | None = None  # of each place
     lora_whole: int | None = None  # values of one rank row of a place, on every rank
     lora_split: int | None = None  # and shared by the ranks
+    drafts_by: str | None = None  # of a head: eagle, eagle3 or medusa; unknown; None: a complete model
+    drafted_most: int | None = None  # Medusa heads: each drafts one token
+    reads_hidden: int | None = None  # values of the served model's hidden state that the head reads
+    deepest_layer: int | None = None  # of the served model that an Eagle-3 head says it reads
     draft: ModelFacts | None = None  # of the model that drafts
 
     @property

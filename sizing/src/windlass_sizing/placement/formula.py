@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from windlass_sizing.model.drafter import MEDUSA
 from windlass_sizing.model.dtypes import dtype_bytes
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.quantization.methods import row_of
@@ -197,8 +198,16 @@ def adapters_gib(facts: ModelFacts, serving: Serving) -> float:
 
 
 def draft_gib(facts: ModelFacts, serving: Serving) -> float:
-    """The weights of the model that drafts, on one rank; no method packs them. Its KV cache is part of the cache's."""
-    return weights_gib(facts.draft, replace(serving, quantization=None)) / serving.tp if facts.draft else 0.0
+    """The weights of what drafts, on one rank; no method packs them. Its KV cache is part of the cache's.
+
+    The ranks share them, but for the blocks of Medusa heads: the engine keeps those whole on every rank.
+    """
+    draft = facts.draft
+    if draft is None:
+        return 0.0
+    weights = weights_gib(draft, replace(serving, quantization=None))
+    whole = weights * (draft.linear_params or 0) / draft.params if draft.drafts_by == MEDUSA else 0.0
+    return whole + (weights - whole) / serving.tp
 
 
 def beside_gib(facts: ModelFacts, serving: Serving) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass_sizing.model.drafter import HEADS
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.formula import Demand, Serving, adapters_gib, draft_gib
 
@@ -40,8 +41,11 @@ def beside(facts: ModelFacts, serving: Serving) -> tuple[str, ...]:
     elif facts.adapters:
         found.append("the adapter is merged into the weights at the start")
     if facts.draft:
-        draft = f"{facts.draft.params_text} parameters"
-        found.append(f"of that {draft_gib(facts, serving):.2f} GiB a GPU for the draft model's weights ({draft})")
+        whose, size = (
+            HEADS.get(facts.draft.drafts_by or "", "the draft model's"),
+            f"{facts.draft.params_text} parameters",
+        )
+        found.append(f"of that {draft_gib(facts, serving):.2f} GiB a GPU for {whose} weights ({size})")
     return tuple(found)
 
 

@@ -1,0 +1,182 @@
+"""What the command line says about drafting by the engine's own methods, held to the files that draft. Pure.
+
+A draft model, an Eagle head and Medusa heads are checked before the start, after `draft_files` has read them.
+The engine guesses a method from the directory's name; here the files say it, where they can. What drafts by another
+method of the engine's, as `ngram` or DFlash, passes as it was written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from windlass_sizing.model import drafter
+
+from windlass.doctor import engine_flags
+from windlass.errors import UsageError
+from windlass.launch import engine_words, legacy
+from windlass.launch.model import DEFAULT, DraftFiles, ModelFiles, Setting
+from windlass.launch.parse import CommandLine
+
+CONFIG = frozenset({f"--{legacy.SPECULATION}", "-sc"})
+KEYS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
+"""The engine's own short flags of three keys."""
+TOKENS = "num_speculative_tokens"
+TOKENS_DEFAULT = 4
+"""Drafted at a time where nobody says how many; `spec.engine.speculation.tokens` has the same default."""
+GUESSED = {"eagle-": drafter.EAGLE, "eagle3": drafter.EAGLE3, "dflash": "dflash", "dspark": "dspark"}
+"""Parts of a path by which the engine chooses a method, unless one of these four is said; in the engine's order."""
+ENGINES_ARCHITECTURES = ("DSpark", "MuseGlimmerAssistantModel")
+"""Parts of an architecture by which the engine chooses a method of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The engine's speculative configuration as the words have it, and the words without it."""
+
+    config: Mapping[str, object]
+    others: tuple[str, ...]
+
+    @property
+    def method(self) -> str:
+        """The method that is said; empty when none is."""
+        return str(self.config.get("method") or "")
+
+    @property
+    def directory(self) -> str:
+        """Where what drafts lies; empty for a method that the rules do not know."""
+        path = str(self.config.get("model") or "")
+        known = (self.method or guessed(path) or drafter.DRAFT_MODEL) in drafter.METHODS
+        if not known or path in ("", "ngram", legacy.PROMPT_LOOKUP) or _is_class(path, self.method):
+            return ""
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """The command line with a whole configuration, and what to tell."""
+
+    line: CommandLine
+    notes: tuple[str, ...] = ()
+    is_asked: bool = True
+    """Whether anything was said."""
+
+
+def wish(words: Sequence[str]) -> Wish | None:
+    """What the words say; None when they say nothing. UsageError for a configuration that is no JSON object."""
+    config: dict[str, object] = {}
+    others: list[str] = []
+    waiting, is_said = list(words), False
+    while waiting:
+        word = waiting.pop(0)
+        name, joined, value = word.partition("=")
+        flag, _, key = name.partition(".")
+        meant = engine_words.meant(flag.replace("_", "-"), engine_flags.record()) if word.startswith("-") else ""
+        if meant not in CONFIG and meant not in KEYS:
+            others.append(word)
+            continue
+        text, is_said = value if joined else (waiting.pop(0) if waiting else ""), True
+        config |= {KEYS[meant]: _value(text)} if meant in KEYS else _keys(meant, key, text)
+    return Wish(config, tuple(others)) if is_said else None
+
+
+def decide(line: CommandLine, tokens: Setting | None, model: ModelFiles, context: int | None) -> Speculation:
+    """The line with method and tokens filled in; UsageError for what cannot draft for this model."""
+    said = wish(line.engine_words)
+    if said is None:
+        return Speculation(line, is_asked=False)
+    config = _counted(dict(said.config), tokens)
+    draft = model.draft
+    if draft is None or not said.directory or (not said.method and _is_the_engines(draft)):
+        return Speculation(_line(line, said, config) if config != said.config else line)
+    method = said.method or _method_of(draft)
+    most = draft.facts.drafted_most if draft.facts else None
+    config = {"method": method, TOKENS: min(TOKENS_DEFAULT, most or TOKENS_DEFAULT), **config}
+    _must_fit(draft, method, config)
+    return Speculation(_line(line, said, config), tuple(_notes(draft, method, context)))
+
+
+def guessed(path: str) -> str:
+    """The method that the engine takes a path for; empty for none."""
+    return next((method for part, method in GUESSED.items() if part in path.lower()), "")
+
+
+def _method_of(draft: DraftFiles) -> str:
+    """By the files; where they do not tell, as the engine guesses."""
+    if draft.facts is None or draft.facts.drafts_by == drafter.UNKNOWN:
+        return guessed(draft.path) or drafter.DRAFT_MODEL
+    return draft.facts.drafts_by or drafter.DRAFT_MODEL
+
+
+def _is_the_engines(draft: DraftFiles) -> bool:
+    return draft.facts is not None and any(part in draft.facts.architecture for part in ENGINES_ARCHITECTURES)
+
+
+def _must_fit(draft: DraftFiles, method: str, config: Mapping[str, object]) -> None:
+    if draft.problem:
+        raise UsageError(draft.problem)
+    where = f"{draft.path} cannot draft for {draft.served_path}"
+    count, part = config[TOKENS], next((part for part in GUESSED if part in draft.path.lower()), "")
+    if part and method not in (drafter.EAGLE, drafter.EAGLE3):
+        raise UsageError(f'{where} by {method}: the engine takes a path with "{part}" for another method; rename it')
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise UsageError(f"--num-speculative-tokens {count} cannot be drafted; set at least 1")
+    if draft.served is None or draft.facts is None:
+        return  # a kind of model that the formula does not know: the engine decides
+    mixes = method == drafter.DRAFT_MODEL and config.get("use_heterogeneous_vocab") is True
+    served = replace(draft.served, vocab_size=draft.facts.vocab_size) if mixes else draft.served
+    if found := drafter.unfit(served, draft.facts, method, count):
+        raise UsageError(f"{where}: {found[0]}; {found[1]}")
+    if method == drafter.DRAFT_MODEL and draft.has_same_vocabulary is False and not mixes:
+        raise UsageError(f"{where}: its tokenizer.json has another vocabulary; take a draft model of the same family")
+
+
+def _notes(draft: DraftFiles, method: str, context: int | None) -> Iterator[str]:
+    if draft.facts and draft.facts.drafts_by == drafter.UNKNOWN:
+        yield f"the tensors of {draft.path} have names that cannot be read: nothing shows that it drafts by {method}"
+    own = draft.facts.max_model_len if draft.facts and method == drafter.DRAFT_MODEL else 0
+    if own and context and own < context:
+        yield (
+            f"the draft model reads {own} tokens at most: longer texts of up to {context} are continued without drafts"
+        )
+
+
+def _counted(config: dict[str, object], tokens: Setting | None) -> dict[str, object]:
+    """The configuration with the flag's or the variable's number of tokens, where it has none of its own."""
+    if tokens is None or tokens.source == DEFAULT:
+        return config
+    own = config.get(TOKENS, tokens.value)
+    if own != tokens.value and tokens.source == "flag":
+        raise UsageError(
+            f"--{legacy.SPECULATION} drafts {own} tokens, and --{legacy.TOKENS} says {tokens.value}; "
+            "leave one of them out"
+        )
+    return {**config, TOKENS: own}
+
+
+def _line(line: CommandLine, said: Wish, config: Mapping[str, object]) -> CommandLine:
+    return replace(line, engine_words=(*said.others, f"--{legacy.SPECULATION}", json.dumps(config)))
+
+
+def _is_class(path: str, method: str) -> bool:
+    """Whether the engine takes the model for the path of a Python class."""
+    return not method and "/" not in path and "." in path and all(part.isidentifier() for part in path.split("."))
+
+
+def _keys(flag: str, key: str, text: str) -> dict[str, object]:
+    """One key of the dotted form, or the keys of a JSON object."""
+    if key:
+        return {key.replace("-", "_"): _value(text)}
+    found = _value(text)
+    if not isinstance(found, dict):
+        raise UsageError(f'{flag} is no JSON object: {text[:60]}; write {{"method": …, "model": …}}')
+    return {str(name).replace("-", "_"): value for name, value in found.items()}
+
+
+def _value(text: str) -> object:
+    """The JSON value, or the text itself where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
