@@ -91,7 +91,8 @@ def controller(bed, folder):
 def client(bed, namespace, controller):
     """A pod that is no part of any service: it asks Traefik or a service, and gives what came."""
     pod = listener("client", bed.images["server-cpu"], [8080])
-    pod["spec"]["containers"][0]["imagePullPolicy"] = "Never"
+    # Its times are measured: without a request of its own it waits for whatever else the node computes.
+    pod["spec"]["containers"][0] |= {"imagePullPolicy": "Never", "resources": {"requests": {"cpu": "300m"}}}
     bed.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(pod))
     bed.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/client", "--timeout=120s")
     asker = Asker(bed.paths, namespace, "client")
@@ -206,6 +207,7 @@ def test_a_long_answer_and_a_long_silence_end_well(services, client, ways, kind,
         _until_one_runs(client, ways["two"]["direct"], answer)
         silent = client("stream", way=ways["two"][other], tokens=50)
         long = answer.result()
+    assert (long["status"], silent["status"]) == (200, 200), (long, silent)
     streamed, waited = long["times"][-1] - long["times"][0], silent["times"][0]
     print(f"\n{kind}: {choices} answers, {len(long['times'])} pieces in {streamed:.0f} s")
     print(f"{other}: {waited:.0f} s without a byte")
