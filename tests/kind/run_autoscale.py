@@ -137,7 +137,7 @@ def scaled_object(bed, namespace: str) -> str:
 def load(bed, namespace, service) -> Iterator[Load]:
     """Starts streams, so many at a time, from a pod that is no part of the service; gives their outcome and an end."""
     pod = listener("client", bed.images["server-cpu"], [8080])
-    pod["spec"]["containers"][0]["imagePullPolicy"] = "Never"
+    pod["spec"]["containers"][0] |= {"imagePullPolicy": "Never", "resources": {"requests": {"cpu": "100m"}}}
     bed.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(pod))
     bed.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/client", "--timeout=120s")
     asker = Asker(bed.paths, namespace, "client")

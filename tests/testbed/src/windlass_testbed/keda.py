@@ -52,8 +52,9 @@ def installed(paths: Paths, namespace: str, service: str) -> Iterator[None]:
             (NAMESPACE, "keda-metrics-apiserver"),
         ):
             kubectl(paths, "-n", place, "rollout", "status", f"deployment/{name}", "--timeout=180s")
+        # The adapter mounts a certificate that KEDA's operator makes; a kubelet brings it within two minutes.
         kubectl(
-            paths, "wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io", "--timeout=60s"
+            paths, "wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io", "--timeout=240s"
         )
         try:
             yield
