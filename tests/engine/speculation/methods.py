@@ -53,10 +53,14 @@ def row(llm: LLM) -> dict[str, Any]:
     together = llm.generate(prompts, greedy, use_tqdm=False)
     rules = {"no_repeat_ngram_size": 1, "logit_bias": dict.fromkeys(_tokens(together[0])[:4], -100.0), "min_p": 0.1}
     ruled = SamplingParams(temperature=0, max_tokens=TOKENS, ignore_eos=True, **rules)
+    # The first token of each text stands in its prompt, so that it must not come again.
+    forbidding: list[Any] = [
+        {"prompt_token_ids": [_tokens(text)[0], *prompt]} for text, prompt in zip(together, PROMPTS, strict=True)
+    ]
     return {
         "alone": [_tokens(llm.generate([prompts[0]], greedy, use_tqdm=False)[0])],
         "together": [_tokens(one) for one in together],
-        "ruled": [_tokens(one) for one in llm.generate(prompts, ruled, use_tqdm=False)],
+        "ruled": [_tokens(one) for one in llm.generate(forbidding, ruled, use_tqdm=False)],
         "schema": [_tokens(one) for one in llm.generate(prompts, schema, use_tqdm=False)],
         "logprobs": [
             [[value.logprob for value in place.values()] for place in one.outputs[0].logprobs or ()] for one in together
