@@ -125,6 +125,16 @@ def test_our_rule_of_sampling_is_added_where_it_can_be(said: dict, found: list |
     assert offline.engine_options(MODEL, said, CPU).get("logits_processors") == found
 
 
+def test_what_drafts_is_read_as_for_a_server() -> None:
+    """Method and number of tokens are filled in; an n-gram drafter goes on as it was written."""
+    found = offline.engine_options(MODEL, {"speculative_config": {"model": MODEL}}, CPU)["speculative_config"]
+    assert found == {"method": "draft_model", "num_speculative_tokens": 4, "model": MODEL}
+    ngram = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
+    assert offline.engine_options(MODEL, {"speculative_config": ngram}, CPU)["speculative_config"] == ngram
+    with pytest.raises(UsageError, match="cannot be drafted; set at least 1"):
+        offline.engine_options(MODEL, {"speculative_config": {"model": MODEL, "num_speculative_tokens": 0}}, CPU)
+
+
 def test_a_rule_that_would_not_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alone and in a list of parameters; without the rule, and with 0 for off, the call goes on."""
     engine = SimpleNamespace(generate=lambda *_: ["answer"], chat=lambda *_: ["answer"])

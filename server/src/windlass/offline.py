@@ -6,6 +6,7 @@ that importing `windlass` costs nothing. Variables of `run` (DTYPE, TP, …) do 
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ UNPARSED = ("--enable-auto-tool-choice=false", "--reasoning-parser=none")
 OURS_TOO = ("conv-template",)
 """Rows of our own that mean the same without a server."""
 ENGINE_DECIDES = -1
-PROCESSORS = "logits_processors"
+PROCESSORS, SPECULATION = "logits_processors", "--speculative-config"
 TOLD = ("hf-overrides", "speculative-config", "runner", "convert")
 """The engine's own words that decisions of ours depend on: how long the context is, whether sampling rules work."""
 
@@ -115,6 +116,8 @@ def engine_options(model: str, options: Mapping[str, Any], environment: Mapping[
     others = {name: value for name, value in options.items() if _row(name) not in ROW}
     if PROCESSOR in plan.engine_args:
         others[PROCESSORS] = [*(others.get(PROCESSORS) or ()), PROCESSOR]
+    if SPECULATION in plan.engine_args:  # method and number of tokens are filled in, as for a server
+        others["speculative_config"] = json.loads(plan.engine_args[plan.engine_args.index(SPECULATION) + 1])
     return {**others, **keywords_of(plan)}
 
 
@@ -164,6 +167,8 @@ def _text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, list | tuple):
         return ",".join(str(part) for part in value)
+    if isinstance(value, Mapping):
+        return json.dumps(value, default=str)
     return str(value).removeprefix("torch.")
 
 
