@@ -11,11 +11,11 @@ import threading
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from windlass_base.kube.errors import ClientError, InvalidError
+from windlass_base.kube.errors import ClientError, InvalidError, UnreachableError
 from windlass_client import paths
 from windlass_client.values import LLMService
 
-from windlass_kubectl.forward import port_forward
+from windlass_kubectl.forward import Forward, port_forward
 from windlass_kubectl.parser import OK
 from windlass_kubectl.session import Session
 from windlass_kubectl.talk import ChatAnswer, Talk, connection
@@ -30,7 +30,7 @@ async def run(session: Session) -> int:
     async with AsyncExitStack() as stack:
         forward = None
         if not session.options.address:
-            forward = await stack.enter_async_context(port_forward(session.options.name, session.kubectl_flags()))
+            forward = await _forward(session, service, stack)
         http = await stack.enter_async_context(connection(forward.url if forward else session.options.address, key))
         talk = Talk(http, _settings(session, service), forward.check if forward else _always)
         if session.options.system:
@@ -40,6 +40,25 @@ async def run(session: Session) -> int:
         else:
             await _conversation(session, talk, service)
     return OK.code
+
+
+async def _forward(session: Session, service: LLMService, stack: AsyncExitStack) -> Forward:
+    """To the service; where kubectl finds nothing behind it, the operator's reason is the error."""
+    try:
+        return await stack.enter_async_context(port_forward(session.options.name, session.kubectl_flags()))
+    except UnreachableError as error:
+        raise UnreachableError(not_ready(service) or str(error)) from error
+
+
+def not_ready(service: LLMService) -> str:
+    """Why it does not answer yet, and what to wait for; empty for one that should."""
+    ready, name = service.condition("Ready"), service.metadata.name
+    if ready is None or ready.status == "True" or service.status.ready_replicas:
+        return ""
+    return (
+        f"{name} does not answer now: {ready.reason}: {ready.message}; once that is over: "
+        f"kubectl wait --for=condition=Ready llm/{name} --timeout=30m"
+    )
 
 
 def _always() -> None:

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 from windlass_client import InvalidError, UnreachableError
-from windlass_kubectl.chat import first_key
+from windlass_client.values import service_of
+from windlass_kubectl.chat import first_key, not_ready
 from windlass_kubectl.forward import port_forward
 from windlass_kubectl.talk import ChatAnswer, Talk, connection
 
@@ -47,6 +48,28 @@ async def test_a_port_forward_that_fails_says_why(tmp_path):
     with pytest.raises(UnreachableError, match="put it on the PATH, or give --address"):
         async with port_forward("a", [], str(tmp_path / "nothing")):
             pass
+
+
+@pytest.mark.parametrize(
+    ("status", "replicas", "words"),
+    [
+        ("False", 0, "first does not answer now: Downloading: 0.5 of 2 GiB; once that is over: kubectl wait"),
+        ("False", 1, ""),
+        ("True", 1, ""),
+    ],
+)
+def test_a_service_that_does_not_answer_yet_says_what_it_waits_for(status, replicas, words):
+    """The operator's reason; kubectl finds no Service before there is one, and says nothing of a download."""
+    ready = {"type": "Ready", "status": status, "reason": "Downloading", "message": "0.5 of 2 GiB",
+             "lastTransitionTime": "2026-11-26T06:00:00Z"}  # fmt: skip
+    model = {"id": "m", "source": {"pvc": {"claimName": "c"}}}
+    service = service_of({
+        "metadata": {"name": "first", "namespace": "team"},
+        "spec": {"model": model},
+        "status": {"conditions": [ready], "readyReplicas": replicas},
+    })  # fmt: skip
+    assert not_ready(service).startswith(words)
+    assert bool(not_ready(service)) == bool(words)
 
 
 async def test_a_pod_that_is_being_started_is_waited_for(tmp_path):

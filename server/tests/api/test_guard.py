@@ -119,7 +119,7 @@ async def test_an_unknown_model_is_the_engines_decision_told_helpfully(api) -> N
     assert engine.document["model"] == "x"
     assert answer.status_code == 404
     assert answer.json()["error"] == {
-        "message": 'model "x" is not served here; this server has: demo, alias; leave model out for the first',
+        "message": 'model "x" is not served here; this server has: demo, alias; leave model out to ask the first',
         "type": "NotFoundError",
         "param": "model",
         "code": 404,

@@ -20,7 +20,9 @@ def served(settings: ApiSettings, application: object) -> tuple[str, ...]:
 def unknown(model: str, names: tuple[str, ...]) -> Refusal:
     """The 404 that helps: it lists what there is."""
     shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-    message = f'model "{model}" is not served here; this server has: {shown or "none"}; leave model out for the first'
+    message = (
+        f'model "{model}" is not served here; this server has: {shown or "none"}; leave model out to ask the first'
+    )
     return Refusal(404, message, param="model")
 
 
