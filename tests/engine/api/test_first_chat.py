@@ -21,6 +21,7 @@ from ..serving_engine import START_TIMEOUT_S
 
 DEMO = REPOSITORY / "models/demo"
 FLAGS = ("--dtype", "float32", "--max-model-len", "1024", "--served-model-name", "demo")
+LOG_S = 10.0
 RUN = ("windlass", "run", *FLAGS)
 COPY = ("windlass", "run", "/model", *FLAGS)
 KWARGS = ("--default-chat-template-kwargs", '{"zero": 0}')
@@ -82,6 +83,14 @@ def watched(probe: httpx.Client, said: Callable[[], str]) -> list[int]:
     return heard
 
 
+def logged(log: Callable[[], str], text: str) -> str:
+    """The log as soon as it has the text: a line reaches it some time after the answer that it tells of."""
+    deadline = time.monotonic() + LOG_S
+    while text not in (found := log()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
 def test_health_turns_well_after_the_chats(engine: Engine, tmp_path: Path) -> None:
     """Over TLS, with keys, hosts and one place: 503 until chat and tool are answered, then 200."""
     certificate(tmp_path)
@@ -91,7 +100,7 @@ def test_health_turns_well_after_the_chats(engine: Engine, tmp_path: Path) -> No
     headers = {"Host": "llm.example.com", "Authorization": "Bearer k"}
     with engine.started(*RUN, *tls, *limits, mounts=mounts, OPENAI_API_KEYS="k") as (name, host), client(host) as http:
         assert watched(http, lambda: engine.log(name)) == [503, 200]
-        said = engine.log(name, "all")
+        said = logged(lambda: engine.log(name, "all"), "POST /windlass/started")
         assert http.post("/v1/chat/completions", json=ASKED, headers=headers).status_code == 200
     requests = Counter(line.partition(' - "')[2] for line in said.splitlines() if ' - "POST ' in line)
     assert requests['POST /v1/chat/completions HTTP/1.1" 200 OK'] == 2
