@@ -210,7 +210,7 @@ def of(config: dict[str, object], **more: object) -> ModelFacts:
         ),
     ],
 )
-def test_what_does_not_fit_is_said(draft, method, tokens, words):
+def test_what_does_not_fit_is_named_with_both_figures(draft, method, tokens, words):
     """Both sides' figures and the remedy in one sentence; nothing for what fits."""
     found = unfit(SERVED, draft, method, tokens)
     assert ("; ".join(found) if found else None) is None if words is None else words in "; ".join(found)

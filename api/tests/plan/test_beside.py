@@ -88,7 +88,7 @@ def test_a_draft_model_is_counted_and_reported():
 
 
 @pytest.mark.parametrize(
-    ("draft", "wish", "message", "advice"),
+    ("draft", "drafting", "message", "advice"),
     [
         (
             replace(DRAFT, vocab_size=32000), {},
@@ -115,9 +115,9 @@ def test_a_draft_model_is_counted_and_reported():
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_draft_takes_no_gpu(draft, wish, message, advice):
+def test_what_cannot_draft_takes_no_gpu(draft, drafting, message, advice):
     """Refused in the plan, with both sides' figures."""
-    speculation = {"source": {"pvc": {"claimName": "d"}}, **wish}
+    speculation = {"source": {"pvc": {"claimName": "d"}}, **drafting}
     refusal = refused(facts=replace(QWEN_7B, draft=draft), engine={"speculation": speculation})
     assert refusal.reason == "DraftUnusable"
     assert message in refusal.message

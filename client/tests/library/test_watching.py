@@ -62,7 +62,7 @@ async def test_after_an_expired_version_the_difference_is_told(how):
     ]
 
 
-async def test_of_what_a_fresh_list_has_not_the_last_that_was_known_is_told():
+async def test_a_deletion_that_a_fresh_list_shows_has_the_last_known_service():
     """Whole, as it was read: a caller may show what is gone."""
     api = MockApi(a_list(4, a_service("a", 2, replicas=3)), rows(("ERROR", GONE)), a_list(20))
     found = []

@@ -10,7 +10,7 @@ from windlass.errors import UsageError
 from windlass.launch import draft_files, probe
 from windlass.launch.model import DraftFiles, Gpu, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, looked_for, resolve
-from windlass.launch.speculation import wish
+from windlass.launch.speculation import requested
 from windlass_sizing.model.drafter import Stored, read
 from windlass_sizing.model.facts import from_config
 
@@ -80,7 +80,7 @@ def test_the_files_complete_the_configuration(head, line, environment, wanted):
     assert config(launch(line, drafted_by(head), **environment)) == {"model": "/d", **wanted}
 
 
-def test_a_head_of_unknown_names_takes_the_method_that_is_said():
+def test_a_head_of_unknown_names_takes_the_method_that_is_set():
     """Its shapes are compared all the same; the log says what is not."""
     unknown = drafted_by(NAMELESS, stored=Stored(None))
     plan = launch('--speculative-config {"model":"/d","method":"eagle"}', unknown)
@@ -183,14 +183,14 @@ def test_what_cannot_draft_is_refused_before_the_start(model, line, words):
     assert words in str(refused.value)
 
 
-def test_two_vocabularies_may_be_mixed_where_that_is_said():
+def test_two_vocabularies_may_be_mixed_where_that_is_set():
     """The engine's own key for it; without it the sizes must be equal."""
     mixed = '--speculative-config {"model":"/d","use_heterogeneous_vocab":true}'
     model = drafted_by({**SMALL, "vocab_size": 99}, has_same_vocabulary=False)
     assert config(launch(mixed, model))["method"] == "draft_model"
 
 
-def test_a_shorter_draft_model_is_told():
+def test_a_shorter_draft_model_is_noted_in_the_log():
     """Its context ends first; an Eagle head takes the served model's."""
     assert any(
         "reads 1024 tokens at most: longer texts of up to 4096" in line
@@ -228,7 +228,7 @@ def test_methods_without_a_directory_pass():
 )
 def test_which_directory_is_looked_at(words, directory):
     """None without speculation; empty for a method that needs no files."""
-    found = wish(words)
+    found = requested(words)
     assert (found.directory if found else None) == directory
 
 

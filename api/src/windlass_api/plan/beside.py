@@ -60,10 +60,12 @@ def _number(spec: LLMServiceSpec, flag: str) -> int | None:
 
 
 def _draft_unlike(spec: LLMServiceSpec, facts: ModelFacts) -> Refusal | None:
-    draft, wish = facts.draft, spec.engine.speculation
-    if draft is None or wish is None:
+    draft, drafting = facts.draft, spec.engine.speculation
+    if draft is None or drafting is None:
         return None
-    found = _no_room(wish.tokens, spec.engine.max_model_len) or drafter.unfit(facts, draft, wish.method, wish.tokens)
+    found = _no_room(drafting.tokens, spec.engine.max_model_len) or drafter.unfit(
+        facts, draft, drafting.method, drafting.tokens
+    )
     return Refusal("DraftUnusable", f"spec.engine.speculation: {found[0]}", found[1]) if found else None
 
 

@@ -82,7 +82,7 @@ def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Sty
     said = {row.name: setting for row in rows if (setting := _said(row, line, known, None)) is not None}
     modern = legacy.modern(line, known)[0]
     _check_words(said, modern)
-    drafting = speculation.wish(modern.engine_words)
+    drafting = speculation.requested(modern.engine_words)
     return replace(lora.asked(said, discovers=style.discovers), draft=drafting.directory if drafting else "")
 
 

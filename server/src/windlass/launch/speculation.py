@@ -26,13 +26,13 @@ TOKENS = "num_speculative_tokens"
 TOKENS_DEFAULT = 4
 """Drafted at a time where nobody says how many; `spec.engine.speculation.tokens` has the same default."""
 GUESSED = {"eagle-": drafter.EAGLE, "eagle3": drafter.EAGLE3, "dflash": "dflash", "dspark": "dspark"}
-"""Parts of a path by which the engine chooses a method, unless one of these four is said; in the engine's order."""
+"""Parts of a path by which the engine chooses a method, unless one of these four is set; in the engine's order."""
 ENGINES_ARCHITECTURES = ("DSpark", "MuseGlimmerAssistantModel")
 """Parts of an architecture by which the engine chooses a method of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Requested:
     """The engine's speculative configuration as the words have it, and the words without it."""
 
     config: Mapping[str, object]
@@ -40,7 +40,7 @@ class Wish:
 
     @property
     def method(self) -> str:
-        """The method that is said; empty when none is."""
+        """The method that is set; empty when none is."""
         return str(self.config.get("method") or "")
 
     @property
@@ -60,14 +60,14 @@ class Speculation:
     line: CommandLine
     notes: tuple[str, ...] = ()
     is_asked: bool = True
-    """Whether anything was said."""
+    """Whether anything was asked for."""
 
 
-def wish(words: Sequence[str]) -> Wish | None:
+def requested(words: Sequence[str]) -> Requested | None:
     """What the words say; None when they say nothing. UsageError for a configuration that is no JSON object."""
     config: dict[str, object] = {}
     others: list[str] = []
-    waiting, is_said = list(words), False
+    waiting, is_set = list(words), False
     while waiting:
         word = waiting.pop(0)
         name, joined, value = word.partition("=")
@@ -76,25 +76,25 @@ def wish(words: Sequence[str]) -> Wish | None:
         if meant not in CONFIG and meant not in KEYS:
             others.append(word)
             continue
-        text, is_said = value if joined else (waiting.pop(0) if waiting else ""), True
+        text, is_set = value if joined else (waiting.pop(0) if waiting else ""), True
         config |= {KEYS[meant]: _value(text)} if meant in KEYS else _keys(meant, key, text)
-    return Wish(config, tuple(others)) if is_said else None
+    return Requested(config, tuple(others)) if is_set else None
 
 
 def decide(line: CommandLine, tokens: Setting | None, model: ModelFiles, context: int | None) -> Speculation:
     """The line with method and tokens filled in; UsageError for what cannot draft for this model."""
-    said = wish(line.engine_words)
-    if said is None:
+    asked = requested(line.engine_words)
+    if asked is None:
         return Speculation(line, is_asked=False)
-    config = _counted(dict(said.config), tokens)
+    config = _counted(dict(asked.config), tokens)
     draft = model.draft
-    if draft is None or not said.directory or (not said.method and _is_the_engines(draft)):
-        return Speculation(_line(line, said, config) if config != said.config else line)
-    method = said.method or _method_of(draft)
+    if draft is None or not asked.directory or (not asked.method and _is_the_engines(draft)):
+        return Speculation(_line(line, asked, config) if config != asked.config else line)
+    method = asked.method or _method_of(draft)
     most = draft.facts.drafted_most if draft.facts else None
     config = {"method": method, TOKENS: min(TOKENS_DEFAULT, most or TOKENS_DEFAULT), **config}
     _must_fit(draft, method, config)
-    return Speculation(_line(line, said, config), tuple(_notes(draft, method, context)))
+    return Speculation(_line(line, asked, config), tuple(_notes(draft, method, context)))
 
 
 def guessed(path: str) -> str:
@@ -155,8 +155,8 @@ def _counted(config: dict[str, object], tokens: Setting | None) -> dict[str, obj
     return {**config, TOKENS: own}
 
 
-def _line(line: CommandLine, said: Wish, config: Mapping[str, object]) -> CommandLine:
-    return replace(line, engine_words=(*said.others, f"--{legacy.SPECULATION}", json.dumps(config)))
+def _line(line: CommandLine, asked: Requested, config: Mapping[str, object]) -> CommandLine:
+    return replace(line, engine_words=(*asked.others, f"--{legacy.SPECULATION}", json.dumps(config)))
 
 
 def _is_class(path: str, method: str) -> bool:
