@@ -105,10 +105,10 @@ def test_no_repeat_ngram_size(size: int | None, sampling: dict, words: dict) -> 
     assert offline.with_no_repeat(size, sampling) == words
 
 
-@pytest.mark.parametrize("size", [-1, 2.5, True, "3"])
+@pytest.mark.parametrize("size", [-1, 129, 2.5, True, "3"])
 def test_no_repeat_ngram_size_that_is_none(size: object) -> None:
     """Anything but a whole number is refused."""
-    with pytest.raises(UsageError, match="give a whole number of tokens"):
+    with pytest.raises(UsageError, match="it must be a whole number from 0 to 128"):
         offline.with_no_repeat(size, {})
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from windlass_testbed import charts, keda
+from windlass_testbed import charts, deploy, keda
 from windlass_testbed.forward import forward
 from windlass_testbed.paths import REPOSITORY
 
@@ -32,8 +32,6 @@ MOST = 3
 REQUESTS = 4
 """For each replica: twelve at a time want three."""
 UP_S, DOWN_S = 900.0, 180.0
-UNBOUND = [{"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"}, {"name": "OMP_NUM_THREADS", "value": "1"}]
-"""The engine binds the workers of all pods of a node to its first processor, where one under load starves the next."""
 Load: TypeAlias = Callable[[int, float], "tuple[Future[Any], Callable[[], None]]"]
 
 
@@ -85,7 +83,7 @@ def scaler(bed, namespace) -> Iterator[None]:
 def service(bed, namespace, scaler) -> str:
     """One replica with one GPU, that works on two requests at a time."""
     bed.apply(namespace, NAME, resources={"gpus": 1, "cpu": "200m", "memory": "3Gi"}, license={"required": False},
-              engine={"maxNumSeqs": 2}, env=UNBOUND)  # fmt: skip
+              engine={"maxNumSeqs": 2}, env=deploy.UNBOUND)  # fmt: skip
     bed.ready(namespace, NAME, timeout_s=400)
     return NAME
 

@@ -41,8 +41,6 @@ AT_A_TIME, TOKENS, MOST_S = 2, 100, 1800
 PAUSE_S = 1.0
 """Between two streams of one client. An engine that streams computes on one processor and polls on another, so that two
 services without a pause leave little of two processors to a pod that starts."""
-UNBOUND = [{"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"}, {"name": "OMP_NUM_THREADS", "value": "1"}]
-"""The engine binds the workers of all pods of a node to its first processor, where one under load starves the next."""
 SERVED_S, SETTLED_S, RENEWED_S = 600.0, 10.0, 90.0
 FACTS = (
     "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8502/windlass/facts', timeout=5).read().decode())"
@@ -178,7 +176,7 @@ def service(name: str, more: dict[str, Any] | None = None) -> str:
     spec = {
         "model": {"id": "demo", "source": {"pvc": {"claimName": "models", "path": "demo"}}},
         "resources": {"gpus": 1, "cpu": "200m", "memory": "3Gi"},
-        "env": UNBOUND,
+        "env": deploy.UNBOUND,
         **(more or {}),
     }
     return json.dumps({"apiVersion": "serving.windlass.dev/v1alpha1", "kind": "LLMService",

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from windlass.errors import UsageError
@@ -18,6 +18,7 @@ from windlass.launch.flags import FLAGS, ROW, Effect, Kind
 from windlass.launch.quantize import engine_value
 from windlass.launch.resolve import ENGINES_OWN
 from windlass.sampling.ngrams import PARAMETER as NO_REPEAT
+from windlass.sampling.ngrams import size_of
 from windlass.sampling.start_command import PROCESSOR
 
 if TYPE_CHECKING:
@@ -93,9 +94,12 @@ def with_no_repeat(size: int | None, sampling: Mapping[str, Any]) -> dict[str, A
     """The engine's words for these parameters: what it has no field for goes into `extra_args`."""
     if size is None:
         return dict(sampling)
-    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise UsageError(f"{NO_REPEAT} is {size!r}; give a whole number of tokens, 0 for off")
-    return {**sampling, "extra_args": {**(sampling.get("extra_args") or {}), NO_REPEAT: size}}
+    extra = {**(sampling.get("extra_args") or {}), NO_REPEAT: size}
+    try:
+        size_of(SimpleNamespace(extra_args=extra))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return {**sampling, "extra_args": extra}
 
 
 def engine_options(model: str, options: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:

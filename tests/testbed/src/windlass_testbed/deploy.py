@@ -18,6 +18,8 @@ from windlass_testbed.process import phase, run
 SYSTEM_NAMESPACE = "windlass-system"
 LICENSE_NAMESPACE = "kube-system"
 MODEL = "demo"
+UNBOUND = [{"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"}, {"name": "OMP_NUM_THREADS", "value": "1"}]
+"""For services under load: the engine binds the workers of all pods of a node to its first processor."""
 MODEL_FILES = (
     *("config.json", "generation_config.json", "model.safetensors"),
     *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
