@@ -312,8 +312,8 @@ def main(words: list[str]) -> int:
     machine.ensure_packages()
     daemon.start(where)
     with phase("images of both releases"):
-        first_release.build(where)
         today = deploy.prepare_images(where)
+        first_release.build(where, today["engine-cpu"])
     if asked.images:
         return 0
     cluster.check(where)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from windlass_testbed import cluster, content, images, scratch_images
 from windlass_testbed.errors import BedError
-from windlass_testbed.loading import load, load_on_base
+from windlass_testbed.loading import load, load_on_base, stands_on
 from windlass_testbed.paths import REPOSITORY, Paths
 from windlass_testbed.process import run, say
 
@@ -36,14 +36,15 @@ def image(name: str) -> str:
     return f"windlass/{name}:{VERSION}"
 
 
-def build(paths: Paths) -> None:
-    """Build its images where our daemon lacks them; the CPU image stands on today's engine, which is its own."""
+def build(paths: Paths, engine: str) -> None:
+    """Build its images where our daemon lacks them; the CPU image stands on today's `engine`, which is its own."""
     root = tree(paths)
     for file in ENGINE:
         if (root / file).read_bytes() != (REPOSITORY / file).read_bytes():
             raise BedError(f"{file} is no longer that of {VERSION}: its engine has to be built, too.")
     for name in images.SERVED:
-        if not scratch_images.exists(paths, image(name)):
+        is_there = scratch_images.exists(paths, image(name))
+        if not is_there or (name == "server-cpu" and not stands_on(paths, image(name), engine)):
             say(f"  building {image(name)}")
             images.build_from(paths, images.IMAGE[name], image(name), root)
 

@@ -48,10 +48,16 @@ def load(paths: Paths, image: str, nodes: list[str]) -> None:
         save_into(paths, [image], ["/usr/bin/docker", "exec", "--interactive", node, *IMPORT])
 
 
+def stands_on(paths: Paths, image: str, base: str) -> bool:
+    """Whether the lowest layers of an image are those of `base`."""
+    top, lower = (_inspect(paths, one)["RootFS"]["Layers"] for one in (image, base))
+    return top[: len(lower)] == lower
+
+
 def load_on_base(paths: Paths, image: str, base: str, nodes: list[str]) -> None:
     """Load an image into nodes that hold its base already; raise BedError when a node does not."""
     top, lower = _inspect(paths, image), _inspect(paths, base)["RootFS"]["Layers"]
-    if top["RootFS"]["Layers"][: len(lower)] != lower:
+    if not stands_on(paths, image, base):
         raise BedError(f"{image} is not built on {base}: run `make images` again.")
     new = [Blob(LAYER_TYPE, layer_tar(Path(folder))) for folder in new_layers(top, len(lower))]
     for node in nodes:
