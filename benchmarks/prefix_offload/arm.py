@@ -28,6 +28,7 @@ class Arm:
         self.llm = LLM(**options)
         self.lines = self._hit_lines()
         self._asked = 0
+        self._loads = _loads() if options.get("kv_transfer_config") else []
 
     def _params(self, tokens: int, logprobs: int | None = None) -> Any:  # noqa: ANN401 - vLLM's own
         from vllm import SamplingParams
@@ -72,6 +73,32 @@ class Arm:
         begun = time.perf_counter()
         self.llm.generate([{"prompt_token_ids": prompt}], self._params(1), use_tqdm=False)
         return 1000 * (time.perf_counter() - begun)
+
+    def parts(self, prompt: list[int]) -> dict[str, float]:
+        """Milliseconds of the parts of a first token whose prefix lies in host memory; together they are `ms`.
+
+        - `taken`: the engine takes the request and hashes its blocks;
+        - `found`: from there to the copy's submission: scheduling and looking chunks up;
+        - `submitted`: the call that submits the copy;
+        - `copied`: the copy beyond that call, by the device's clock;
+        - `seen`: from the copy's end to the step that sees it;
+        - `stepped`: from there to the first token.
+        """
+        engine = self.llm.llm_engine
+        self._loads.clear()
+        begun = time.perf_counter()
+        self._asked += 1
+        engine.add_request(f"parts-{self._asked}", {"prompt_token_ids": prompt}, self._params(1))
+        taken = time.perf_counter()
+        while engine.has_unfinished_requests():
+            engine.step()
+        ended = time.perf_counter()
+        found = {"ms": ended - begun, "taken": taken - begun}
+        if len(self._loads) == 2:
+            (submit, submitted), (copied, seen) = self._loads
+            found |= {"found": submit - taken, "submitted": submitted - submit}
+            found |= {"copied": copied - (submitted - submit), "seen": seen - submit - copied, "stepped": ended - seen}
+        return {name: 1000 * value for name, value in found.items()}
 
     def answers(
         self, asked: list[tuple[dict[str, Any], str]], tokens: int, *, gaps: bool = False
@@ -166,6 +193,29 @@ class Arm:
             torch.cuda.synchronize()
             times.append(1000 * (time.perf_counter() - begun))
         return min(times)
+
+
+def _loads() -> list[tuple[float, float]]:
+    """A list that gets, for each copy from host memory, when it was submitted (from, to), and its seconds and end."""
+    from vllm.v1.kv_offload.cpu.gpu_worker import CPUOffloadingWorker as Worker
+
+    noted: list[tuple[float, float]] = []
+    submit, finished, under_way = Worker.submit_load, Worker.get_finished, set[int]()
+
+    def submitted(worker: Any, job: int, *values: Any) -> Any:  # noqa: ANN401
+        under_way.add(job)
+        begun = time.perf_counter()
+        done = submit(worker, job, *values)
+        noted.append((begun, time.perf_counter()))
+        return done
+
+    def seen(worker: Any) -> Any:  # noqa: ANN401
+        done = finished(worker)
+        noted.extend((one.transfer_time, time.perf_counter()) for one in done if one.job_id in under_way)
+        return done
+
+    Worker.submit_load, Worker.get_finished = submitted, seen
+    return noted
 
 
 def _times(output: Any, due: float) -> dict[str, float]:  # noqa: ANN401 - vLLM's own

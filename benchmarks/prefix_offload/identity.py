@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,8 @@ WORDS: dict[str, dict[str, Any]] = {
     "lora": {"dtype": "bfloat16", **LORA},
     "lookahead": {"dtype": "bfloat16", **LOOKAHEAD},
 }
+ONE_ORDER = {"block_m": 32, "block_n": 16, "block_k": 256, "split_k": 1, "num_warps": 4, "num_ctas": 1,
+             "group_size_m": 8, "num_stages": 2, "max_nreg": None}  # fmt: skip
 ANSWER = 24
 PASSES: dict[str, tuple[tuple[str, bool, bool], ...]] = {
     # salt, with the adapter, whether prefixes may be found
@@ -103,10 +106,24 @@ def outputs(setting: Setting, done: list[dict[str, Any]]) -> Iterator[dict[str, 
 
 
 def _variables(setting: Setting, name: str) -> dict[str, str]:
+    if name == "lora":
+        return {"VLLM_TUNED_CONFIG_FOLDER": str(_one_order(setting.work / "one-order"))}
     if name != "lookahead":
         return {}
     folder = str(setting.work)
     return {"WINDLASS_LOOKAHEAD": json.dumps({"config_dir": folder, "counts_dir": f"{folder}/counts"})}
+
+
+def _one_order(folder: Path) -> Path:
+    """vLLM's defaults for LoRA's kernels, but a sum is not split: parts are added by atomics, in whatever order."""
+    names = ["--query-gpu=name", "--format=csv,noheader"]
+    cards = subprocess.run(["nvidia-smi", *names], capture_output=True, text=True, check=False).stdout.splitlines()
+    folder.mkdir(exist_ok=True)
+    for card in set(cards):
+        stem = card.strip().replace(" ", "_").replace("-", "_")
+        words = {str(slices): {"1": {"1": {"1": ONE_ORDER}}} for slices in (1, 2, 3)}
+        (folder / f"{stem}_SHRINK.json").write_text(json.dumps({"1": words}))
+    return folder
 
 
 def compared(setting: Setting, name: str, pair: list[Engine]) -> dict[str, Any]:

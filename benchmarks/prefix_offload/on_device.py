@@ -6,7 +6,7 @@ One engine for each arm, side by side on one card: Llama-3.1-8B's shape, dummy w
 24 GiB of host memory (`--host-gib`). The arms take turns, one measurement at a time: a pair meets the same machine.
 
 - `hit`: one token after a prefix of 10,000 tokens. Eight prefixes go round, so the KV cache has always evicted the one
-  that is asked for: `plain` computes it again, the other arms load it.
+  that is asked for: `plain` computes it again, the other arms load it. `parts`: what such a token waits for.
 - `miss`: ms a token of 1, 10 and 64 requests whose prompts occur once. A prompt of 512 tokens is two chunks, which are
   copied while its answer is decoded. `miss 64 closed`: the same after a whole cache without a hit.
 - `beside`: ms a token of 62 requests that decode alone, and while a prefix is asked for so many times a second, which
@@ -50,6 +50,8 @@ RATES = {"plain": (("host", 2),), "windlass": (("card", 10), ("host", 10), ("hos
 LAP_PROMPTS, LAP_TOKENS = 16, 4096
 TRACE_REQUESTS, TRACE_WINDOW_S, TRACE_S = 140, 900, 32
 PACKED = {"VLLM_KV_CACHE_LAYOUT": "BLHNC"}
+PARTS = ("ms", "taken", "found", "submitted", "copied", "seen", "stepped")
+"""Of `Arm.parts`."""
 Row = dict[str, Any]
 Engines = dict[str, Engine]
 
@@ -108,7 +110,7 @@ def main() -> None:
             for row in rows(engines, asked, done, end):
                 out.write(json.dumps(row) + "\n")
                 out.flush()
-                if row["what"] not in ("hit", "first"):
+                if row["what"] not in ("hit", "first", "parts"):
                     print({key: value for key, value in row.items() if key != "each"}, flush=True)
     finally:
         for engine in engines.values():
@@ -171,6 +173,10 @@ def one_turn(engines: Engines, chance: random.Random, prefixes: list[list[int]])
     for prefix in prefixes:
         for name, engine in engines.items():
             yield {"what": "hit", "arm": name, "ms": engine.ask("token", prefix)}
+    for prefix in prefixes:
+        for name, engine in engines.items():
+            if not name.startswith("plain"):
+                yield {"what": "parts", "arm": name, **engine.ask("parts", prefix)}
     first = next(iter(engines.values()))
     yield {"what": "bus", "arm": "copy", "ms": first.ask("copy", len(prefixes[0]) * TOKEN_BYTES)}
     for name, engine in engines.items():
@@ -263,7 +269,20 @@ def table(path: Path) -> str:
             f"| {what} | {arm} | {statistics.median(found):.2f} | {min(found):.2f} | {len(found)} "
             f"| {statistics.median(pairs) if pairs else 0:.3f} |"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *parts_table(path)])
+
+
+def parts_table(path: Path) -> list[str]:
+    """Median ms of the parts of a first token after a prefix in host memory, for each arm."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in map(json.loads, path.read_text().splitlines()):
+        if row["what"] == "parts":
+            for name in PARTS:
+                found.setdefault(row["arm"], {}).setdefault(name, []).append(row.get(name, 0.0))
+    lines = ["", f"| arm | {' | '.join(PARTS)} |", "| --- " * (1 + len(PARTS)) + "|"]
+    for arm, by in found.items():
+        lines.append(f"| {arm} | {' | '.join(f'{statistics.median(by[name]):.2f}' for name in PARTS)} |")
+    return lines
 
 
 if __name__ == "__main__":

@@ -32,13 +32,15 @@ NO_LINK = {"NCCL_P2P_DISABLE": "1"}
 OWN_SUM = {"disable_custom_all_reduce": True}
 """vLLM's own all-reduce goes over the link, whatever NCCL may use."""
 FP8 = {"quantization": "windlass_fp8"}
+FIRST = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
+"""The first of the GPUs that the benchmark was given."""
 ARMS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
-    "one": ({}, {"CUDA_VISIBLE_DEVICES": "0"}),
+    "one": ({}, FIRST),
     "sp2": (SPLIT, {}),
     "tp2": (TENSOR, {}),
     "tp2-no-link": ({**TENSOR, **OWN_SUM}, NO_LINK),
     "sp2-no-link": (SPLIT, NO_LINK),
-    "one-fp8": (FP8, {"CUDA_VISIBLE_DEVICES": "0"}),
+    "one-fp8": (FP8, FIRST),
     "sp2-fp8": ({**SPLIT, **FP8}, {}),
     "tp2-fp8": ({**TENSOR, **FP8}, {}),
     "tp2-fp8-no-link": ({**TENSOR, **FP8, **OWN_SUM}, NO_LINK),

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from windlass.lookahead.first_steps import REQUESTS, SHARES, FirstSteps
+from windlass.lookahead.first_steps import REQUESTS, SHARES, TOP_P, TOP_P_BATCHES, FirstSteps
 
 
 class Runner:
@@ -15,8 +15,8 @@ class Runner:
         self.num_speculative_steps, self.decode_query_len, self.is_pooling_model = 6, 7, False
         self.max_model_len, self.is_encoder_decoder, self.is_last_pp_rank = 512, False, True
         self.vllm_config = SimpleNamespace(is_mm_encoder_only=False, num_lookahead_tokens=0)
-        self.scheduler_config = SimpleNamespace(max_num_seqs=16, max_num_batched_tokens=1024)
-        self.kv_cache_config = SimpleNamespace(kv_cache_groups=[], num_blocks=64)
+        self.scheduler_config = SimpleNamespace(max_num_seqs=64, max_num_batched_tokens=1024)
+        self.kv_cache_config = SimpleNamespace(kv_cache_groups=[], num_blocks=512)
         self.model_config = SimpleNamespace(get_vocab_size=lambda: 320)
         self.model_state, self.kv_block_zeroer = SimpleNamespace(), None
         self.adaptive_verification = SimpleNamespace(cost_tables=([], []))
@@ -46,10 +46,12 @@ def run(runner: Runner) -> dict[str, Any]:
     steps.run()
     rows = {(step["rows"], step["drafting"]) for step in runner.seen}
     return {
-        "steps": steps.steps, "rounds": len(REQUESTS) * len(SHARES), "rows": sorted(rows),
+        "steps": steps.steps, "rows": sorted(rows),
+        "rounds": len(REQUESTS) * len(SHARES) + len(TOP_P) * len(TOP_P_BATCHES),
         "adaptive": all(step["adaptive"] for step in runner.seen),
         "temperatures": sorted({one for step in runner.seen for one in step["temperatures"]}),
         "left": len(runner.req_states.req_id_to_index), "disabled": runner.disabled,
+        "most": runner.scheduler_config.max_num_seqs,
         "restored": runner.adaptive_verification is not None and runner.rejection_sampler.enable_adaptive_verification,
     }  # fmt: skip
 

@@ -33,11 +33,17 @@ def test_the_ablation_switches_rules_in_a_worker(engine):
 
 
 def test_the_first_steps_are_the_engines_own_as_they_are_served(engine):
-    """All, two and one of the requests, drafting and not, with adaptive verification, by each kind of sampling."""
+    """All of the requests, two, one, and some sizes for top-p.
+
+    They draft and do not, with adaptive verification, by each kind of sampling.
+    """
     found = engine.result("/repo/tests/engine/lookahead/first_steps.py")
     whole, failed = found["whole"], found["failed"]
     assert whole["steps"] == 7 * whole["rounds"]
-    assert whole["rows"] == [[0, 0], [1, 0], [1, 1], [2, 0], [2, 1], [16, 0], [16, 16]]
+    assert whole["rows"] == [[0, 0], [1, 0], [1, 1], [2, 0], [2, 1]] + [
+        [rows, drafting] for rows in (8, 16, 32, 64) for drafting in (0, rows)
+    ]
+    assert whole["most"] == 64
     assert whole["temperatures"] == [0.0, 0.7, 0.9, 1.0]
     assert whole["adaptive"]
     assert failed["steps"] == 3

@@ -7,10 +7,11 @@ vLLM's, run once more as they are served, for each kind of request and each shar
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from vllm import SamplingParams
@@ -27,8 +28,16 @@ REQUESTS: tuple[SamplingParams | None, ...] = (
     SamplingParams(temperature=0.0),
     SamplingParams(temperature=1.0),
     SamplingParams(temperature=0.7, top_p=0.8, top_k=20),
+    SamplingParams(temperature=0.7, top_p=0.9),
 )
-"""None keeps vLLM's own parameters, which set everything. The last are those of most models' generation_config."""
+"""None keeps vLLM's own parameters, which set everything. The last but one are those of most models' generation_config,
+the last what clients ask for."""
+TOP_P = REQUESTS[-2:]
+"""Top-p with top-k and alone: vLLM compiles three kernels for each."""
+TOP_P_BATCHES = (8, 16, 32)
+"""Requests at a time. vLLM cuts a row into 32, 16, 8, 4 or 2 parts, by the number of rows and the card's processors,
+and compiles its top-p kernels for each (`_topp_split_count`, vllm/v1/sample/ops/topk_topp_triton.py). These are rows
+of 16, 8 and 4 parts on 132 processors; one, two and 64 requests come with the other steps."""
 
 
 class FirstSteps:
@@ -48,13 +57,29 @@ class FirstSteps:
         try:
             for self._parameters in REQUESTS:
                 for share in SHARES:
-                    with self._verifying(share):
-                        warmup_kernels(self._runner, self._step, self._sample)
+                    self._steps(share)
+            for self._parameters, count in itertools.product(TOP_P, TOP_P_BATCHES):
+                with self._at_most(count):
+                    self._steps(0.0)
         except Exception:  # the outermost place: a server whose first requests wait is better than none
             logger.exception("the first requests may wait for kernels: a first step failed")
             self._forget()
             return
         logger.info("%d first steps took %.1f s", self.steps, time.monotonic() - began)
+
+    def _steps(self, share: float) -> None:
+        with self._verifying(share):
+            warmup_kernels(self._runner, self._step, self._sample)
+
+    @contextmanager
+    def _at_most(self, count: int) -> Iterator[None]:
+        """vLLM's warm-up has as many requests as the scheduler takes."""
+        scheduler = self._runner.scheduler_config
+        most, scheduler.max_num_seqs = scheduler.max_num_seqs, min(count, scheduler.max_num_seqs)
+        try:
+            yield
+        finally:
+            scheduler.max_num_seqs = most
 
     def _verifying(self, share: float) -> AbstractContextManager[None]:
         """Several ranks keep vLLM's manager, which chooses by its cost tables."""
