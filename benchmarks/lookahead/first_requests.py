@@ -39,6 +39,8 @@ from serving import MODEL, Answer
 
 ARMS = ("none", "before", "lookahead")
 FIRST, LATER, CLIENTS = 20, 60, 10
+SWITCHES = ("SHARES", "TOP_P_BATCHES")
+"""The constants of `windlass.lookahead.first_steps` that count its steps; with both empty there are none."""
 COLD_ROUNDS = 2
 """With empty caches: one in each order."""
 TOKENS_IN, TOKENS_OUT = 128, 64
@@ -59,9 +61,11 @@ def sources(arm: str, work: Path) -> Path:
     if not copy.exists():
         shutil.copytree(ROOT / "server/src", copy)
         file = copy / "windlass/lookahead/first_steps.py"
-        text, count = re.subn(r"^SHARES = .*$", "SHARES: tuple[float, ...] = ()", file.read_text(), flags=re.M)
-        if count != 1:
-            raise RuntimeError("the first steps are made another way; mend this benchmark")
+        text = file.read_text()
+        for name in SWITCHES:
+            text, count = re.subn(rf"^{name} = .*$", f"{name} = ()", text, flags=re.M)
+            if count != 1:
+                raise RuntimeError(f"the first steps have no one {name}; mend this benchmark")
         file.write_text(text)
     return copy
 

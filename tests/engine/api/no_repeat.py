@@ -86,12 +86,14 @@ def on_device(chance: random.Random) -> bool:
     processor.apply_staged_writes()
     rows = [(at, local) for at in range(count) for local in range(len(drafts[at]) + 1)]
     sequences = [settled[at] + drafts[at][:local] for at, local in rows]
+    lengths_at_most = [len(settled[at]) + len(drafts[at]) for at in range(count)]
     context = SimpleNamespace(
         expanded_idx_mapping=torch.tensor([slots[at] for at, _ in rows]),
         idx_mapping_np=torch.tensor(slots).numpy(),
         expanded_local_pos=torch.tensor([local for _, local in rows]),
         input_ids=torch.tensor([one[-1] for one in sequences]),
-        seq_lens_upper_bound_np=torch.tensor([len(settled[at]) + len(drafts[at]) for at in range(count)]).numpy(),
+        # vLLM pads it to the size of the step's CUDA graph.
+        seq_lens_upper_bound_np=torch.tensor(lengths_at_most + [0] * chance.randint(0, 3)).numpy(),
     )
     logits = processor.apply(torch.zeros(len(rows), VOCABULARY), context)
     return bans(logits) == expected(sequences, [sizes[at] for at, _ in rows])

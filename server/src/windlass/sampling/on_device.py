@@ -47,7 +47,8 @@ class OnDevice(LogitsProcessor):  # type: ignore[misc]  # the engine has no type
     def apply(self, logits: Tensor, ctx: LogitsContext) -> Tensor:
         """Logits are [rows, vocabulary]; changed in place."""
         sizes = self._sizes[torch.from_numpy(ctx.idx_mapping_np).long()]
-        lengths_at_most = torch.from_numpy(ctx.seq_lens_upper_bound_np)
+        # Padded to the size of a CUDA graph, where the mapping is not.
+        lengths_at_most = torch.from_numpy(ctx.seq_lens_upper_bound_np)[: len(sizes)]
         for size in sizes[sizes > 0].unique().tolist():
             longest = int(lengths_at_most[sizes == size].max())
             rows = (self._device_sizes[ctx.expanded_idx_mapping] == size).nonzero()[:, 0]
