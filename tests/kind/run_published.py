@@ -56,7 +56,8 @@ def wrong(where: Paths, image: str, text: str) -> list[str]:
     """What is not as it shall be: the choice, the nodes and their image, programs that were compiled."""
     digest = image.rpartition("@")[2]
     found = [] if f"node image: {image}, since its registry answered" in text else ["the choice was not said"]
-    nodes = docker(where, "ps", "--format", "{{.Image}}", "--filter", f"name={cluster.NAME}-").split()
+    # Without --no-trunc the engine leaves the digest out.
+    nodes = docker(where, "ps", "--no-trunc", "--format", "{{.Image}}", "--filter", f"name={cluster.NAME}-").split()
     found += [f"a node runs {one}" for one in nodes if not one.endswith(digest)]
     found += [] if len(nodes) == 1 + len(cluster.WORKERS) else [f"{len(nodes)} nodes"]
     allowed = {TOOL[name].file for name in (*PUBLISHED_TOOLS, "policyagent")}
