@@ -10,7 +10,8 @@ python3 -m venv --without-pip "$home"
 own=$(cd "$home"/lib/python3*/site-packages/windlass/.. && pwd)
 site=$("$home/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 # The layer is a folder of packages whose own .pth file must be read; the engine wins over what the machine has.
-{ echo "import site; site.addsitedir('$own')"; echo "$engine"; echo "import site; site.addsitedir('$machine')"; } > "$site/layer.pth"
+# A layer put together by hand may have its packages in the environment's own folder; to add that again never ends.
+{ [ "$own" -ef "$site" ] || echo "import site; site.addsitedir('$own')"; echo "$engine"; echo "import site; site.addsitedir('$machine')"; } > "$site/layer.pth"
 mkdir -p /cache /data
 "$home/bin/windlass" version
 "$home/bin/python3" -c 'import sys, windlass, windlass_lookahead._core as core, vllm, torch; print(f"Python {sys.version.split()[0]}, torch {torch.__version__}, vLLM {vllm.__version__}, {windlass.__file__}, {core.__file__}")'
