@@ -36,17 +36,20 @@ SMALL_VARIABLES = {"VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1", "W
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to draft: its name, and the words that `windlass run` gets for it."""
+    """One way to draft: its name, and the words and variables that `windlass run` gets for it."""
 
     name: str
     words: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
 
 
 def arms(models: Path, tokens: int, acceptances: Sequence[float]) -> list[Arm]:
     """Every method with the made drafters; heads again with the engine's synthetic acceptance, for the whole curve."""
+    draft = ("--speculative-model", str(models / "draft"), "--num-speculative-tokens", str(tokens))
     found = [
         Arm("none", ()),
-        Arm("draft_model", ("--speculative-model", str(models / "draft"), "--num-speculative-tokens", str(tokens))),
+        Arm("draft_model", draft),
+        Arm("draft_model-v1", draft, (("VLLM_USE_V2_MODEL_RUNNER", "0"),)),
         *(Arm(head, _config(models / head, tokens)) for head in ("eagle", "eagle3", "medusa")),
         Arm("lookahead", ("--use-lookahead", "--num-speculative-tokens", str(tokens))),
     ]
@@ -110,7 +113,7 @@ def _variables(arm: Arm, port: int, place: Place) -> dict[str, str]:
     path = ":".join([*map(str, folders), os.environ.get("PYTHONPATH", "")])
     own = {"PYTHONPATH": path, "WINDLASS_FACTS_PORT": str(port + 100)}
     own |= {"XDG_CACHE_HOME": str(place.work / "home"), "VLLM_CACHE_ROOT": str(place.work / f"cache-{arm.name}")}
-    return QUIET | own | (SMALL_VARIABLES if place.is_small else {})
+    return QUIET | own | (SMALL_VARIABLES if place.is_small else {}) | dict(arm.variables)
 
 
 def _answers(address: str, is_running: Callable[[], bool], limit_s: float) -> bool:
