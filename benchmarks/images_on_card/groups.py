@@ -115,7 +115,7 @@ def asked(members: list[servers.Server], wanted: argparse.Namespace) -> dict[str
     """Seconds until the head answers, its answers, and what each member says of its license."""
     ready_s = servers.wait(members[0], min(members[0].begun + wanted.start_s, wanted.deadline))
     if ready_s is None:
-        return {"failed": [member.said for member in members]}
+        return {"failed": [member.log_end for member in members]}
     found = {"ready_s": ready_s, **servers.ask(members[0])}
     licensed = [bool(facts_of(index).get("license", {}).get("gpus")) for index in range(MEMBERS)]
     found["asks"]["leases"] = {"ok": all(licensed), "members": licensed}

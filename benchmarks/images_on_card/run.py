@@ -102,7 +102,7 @@ def _asked(server: servers.Server, wanted: argparse.Namespace) -> dict[str, obje
         return {"row": server.row.name, **servers.refused(server)}
     ready_s = servers.wait(server, min(server.begun + wanted.start_s, wanted.deadline))
     if ready_s is None:
-        return {"row": server.row.name, "failed": server.said}
+        return {"row": server.row.name, "failed": server.log_end}
     return {"row": server.row.name, "ready_s": ready_s, **servers.ask(server)}
 
 

@@ -63,7 +63,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def said(self) -> str:
+    def log_end(self) -> str:
         """The end of its log."""
         return self.log.read_text(errors="replace")[-1500:]
 
@@ -251,7 +251,7 @@ def refused(server: Server) -> dict[str, object]:
     with contextlib.suppress(subprocess.TimeoutExpired):
         server.process.wait(REFUSED_S)
     code = server.process.poll()
-    last = (server.said.strip().splitlines() or [""])[-1]
+    last = (server.log_end.strip().splitlines() or [""])[-1]
     return {"asks": {REFUSED: {"ok": bool(code) and "license" in last.lower(), "code": code, "said": last[:300]}}}
 
 

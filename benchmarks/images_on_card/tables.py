@@ -13,7 +13,7 @@ from typing import Any
 Row = dict[str, Any]
 
 
-def answered(rows: list[Row]) -> list[str]:
+def asks_table(rows: list[Row]) -> list[str]:
     """A line for each row: its asks and how they ended, and the seconds until it answered."""
     lines = ["| row | asks | ready after s |", "| --- | --- | --- |"]
     for row in rows:
@@ -51,7 +51,7 @@ def main() -> None:
         document = json.loads(Path(name).read_text())
         rows: list[Row] = document["rows"]
         print(f"### {Path(name).stem}, {document['card']}\n")
-        print("\n".join(answered(rows)), end="\n\n")
+        print("\n".join(asks_table(rows)), end="\n\n")
         if any(row.get("planned_gib") for row in rows):
             print("\n".join(memory(rows)), end="\n\n")
 

@@ -81,7 +81,7 @@ def document(answer: bytes) -> dict[str, object]:
     return json.loads(answer.partition(b"\r\n\r\n")[2])
 
 
-async def test_a_request_is_answered(console):
+async def test_a_request_gets_an_answer(console):
     answer = await answer_of(await console.open(), HEAD + b"Connection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"ok\n")
 

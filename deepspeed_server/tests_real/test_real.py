@@ -70,7 +70,7 @@ def test_a_client_that_leaves_frees_its_row(found: dict[str, Any]) -> None:
     assert found["gone"] == {"running": 0.0, "gone": 1.0}
 
 
-def test_the_server_ends_when_told_to(found: dict[str, Any]) -> None:
+def test_the_server_ends_on_request(found: dict[str, Any]) -> None:
     """SIGTERM is no error; torch's launcher of a group calls it one."""
     assert found["exit_code"] == (0 if found["processes"] == "1" else 1)
 

@@ -10,7 +10,7 @@ _Reply = tuple[int, dict[str, object]]
 
 
 @dataclass
-class Promises:
+class Acknowledged:
     """Everything that was acknowledged, and what was under way when the line went dead."""
 
     held: dict[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Line:
         return int(answer[9:12]), json.loads(content) if content else {}
 
 
-async def live(line: Line, pod: Pod, promises: Promises, chance: random.Random) -> None:
+async def live(line: Line, pod: Pod, promises: Acknowledged, chance: random.Random) -> None:
     """Ask and release again and again until the server is gone."""
     while True:
         promises.unsure.add(pod.uid)
@@ -79,7 +79,7 @@ async def live(line: Line, pod: Pod, promises: Promises, chance: random.Random) 
         promises.requests += 1
 
 
-async def check_held(line: Line, pods: list[Pod], promises: Promises) -> list[str]:
+async def check_held(line: Line, pods: list[Pod], promises: Acknowledged) -> list[str]:
     """Ask again for every lease that was promised; the sentences about those that are lost."""
     wrong = []
     for pod in pods:

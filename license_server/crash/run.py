@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 from disk import Loss, build_recorder, cut_power, recording
 from license_process import Server, license_file, started
-from pods import GPUS, LIMIT, Line, Pod, Promises, all_pods, check_held, live
+from pods import GPUS, LIMIT, Acknowledged, Line, Pod, all_pods, check_held, live
 
 FLAGS = ("--ttl-seconds", "86400", "--requests-per-peer", "0", "--connections-per-peer", "1000")
 LONGEST_LIFE_S = 0.5
@@ -40,7 +40,7 @@ class History:
     key: Ed25519PrivateKey
     pods: list[Pod]
     wrapper: tuple[str, ...] = ()
-    promises: Promises = field(default_factory=Promises)
+    promises: Acknowledged = field(default_factory=Acknowledged)
     wrong: list[str] = field(default_factory=list)
     unsafe: int = 0
 

@@ -59,7 +59,7 @@ def test_defaults_are_those_of_run(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_what_is_said_wins_and_the_rest_goes_on() -> None:
+def test_given_words_win_and_the_rest_goes_on() -> None:
     """Our rows are checked and passed, other words reach the engine as they stand, variables do not count."""
     overrides = {"rope_theta": 1}
     said = {"dtype": "torch.float32", "max_model_len": "auto", "seed": None, "hf_overrides": overrides, "swap": 3}
@@ -69,7 +69,7 @@ def test_what_is_said_wins_and_the_rest_goes_on() -> None:
     assert "seed" not in options
 
 
-def test_conflicts_are_told() -> None:
+def test_conflicts_are_reported() -> None:
     """The same sentences as on the command line."""
     with pytest.raises(UsageError, match="--max-model-len 9999 is longer than the model's own 2048 tokens"):
         offline.engine_options(MODEL, {"max_model_len": 9999}, CPU)

@@ -100,7 +100,7 @@ def test_no_place_lies_outside_of_the_volume():
             assert not path.is_absolute()
 
 
-def test_a_missing_base_is_told_with_what_is_there(volume):
+def test_a_missing_base_is_reported_with_what_is_there(volume):
     """What, where it was looked for, what is there, what to do."""
     reason, message = told(seen(volume, "loras/lost"))
     assert reason == "BaseMissing"
@@ -109,7 +109,7 @@ def test_a_missing_base_is_told_with_what_is_there(volume):
     assert "spec.model.base" in message
 
 
-def test_a_broken_base_is_told_as_the_base(volume):
+def test_a_broken_base_is_reported_as_the_base(volume):
     """The sentence names the base's directory, not the adapter's file."""
     (volume / "Llama-Tiny/tokenizer.json").unlink()
     reason, message = told(seen(volume, "loras/sql"))
@@ -192,7 +192,7 @@ def test_a_named_adapter_must_be_there(volume):
     assert "has no adapter_config.json in PVC models; it has: nothing" in message
 
 
-def test_cut_weights_and_pipes_of_an_adapter_are_told(volume):
+def test_cut_weights_and_pipes_of_an_adapter_are_reported(volume):
     """Nothing waits for a pipe's writer."""
     weights = volume / "loras/sql/adapter_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])

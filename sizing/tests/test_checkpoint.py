@@ -112,7 +112,7 @@ def test_a_shard_that_links_out_of_the_directory_is_refused(volume):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "", "\x00"], ids=["cut", "a list", "empty", "binary"])
-def test_a_broken_config_is_told(volume, text):
+def test_a_broken_config_is_reported(volume, text):
     """Not JSON, or not an object."""
     (volume / "good" / "config.json").write_text(text)
     report = refused(volume)
@@ -134,7 +134,7 @@ def test_missing_shards_are_named(volume):
     assert refused(volume).reason == "ShardMissing"
 
 
-def test_a_shard_cut_short_is_told_by_its_header(volume):
+def test_a_shard_cut_short_is_reported_by_its_header(volume):
     """A download that stopped."""
     shard = volume / "good" / "model-00001-of-00002.safetensors"
     shard.write_bytes(shard.read_bytes()[:-10])
@@ -148,13 +148,13 @@ def test_a_shard_cut_short_is_told_by_its_header(volume):
     [b"", b"version https://git-lfs.github.com/", b"<html>404</html>", b"\x10" + bytes(7) + b"not json 123456"],
     ids=["empty", "LFS pointer", "a web page", "no JSON"],
 )  # fmt: skip
-def test_what_is_not_weights_is_told(volume, content):
+def test_what_is_not_weights_is_reported(volume, content):
     """Everything that lands in the place of a shard."""
     (volume / "good" / "model-00001-of-00002.safetensors").write_bytes(content)
     assert refused(volume).reason == "ShardBroken"
 
 
-def test_an_index_that_cannot_be_read_is_told(volume):
+def test_an_index_that_cannot_be_read_is_reported(volume):
     """Its own reason, for it is its own file."""
     (volume / "good" / "model.safetensors.index.json").write_text("{}")
     assert refused(volume).reason == "IndexBroken"
@@ -172,7 +172,7 @@ def test_bin_shards_are_weights_too(volume):
     assert inspect(volume, "good").facts.weights_bytes == 5000
 
 
-def test_a_missing_tokenizer_is_told(volume):
+def test_a_missing_tokenizer_is_reported(volume):
     """The server would find out only after loading the weights."""
     (volume / "good" / "tokenizer.json").unlink()
     assert refused(volume).reason == "TokenizerMissing"
@@ -185,7 +185,7 @@ def test_quantization_beside_the_config_is_read(volume):
     assert (facts.quantization, facts.quantization_bits) == ("gptq", 4)
 
 
-def test_what_may_not_be_read_is_told(volume, monkeypatch):
+def test_what_may_not_be_read_is_reported(volume, monkeypatch):
     """A directory of another user; the tests run as root, so the refusal is played."""
 
     def refuse(path, *_):

@@ -13,6 +13,7 @@ from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.choice import Offer, alternatives, choose, default_length, placements
 from windlass_sizing.placement.formula import Serving, demand, requests_at_once
 from windlass_sizing.placement.parallel import divides
+from windlass_sizing.placement.words import heads_over
 from windlass_sizing.quantization.decision import decide, default_dtype, of_facts
 from windlass_sizing.quantization.question import Card
 
@@ -86,10 +87,25 @@ def test_reasons_and_alternatives_hold_figures():
     answer = choose(LLAMA_8B, [L20], Serving(8192))
     assert answer
     assert answer.because[0].startswith("weights 14.96 GiB (8.03 B parameters")
-    assert "32 heads % TP 1 == 0" in answer.because
+    assert [one for one in answer.because if "heads" in one] == []
     others = alternatives(LLAMA_8B, [L20, A10], answer.choice)
     assert others[0].startswith("1 × A10: ")
     assert others[-1].startswith("quick table: 6–8B")
+
+
+HEADS = {
+    "one GPU": (1, ()),
+    "even": (4, ("32 attention heads divide evenly over 4 GPUs",)),
+    "odd heads": (5, ("32 attention heads do not divide evenly over 5 GPUs",)),
+    "odd KV heads": (4, ("3 KV heads do not divide evenly over 4 GPUs",)),
+}
+
+
+@pytest.mark.parametrize(("tp", "sentences"), HEADS.values(), ids=HEADS.keys())
+def test_how_heads_divide_is_a_sentence(tp, sentences):
+    """Every number of heads divides over one GPU, which nobody has to read."""
+    kv_heads = 3 if "KV" in "".join(sentences) else 8
+    assert heads_over(replace(LLAMA_8B, num_key_value_heads=kv_heads), tp) == sentences
 
 
 names = st.sampled_from(sorted(MODELS))

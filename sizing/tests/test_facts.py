@@ -135,7 +135,7 @@ def test_a_nested_text_part_is_the_model():
     assert facts.num_hidden_layers == 36
 
 
-def test_a_tower_that_cannot_be_counted_is_said():
+def test_a_tower_that_cannot_be_counted_is_reported():
     """No silent guess."""
     facts = from_config({**LLAMA, "vision_config": {"model_type": "unheard_of"}})
     assert "vision or audio part is not counted" in facts.params_how
@@ -159,7 +159,7 @@ def test_the_context_is_what_the_engine_derives(keys, length):
     assert from_config({**LLAMA, **keys}).max_model_len == length
 
 
-def test_layers_with_their_own_kv_sizes_are_told():
+def test_layers_with_their_own_kv_sizes_are_reported():
     """Gemma 4 keeps fewer, wider heads in the layers that see everything; shared layers keep nothing."""
     sizes = {"head_dim": 16, "global_head_dim": 32, "attention_k_eq_v": True, "num_global_key_value_heads": 1}
     kinds = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 64}
@@ -170,7 +170,7 @@ def test_layers_with_their_own_kv_sizes_are_told():
     assert (shared.kv_layers, shared.window_layers) == (0, 1)
 
 
-def test_sliding_and_latent_layers_are_told_apart():
+def test_sliding_and_latent_layers_are_distinguished():
     """Windows and latent caches hold less than whole contexts."""
     gemma, deepseek = (from_config(stored(name)["config"]) for name in ("gemma-2-2b", "DeepSeek-V3"))
     assert (gemma.kv_layers, gemma.window_layers, gemma.window) == (13, 13, 4096)

@@ -161,7 +161,7 @@ def until(look: Callable[[], Any], what: str) -> Any:
     pytest.fail(f"waited 60 s for {what}; last seen: {seen!r}")
 
 
-def said(apiserver, namespace: str) -> dict[str, str]:
+def conditions_of(apiserver, namespace: str) -> dict[str, str]:
     """The conditions of the ScaledObject."""
     rows = apiserver.get("scaledobject", NAME, "-n", namespace).get("status", {}).get("conditions", ())
     return {row["type"]: row["status"] for row in rows}
@@ -192,7 +192,7 @@ def scaled(apiserver, namespace, prometheus_url, scaler, tmp_path) -> str:
     assert replicas(apiserver, namespace) == 1
     say(namespace, **busy(1, 0, 0, 0.1))
     apiserver.kubectl("apply", "-f", "-", stdin=_object(namespace, prometheus_url, tmp_path))
-    until(lambda: said(apiserver, namespace).get("Ready") == "True", "a ready ScaledObject")
+    until(lambda: conditions_of(apiserver, namespace).get("Ready") == "True", "a ready ScaledObject")
     return namespace
 
 
@@ -212,7 +212,7 @@ def test_replicas_follow_the_figures_and_stay_without_any(apiserver, scaled):
     say(scaled, **busy(6, 4, 2, 0.2))
     until(lambda: replicas(apiserver, scaled) == 3, "three replicas for twelve requests")
     say(scaled)
-    until(lambda: said(apiserver, scaled).get("Fallback") == "True", "KEDA to say that there is no figure")
+    until(lambda: conditions_of(apiserver, scaled).get("Fallback") == "True", "KEDA to say that there is no figure")
     assert replicas(apiserver, scaled) == 3
     say(scaled, **busy(1, 0, 0, 1.5))
     until(lambda: replicas(apiserver, scaled) == 2, "two replicas for caches that are full")

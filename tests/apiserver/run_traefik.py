@@ -121,14 +121,14 @@ def test_traefik_takes_both_and_rewrites_nothing(apiserver, namespace, routers):
     """RouteReady by the operator's own rule, and routers that match a whole prefix and have no middleware."""
     expose = {name: exposed(apiserver, namespace, name) for name in ("one", "two")}
 
-    def told(name: str) -> tuple[Any, Any]:
+    def route_objects(name: str) -> tuple[Any, Any]:
         found = [apiserver.get(kind, name, "-n", namespace) for kind in ("ingress", "httproute")]
         return parse(Ingress, found[0]), parse(HTTPRoute, found[1])
 
     for name, wish in expose.items():
-        said = until(partial(_taken, wish, partial(told, name)), f"RouteReady of {name}")
+        said = until(partial(_taken, wish, partial(route_objects, name)), f"RouteReady of {name}")
         assert said == f"{HOST} leads to traefik.gateways.svc; Gateway gateways/public has taken the route"
-        urls = [row["url"] for row in addresses(name, namespace, expose_of(wish), *told(name))]
+        urls = [row["url"] for row in addresses(name, namespace, expose_of(wish), *route_objects(name))]
         assert urls[1:] == [f"http://{HOST}/{name}/v1"] * 2
     found = until(lambda: _of_both(routers()), "routers of both controllers for both services")
     for row in found:
@@ -141,9 +141,9 @@ def test_traefik_takes_both_and_rewrites_nothing(apiserver, namespace, routers):
         )
 
 
-def _taken(wish: dict[str, Any], told: Callable[[], tuple[Any, Any]]) -> str:
+def _taken(wish: dict[str, Any], route_objects: Callable[[], tuple[Any, Any]]) -> str:
     """The message of RouteReady, once it is true."""
-    found = route_ready(expose_of(wish), *told(), known=True)
+    found = route_ready(expose_of(wish), *route_objects(), known=True)
     return found.message if found.status == "True" else ""
 
 

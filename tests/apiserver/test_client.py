@@ -137,7 +137,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("service", "words", "field"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_the_api_server_refuses_is_told_in_its_own_sentences(client, service, words, field):
+def test_what_the_api_server_refuses_is_reported_in_its_own_sentences(client, service, words, field):
     """One sentence, and a row for each field that a form can mark."""
     with pytest.raises(InvalidError, match=words) as caught:
         client.create(service, dry_run=True)

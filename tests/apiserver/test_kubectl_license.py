@@ -22,9 +22,11 @@ PATIENCE_S = 240
 PROGRAM = "import sys\nfrom windlass_kubectl.__main__ import main\nsys.exit(main())\n"
 
 
-def _played_nodes():
+def _simulated_nodes():
     """The module beside this file: pytest's importlib mode puts no test folder on sys.path."""
-    spec = importlib.util.spec_from_file_location("windlass_tests_played", Path(__file__).parent / "played_nodes.py")
+    spec = importlib.util.spec_from_file_location(
+        "windlass_tests_simulated", Path(__file__).parent / "simulated_nodes.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -33,14 +35,14 @@ def _played_nodes():
 @pytest.fixture
 def cluster(apiserver, namespace, tmp_path):
     """Two nodes with two GPUs each, and a license server without a key."""
-    played = _played_nodes().Played(apiserver, namespace, tmp_path)
+    nodes = _simulated_nodes().SimulatedNodes(apiserver, namespace, tmp_path)
     try:
-        played.start()
+        nodes.start()
         for node in ("one", "two"):
-            played.add_node(f"{namespace}-{node}", 2)
-        yield played
+            nodes.add_node(f"{namespace}-{node}", 2)
+        yield nodes
     finally:
-        played.stop()
+        nodes.stop()
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def test_the_days_after(license_, cluster, namespace):
         assert words in text
 
 
-def test_what_stands_in_the_way_is_told_and_nothing_is_signed(license_, cluster, apiserver, namespace, tmp_path):
+def test_what_stands_in_the_way_is_reported_and_nothing_is_signed(license_, cluster, apiserver, namespace, tmp_path):
     """A node that is not ready, an image that is not there, another issuer's license, a wrong token."""
     cluster.add_node(f"{namespace}-down", 8, ready="Unknown")
     done = license_("init", code=1)

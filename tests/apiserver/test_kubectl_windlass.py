@@ -364,7 +364,7 @@ def test_chat_answers_programs_and_says_what_a_refusal_means(windlass, served, e
     assert "does not answer" in gone.stderr
 
 
-def test_chat_talks_in_turns(windlass, served, engine):
+def test_chat_keeps_the_conversation(windlass, served, engine):
     """What was said before goes along; an empty line ends it."""
     done = windlass("chat", served, "--token", PLANTED["secret"], "--address", f"http://127.0.0.1:{engine}",
                     "--system", "Be brief.", stdin="Hello\nAgain\n\n")  # fmt: skip

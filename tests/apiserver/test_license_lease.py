@@ -78,7 +78,7 @@ def test_take_renew_take_over_and_release(api: KubeApi, apiserver, namespace: st
     assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("pod-a", 2, 15)
 
 
-def test_without_the_right_the_reason_is_said(api: KubeApi, namespace: str) -> None:
+def test_without_the_right_the_reason_is_reported(api: KubeApi, namespace: str) -> None:
     """A Lease of another name is not this server's to take."""
     with pytest.raises(KubeError, match=r'403 leases.*"other" is forbidden'):
         api.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/other")

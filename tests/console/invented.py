@@ -145,7 +145,10 @@ def plan(gpus: int, kind: str) -> dict[str, Any]:
             "haveGiB": have,
         },
         "measured": {"weightsGiB": "14.25", "kvGiB": "23.10", "kvTokens": 432560},
-        "because": [f"{gpus} × {kind}: 18.90 GiB needed on each, which has {have}", "28 heads % 1 == 0"],
+        "because": [
+            f"{gpus} × {kind}: 18.90 GiB needed on each, which has {have}",
+            "weights 14.18 GiB (7.62 B parameters)",
+        ],
         "alternatives": ["quick table: 6-8B: L20 × 1, A10 × 1, A100 × 1, V100 × 1"],
         "advice": ["engine.quantization ifq: 11.59 instead of 18.90 GiB a GPU, fits 45.0 GiB"],
     }

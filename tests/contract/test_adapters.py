@@ -115,7 +115,7 @@ def test_an_adapter_of_another_volume_is_served_beside_a_model(volumes, tmp_path
     assert plan.value("lora-modules") == (f"poet={tmp_path}/pod/data/adapters/0",)
 
 
-def test_a_draft_model_is_told_to_the_engine(volumes, tmp_path):
+def test_a_draft_model_reaches_the_engine(volumes, tmp_path):
     """As the engine's own speculative config, with the place where it is mounted."""
     source = {"pvc": {"claimName": "models", "path": "Qwen/demo-7B"}}
     engine = {"speculation": {"source": source, "tokens": 3}, "dtype": "float32"}

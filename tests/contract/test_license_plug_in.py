@@ -41,7 +41,7 @@ def issue(
     return asyncio.run(issuer.issue(key, [*said, *more]))
 
 
-def test_the_program_is_found_beside_the_plug_in_and_its_want_is_told(
+def test_the_program_is_found_beside_the_plug_in_and_its_want_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A named one first, then that of this environment, then that of the PATH; else how to get it."""
@@ -81,7 +81,7 @@ def test_a_license_of_the_plug_in_is_one_that_the_server_takes(issuer: Issuer, t
     assert later.expires - first.expires == timedelta(days=30)
 
 
-def test_a_refusal_of_the_program_is_told_in_its_words(issuer: Issuer, tmp_path: Path) -> None:
+def test_a_refusal_of_the_program_is_reported_in_its_words(issuer: Issuer, tmp_path: Path) -> None:
     """Not as a traceback, and not as a missing field."""
     key = make_key(issuer)
     with pytest.raises(LicensingError, match="--customer and --appid must not be empty"):

@@ -25,7 +25,7 @@ def test_the_operator_reads_the_start_of_a_pod() -> None:
     board.set_license(LicenseFacts(True, "granted", "granted", ("GPU-a",)))
     board.enter("engine")
     board.set_preread(Progress("done", 1, 10, 10, 2.5))
-    board.engine_said("INFO Starting to load model /data/model...")
+    board.note_output("INFO Starting to load model /data/model...")
     seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
     assert seen is not None
     assert seen.doing() == "pod qwen-0 loads the engine"
@@ -47,7 +47,7 @@ def test_a_start_that_reads_the_model_says_so() -> None:
     assert [row["phase"] for row in board.to_dict()["phases"]] == ["model"]
 
 
-def test_the_first_chat_and_its_failure_are_told() -> None:
+def test_the_first_chat_and_its_failure_are_reported() -> None:
     """The phase has words, a failure brings its sentence, and the last words the same reason with a remedy."""
     board = FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ()))
     board.enter(phases.FIRST_CHAT)
@@ -68,7 +68,7 @@ def test_the_first_chat_and_its_failure_are_told() -> None:
     assert not reasons.row(error.reason).retryable
 
 
-def test_an_engine_that_hangs_is_told_before_it_ends() -> None:
+def test_an_engine_that_hangs_is_reported_before_it_ends() -> None:
     """The kubelet knows of a refused probe only; the pod's own words take its place."""
     board = FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ()))
     board.set_stall("the engine holds 3 requests and has ended no step for 300 s")
@@ -105,7 +105,7 @@ def test_the_operator_reads_the_engine_s_memory() -> None:
         "INFO Available KV cache memory: 21.5 GiB",
         "INFO GPU KV cache size: 402,480 tokens, Maximum concurrency for 8,192 tokens per request: 49.13x",
     ):
-        board.engine_said(line)
+        board.note_output(line)
     seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
     assert seen is not None
     assert operator.measured([seen], "") == {

@@ -198,7 +198,7 @@ async def test_a_slow_server_is_given_up_in_time_and_found_again(shop: Shop) -> 
             assert isinstance(await again.lease(["GPU-0"], POD), Granted)
 
 
-async def test_a_wrong_address_is_told_and_the_next_one_is_asked(shop: Shop) -> None:
+async def test_a_wrong_address_is_reported_and_the_next_one_is_asked(shop: Shop) -> None:
     """Nobody there, another server there, and the right one behind both."""
     shop.license()
     with socket.socket() as nobody:
@@ -282,7 +282,7 @@ def test_a_program_holds_a_lease_while_it_lives(shop: Shop, machine: dict[str, s
         again.check()
 
 
-def test_a_lost_license_is_told_at_the_next_check(shop: Shop, machine: dict[str, str]) -> None:
+def test_a_lost_license_is_reported_at_the_next_check(shop: Shop, machine: dict[str, str]) -> None:
     """The process beside ends with the sentence, and whoever asks for an answer gets it."""
     shop.license("--stop-at-expiry", seconds=8)
     lease = Lease.take({**machine, "WINDLASS_LS_ADDR": shop.url, "WINDLASS_LICENSE_WAIT": "0"})

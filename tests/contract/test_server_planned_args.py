@@ -67,7 +67,7 @@ def test_golden_members_find_their_place(pod: str, container: dict, index: int) 
     assert plan.value("tensor-parallel-size") * int(said.get("-pp", 1)) == group.size * gpus
 
 
-def test_the_members_probes_are_answered() -> None:
+def test_the_members_probes_pass() -> None:
     """The probed path is the one that the server's facts port knows."""
     probes = {container[kind]["httpGet"]["path"] for _, container, _ in members() for kind in PROBES}
     assert probes == {READY_PATH}

@@ -133,7 +133,7 @@ def watch(bed: Bed, fault: Fault, name: str, word: str, started: float) -> Resul
         row = condition(_named(bed.services(), name), fault.condition)
         if row.get("reason") in (fault.reason, *fault.also) and word in row.get("message", ""):
             seen, took_s = time.time(), time.monotonic() - started
-            noted = noted_at(_told(bed, name), word) if bed.clocked else injected
+            noted = noted_at(_notes_of(bed, name), word) if bed.clocked else injected
             since = None if noted is None else max(0.0, round(seen - noted, 1))
             return Result(fault, word, row["reason"], row["message"], took_s, since, True)
         time.sleep(LISTED_S)
@@ -160,7 +160,7 @@ class Note:
     trouble: bool = True
 
 
-def _told(bed: Bed, name: str) -> list[Note]:
+def _notes_of(bed: Bed, name: str) -> list[Note]:
     pods = bed.get("pods", "-l", f"{SERVICE_LABEL}={name}")["items"]
     events = bed.get("events")["items"]
     return [note for pod in pods for note in _of_pod(pod)] + [one for event in events for one in _of_event(event, name)]

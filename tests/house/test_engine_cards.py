@@ -60,7 +60,7 @@ def wheel(folder: Path, name: str, **libraries: bytes) -> Path:
     return file
 
 
-def test_machine_code_and_ptx_are_told_apart() -> None:
+def test_machine_code_and_ptx_are_distinguished() -> None:
     """Of several containers with zeros between them."""
     section = container((CUBIN, 75), (CUBIN, 90), (PTX, 90)) + bytes(40) + container((CUBIN, 120))
     assert tool.capabilities(section) == {"sm": [75, 90, 120], "ptx": [90]}

@@ -333,12 +333,12 @@ def main(words: list[str]) -> int:
                 back(run)
         except BedError as error:
             run.seen["ended by"] = str(error)
-        return told(run, found)
+        return reported(run, found)
     finally:
         clean(where)
 
 
-def told(run: Run, found: list[dict[str, Any]]) -> int:
+def reported(run: Run, found: list[dict[str, Any]]) -> int:
     """Write and print the report; 1 where something was not as it shall be."""
     rows = report.rows(run.phases, found)
     wrong = judge(run, rows, found)

@@ -24,7 +24,7 @@ def no_server_pod(bed, namespace):
     return not bed.items(namespace, "pods", "-l", "app.kubernetes.io/component=server")
 
 
-def test_a_wrong_path_is_told_with_what_is_there(bed, namespace):
+def test_a_wrong_path_is_reported_with_what_is_there(bed, namespace):
     bed.apply(namespace, "wrong-path", model=source("dmeo"))
     ready = bed.reason(namespace, "wrong-path", "PathNotFound")
     assert "dmeo" in ready["message"]
@@ -32,7 +32,7 @@ def test_a_wrong_path_is_told_with_what_is_there(bed, namespace):
     assert no_server_pod(bed, namespace)
 
 
-def test_a_folder_without_config_is_told(bed, namespace):
+def test_a_folder_without_config_is_reported(bed, namespace):
     folder = Path(bed.paths.run / "models" / "empty-model")
     folder.mkdir(exist_ok=True)
     (folder / "readme.txt").write_text("no model here")

@@ -52,7 +52,7 @@ def test_a_list_drops_what_it_does_not_name():
     assert claims.taken() == {"n2": 2}
 
 
-def test_freed_gpus_are_told_and_taken_ones_are_not():
+def test_freed_gpus_are_reported_and_taken_ones_are_not():
     told = []
     claims = Claims(freed=lambda: told.append(1))
     claims.put(a_pod("a"))

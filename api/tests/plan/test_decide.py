@@ -63,7 +63,7 @@ def test_a_72b_takes_four_l20_as_the_published_table_says():
     plan = planned(QWEN_72B, engine={"maxModelLen": 32768})
     assert (plan.gpus, plan.tp) == (4, 4)
     assert f"{plan.kv_gib:.2f}" == "10.00"
-    assert "64 heads % 4 == 0" in plan.because
+    assert "64 attention heads divide evenly over 4 GPUs" in plan.because
     assert any("65–72B: L20 × 8" in line for line in plan.alternatives)
 
 
@@ -161,7 +161,7 @@ def test_zero_gpus_is_a_plan_for_the_cpu():
     assert planned(nodes=(), resources={"gpus": 0}, engine={"quantization": "ifq_nf4"}).dtype == "float16"
 
 
-def test_the_cpu_engine_is_told_its_kv_space():
+def test_the_cpu_engine_gets_its_kv_space():
     """Four full contexts, at least 1 GiB, in the pod's memory; what the user's variable says is planned for."""
     spec = a_spec(resources={"gpus": 0})
     plan = planned(nodes=(), resources={"gpus": 0})
@@ -177,7 +177,7 @@ def test_the_cpu_engine_is_told_its_kv_space():
     assert two.required_gib == pytest.approx(2 * plan.required_gib)
 
 
-def test_a_card_or_another_program_is_told_no_kv_space():
+def test_a_card_or_another_program_gets_no_kv_space():
     """The variable is the CPU engine's, started by us."""
     assert engine_variables(a_spec(), planned()) == ()
     for parts in ({"command": ["sh"]}, {"command": ["sh"], "image": {"family": "deepspeed"}}):

@@ -66,7 +66,7 @@ def test_more_cards_than_any_node_has_are_taken_from_several():
     assert "2 nodes: no single node has 16 × L20" in plan.because
 
 
-def test_what_is_said_of_tp_and_pp_is_kept():
+def test_given_tp_and_pp_are_kept():
     """Either alone, or both."""
     sixteen = nodes(2, 8)
     both = planned(QWEN_72B, sixteen, resources={"gpus": 16}, engine={"tensorParallelSize": 8})
@@ -98,7 +98,7 @@ def test_workers_take_their_cards_each():
     assert planned(args=["--worker-num", "2"]).gpus == 2
 
 
-def test_the_memory_of_a_card_is_told():
+def test_the_memory_of_a_card_is_reported():
     """What is needed of one card, and what it has."""
     status = planned(QWEN_72B, PAIRS).to_status()["perGPU"]
     assert set(status) == {"weightsGiB", "kvGiB", "overheadGiB", "requiredGiB", "haveGiB"}
@@ -187,7 +187,7 @@ def test_a_refusal_says_what_where_and_what_to_do(case, reason, words):
     assert (refusal.reason, words in refusal.sentence()) == (reason, True), refusal.sentence()
 
 
-def test_a_model_that_only_a_spread_holds_is_told_when_one_node_is_wanted():
+def test_a_model_that_only_a_spread_holds_is_reported_when_one_node_is_wanted():
     """Standard keeps to one node and refuses."""
     assert refused(QWEN_72B, PAIRS, deployment={"mode": "Standard"}).reason == "DoesNotFit"
 

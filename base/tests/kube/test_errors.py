@@ -34,7 +34,7 @@ def test_a_refusal_has_its_error(code, status, kind, words):
     assert words in str(error)
 
 
-def test_fields_are_told_one_by_one():
+def test_fields_are_reported_one_by_one():
     """A form marks them; the sentence names each field once."""
     error = refusal(
         422,

@@ -22,6 +22,7 @@ from windlass_client import bench_archive, bench_job, paths
 from windlass_client.bench_archive import Archive
 
 from windlass_kubectl.bench_parser import OURS
+from windlass_kubectl.named_service import raw_service
 from windlass_kubectl.parser import FAILED, OK
 from windlass_kubectl.session import Session
 
@@ -34,7 +35,7 @@ async def run(session: Session) -> int:
     """Make the Job, show its progress, write its results, delete it."""
     options = session.options
     words = check(options.behind)
-    service = await session.client.raw(options.name)
+    service = await raw_service(session, options.name)
     folder = Path(options.out or f"bench-{options.name}-{session.now():%Y%m%d-%H%M%S}")
     if await asyncio.to_thread(folder.exists):
         raise InvalidError(f"--out {folder} is there already; name a new folder")

@@ -16,6 +16,7 @@ from windlass_client import paths
 from windlass_client.values import LLMService
 
 from windlass_kubectl.forward import Forward, port_forward
+from windlass_kubectl.named_service import named_service
 from windlass_kubectl.parser import OK
 from windlass_kubectl.session import Session
 from windlass_kubectl.talk import ChatAnswer, Talk, connection
@@ -25,7 +26,7 @@ KEY_VARIABLE = "WINDLASS_API_KEY"
 
 async def run(session: Session) -> int:
     """Ask the prompt and leave; without one, talk until an empty line."""
-    service = await session.client.get(session.options.name)
+    service = await named_service(session, session.options.name)
     key = await _key(session)
     async with AsyncExitStack() as stack:
         forward = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from windlass_client.logs import LogQuery, read
 from windlass_client.values import LogLine
 
+from windlass_kubectl.named_service import named_service
 from windlass_kubectl.output import as_json, as_yaml
 from windlass_kubectl.parser import OK
 from windlass_kubectl.session import Session
@@ -13,7 +14,7 @@ from windlass_kubectl.session import Session
 async def run(session: Session) -> int:
     """Lines as they come; with several pods each begins with its pod's name."""
     options = session.options
-    await session.client.get(options.name)  # a misspelt name is told as such, not as a service without pods
+    await named_service(session, options.name)  # a misspelt name is told as such, not as a service without pods
     pods = await session.client.pods(options.name)
     several = (len(pods) > 1 or options.follow) and not options.pod
     ask = LogQuery(

@@ -14,6 +14,7 @@ from windlass_base.kube.errors import ForbiddenError, InvalidError
 from windlass_client.preview import PlanPreview
 from windlass_sizing.speed import words
 
+from windlass_kubectl.named_service import raw_service
 from windlass_kubectl.paint import Branch
 from windlass_kubectl.parser import NOTHING_FITS, OK
 from windlass_kubectl.plan_tree import plan_branch
@@ -40,7 +41,7 @@ async def run(session: Session) -> int:
 async def _documents(session: Session) -> list[Mapping[str, Any]]:
     """What is to be planned; a file is first shown to the API server, which knows rules that the planner does not."""
     if session.options.name:
-        return [await session.client.raw(session.options.name)]
+        return [await raw_service(session, session.options.name)]
     documents = read(await asyncio.to_thread(text_of, session.options.filename), session.options.filename)
     for document in documents:
         try:

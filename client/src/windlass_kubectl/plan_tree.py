@@ -32,25 +32,38 @@ def plan_branch(plan: PlanStatus, paint: Paint) -> Branch:
         *([Branch(f"pods are replaced by {plan.rollout}")] if plan.rollout else []),
         *_listed("because", plan.because),
         *_listed("instead", plan.alternatives),
-        *_listed("advice", plan.advice),
+        *(_listed("could be better", plan.advice) if _can_gain(plan) else []),
     )
     return Branch(headline(plan), "head", rows)
 
 
 def budget(card: CardBudget, paint: Paint) -> Branch:
     """One GPU's memory as a bar: weights, cache of one context, the engine itself, and what is left."""
-    weights, kv, engine, have = (
-        _number(text) for text in (card.weights_gib, card.kv_gib, card.overhead_gib, card.have_gib)
-    )
-    words = (
-        f"weights {weights:.2f} + KV cache {kv:.2f} + engine {engine:.2f} = "
-        f"{_number(card.required_gib) or weights + kv + engine:.2f} GiB"
-    )
+    weights, kv, engine = _parts(card)
+    have, needed = _number(card.have_gib), _needed(card)
+    words = f"weights {weights:.2f} + KV cache {kv:.2f} + engine {engine:.2f} = {needed:.2f} GiB"
     if not have:
         return Branch(f"each GPU: {words}")
-    fits = (_number(card.required_gib) or weights + kv + engine) <= have
     bar = paint.bar([part / have for part in (weights, kv, engine)])
-    return Branch(f"each GPU: {bar} {words} of {have:.2f}", "good" if fits else "bad")
+    return Branch(f"each GPU: {bar} {words} of {have:.2f}", "good" if needed <= have else "bad")
+
+
+def _can_gain(plan: PlanStatus) -> bool:
+    """Whether less memory on a GPU brings anything: fewer GPUs, or room for a second request of the whole context."""
+    card = plan.per_gpu
+    if card is None or (plan.gpus or 0) > 1:
+        return True
+    _, kv, _ = _parts(card)
+    return _number(card.have_gib) - _needed(card) < kv
+
+
+def _parts(card: CardBudget) -> tuple[float, float, float]:
+    """Weights, KV cache and engine, in GiB."""
+    return _number(card.weights_gib), _number(card.kv_gib), _number(card.overhead_gib)
+
+
+def _needed(card: CardBudget) -> float:
+    return _number(card.required_gib) or sum(_parts(card))
 
 
 def _totals(plan: PlanStatus) -> str:

@@ -25,6 +25,7 @@ from windlass_client.values import LogLine, container_names, service_of
 
 from windlass_kubectl import __version__, service_tree
 from windlass_kubectl.harmless import harmless, one_line
+from windlass_kubectl.named_service import raw_service
 from windlass_kubectl.output import as_yaml
 from windlass_kubectl.paint import Paint
 from windlass_kubectl.parser import OK
@@ -96,7 +97,7 @@ async def run(session: Session) -> int:
 async def collect(session: Session, name: str) -> Bundle:
     """Everything about the service, as it is; NotFoundError when there is no such service."""
     bundle, client = Bundle(), session.client
-    raw = await client.raw(name)
+    raw = await raw_service(session, name)
     bundle.documents["service"] = raw
     bundle.documents["versions"] = {"client": __version__, "collectedAt": session.now().isoformat(timespec="seconds")}
     for kind, path in CHILDREN:

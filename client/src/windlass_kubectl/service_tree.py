@@ -15,8 +15,8 @@ HEADINGS = ("NAME", "MODEL", "READY", "STATUS", "GPUS", "TP", "CONTEXT", "AGE")
 EVENTS_SHOWN = 6
 EXCERPT_LINES = 12
 STYLES = {"True": "good", "False": "bad", "Unknown": "wait"}
-# Conditions whose True is the bad news.
-NEGATIVE = ("Degraded",)
+# Conditions whose True is no good news, and its style; their False is good news.
+NEGATIVE = {"Degraded": "bad", "Outdated": "wait", "OlderFields": "wait"}
 NEUTRAL = ("Progressing", "Downloading")
 UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 GIB = 1024**3
@@ -67,12 +67,18 @@ def tree(
 
 
 def _condition(one: Condition, now: datetime, paint: Paint) -> Branch:
-    style = "dim" if one.type in NEUTRAL else STYLES[one.status]
+    style, since = _style(one), age(one.last_transition_time, now)
+    is_denied = one.status == "False" and one.type in (*NEGATIVE, *NEUTRAL)
+    text = f"not {one.type.lower()} ({one.reason}, {since})" if is_denied else f"{one.type} {one.reason} ({since})"
+    return Branch(f"{paint.mark(style)} {text}{f': {one.message}' if one.message else ''}", style)
+
+
+def _style(one: Condition) -> str:
+    if one.type in NEUTRAL:
+        return "dim"
     if one.type in NEGATIVE:
-        style = {"True": "bad", "False": "good"}.get(one.status, "wait")
-    since = age(one.last_transition_time, now)
-    text = f"{paint.mark(style)} {one.type} {one.reason} ({since})"
-    return Branch(f"{text}: {one.message}" if one.message else text, style)
+        return {"True": NEGATIVE[one.type], "False": "good"}.get(one.status, "wait")
+    return STYLES[one.status]
 
 
 def _failure(failure: FailureStatus) -> Branch:
@@ -92,10 +98,10 @@ def _failure(failure: FailureStatus) -> Branch:
 
 def _download(one: DownloadStatus) -> str:
     done, total = one.bytes_done or 0, one.bytes_total or 0
-    share = f" ({100 * done // total} %)" if total else ""
+    size = f" of {total / GIB:.2f} GiB ({100 * done // total} %)" if total else " GiB, size not known yet"
     speed = f", {(one.bytes_per_second or 0) / 1024**2:.1f} MiB/s" if one.bytes_per_second else ""
     left = f", {span(one.remaining_seconds)} left" if one.remaining_seconds is not None else ""
-    return f"download: {done / GIB:.2f} of {total / GIB:.2f} GiB{share}{speed}{left}"
+    return f"download: {done / GIB:.2f}{size}{speed}{left}"
 
 
 def _startup(service: LLMService) -> str:

@@ -12,6 +12,7 @@ from windlass_client.values import LLMService, WatchEvent, service_of
 
 from windlass_kubectl import service_tree
 from windlass_kubectl.harmless import Painted, one_line
+from windlass_kubectl.named_service import named_service, raw_service
 from windlass_kubectl.paint import CELL_MAX
 from windlass_kubectl.parser import OK
 from windlass_kubectl.session import Session
@@ -35,7 +36,7 @@ async def run(session: Session) -> int:
 
 
 async def _show_one(session: Session, name: str) -> None:
-    raw = await session.client.raw(name)
+    raw = await raw_service(session, name)
     pods = await _if_allowed(session, session.client.pods(name), "pods")
     events = await _if_allowed(session, session.client.events(name, with_pods=bool(pods)), "events")
     if session.is_text:
@@ -56,7 +57,7 @@ async def _if_allowed(session: Session, rows: Awaitable[list[T]], what: str) -> 
 
 
 async def _watch_one(session: Session, name: str) -> None:
-    await session.client.get(name)  # NotFoundError now rather than a wait without end
+    await named_service(session, name)  # NotFoundError now rather than a wait without end
     async for event in session.client.watch(name=name):
         if event.type == "DELETED":
             raise NotFoundError(f"llmservice {session.namespace}/{name}: it was deleted")

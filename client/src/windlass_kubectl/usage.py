@@ -15,6 +15,7 @@ from typing import Any
 from windlass_base.kube.errors import ClientError, InvalidError, UnreadableError
 from windlass_client import paths
 
+from windlass_kubectl.named_service import named_service
 from windlass_kubectl.parser import FAILED, OK
 from windlass_kubectl.session import Session
 
@@ -55,7 +56,7 @@ async def run(session: Session) -> int:
 async def _services(session: Session) -> list[str]:
     name = session.options.name
     if name:
-        await session.client.get(name)  # a misspelt name is told as such
+        await named_service(session, name)  # a misspelt name is told as such
         return [name]
     return sorted(one.metadata.name for one in await session.client.list())
 

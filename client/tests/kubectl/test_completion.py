@@ -64,7 +64,7 @@ def test_the_cluster_is_asked_with_the_options_of_the_line():
     assert cluster.asked == {"namespace": "team", "context": "work", "kubeconfig": None}
 
 
-def test_without_a_cluster_nothing_is_said(tmp_path, monkeypatch, capsys):
+def test_without_a_cluster_nothing_is_reported(tmp_path, monkeypatch, capsys):
     """An error would stand in the user's prompt."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)

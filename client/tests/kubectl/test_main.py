@@ -51,6 +51,37 @@ def test_options_stand_before_or_after_the_command():
     assert parser().parse_args(["status"]).output == "text"
 
 
+CHATS = {
+    "words first": ("chat demo hi --model X", "hi"),
+    "options first": ("chat --model X demo hi", "hi"),
+    "an option between": ("chat demo --model X hi", "hi"),
+    "options everywhere": ("-o json chat --max-tokens 5 demo --model X hi -n team", "hi"),
+    "a flag's value with =": ("chat demo --model=X hi", "hi"),
+    "standard input": ("chat demo --model X -", "-"),
+    "no prompt": ("chat demo --model X", None),
+}
+
+
+@pytest.mark.parametrize(("typed", "prompt"), CHATS.values(), ids=CHATS.keys())
+def test_options_stand_between_two_arguments(typed, prompt):
+    options = parser().parse_args(typed.split())
+    assert (options.name, options.model, options.prompt) == ("demo", "X", prompt)
+
+
+SURPLUS = {
+    "a word too many": ("chat demo --model X hi there", '"there" belongs to no option'),
+    "an unknown option": ("chat demo --modle X hi", "there is no option --modle; write --model"),
+    "a name twice": ("status demo -w other", '"other" belongs to no option'),
+}
+
+
+@pytest.mark.parametrize(("typed", "refusal"), SURPLUS.values(), ids=SURPLUS.keys())
+def test_a_surplus_argument_is_refused(typed, refusal, capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args(typed.split())
+    assert refusal in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("word", "read"),
     [("--max_tokens", "--max-tokens"), ("--key_from_secret=a_b", "--key-from-secret=a_b"), ("a_b", "a_b"),

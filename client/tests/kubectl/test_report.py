@@ -83,7 +83,7 @@ async def test_secrets_are_never_asked_for(session):
     assert [path for path in session.server.asked if "secret" in path or "configmap" in path] == []
 
 
-async def test_what_may_not_be_read_is_said(session):
+async def test_what_may_not_be_read_is_reported(session):
     """An incomplete report says so itself."""
     files = (await collect(session, "qwen")).files()
     assert "ingresses: cannot list ingresses" in files["missing.txt"]

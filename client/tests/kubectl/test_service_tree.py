@@ -62,6 +62,37 @@ def test_a_whole_tree():
     )
 
 
+CONDITIONS = {
+    "good": (("Degraded", "False", "Settled", "what runs is what was asked for"), "good",
+        "✔ not degraded (Settled, 10m): what runs is what was asked for"),
+    "bad": (("Degraded", "True", "CrashLoop"), "bad", "✘ Degraded CrashLoop (10m)"),
+    "unknown": (("Degraded", "Unknown", "Starting"), "wait", "… Degraded Starting (10m)"),
+    "outdated": (("Outdated", "True", "EarlierOperator"), "wait", "… Outdated EarlierOperator (10m)"),
+    "at rest": (("Progressing", "False", "Settled"), "dim", "  not progressing (Settled, 10m)"),
+    "on its way": (("Downloading", "True", "Downloading"), "dim", "  Downloading Downloading (10m)"),
+    "a gate": (("ModelReady", "False", "PathNotFound"), "bad", "✘ ModelReady PathNotFound (10m)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "style", "text"), CONDITIONS.values(), ids=CONDITIONS.keys())
+def test_a_condition_reads_as_good_or_bad(condition, style, text):
+    """Degraded is good where it is False, and its name alone reads as bad."""
+    conditions, *_ = tree(a_service(conditions=[a_condition(*condition)]), [], [], NOW, PLAIN).below
+    assert conditions.below == (Branch(text, style),)
+
+
+DOWNLOADS = {
+    "not known": ({}, "download: 0.00 GiB, size not known yet"),
+    "begun": ({"bytesDone": 2**29, "bytesPerSecond": 2**20}, "download: 0.50 GiB, size not known yet, 1.0 MiB/s"),
+    "known": ({"bytesDone": 0, "bytesTotal": 2**31}, "download: 0.00 of 2.00 GiB (0 %)"),
+}
+
+
+@pytest.mark.parametrize(("download", "text"), DOWNLOADS.values(), ids=DOWNLOADS.keys())
+def test_a_download_says_whether_its_size_is_known(download, text):
+    assert text in [branch.text for branch in tree(a_service(download=download), [], [], NOW, PLAIN).below]
+
+
 def test_where_prompts_were_found_is_a_line():
     """In the operator's own whole percent."""
     shares = {"gpuPercent": 12, "hostPercent": 37, "computedPercent": 51}
@@ -118,8 +149,28 @@ def test_everything_of_a_plan_hangs_below_it():
     texts = [branch.text for branch in plan_branch(plan, PLAIN).below]
     assert texts == [
         "in all: needed 9.00 GiB", "measured on one GPU: weights 7.10 GiB, 512 tokens",
-        "pods are replaced by Surge", "because", "instead", "advice",
+        "pods are replaced by Surge", "because", "instead", "could be better",
     ]  # fmt: skip
+
+
+def a_plan(gpus: int, **gib: str) -> PlanStatus:
+    return PlanStatus(gpus=gpus, tp=gpus, per_gpu=a_card(**gib), advice=["engine.quantization ifq: …"])
+
+
+GAINS = {
+    "room for a second context": (a_plan(1, weights="15", kv="2", overhead="1", required="20", have="45"), False),
+    "room for one context": (a_plan(1, weights="35", kv="2", overhead="2", required="43.5", have="45"), True),
+    "several GPUs": (a_plan(4, weights="15", kv="2", overhead="1", required="20", have="45"), True),
+    "a GPU of unknown memory": (a_plan(1, weights="15", kv="2", overhead="1", required="20"), True),
+    "no figures": (PlanStatus(gpus=1, advice=["engine.enforceEager true: …"]), True),
+    "no advice": (PlanStatus(gpus=0), False),
+}
+
+
+@pytest.mark.parametrize(("plan", "is_shown"), GAINS.values(), ids=GAINS.keys())
+def test_advice_is_shown_where_it_brings_something(plan, is_shown):
+    """Less memory on one GPU brings nothing where a second request of the whole context has room already."""
+    assert is_shown == ("could be better" in [branch.text for branch in plan_branch(plan, PLAIN).below])
 
 
 AGES = {0: "0s", 59: "59s", 60: "1m", 310: "5m10s", 3600: "1h", 90000: "1d1h", 86400 * 3: "3d"}

@@ -48,7 +48,7 @@ async def test_after_a_cut_it_goes_on_from_the_last_version():
 
 
 @pytest.mark.parametrize("how", ["row", "answer"])
-async def test_after_an_expired_version_the_difference_is_told(how):
+async def test_after_an_expired_version_the_difference_is_reported(how):
     """Deleted, changed, new and made again under the same name: each is told once, the unchanged one is not."""
     before = [a_service("changed", 1), a_service("deleted", 2), a_service("same", 3), a_service("again", 4)]
     after = [a_service("changed", 11), a_service("same", 3), a_service("again", 12, uid="v"), a_service("new", 13)]
@@ -109,7 +109,7 @@ async def test_a_line_cut_in_two_is_no_event():
     assert await told(api, 1) == [("ADDED", "b")]
 
 
-async def test_a_deletion_is_told_once():
+async def test_a_deletion_is_reported_once():
     """A service that was never told of is not told as deleted."""
     api = MockApi(
         a_list(7, a_service("a", 5)),

@@ -54,7 +54,7 @@ EDITS: dict[str, tuple[tuple[tuple[str, ...], Any], ...]] = {
 }
 
 
-def told(row: dict[str, Any]) -> str:
+def in_words(row: dict[str, Any]) -> str:
     """One audited request in words."""
     ref = row["objectRef"]
     return f"{row['verb']} {ref['resource']}/{ref.get('name', '')}" + (
@@ -155,7 +155,7 @@ async def soak(bed: Bed, seconds: float, seed: int) -> dict[str, Any]:
     return {
         "seconds": seconds,
         "services": len(SORTS),
-        "writes_at_rest": [told(row) for row in (*first, *rest)],
+        "writes_at_rest": [in_words(row) for row in (*first, *rest)],
         "edits": edits,
         "writes_that_healed": len(healing),
         "rss_mib": round(memory_mib, 1),

@@ -34,7 +34,7 @@ class World:
         store = Store(row.name for row in WATCHES)
         self.router = Router(store, self.queue, set)
         self.stream = Stream(Watched(Deployments), ShelfSink("Deployment", self.router))
-        self.cluster = StoredCluster(None, store, Claims(), self.router.answered)
+        self.cluster = StoredCluster(None, store, Claims(), self.router.written)
         self.shelf = store.shelves["Deployment"]
         self.stream.take_page([json.dumps(self.live).encode()], 10, first=True, last=True)
         self.queue.event(KEY)

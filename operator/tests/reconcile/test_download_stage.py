@@ -89,7 +89,7 @@ async def test_nothing_is_inspected_before_the_download_is_done(world):
     assert world.cluster.writes == []
 
 
-async def test_a_failed_download_is_told_and_tried_again_later(world):
+async def test_a_failed_download_is_reported_and_tried_again_later(world):
     """The hub's words stand in Ready; after a minute a new Job is made."""
     world.put_service(**asked())
     await world.look()

@@ -49,7 +49,7 @@ def test_all_members_of_a_replica_go_at_once():
     assert ended([a_set(0)], replica(0, revision="old")) == ["q-0-0", "q-0-1"]
 
 
-def test_replicas_that_answer_take_turns():
+def test_ready_replicas_are_replaced_one_by_one():
     """The second waits until the first answers again."""
     sets = [a_set(0), a_set(1)]
     both = [*replica(0, revision="old"), *replica(1, revision="old")]

@@ -67,7 +67,7 @@ def test_of_a_crd_kopf_gets_what_it_reads():
         ("https://10.0.0.1:443", 0, None),
     ],
 )
-def test_the_probe_is_answered_where_the_kubelet_asks(server, port, expected):
+def test_the_probe_passes_where_the_kubelet_asks(server, port, expected):
     assert framework.liveness(server, port) == expected
 
 

@@ -66,13 +66,13 @@ def test_a_final_no_needs_no_second_try():
     assert (found.state, found.reason, found.message) == (State.FAILED, "DownloadUnauthorized", "the hub wants a token")
 
 
-def test_a_trouble_that_may_pass_is_told_while_the_job_tries_again():
+def test_a_trouble_that_may_pass_is_reported_while_the_job_tries_again():
     found = read(JOB, [a_pod(AGAIN, code=1)], [])
     assert (found.state, found.reason) == (State.RUNNING, "Downloading")
     assert "no answer from the hub" in found.message
 
 
-def test_a_pod_that_was_killed_is_told_by_its_cause():
+def test_a_pod_that_was_killed_is_reported_by_its_cause():
     killed = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:01:00Z"}
     found = read(JOB, [a_pod(terminated=killed)], [])
     assert (found.state, "OOMKilled" in found.message) == (State.RUNNING, True)

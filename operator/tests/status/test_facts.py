@@ -22,7 +22,7 @@ def test_facts_are_read():
     assert one.doing() == "pod qwen-0 loads the engine"
 
 
-def test_a_failure_is_told_with_the_phase():
+def test_a_failure_is_reported_with_the_phase():
     """Until the pod has ended its facts are where the sentence stands."""
     failed = {"version": 1, "phase": "failed", "failure": {"reason": "FirstChatFailed", "message": "HTTP 500: no"}}
     assert facts.parse("qwen-0", failed).doing() == "pod qwen-0 has failed: HTTP 500: no"
@@ -67,7 +67,7 @@ def states(*words):
         (["notRequired"], "True", "LicenseNotRequired"),
     ],
 )
-def test_the_worst_license_is_told(words, status, reason):
+def test_the_worst_license_is_reported(words, status, reason):
     verdict = facts.license_verdict(states(*words), NOW)
     assert (verdict.status, verdict.reason) == (status, reason)
 
@@ -83,7 +83,7 @@ def test_the_worst_license_is_told(words, status, reason):
         ("", "Unlicensed"),
     ],
 )
-def test_a_refusal_is_told_in_the_server_s_words(said, reason):
+def test_a_refusal_is_reported_in_the_server_s_words(said, reason):
     """Our word for it in front, the server's sentence as it came."""
     license_ = {"state": "refused", "message": "GPU-1 is not in it; upload one that names it", "reason": said}
     one = facts.parse("p", {"version": 1, "license": license_})
@@ -113,7 +113,7 @@ def granted_until(expires, gpus=("GPU-1",)):
         (None, "LicenseGranted", "GPU-1 renewed for a/b"),
     ],
 )
-def test_an_end_within_thirty_days_is_told(expires, reason, words):
+def test_an_end_within_thirty_days_is_reported(expires, reason, words):
     """Still licensed; a time without a zone, or none, is no end that could be counted down to."""
     verdict = facts.license_verdict([granted_until(expires)], NOW)
     assert (verdict.status, verdict.reason) == ("True", reason)

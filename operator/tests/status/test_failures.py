@@ -156,7 +156,7 @@ def test_a_crash_tells_code_count_and_the_last_words():
         ("MountVolume.SetUp failed: the disk is on fire", "VolumeMountFailed"),
     ],
 )
-def test_a_mount_that_fails_is_told_by_its_event(words, reason):
+def test_a_mount_that_fails_is_reported_by_its_event(words, reason):
     pod = a_pod(phase="Pending")
     event = {"involvedObject": {"uid": "uid-qwen-0"}, "reason": "FailedMount", "message": words}
     others = {**event, "involvedObject": {"uid": "another"}, "message": "other"}
@@ -164,7 +164,7 @@ def test_a_mount_that_fails_is_told_by_its_event(words, reason):
     assert (failure.reason, words in failure.message) == (reason, True)
 
 
-def test_a_ready_pod_fails_in_nothing_but_its_last_crash_is_told():
+def test_a_ready_pod_fails_in_nothing_but_its_last_crash_is_reported():
     pod = ended(1, "boom", restarts=2)
     pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     assert diagnose([pod], []) is None
@@ -196,14 +196,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("words", "reason"), REFUSED.items(), ids=REFUSED.values())
-def test_pods_that_the_api_server_refuses_are_told_by_the_deployment(words, reason):
+def test_pods_that_the_api_server_refuses_are_reported_by_the_deployment(words, reason):
     row = {"type": "ReplicaFailure", "status": "True", "message": words}
     failure = creation_refused(parse(Deployment, {"status": {"conditions": [row]}}))
     assert (failure.reason, failure.message) == (reason, words)
     assert creation_refused(None) is None
 
 
-def test_a_refused_group_is_told_by_its_events():
+def test_a_refused_group_is_reported_by_its_events():
     """A StatefulSet has no condition for it."""
     group = {"metadata": {"name": "qwen-0", "uid": "set"}, "spec": {"replicas": 2}}
     event = {"involvedObject": {"uid": "set"}, "reason": "FailedCreate", "message": "exceeded quota: q"}
@@ -214,7 +214,7 @@ def test_a_refused_group_is_told_by_its_events():
 NOW, EARLIER = "2026-01-01T00:10:00Z", "2026-01-01T00:00:00Z"
 
 
-def test_a_pod_that_no_scheduler_looks_at_is_told_after_a_while():
+def test_a_pod_that_no_scheduler_looks_at_is_reported_after_a_while():
     pod = a_pod(phase="Pending")
     pod["spec"] = {"schedulerName": "gang"}
     assert diagnose([pod], [], "2026-01-01T00:00:05Z") is None
@@ -223,7 +223,7 @@ def test_a_pod_that_no_scheduler_looks_at_is_told_after_a_while():
     assert (failure.reason, '"gang"' in failure.message) == ("SchedulerMissing", True)
 
 
-def test_a_server_that_stopped_answering_is_told():
+def test_a_server_that_stopped_answering_is_reported():
     """It had been ready in this run, it runs, and it is ready no more."""
     row = {
         "name": "server",
@@ -287,7 +287,7 @@ def test_a_kill_of_an_earlier_run_is_not_the_last_end_s_cause():
     assert diagnose([pod], [UNWELL, {**KILLING, "lastTimestamp": NOW}]).reason == "ProbeFailed"
 
 
-def test_a_pod_that_stays_is_told_with_what_keeps_it():
+def test_a_pod_that_stays_is_reported_with_what_keeps_it():
     pod = a_pod(phase="Running")
     pod["metadata"] |= {"deletionTimestamp": EARLIER, "finalizers": ["example.com/keep"]}
     told = diagnose_service(children(pods=(pod,)), False, NOW)
@@ -320,7 +320,7 @@ def a_group(*pods):
     return children(stateful_sets=(rows,), pods=pods)
 
 
-def test_of_a_group_the_member_that_failed_by_itself_is_told():
+def test_of_a_group_the_member_that_failed_by_itself_is_reported():
     """The head ended with it, earlier on the clock of its node; it says so itself."""
     head = member_ended(0, 101, "MemberLost", "2026-01-01T00:00:01Z", members=[1])
     culprit = member_ended(1, 1, "EngineFailed", "2026-01-01T00:00:02Z", excerpt="CUDA out of memory")
@@ -334,7 +334,7 @@ def test_of_a_group_whose_member_is_gone_the_others_name_it():
     assert (told.reason, "member 1 went first" in told.message) == ("MemberLost", True)
 
 
-def test_of_a_group_that_waits_the_member_that_cannot_start_is_told():
+def test_of_a_group_that_waits_the_member_that_cannot_start_is_reported():
     head = member_ended(0, 6, "GroupIncomplete", "2026-01-01T00:00:01Z", members=[1])
     waits = {"state": {"waiting": {"reason": "ErrImageNeverPull", "message": "not there"}}}
     told = diagnose_service(a_group(head, a_member(1, waits)), False, NOW)

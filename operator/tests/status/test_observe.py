@@ -128,7 +128,7 @@ def test_a_granted_license_is_remembered_while_replicas_answer():
     assert words(after)["Licensed"] == ("True", "LicenseGranted")
 
 
-def test_what_the_pod_does_is_told_without_its_clock():
+def test_what_the_pod_does_is_reported_without_its_clock():
     """The message names the phase; seconds stand in status.startup only, so that no look is a write by itself."""
     facts = (PodFacts("qwen-0", "engine", (("license", 1.0), ("prefetch", 20.5))),)
     status = observe(a_subject(), serving(0, facts=facts), NOW)
@@ -187,7 +187,7 @@ def test_a_rejected_resource_keeps_the_rest_of_its_status():
     ],
     ids=["inspecting", "starting", "license", "crashing", "no plan"],
 )
-def test_the_pace_follows_what_is_awaited(seen, subject, seconds):
+def test_the_interval_follows_what_is_awaited(seen, subject, seconds):
     """Three seconds at first, slower with time: a start that lasts ten minutes is asked every fifteen seconds."""
     status = observe(subject, seen, THEN)
     assert again_in_s(status["conditions"], NOW) == seconds
@@ -207,7 +207,7 @@ def test_a_settled_service_looks_after_its_license_now_and_then():
     assert again["conditions"] == status["conditions"]
 
 
-def test_what_was_said_of_the_license_stays_while_no_pod_answers():
+def test_the_last_license_state_stays_while_no_pod_answers():
     """For the same spec and while a pod lives; a new spec or no pod makes it unknown."""
     before = observe(a_subject(license_required=True), refused_license(), THEN)
     silent = serving(0)
@@ -219,7 +219,7 @@ def test_what_was_said_of_the_license_stays_while_no_pod_answers():
     assert words(newer)["Licensed"] == words(nobody)["Licensed"] == ("Unknown", "LicensePending")
 
 
-def test_a_serving_pod_that_lost_its_license_is_told_and_stays_ready():
+def test_a_serving_pod_that_lost_its_license_is_reported_and_stays_ready():
     lost = PodFacts("qwen-0", "serving", license_state="unreachable", license_message="no license server answers")
     status = observe(a_subject(license_required=True), serving(1, facts=(lost,)), NOW)
     assert words(status)["Ready"] == ("True", "Running")

@@ -43,7 +43,7 @@ def test_a_row_says_what_it_means_and_what_to_do(row):
     assert not (row.meaning + row.remedy).endswith(".")
 
 
-def test_a_remedy_is_said_once():
+def test_a_remedy_is_reported_once():
     once = reasons.explain("ScaledToZero", "spec.replicas is 0")
     assert once == "spec.replicas is 0"
     told = reasons.explain("BadFlag", "unknown flag --x.")

@@ -48,7 +48,7 @@ def test_a_way_in_has_one_word(expose, ingress, route, known, word, words):
     assert ((verdict.status, verdict.reason), words in verdict.message) == (word, True)
 
 
-def test_an_address_is_told_once_somebody_answers_there():
+def test_an_address_is_shown_once_somebody_answers_there():
     inside = {"name": "cluster", "url": "http://qwen.a.svc:8501/v1"}
     assert addresses("qwen", "a", {**INGRESS, **GATEWAY}, an_ingress(), a_route(Accepted="False")) == [inside]
     taken = a_route(Accepted="True", ResolvedRefs="True")

@@ -66,7 +66,7 @@ def test_bfloat16_rounds_ties_to_even(value: float, stored: int) -> None:
 
 
 @pytest.mark.parametrize(("value", "dtype"), [(70000.0, "F16"), (3.4e38, "BF16"), (np.inf, "F32"), (np.nan, "BF16")])
-def test_what_cannot_be_stored_is_told(value: float, dtype: str) -> None:
+def test_what_cannot_be_stored_is_reported(value: float, dtype: str) -> None:
     """No infinity and no NaN gets into a checkpoint."""
     with pytest.raises(OverflowError):
         from_float32(np.array([1.0, value], np.float32), dtype)

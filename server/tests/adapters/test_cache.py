@@ -128,7 +128,7 @@ def test_killed_in_the_middle(plan: Merge, said: Said, tmp_path: Path) -> None:
     assert sorted(path.name for path in target.parent.iterdir()) == [target.name, f"{target.name}.lock"]
 
 
-def test_told_to_stop(plan: Merge, tmp_path: Path) -> None:
+def test_stop_on_request(plan: Merge, tmp_path: Path) -> None:
     """SIGTERM ends a merge at once, and takes what it had written with it."""
     command = [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -179,7 +179,7 @@ def test_a_place_that_cannot_be_made(plan: Merge, said: Said, tmp_path: Path) ->
         cache.ensure(plan, said)
 
 
-def test_progress_is_told(plan: Merge, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(plan: Merge, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every few seconds, never for each block."""
     monkeypatch.setattr(cache, "REPORT_EVERY_S", 0.0)
     cache.ensure(plan, said)

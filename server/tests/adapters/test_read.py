@@ -116,7 +116,7 @@ def test_a_config_of_the_base_beside_an_adapter_changes_nothing(tmp_path: Path, 
     assert look(here)[1] == str(there)
 
 
-def test_an_adapter_among_a_models_weights_is_told(model: Path, disk) -> None:
+def test_an_adapter_among_a_models_weights_is_reported(model: Path, disk) -> None:
     """It cannot be served from there: the engine would take its weights for the model's."""
     disk.adapter(model / "x")
     for file in (model / "x").iterdir():
@@ -213,7 +213,7 @@ def test_places_of_a_base() -> None:
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "adapter_model.safetensors", "notes"])
-def test_a_pipe_in_an_adapters_folder_is_told(model: Path, disk, name: str) -> None:
+def test_a_pipe_in_an_adapters_folder_is_reported(model: Path, disk, name: str) -> None:
     """Its reader would wait for ever; the adapter is left out, or ends the start where it was named."""
     disk.adapter(model / "sql")
     (model / "sql" / name).unlink(missing_ok=True)

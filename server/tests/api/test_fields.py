@@ -116,7 +116,7 @@ def test_a_model_that_is_no_string_is_refused() -> None:
         (b'{"a":' + b"9" * 5000 + b"}", "cannot be read as JSON"),
     ],
 )
-def test_broken_json_is_told_with_its_place(raw: bytes, words: str) -> None:
+def test_broken_json_is_reported_with_its_place(raw: bytes, words: str) -> None:
     """The position is where a person looks first."""
     with pytest.raises(Refusal, match=words.replace("(", r"\(")) as caught:
         parse(raw)

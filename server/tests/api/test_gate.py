@@ -104,7 +104,7 @@ async def test_a_flood_of_one_key_does_not_keep_another_out() -> None:
     assert await other.wait(never)
 
 
-async def test_at_the_end_those_who_wait_are_told_and_those_who_run_go_on() -> None:
+async def test_at_the_end_waiting_requests_are_refused_and_running_ones_go_on() -> None:
     """503 with a time, for the ones who come too."""
     gate = Gate(1, 1)
     running, waiting = gate.enter("a"), gate.enter("a")

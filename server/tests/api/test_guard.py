@@ -112,7 +112,7 @@ async def test_the_body_reaches_the_engine_with_its_new_length(api) -> None:
     assert int(server.engine.headers[0]["content-length"]) == len(server.engine.bodies[0])
 
 
-async def test_an_unknown_model_is_the_engines_decision_told_helpfully(api) -> None:
+async def test_an_unknown_model_is_the_engines_decision_with_a_remedy(api) -> None:
     """The engine knows adapters that we do not; its 404 becomes one that lists the names."""
     engine = Engine(404, b'{"error":{"message":"The model `x` does not exist.","type":"NotFoundError","code":404}}')
     answer = await api(engine).chat({"model": "x"})

@@ -91,7 +91,7 @@ TestQueue = QueueMachine.TestCase
 TestQueue.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 
-def test_keys_take_turns() -> None:
+def test_keys_alternate() -> None:
     """A key with one request does not wait for the five of another."""
     queue = FairQueue(1, 10)
     tickets = [Ticket(number, key) for number, key in enumerate("aaaaab")]

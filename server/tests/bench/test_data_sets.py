@@ -35,7 +35,7 @@ def after(words: list[str], option: str) -> str:
     return words[words.index(option) + 1]
 
 
-def test_turns_hold_the_turns_before(asked: Load, tmp_path: Path) -> None:
+def test_messages_hold_the_messages_before(asked: Load, tmp_path: Path) -> None:
     """Two conversations at once: their first turns, their second ones, then the next two; as many as were asked for."""
     one = prompts.part(replace(asked, num_prompts=5), tmp_path / "out", 0, 1, 2)
     rows = [json.loads(line) for line in Path(one.dataset_path or "").read_text().splitlines()]

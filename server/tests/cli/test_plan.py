@@ -212,7 +212,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_broken_config_is_said(tmp_path, text, said):
+def test_a_broken_config_is_reported(tmp_path, text, said):
     """Never a traceback."""
     (tmp_path / "config.json").write_text(text)
     assert said in refusal(tmp_path, kind=ModelError)

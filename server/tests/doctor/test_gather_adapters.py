@@ -37,7 +37,7 @@ def test_the_base_of_an_adapter_is_looked_at(adapter: Path) -> None:
         assert (seen.facts.architecture, seen.facts.is_adapter, seen.facts.lora_rank) == ("Qwen2ForCausalLM", True, 8)
 
 
-def test_a_missing_base_is_told(adapter: Path) -> None:
+def test_a_missing_base_is_reported(adapter: Path) -> None:
     """With the model directory's own name."""
     shutil.rmtree(adapter.parents[1] / "bases")
     seen = gather(("--model", str(adapter)), {}).checkpoint

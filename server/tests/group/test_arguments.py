@@ -72,7 +72,7 @@ def test_the_engines_own_command_joins_too() -> None:
     assert plan.shown_args == plan.engine_args
 
 
-def test_what_the_cpu_cannot_is_told() -> None:
+def test_what_the_cpu_cannot_is_reported() -> None:
     """The operator plans for GPUs that the CPU image does not compute on."""
     plan = launch("--tensor-parallel-size 16", HEAD, "cpu")
     assert plan.value("tensor-parallel-size") == 2

@@ -40,7 +40,7 @@ def told(plan: LaunchPlan) -> dict[str, object]:
         pytest.param("", "generation_fields", ["temperature"], id="A14"),
     ],
 )
-def test_the_guard_is_told(line: str, field: str, expected: object) -> None:
+def test_the_guard_gets_the_settings(line: str, field: str, expected: object) -> None:
     """Each flag of ours arrives in the guard's document."""
     plan = launch(line)
     assert told(plan)[field] == expected
@@ -84,7 +84,7 @@ def test_workers_share_the_gpus(line: str, tp: str, workers: str | None) -> None
     assert found == workers
 
 
-def test_more_workers_than_gpus_is_told() -> None:
+def test_more_workers_than_gpus_is_reported() -> None:
     """S29: the sentence names both flags."""
     from windlass.errors import UsageError
 

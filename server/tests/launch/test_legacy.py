@@ -47,7 +47,7 @@ def test_drafting_from_the_prompt() -> None:
 
 
 @pytest.mark.parametrize("flag", legacy.IDLE, ids=lambda flag: flag.name)
-def test_idle_flags_are_told(flag) -> None:
+def test_idle_flags_are_reported(flag) -> None:
     """Each is taken off the engine's words, and one sentence says that it does nothing."""
     said, words, told = modern(f"--{flag.name} {EXAMPLE[flag.kind]} --block-size 16")
     assert (said, words) == ({}, ["--block-size", "16"])

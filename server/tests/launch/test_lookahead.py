@@ -65,7 +65,7 @@ def test_who_plans_otherwise_keeps_the_engines_scheduler() -> None:
     assert ours not in launch("--use-lookahead --scheduler-cls my.Own").engine_args
 
 
-def test_on_a_cpu_by_its_own_door() -> None:
+def test_on_a_cpu_by_its_own_integration() -> None:
     plan = launch("--use-lookahead", CPU)
     assert speculation(plan) == HOST
     assert "windlass.lookahead.vllm_cpu.HostWorker" in plan.engine_args
@@ -151,12 +151,12 @@ def test_where_it_cannot_run_serving_goes_on(line: str, machine: Machine, model:
     assert any(note.startswith(f"--use-lookahead is off for this start: {why}") for note in plan.warnings)
 
 
-def test_fixed_lengths_are_told() -> None:
+def test_fixed_lengths_are_reported() -> None:
     assert "all --num-speculative-tokens are verified" in " ".join(launch("--use-lookahead --enable-lora").warnings)
     assert "all --num-speculative-tokens are verified" not in " ".join(launch("--use-lookahead").warnings)
 
 
-def test_flags_without_lookahead_are_told() -> None:
+def test_flags_without_lookahead_are_reported() -> None:
     plan = launch("--num-speculative-tokens 4")
     assert "--num-speculative-tokens has no effect: it counts with --use-lookahead" in plan.warnings
     assert not [note for note in launch("").warnings if "lookahead" in note]

@@ -63,7 +63,7 @@ def test_many() -> None:
     assert (after(plan, "--max-loras"), after(plan, "--max-cpu-loras")) == (("4",), ("6",))
 
 
-def test_what_was_said_stays() -> None:
+def test_given_words_stay() -> None:
     """A rank or a number that the user names is not overruled."""
     plan = launch("--max-lora-rank 64 --max-loras 9 --max-cpu-loras 20", adapters=Adapters(found=(SQL,)))
     assert [after(plan, f"--max-{name}") for name in ("lora-rank", "loras", "cpu-loras")] == [("64",), ("9",), ("20",)]
@@ -180,7 +180,7 @@ def test_files_of_an_adapter_and_its_base(tmp_path: Path) -> None:
         resolve((str(adapter),), {}, files, L20)
 
 
-def test_nothing_at_all_is_told_as_before(tmp_path: Path) -> None:
+def test_no_words_at_all_are_reported_as_before(tmp_path: Path) -> None:
     """A directory without any config is no adapter either."""
     (tmp_path / "x").mkdir()
     with pytest.raises(ModelError, match=r"has no config\.json; it has: x; check the model's path"):

@@ -44,7 +44,7 @@ def test_the_seeds_native_preset() -> None:
     assert any("--num-scheduler-steps has no effect" in sentence for sentence in plan.warnings)
 
 
-def test_conflicts_are_told_as_with_run() -> None:
+def test_conflicts_are_refused_as_with_run() -> None:
     """S29."""
     with pytest.raises(UsageError, match="tensor-parallel-size 4 is more than the 2 GPUs"):
         launch("--model /data/model -tp 4")

@@ -116,7 +116,7 @@ def test_unknown_template(line: str, variables: dict[str, str], said: str) -> No
     assert all(name in str(error.value) for name in templates.BY_NAME)
 
 
-def test_unknown_template_of_the_file_is_told() -> None:
+def test_unknown_template_of_the_file_is_reported() -> None:
     """S27: a file from elsewhere may name what we do not have; the id is asked then."""
     model = ModelFiles("/m", max_model_len=4096, model_id="Llama-2-7b-chat", conv_template="vicuna")
     plan = launch(model=model)
@@ -143,7 +143,7 @@ def test_no_file_when_the_model_stops_there_anyway() -> None:
     assert (engine_value(plan, "--generation-config"), plan.files) == (None, ())
 
 
-def test_own_generation_config_wins_and_is_told() -> None:
+def test_own_generation_config_wins_and_is_reported() -> None:
     """T: who says where the generation config comes from keeps it."""
     plan = launch("--generation-config vllm", model=LLAMA3, MODEL_ID="Meta-Llama-3-8B-Instruct")
     assert (engine_value(plan, "--generation-config"), plan.files) == ("vllm", ())

@@ -121,7 +121,7 @@ async def test_an_answer_in_drops_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("ca", ["/no/such/file", "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----"])
-def test_a_broken_authority_is_told(ca: str) -> None:
+def test_a_broken_authority_is_reported(ca: str) -> None:
     """Before anything is asked, with the variable's name."""
     with pytest.raises(UsageError, match="variable WINDLASS_LS_CA holds no certificate that can be read"):
         LeaseClient(["https://a"], ca=ca)

@@ -41,7 +41,7 @@ async def test_waits_until_a_license_is_uploaded(serve, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("wait_s", [0, 0.3])
-async def test_gives_up_when_told_to(serve, wait_s: float) -> None:
+async def test_gives_up_on_request(serve, wait_s: float) -> None:
     """WINDLASS_LICENSE_WAIT bounds the wait; 0 asks once."""
     server = serve(lambda seen: refusal())
     began = time.monotonic()
@@ -129,7 +129,7 @@ async def test_no_license_is_asked_for(required: bool, gpus: tuple[str, ...], sa
     assert (told[0].state, said in told[0].message) == ("notRequired", True)
 
 
-def test_each_state_is_said_once() -> None:
+def test_each_state_is_reported_once() -> None:
     """The log gets a line for a new state, none for the hundredth renewal; the report gets everything."""
     said: list[str] = []
     told: list[LicenseFacts] = []

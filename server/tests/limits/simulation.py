@@ -99,7 +99,7 @@ class Cluster:
         member, number, open_ = self.members[row], next(self.numbers), [True]
         question = member.ask(wish, number)
 
-        def answered(message: dict | None) -> None:
+        def on_verdict(message: dict | None) -> None:
             if not open_ or row not in self.alive:
                 return
             open_.clear()
@@ -107,14 +107,14 @@ class Cluster:
                 member.unasked(wish.key)
                 self._at(self.now + AGAIN_S, lambda: self._try(row, wish, until))
             else:
-                self._begin(row, wish, member.answered(wish.key, message, self.now))
+                self._begin(row, wish, member.take_verdict(wish.key, message, self.now))
 
         def asked() -> None:
             message = self.members[keeper].receive(f"r{row}", question, self.now)
-            self._send(keeper, row, lambda: answered(message if message["is"] == ANSWER else None))
+            self._send(keeper, row, lambda: on_verdict(message if message["is"] == ANSWER else None))
 
         self._send(row, keeper, asked)
-        self._at(self.now + 0.1, lambda: answered(None) if keeper not in self.alive else None)
+        self._at(self.now + 0.1, lambda: on_verdict(None) if keeper not in self.alive else None)
 
     def _begin(self, row: int, wish: PendingRequest, verdict: Verdict) -> None:
         if not verdict.may_begin:

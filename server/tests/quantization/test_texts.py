@@ -21,7 +21,7 @@ def test_paragraphs_and_lines(tmp_path) -> None:
         ("a.txt", b"\xff\xfe", "cannot be read: it is no UTF-8"),
     ],
 )
-def test_what_is_no_data_is_told(tmp_path, name, content, words) -> None:
+def test_what_is_no_data_is_reported(tmp_path, name, content, words) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=words):
         read(tmp_path / name)

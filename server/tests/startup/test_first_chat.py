@@ -42,7 +42,7 @@ def test_what_an_answer_means(question, status: int, content: bytes, means: Outc
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"error": "x"}', b"\xff"], ids=repr)
-def test_an_error_of_any_shape_is_told(content: bytes) -> None:
+def test_an_error_of_any_shape_is_reported(content: bytes) -> None:
     """What is no error of OpenAI's shape is told as it stands."""
     assert first_chat.sentence(content) == content.decode(errors="replace")
 

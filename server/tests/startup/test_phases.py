@@ -36,7 +36,7 @@ def started() -> dict:
     board.enter(phases.ENGINE)
     for second, line in LINES:
         clock.now = second
-        board.engine_said(line)
+        board.note_output(line)
         if second == 13.0:
             board.set_preread(Progress("done", 1, 100, 100, 9.0))
     clock.now = 35.0
@@ -61,7 +61,7 @@ def test_phases_of_a_start(started: dict) -> None:
 def test_lines_of_another_phase_are_not_steps() -> None:
     """What the engine prints while it serves or fails is no step of its start."""
     board = FactsBoard("", EngineFacts("vllm", "", ()), Clock())
-    board.engine_said(LINES[1][1])
+    board.note_output(LINES[1][1])
     assert board.to_dict()["phases"] == []
 
 

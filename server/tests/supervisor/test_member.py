@@ -126,7 +126,7 @@ async def test_an_engine_that_failed_itself(program: str, monkeypatch: pytest.Mo
     assert group.parted == [error.value]
 
 
-async def test_told_to_stop_while_others_go_too() -> None:
+async def test_stop_while_others_go_too() -> None:
     """A member that was told to stop ended well, whoever went first."""
     group = Scripted()
     program = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), sys.exit(0)));"

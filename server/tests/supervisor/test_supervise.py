@@ -52,7 +52,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.license.keeper.FAST_RETRY_MAX_S", 0.05)
 
 
-async def test_serves_and_stops_when_told(free_port: int) -> None:
+async def test_serves_and_stops_on_a_signal(free_port: int) -> None:
     """The phases go license, engine, serving; SIGTERM reaches the engine, and its exit code is ours."""
     facts = board()
     served: list[str] = []

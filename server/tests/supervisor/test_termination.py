@@ -23,7 +23,7 @@ def test_last_words_fit_into_kubernetes() -> None:
     assert json.loads(line)["excerpt"].endswith("the end")
 
 
-def test_written_where_told(tmp_path: Path) -> None:
+def test_written_to_the_given_file(tmp_path: Path) -> None:
     """The variable names the file; a place that cannot be written is no second failure."""
     path = tmp_path / "log"
     termination.write("{}", {"WINDLASS_TERMINATION_LOG": str(path)})

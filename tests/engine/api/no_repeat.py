@@ -99,7 +99,7 @@ def on_device(chance: random.Random) -> bool:
     return bans(logits) == expected(sequences, [sizes[at] for at, _ in rows])
 
 
-def at_the_doors() -> list[str]:
+def at_the_front_ends() -> list[str]:
     """What the front ends of both runners say to a size that is none, once they have loaded the class by its name."""
     from vllm.exceptions import VLLMValidationError
     from vllm.v1.sample.logits_processor import validate_logits_processors_parameters
@@ -150,7 +150,7 @@ if __name__ == "__main__":
     found = {
         "host": [on_host(chance) for chance in chances].count(False),
         "device": [on_device(chance) for chance in chances].count(False),
-        "doors": at_the_doors(),
+        "doors": at_the_front_ends(),
         "engine": in_engine(sys.argv[1]),
     }
     print("RESULT " + json.dumps(found))

@@ -91,7 +91,7 @@ def logged(log: Callable[[], str], text: str) -> str:
     return found
 
 
-def test_health_turns_well_after_the_chats(engine: Engine, tmp_path: Path) -> None:
+def test_health_is_well_after_the_chats(engine: Engine, tmp_path: Path) -> None:
     """Over TLS, with keys, hosts and one place: 503 until chat and tool are answered, then 200."""
     certificate(tmp_path)
     tls = ("--ssl-certfile", "/tls/tls.crt", "--ssl-keyfile", "/tls/tls.key")

@@ -151,7 +151,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
                      "lists shorter", id="grammar"),
     ],
 )  # fmt: skip
-def test_what_is_told(http, method, path, body, status, message):
+def test_reported_mistakes(http, method, path, body, status, message):
     """The exact sentence: what, and what to do."""
     answer = http.request(method, path, json=body)
     assert answer.status_code == status

@@ -75,7 +75,7 @@ class TestAnswers:
         assert len([piece for piece in pieces if piece]) > 10
         assert chunks[-1].usage.completion_tokens > 10
 
-    def test_several_turns_under_a_system_prompt(self, client):
+    def test_several_messages_under_a_system_prompt(self, client):
         turns = [
             {"role": "system", "content": "Answer briefly."},
             *QUESTION,

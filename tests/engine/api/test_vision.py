@@ -69,7 +69,7 @@ def test_no_rule_of_sampling_stumbles_over_an_image(http):
     assert ask(http, TEXT, image(DATA), no_repeat_ngram_size=1).status_code == 200
 
 
-def test_an_image_that_is_not_there_is_told(http):
+def test_an_image_that_is_not_there_is_reported(http):
     """vLLM's own sentence and status, which names the host's."""
     answer = ask(http, TEXT, image(f"{HOST}/absent.png"))
     assert answer.status_code == 422

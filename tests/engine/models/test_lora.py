@@ -86,7 +86,7 @@ def test_a_model_directory_that_is_an_adapter(engine, models, by_name):
         assert answers(url, "whole") == by_name["model"]
 
 
-def test_a_missing_base_is_said(engine, models):
+def test_a_missing_base_is_reported(engine, models):
     """What is missing, where it was looked for, what to do."""
     found = engine.result(CHECKS, "refusal", "/models/lost", mounts={models: "/models:ro"})
     assert found["code"] == 3

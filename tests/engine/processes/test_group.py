@@ -118,7 +118,7 @@ def test_a_dead_head_ends_the_follower(pair: tuple[Member, Member]) -> None:
 
 
 @pytest.mark.long
-def test_a_killed_worker_is_told_by_both(pair: tuple[Member, Member]) -> None:
+def test_a_killed_worker_is_reported_by_both(pair: tuple[Member, Member]) -> None:
     """As when the follower's memory is too small: it says what, the head says who."""
     head, follower = pair
     kill = "import os, pathlib; [os.kill(int(p.name), 9) for p in pathlib.Path('/proc').glob('[0-9]*') if "

@@ -39,7 +39,7 @@ def generated(url):
     return {engine: float(tokens) for engine, tokens in found}
 
 
-def test_both_engines_answered_the_first_chat(address):
+def test_both_engines_served_the_first_chat(address):
     """Ready before anybody asked: each engine has made the few tokens of it."""
     assert generated(address).keys() == {"0", "1"}
     assert all(tokens > 0 for tokens in generated(address).values())

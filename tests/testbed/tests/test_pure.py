@@ -130,7 +130,7 @@ def test_workers_mount_the_models_and_their_image_store(tmp_path):
     assert config["networking"]["disableDefaultCNI"]
 
 
-def test_a_pipe_tells_what_its_sink_said_and_does_not_wait_for_a_source_that_nobody_reads():
+def test_a_pipe_reports_its_sinks_error_and_does_not_wait_for_a_source_that_nobody_reads():
     assert process.pipe(["echo", "x"], ["cat"]) == ""
     assert process.pipe(["yes"], ["sh", "-c", "echo no room >&2; exit 3"]) == "no room"
 

@@ -166,7 +166,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         *split_prompts(facts, serving.tp, chosen.sp),
         *_at_once(facts, chosen),
         words.quick_formula(chosen.seed_gib),
-        f"{facts.num_attention_heads} heads % {serving.tp} == 0",
+        *words.heads_over(facts, serving.tp),
         *told.requested.notes,
         *((chosen.why,) if chosen.why else ()),
         *_steps(serving),

@@ -82,10 +82,10 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
     except ValueError as error:
         say(LOGGER, str(error), logging.ERROR, text=f"{PROGRAM}: {error}")
         return EXIT_USAGE
-    from windlass_download.fetch import Pace
+    from windlass_download.fetch import Effort
     from windlass_download.job import Download, Order
 
-    pace = Pace(options.connections, options.part_kib << 10, options.give_up_s)
+    pace = Effort(options.connections, options.part_kib << 10, options.give_up_s)
     order = Order(
         root=options.root,
         path=options.path,
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
         authorities=env.get(AUTHORITIES, "").strip(),
     )
     stop, progress = threading.Event(), Progress(time.monotonic)
-    with _signals(stop), _told(progress, options.facts_port):
+    with _signals(stop), _reporting(progress, options.facts_port):
         code, report = _outcome(lambda: Download(order, progress, stop).run(), progress)
     words = printable(_words(report), MESSAGE_BYTES_MAX)
     say(LOGGER, words, text=f"download: {words}", report=report)
@@ -154,7 +154,7 @@ def _signals(stop: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
-def _told(progress: Progress, port: int) -> Iterator[None]:
+def _reporting(progress: Progress, port: int) -> Iterator[None]:
     """A line every ten seconds, and the facts port."""
     from windlass_download.facts import serve
 

@@ -51,7 +51,7 @@ def refusal(answer: Answer, wanted: Wanted, has_token: bool) -> DownloadError:
         return UserError("DownloadUnauthorized", _unauthorized(answer, wanted, has_token))
     if status == 404:
         return UserError("DownloadNotFound", _not_found(answer, wanted, has_token))
-    return UserError("HubAnswerBroken", f"{wanted.endpoint} answers {status} for {wanted.words}{_said(answer)}")
+    return UserError("HubAnswerBroken", f"{wanted.endpoint} answers {status} for {wanted.words}{_hub_message(answer)}")
 
 
 def _unauthorized(answer: Answer, wanted: Wanted, has_token: bool) -> str:
@@ -67,7 +67,7 @@ def _unauthorized(answer: Answer, wanted: Wanted, has_token: bool) -> str:
             "check spec.model.download.name, and name a Secret in spec.model.download.tokenSecret"
         )
     return (
-        f"{wanted.endpoint} refuses the token for {wanted.name} ({answer.status}{_said(answer)}): "
+        f"{wanted.endpoint} refuses the token for {wanted.name} ({answer.status}{_hub_message(answer)}): "
         "check the token in spec.model.download.tokenSecret and what its account may read"
     )
 
@@ -78,12 +78,12 @@ def _not_found(answer: Answer, wanted: Wanted, has_token: bool) -> str:
         return f"{wanted.endpoint} has no revision {wanted.revision} of {wanted.name}; correct or drop it"
     hidden = "" if has_token else ", or it is private and needs spec.model.download.tokenSecret"
     return (
-        f"{wanted.endpoint} does not have {wanted.name} at revision {wanted.revision}{hidden}{_said(answer)}; "
+        f"{wanted.endpoint} does not have {wanted.name} at revision {wanted.revision}{hidden}{_hub_message(answer)}; "
         "correct name, revision or endpoint in spec.model.download"
     )
 
 
-def _said(answer: Answer) -> str:
+def _hub_message(answer: Answer) -> str:
     """The hub's own words, bounded, with a space before them; empty when it has none."""
     words = answer.headers.get("x-error-message", "")
     if not words:

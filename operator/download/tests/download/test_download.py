@@ -119,7 +119,7 @@ def test_include_and_exclude_choose(bench):
     ]
 
 
-def test_nothing_left_to_fetch_is_said_with_names(bench):
+def test_nothing_left_to_fetch_is_reported_with_names(bench):
     _, report = bench.run("--include", "*.gguf")
     assert (report["ok"], report["reason"]) == (False, "DownloadNotFound")
     assert "config.json, empty.txt, model-0.safetensors" in report["message"]

@@ -212,7 +212,7 @@ def test_a_redirect_without_end_is_given_up(bench):
     assert fails(bench, "--give-up-s", "0", code=1)["reason"] == "HubUnreachable"
 
 
-def test_too_little_space_is_said_before_anything_is_fetched(bench, monkeypatch):
+def test_too_little_space_is_reported_before_anything_is_fetched(bench, monkeypatch):
     real = os.statvfs
     monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((*real(path)[:3], 10, 10, *real(path)[5:])))
     report = fails(bench)
@@ -231,7 +231,7 @@ def test_too_little_space_is_said_before_anything_is_fetched(bench, monkeypatch)
     ],
     ids=["full", "quota", "read-only", "broken", "stale"],
 )
-def test_a_volume_that_fails_is_said(bench, monkeypatch, number, code, reason):
+def test_a_volume_that_fails_is_reported(bench, monkeypatch, number, code, reason):
     def fail(*_):
         raise OSError(number, os.strerror(number))
 

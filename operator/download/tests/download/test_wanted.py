@@ -71,7 +71,7 @@ def test_what_is_no_sha256_is_no_digest(value):
     assert digest_of(value, SHA256) == ("", "")
 
 
-def test_digests_are_told_apart_by_length():
+def test_digests_are_distinguished_by_length():
     assert digest_of("A" * 64, SHA256) == (SHA256, "a" * 64)
     assert digest_of("a" * 40, GIT_SHA1) == (GIT_SHA1, "a" * 40)
 

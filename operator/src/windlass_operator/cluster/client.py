@@ -57,7 +57,7 @@ class ApiServer:
         except StatusError as error:
             if error.code == NOT_FOUND:
                 return None
-            raise _told(error, f"{kind.plural}/{name}") from error
+            raise _as_error(error, f"{kind.plural}/{name}") from error
 
     async def find(
         self,
@@ -192,7 +192,7 @@ def _refusal(error: StatusError, kind: str, name: str) -> Exception:
     """What a write of an object came to."""
     if error.code == NOT_FOUND and kind == "HTTPRoute":  # not every cluster has its CRD
         return NotServedError("GatewayApiMissing", f"the cluster has no kind {kind}")
-    return _told(error, f"{kind} {name}")
+    return _as_error(error, f"{kind} {name}")
 
 
 def _unavailable(error: Exception) -> OperatorError:
@@ -201,7 +201,7 @@ def _unavailable(error: Exception) -> OperatorError:
     return Unavailable(f"the API server does not answer: {str(error) or type(error).__name__}")
 
 
-def _told(error: StatusError, what: str) -> Exception:
+def _as_error(error: StatusError, what: str) -> Exception:
     """The API server's refusal as our error: the user's to mend, or ours to try again."""
     if error.code == INVALID:
         return InvalidError("Rejected", f"the API server refuses {what}: {error.message}")

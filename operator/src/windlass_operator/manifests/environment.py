@@ -37,7 +37,7 @@ def environment(
         {"name": "HOME", "value": CACHE_PATH},
         {"name": "XDG_CACHE_HOME", "value": CACHE_PATH},
         {"name": "XDG_CONFIG_HOME", "value": f"{CACHE_PATH}/config"},
-        *_told_by_spec(service),
+        *_from_spec(service),
         *further,
     ]
     users = [_users(one) for one in spec.env if one.name not in FIXED]
@@ -53,7 +53,7 @@ def _license_trust(service: LLMService, keys: str) -> list[Manifest]:
     return [token, *([{"name": "WINDLASS_LICENSE_PUBLIC_KEYS", "value": keys}] if keys else [])]
 
 
-def _told_by_spec(service: LLMService) -> list[Manifest]:
+def _from_spec(service: LLMService) -> list[Manifest]:
     """Settings that the server takes from the environment alone, or that `run` reads there for both image families."""
     spec = service.spec
     rows: list[Manifest] = []

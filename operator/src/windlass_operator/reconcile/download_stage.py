@@ -78,16 +78,16 @@ async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings
         environment = dict((*settings.download_env, *settings.job_log_env))
         await cluster.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
     if job is None or job.is_leaving:
-        return _told(downloads.WAITING, None)
+        return _stage_of(downloads.WAITING, None)
     state = downloads.read(job, children.download_pods, children.events)
     wait_s = downloads.retry_in_s(state, ask.failing_since, ask.now) if state.state is State.FAILED else None
     if wait_s == 0:
         await cluster.delete(Jobs, ask.service.metadata.namespace, job.name)
-        return _told(downloads.WAITING, None)
+        return _stage_of(downloads.WAITING, None)
     await _keep(cluster, ask.service, job, state)
     running = state.state is State.RUNNING
     counts = downloads.progress(await first_answer(http, children.download_pods)) if running else None
-    return _told(state, counts, wait_s)
+    return _stage_of(state, counts, wait_s)
 
 
 async def _sharers(cluster: Cluster, service: LLMService) -> Sequence[LLMService]:
@@ -121,7 +121,7 @@ async def _keep(cluster: Cluster, service: LLMService, job: Job, state: Download
     await cluster.overwrite({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta})
 
 
-def _told(state: Download, counts: Mapping[str, int] | None, again_in_s: float | None = None) -> DownloadStage:
+def _stage_of(state: Download, counts: Mapping[str, int] | None, again_in_s: float | None = None) -> DownloadStage:
     if state.state is State.DONE:
         done = downloads.finished(parsed(state.text)["download"])
         return DownloadStage(True, Verdict(c.FALSE, "Downloaded", state.message), done or None)

@@ -85,7 +85,7 @@ class Router:
         for key in keys:
             self.queue.event(Key(*key))
 
-    def answered(self, kind: str, place: Place, row: Row) -> None:
+    def written(self, kind: str, place: Place, row: Row) -> None:
         """The answer to a write of ours holds what another wrote."""
         self.ask(self.changed(kind, place, row))
 

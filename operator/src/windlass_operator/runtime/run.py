@@ -111,7 +111,7 @@ class Parts:
         router = Router(store, queue, lambda: reconciler.waiting_for_gpus)
         cluster, planners = by
         schema = ServedSchema()
-        stored = StoredCluster(cluster, store, router.claims, router.answered)
+        stored = StoredCluster(cluster, store, router.claims, router.written)
         reconciler = Reconciler(stored, http, settings, decide=planners.decide, served=schema.status)
         return cls(queue, store, router, reconciler, streams(settings.watch_namespaces, router), schema)
 

@@ -84,7 +84,7 @@ def crash(pod: Pod, container: ContainerStatus, last: Terminated, init: bool) ->
     if not own and reason in VAGUE:
         reason = "InitContainerFailed" if init else "SidecarFailed"
     where = f"container {name} of pod {pod.name} ended with exit code {code}"
-    return Failure(reason, f"{where}{_why(last)}{_told(words, line)}", name, code, words.excerpt, count)
+    return Failure(reason, f"{where}{_why(last)}{_sentence(words, line)}", name, code, words.excerpt, count)
 
 
 def _why(last: Terminated) -> str:
@@ -93,7 +93,7 @@ def _why(last: Terminated) -> str:
     return f" ({word})" if word else ""
 
 
-def _told(words: LastWords, line: str) -> str:
+def _sentence(words: LastWords, line: str) -> str:
     """The sentence; the telling line in front of it when the cut would lose it."""
     text = cut(words.text)
     if line and " ".join(line.split()) not in text:

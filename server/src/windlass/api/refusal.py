@@ -57,17 +57,17 @@ def reshaped(status: int, body: bytes) -> bytes:
         is_word = isinstance(type_, str) and type_.isidentifier()  # at times the engine writes "Bad Request" here
         if is_word and all(part in error for part in PARTS):
             return body
-        return error_body(status, _said(error, status), error.get("param"), type_ if is_word else None)
-    return error_body(status, _said(document if document is not None else body, status))
+        return error_body(status, _message_of(error, status), error.get("param"), type_ if is_word else None)
+    return error_body(status, _message_of(document if document is not None else body, status))
 
 
-def said(status: int, body: bytes) -> str:
+def message_of(status: int, body: bytes) -> str:
     """The message of an engine's error, whatever its shape."""
     document = _document(body)
     error = document.get("error") if isinstance(document, dict) else None
     if isinstance(error, dict):
-        return _said(error, status)
-    return _said(document if document is not None else body, status)
+        return _message_of(error, status)
+    return _message_of(document if document is not None else body, status)
 
 
 def _type(status: int) -> str:
@@ -81,7 +81,7 @@ def _document(body: bytes) -> object:
         return None
 
 
-def _said(answer: object, status: int) -> str:
+def _message_of(answer: object, status: int) -> str:
     if isinstance(answer, dict):
         answer = next((answer[key] for key in ("message", "error", "detail") if answer.get(key)), "")
     if isinstance(answer, bytes):

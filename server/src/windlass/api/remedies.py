@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from traceback import walk_tb
 
 from windlass.api.body import EMPTY, Body
-from windlass.api.refusal import Refusal, error_body, reshaped, said
+from windlass.api.refusal import Refusal, error_body, message_of, reshaped
 from windlass.api.routes import Route
 
 LONGEST_PATH = 100
@@ -73,7 +73,7 @@ REMEDIES: tuple[Remedy, ...] = (
 
 def mended(asked: Asked, status: int, content: bytes) -> tuple[int, bytes]:
     """Status and body for the client, in the one shape."""
-    message = said(status, content)
+    message = message_of(status, content)
     for row in REMEDIES:
         if row.status == status and re.fullmatch(row.says, message, re.DOTALL) and row.when(asked):
             path = asked.path[:LONGEST_PATH]

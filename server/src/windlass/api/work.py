@@ -44,7 +44,7 @@ def check(document: Mapping[str, Any]) -> None:
         found = document.get(name)
         if isinstance(found, list) and sum(isinstance(item, (dict, list)) for item in found) > MOST_ITEMS:
             raise _refusal(name, f"more than {MOST_ITEMS} items")
-    for turn in _turns(document.get("messages")):
+    for turn in _each_message(document.get("messages")):
         if not isinstance(turn, dict) or not isinstance(turn.get("role"), str):
             raise Refusal(400, 'each of messages must be an object with a "role"; send it', param="messages")
     for name in GRAMMARS:
@@ -52,7 +52,7 @@ def check(document: Mapping[str, Any]) -> None:
             _check_grammar(name, value)
 
 
-def _turns(messages: object) -> Iterator[object]:
+def _each_message(messages: object) -> Iterator[object]:
     """Each message; a batch has lists of conversations in the place of messages."""
     for item in messages if isinstance(messages, list) else ():
         if not isinstance(item, list):

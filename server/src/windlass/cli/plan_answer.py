@@ -115,7 +115,7 @@ def _table(found: dict[str, Any]) -> None:
     predicted = speed_words.lines(found["prediction"]) if "prediction" in found else []
     verdict = "fits" if found["fits"] else "does not fit"
     rows = [
-        ("model", f"{found['model']}, {_said(found['params'])} parameters ({found['paramsHow']})"),
+        ("model", f"{found['model']}, {_in_billions(found['params'])} parameters ({found['paramsHow']})"),
         ("context", f"{found['maxModelLen']} tokens"),
         ("weights", f"{found['weightsGiB']:.2f} GiB ({found['quantization']}, {found['dtype']})"),
         ("KV cache", f"{found['kvGiB']:.2f} GiB for one full context"),
@@ -134,5 +134,5 @@ def _table(found: dict[str, Any]) -> None:
             print(f"{'' if number else name + ':':13} {line}")
 
 
-def _said(params: int) -> str:
+def _in_billions(params: int) -> str:
     return f"{params / 1e9:.2f} B" if params >= 10**8 else f"{params / 1e6:.1f} M"

@@ -37,7 +37,7 @@ def check(words: Iterable[str], engine: EngineFlags, ours: Iterable[str] = ()) -
         _values(word, last, engine, waiting)
 
 
-def said(words: Sequence[str], engine: EngineFlags, wanted: Collection[str]) -> dict[str, str]:
+def values(words: Sequence[str], engine: EngineFlags, wanted: Collection[str]) -> dict[str, str]:
     """What the words say for these flags of the record, however they are written; the last of two equal flags wins."""
     found = {}
     for word, following in pairwise((*words, "")):

@@ -18,7 +18,7 @@ REQUIRED = "2"
 
 def address(words: Sequence[str], port: int) -> str:
     """The root of the API's URLs; UsageError where neither the supervisor nor a probe can ask."""
-    said = engine_words.said(words, engine_flags.record(), (HOST, SOCKET, CLIENTS, *TLS))
+    said = engine_words.values(words, engine_flags.record(), (HOST, SOCKET, CLIENTS, *TLS))
     if said.get(SOCKET):
         raise UsageError(f"{SOCKET} leaves the API without a port, so that no probe can ask it; leave it out")
     if said.get(CLIENTS) == REQUIRED:

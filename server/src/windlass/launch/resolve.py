@@ -79,7 +79,7 @@ def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Sty
     """
     known, line = environment if style.has_variables else {}, parse(argv)
     rows = (ROW[name] for name in (*lora.ASKING, engine_words.ALLOW))
-    said = {row.name: setting for row in rows if (setting := _said(row, line, known, None)) is not None}
+    said = {row.name: setting for row in rows if (setting := _first_setting(row, line, known, None)) is not None}
     modern = legacy.modern(line, known)[0]
     _check_words(said, modern)
     drafting = speculation.requested(modern.engine_words)
@@ -154,12 +154,14 @@ def _check_words(settings: Mapping[str, Setting], line: CommandLine) -> None:
 def _settings(line: CommandLine, environment: Mapping[str, str], model: ModelFiles, style: Style) -> dict[str, Setting]:
     """Every row that somebody, or with `run` the table itself, says something for."""
     known, files = (environment, model) if style.has_variables else ({}, None)
-    found = {flag.name: said for flag in FLAGS if (said := _said(flag, line, known, files)) is not None}
+    found = {flag.name: said for flag in FLAGS if (said := _first_setting(flag, line, known, files)) is not None}
     kept = {"model"} if style.leaves_defaults else set(found)
     return {name: setting for name, setting in found.items() if name in kept or setting.source != DEFAULT}
 
 
-def _said(flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None) -> Setting | None:
+def _first_setting(
+    flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None
+) -> Setting | None:
     """The first of flag, variable, file and default that says something."""
     found = _origins(flag, line, environment, model)
     if not found:

@@ -42,14 +42,14 @@ class Lease:
         command = [sys.executable, "-m", "windlass.license.hold"]
         pipe = subprocess.PIPE
         lease = cls(subprocess.Popen(command, stdin=pipe, stdout=pipe, env={**environment, "PYTHONUNBUFFERED": "1"}))
-        if (said := lease._said()) != GRANTED:
+        if (said := lease._next_line()) != GRANTED:
             lease._fail(said)
         return lease
 
     def check(self) -> None:
         """LicenseError when the license was lost for longer than it allows."""
         if self._process.poll() is not None:
-            self._fail(self._said())
+            self._fail(self._next_line())
 
     def close(self) -> None:
         """Give the GPUs back; done also when nobody refers to the lease any more."""
@@ -61,7 +61,7 @@ class Lease:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _said(self) -> bytes:
+    def _next_line(self) -> bytes:
         pipe = self._process.stdout
         return pipe.readline() if pipe and not pipe.closed else b""
 

@@ -100,7 +100,7 @@ class Member:
         self._asked[key] -= 1
         self._changed_running.add(key)
 
-    def answered(self, key: str, message: Message, now: float) -> Verdict:
+    def take_verdict(self, key: str, message: Message, now: float) -> Verdict:
         """What the keeper said; its cell counts here too, in case it is gone before it tells everybody."""
         self.ledger.merge([tuple(row) for row in message["rows"]], now)
         self._asked[key] -= 1

@@ -271,7 +271,7 @@ class _Dialled:
             self._waiting.pop(number, None)
             if message is None:
                 member.unasked(wish.key)
-        return member.answered(wish.key, message, time.time()) if isinstance(message, dict) else None
+        return member.take_verdict(wish.key, message, time.time()) if isinstance(message, dict) else None
 
     def heard(self, message: dict[str, object]) -> None:
         """A message on this connection."""

@@ -100,7 +100,7 @@ class FactsBoard:
         """Whether the engine hangs."""
         return bool(self._stall)
 
-    def engine_said(self, line: str) -> None:
+    def note_output(self, line: str) -> None:
         """Note a step of the engine's start that ended, and its memory; of several workers the first one counts."""
         step, figure = phases.ended(line), measured.figure(line)
         with self._lock:
@@ -178,11 +178,11 @@ class FactsBoard:
                 **({"prefixCache": found} if found else {}),
                 **({"group": self._group.to_dict()} if self._group else {}),
                 **({"stalled": self._stall} if self._stall else {}),
-                **({"failure": _told(self._failure)} if self._failure else {}),
+                **({"failure": _as_facts(self._failure)} if self._failure else {}),
             }
 
 
-def _told(error: WindlassError) -> dict[str, str]:
+def _as_facts(error: WindlassError) -> dict[str, str]:
     return {"reason": error.reason, "message": str(error)}
 
 

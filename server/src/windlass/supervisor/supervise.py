@@ -95,7 +95,7 @@ class Supervisor:
         self._silence = Silence(time.monotonic)
         self._serving = asyncio.Event()
         self._asking = ""
-        self.output = OutputTail(log.engine_output(), self._engine_said)
+        self.output = OutputTail(log.engine_output(), self._note_output)
 
     async def run(self) -> int:
         """Work until the engine has ended; the exit code. WindlassError when it did not end well."""
@@ -132,8 +132,8 @@ class Supervisor:
         elif self._work is not None:
             self._work.cancel()
 
-    def _engine_said(self, line: str) -> None:
-        self._board.engine_said(line)
+    def _note_output(self, line: str) -> None:
+        self._board.note_output(line)
         if not self._serving.is_set():
             self._silence.hear(line)
 

@@ -72,7 +72,7 @@ def read(directory: Directory, *, merge: bool) -> FoundAdapter:
     if not (directory.place / lora_config.FILE).is_file():
         raise CheckpointError(
             NOT_ADAPTER,
-            f"{directory.said} has no {lora_config.FILE} in {directory.source}; "
+            f"{directory.shown} has no {lora_config.FILE} in {directory.source}; "
             f"it has: {directory.there(directory.place)}; name the directory of a LoRA adapter",
         )
     return directory.named(lambda place: _read(place, merge=merge))
@@ -138,12 +138,12 @@ def base_of(adapter: Directory, named: str) -> Directory:
     for path in looked:
         place = adapter.root / path
         if (place / "config.json").is_file() and has_weights(place):
-            return Directory(adapter.root, str(path), adapter.source, f"{adapter.said}: its base")
+            return Directory(adapter.root, str(path), adapter.source, f"{adapter.shown}: its base")
     of = f'of "{named}"' if named else "that does not name its base (base_model_name_or_path)"
     shown = listed([str(path) for path in looked], LOOKED_SHOWN)
     raise CheckpointError(
         NO_BASE,
-        f"{adapter.said} in {adapter.source} is a LoRA adapter {of}, and that base model is not there (looked at "
+        f"{adapter.shown} in {adapter.source} is a LoRA adapter {of}, and that base model is not there (looked at "
         f"{shown}); / has: {adapter.there(adapter.root)}; put the base on the volume under one of these paths, or name "
         "its place in spec.model.base",
     )

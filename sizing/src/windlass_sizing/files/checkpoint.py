@@ -102,16 +102,16 @@ def inspect(root: Path, path: str = "", source_label: str = "the volume", beside
     """Look at `path` inside `root`; `source_label` (`pvc/models`) is how messages name the volume."""
     model = Directory(root, path, spoken(source_label))
     try:
-        with _told(model):
+        with _as_checkpoint_error(model):
             return CheckpointReport(facts=_with_draft(_with_adapters(model, beside), beside))
     except CheckpointError as error:
         return CheckpointReport(reason=error.reason, message=str(error))
 
 
 @contextmanager
-def _told(directory: Directory) -> Iterator[None]:
+def _as_checkpoint_error(directory: Directory) -> Iterator[None]:
     """Whatever reading the directory raises, as a CheckpointError that names it."""
-    said, source = directory.said, directory.source
+    said, source = directory.shown, directory.source
     try:
         yield
     except (RuntimeError, ValueError) as error:  # links in a ring; a name that no file system has
@@ -134,7 +134,7 @@ class _Model:
 
 
 def _model(directory: Directory) -> _Model:
-    with _told(directory):
+    with _as_checkpoint_error(directory):
         directory.must_exist()
         config = _config(directory)
         weights = directory.named(read_weights)
@@ -142,7 +142,7 @@ def _model(directory: Directory) -> _Model:
         try:
             return _Model(from_files(config, weights), config)
         except FactsError as error:
-            raise CheckpointError(error.reason, f"{directory.said}: {error}") from error
+            raise CheckpointError(error.reason, f"{directory.shown}: {error}") from error
 
 
 def _with_adapters(model: Directory, beside: Beside) -> ModelFacts:
@@ -156,7 +156,7 @@ def _with_adapters(model: Directory, beside: Beside) -> ModelFacts:
     served = [*([own] if own else []), *every.values()]
     if not served and (base or beside.merge):
         raise CheckpointError(
-            NOT_ADAPTER, f"{model.said} in {model.source} holds no LoRA adapter; {_leave_out(beside)}"
+            NOT_ADAPTER, f"{model.shown} in {model.source} holds no LoRA adapter; {_leave_out(beside)}"
         )
     facts = replace(found.facts, base_path=base.path if base and base is not beside.base else None)
     if not served:
@@ -164,7 +164,7 @@ def _with_adapters(model: Directory, beside: Beside) -> ModelFacts:
     merged = beside.merge or any(wanted.merge for wanted in beside.adapters)
     if merged and facts.quantization:
         text = f"the base's weights are quantized ({facts.quantization}), so that nothing can be merged into them"
-        raise CheckpointError(UNUSABLE, f"{model.said} in {model.source}: {text}; serve the adapter by name")
+        raise CheckpointError(UNUSABLE, f"{model.shown} in {model.source}: {text}; serve the adapter by name")
     places, width = lora.slots([] if merged else [one.rank for one in served]), lora.width_of(found.config)
     return replace(
         facts,
@@ -181,7 +181,7 @@ def _base(model: Directory, own: adapters.FoundAdapter | None, beside: Beside) -
     """Where config.json and the weights lie, when that is not the model's own directory."""
     if own is None and (model.place / "config.json").exists():
         if beside.base:
-            text = f"{model.said} in {model.source} is a complete model; leave spec.model.base out"
+            text = f"{model.shown} in {model.source} is a complete model; leave spec.model.base out"
             raise CheckpointError(NOT_ADAPTER, text)
         return None
     return beside.base or (adapters.base_of(model, own.base) if own else None)
@@ -197,7 +197,7 @@ def _with_draft(facts: ModelFacts, beside: Beside) -> ModelFacts:
 
 def draft_facts(directory: Directory) -> ModelFacts:
     """The facts of a complete model or a head that drafts; CheckpointError where neither lies there."""
-    with _told(directory):
+    with _as_checkpoint_error(directory):
         directory.must_exist()
         config = _config(directory)
         weights = directory.named(read_weights)
@@ -207,7 +207,7 @@ def draft_facts(directory: Directory) -> ModelFacts:
         try:
             return drafter.read(config, drafter.Stored(names, weights.tensor_bytes, weights.stored_dtype))
         except FactsError as error:
-            raise CheckpointError(error.reason, f"{directory.said}: {error}") from error
+            raise CheckpointError(error.reason, f"{directory.shown}: {error}") from error
 
 
 def from_files(config: Mapping[str, Any], weights: Weights) -> ModelFacts:
@@ -236,7 +236,7 @@ def _config(directory: Directory) -> dict[str, Any]:
     if not (place / "config.json").exists():
         raise CheckpointError(
             "ConfigMissing",
-            f"{directory.said} has no config.json in {directory.source}; it has: {directory.there(place)}",
+            f"{directory.shown} has no config.json in {directory.source}; it has: {directory.there(place)}",
         )
     config = directory.named(lambda where: _parsed(where, "config.json"))
     beside = next((name for name in SIDE_QUANTIZATION if (place / name).is_file()), None)
@@ -259,6 +259,6 @@ def _must_have_tokenizer(directory: Directory) -> None:
     if not any(next(directory.place.glob(pattern), None) for pattern in TOKENIZERS):
         raise CheckpointError(
             "TokenizerMissing",
-            f"{directory.said} has no tokenizer in {directory.source} "
+            f"{directory.shown} has no tokenizer in {directory.source} "
             f"(looked for {', '.join(TOKENIZERS[:4])}, …); it has: {directory.there(directory.place)}",
         )

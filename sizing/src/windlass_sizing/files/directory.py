@@ -40,7 +40,7 @@ class Directory:
         return tuple(part for part in PurePosixPath(self.path).parts if part != "/")
 
     @property
-    def said(self) -> str:
+    def shown(self) -> str:
         """The field with its value."""
         return f'{self.field} "{self.path}"'
 
@@ -55,23 +55,25 @@ class Directory:
         try:
             return look(self.place)
         except CheckpointError as error:
-            raise CheckpointError(error.reason, f"{self.said} in {self.source}: {error}") from error
+            raise CheckpointError(error.reason, f"{self.shown} in {self.source}: {error}") from error
 
     def must_exist(self) -> None:
         """CheckpointError when it is not there, is no directory, or lies outside of the volume."""
         if ".." in self.parts:
-            raise CheckpointError("PathEscapes", f'{self.said} must not contain ".."')
+            raise CheckpointError("PathEscapes", f'{self.shown} must not contain ".."')
         place, root = self.place, self.root.resolve()
         if not place.resolve().is_relative_to(root):
             raise CheckpointError(
-                "PathEscapes", f"{self.said} is a link that leads out of {self.source}; name the directory itself"
+                "PathEscapes", f"{self.shown} is a link that leads out of {self.source}; name the directory itself"
             )
         if place.is_dir():
             return
         parent = next((up for up in place.parents if up.is_dir() and up.resolve().is_relative_to(root)), root)
         shown = "/" + "/".join(parent.relative_to(self.root).parts) if parent != root else "/"
         what = "is a file, not a directory," if place.exists() else "is not"
-        raise CheckpointError("PathNotFound", f"{self.said} {what} in {self.source}; {shown} has: {self.there(parent)}")
+        raise CheckpointError(
+            "PathNotFound", f"{self.shown} {what} in {self.source}; {shown} has: {self.there(parent)}"
+        )
 
 
 def spoken(source_label: str) -> str:

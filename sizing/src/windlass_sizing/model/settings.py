@@ -51,7 +51,7 @@ class Settings:
             return max(whole) if whole else None
         return value if is_number(value) else None
 
-    def said(self, fact: str) -> int | None:
+    def value_of(self, fact: str) -> int | None:
         """The fact as this model tells it: a nested part may leave sizes to the library, a whole file may not."""
         return self.number(fact) if self.outer else Settings(self.model_type, self.given).number(fact)
 

@@ -56,7 +56,7 @@ def read_shape(settings: Settings, row: Architecture) -> Shape:
 
 def require(settings: Settings, facts: tuple[str, ...]) -> dict[str, int]:
     """These facts' positive numbers, or one error that names all that are missing."""
-    found = {fact: settings.said(fact) for fact in facts}
+    found = {fact: settings.value_of(fact) for fact in facts}
     found["num_hidden_layers"] = found["num_hidden_layers"] or len(settings.items("layers_block_type"))
     missing = tuple(fact for fact, value in found.items() if not value or value < 1)
     if missing:

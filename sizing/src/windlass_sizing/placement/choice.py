@@ -19,7 +19,7 @@ from windlass_sizing.placement.formula import (
     requests_at_once,
     seed_demand_gib,
 )
-from windlass_sizing.placement.parallel import Split, divides, group_splits, splits
+from windlass_sizing.placement.parallel import Split, group_splits, splits
 from windlass_sizing.quantization.decision import decide, of_facts
 from windlass_sizing.quantization.question import Card
 
@@ -165,8 +165,6 @@ def _choice(facts: ModelFacts, offer: Offer, serving: Serving, way: Split) -> Ch
 def _because(facts: ModelFacts, choice: Choice, fits: bool) -> tuple[str, ...]:
     need, serving, offer = choice.need, choice.serving, choice.offer
     have = offer.nominal_gib * choice.gpus
-    heads = f"{facts.num_attention_heads} heads"
-    shared = f"{heads} % TP {serving.tp} == 0" if divides(facts, serving.tp) else f"{heads} do not divide"
     overrule = f"; --tensor-parallel-size {serving.tp} overrules it" if choice.fits and not fits else ""
     stages = (f"{facts.num_hidden_layers} layers over {serving.pp} stages",) if serving.pp > 1 else ()
     return (
@@ -177,7 +175,7 @@ def _because(facts: ModelFacts, choice: Choice, fits: bool) -> tuple[str, ...]:
         words.at_once(choice.requests, serving.max_model_len),
         f"{words.quick_formula(choice.seed_gib)}; {have:.2f} GiB by name "
         f"{'fit' if choice.fits_quick_formula else 'do not fit'}{overrule}",
-        shared,
+        *words.heads_over(facts, serving.tp),
         *stages,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from windlass_sizing.model.drafter import HEADS
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.formula import Demand, Serving, adapters_gib, draft_gib
+from windlass_sizing.placement.parallel import divides
 
 
 def quick_formula(seed_gib: float) -> str:
@@ -19,6 +20,17 @@ def at_once(requests: int, max_model_len: int) -> str:
     """How many requests the KV cache holds."""
     noun = "request" if requests == 1 else "requests"
     return f"{requests} {noun} of {max_model_len} tokens fit in the KV cache at once (an estimate)"
+
+
+def heads_over(facts: ModelFacts, tp: int) -> tuple[str, ...]:
+    """Whether the heads divide over the GPUs of a tensor parallelism; nothing of a single GPU, over which all do."""
+    if tp == 1:
+        return ()
+    heads = f"{facts.num_attention_heads} attention heads"
+    if divides(facts, tp):
+        return (f"{heads} divide evenly over {tp} GPUs",)
+    odd = heads if facts.num_attention_heads % tp else f"{facts.num_key_value_heads} KV heads"
+    return (f"{odd} do not divide evenly over {tp} GPUs",)
 
 
 def figures(facts: ModelFacts, need: Demand, serving: Serving) -> tuple[str, ...]:

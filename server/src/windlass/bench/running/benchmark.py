@@ -149,7 +149,7 @@ def _write_prompts(benchmark: Benchmark) -> None:
     paths = [Path(benchmark.load_of(step, "").dataset_path or "") for step in steps_of_one]
     paths[0].parent.mkdir()
     if load.dataset is DataSet.MULTI_TURN:
-        texts = _turns(load, [step.asked.concurrency for step in steps_of_one])
+        texts = _conversations(load, [step.asked.concurrency for step in steps_of_one])
     else:
         source = Path(load.dataset_path).read_text(encoding="utf-8")
         texts = [share.text for share in shares(load.dataset, source, len(paths), load.num_prompts, load.seed)]
@@ -157,10 +157,10 @@ def _write_prompts(benchmark: Benchmark) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def _turns(load: Load, blocks: Sequence[int | None]) -> list[str]:
+def _conversations(load: Load, blocks: Sequence[int | None]) -> list[str]:
     talked = prompts.conversations(Path(load.dataset_path or ""))
     many = len(blocks)
     if len(talked) < many:
         raise UsageError(f"--dataset-path holds {len(talked)} conversations for {many} parts; give a larger file")
     parts = [talked[at * len(talked) // many : (at + 1) * len(talked) // many] for at in range(many)]
-    return [prompts.turns(load, part, block) for part, block in zip(parts, blocks, strict=True)]
+    return [prompts.conversation_requests(load, part, block) for part, block in zip(parts, blocks, strict=True)]

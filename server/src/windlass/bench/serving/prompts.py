@@ -57,7 +57,7 @@ def conversations(path: Path) -> list[list[talks.Message]]:
     return [messages for messages in found if messages]
 
 
-def turns(load: Load, talked: Sequence[Sequence[talks.Message]], block: int | None) -> str:
+def conversation_requests(load: Load, talked: Sequence[Sequence[talks.Message]], block: int | None) -> str:
     """JSON lines of one run's requests."""
     shape = template(Path(load.tokenizer))
     text = chat_template.compiled(shape)
@@ -80,5 +80,5 @@ def part(load: Load, folder: Path, number: int, of: int, block: int | None) -> L
         raise UsageError(f"--dataset-path holds {len(talked)} conversations for {of} runs; give a larger file")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "prompts.jsonl"
-    path.write_text(turns(load, mine, block), encoding="utf-8")
+    path.write_text(conversation_requests(load, mine, block), encoding="utf-8")
     return replace(load, dataset_path=str(path))

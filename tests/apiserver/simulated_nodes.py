@@ -89,7 +89,7 @@ def _certificate(folder: Path) -> Path:
     return file
 
 
-class Played:
+class SimulatedNodes:
     """One namespace with a license server, and the nodes of the cluster."""
 
     def __init__(self, apiserver, namespace: str, folder: Path) -> None:
