@@ -43,7 +43,7 @@ def by_guidellm(port: int, streams: int, seed: int, wanted: argparse.Namespace) 
         out = Path(folder) / "out.json"
         target = f"target=http://127.0.0.1:{port},request_format=/v1/completions,model=scripted,validate_backend=false"
         command = [*wanted.guidellm, "run", "--backend", f"kind=openai_http,{target}", "--disable-console"]
-        command += ["--profile", f"kind=concurrent,streams={streams}", "--seed", f"kind=static,seed={seed}"]
+        command += ["--profile", f"kind=concurrent,streams={streams}", "--seed", f"kind=static,value={seed}"]
         command += ["--constraint", f"kind=max_requests,count={WAVES * streams}"]
         command += ["--data", f"kind=synthetic_text,prompt_tokens=32,output_tokens={TOKENS}"]
         command += ["--tokenizer", f"kind=huggingface_auto,model={wanted.tokenizer}"]
