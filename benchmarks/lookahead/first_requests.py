@@ -39,7 +39,7 @@ from serving import MODEL, Answer
 
 ARMS = ("none", "before", "lookahead")
 FIRST, LATER, CLIENTS = 20, 60, 10
-SWITCHES = ("SHARES", "TOP_P_BATCHES")
+SWITCHES = ("SHARES", "TOP_P")
 """The constants of `windlass.lookahead.first_steps` that count its steps; with both empty there are none."""
 COLD_ROUNDS = 2
 """With empty caches: one in each order."""

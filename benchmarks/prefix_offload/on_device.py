@@ -276,12 +276,14 @@ def parts_table(path: Path) -> list[str]:
     """Median ms of the parts of a first token after a prefix in host memory, for each arm."""
     found: dict[str, dict[str, list[float]]] = {}
     for row in map(json.loads, path.read_text().splitlines()):
-        if row["what"] == "parts":
+        if row["what"] == "parts" and all(name in row for name in PARTS):
             for name in PARTS:
-                found.setdefault(row["arm"], {}).setdefault(name, []).append(row.get(name, 0.0))
-    lines = ["", f"| arm | {' | '.join(PARTS)} |", "| --- " * (1 + len(PARTS)) + "|"]
+                found.setdefault(row["arm"], {}).setdefault(name, []).append(row[name])
+    lines = ["", f"| arm | requests | {' | '.join(PARTS)} |", "| --- " * (2 + len(PARTS)) + "|"]
     for arm, by in found.items():
-        lines.append(f"| {arm} | {' | '.join(f'{statistics.median(by[name]):.2f}' for name in PARTS)} |")
+        lines.append(
+            f"| {arm} | {len(by['ms'])} | {' | '.join(f'{statistics.median(by[name]):.2f}' for name in PARTS)} |"
+        )
     return lines
 
 

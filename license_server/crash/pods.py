@@ -61,35 +61,35 @@ class Line:
         return int(answer[9:12]), json.loads(content) if content else {}
 
 
-async def live(line: Line, pod: Pod, promises: Acknowledged, chance: random.Random) -> None:
+async def live(line: Line, pod: Pod, acknowledged: Acknowledged, chance: random.Random) -> None:
     """Ask and release again and again until the server is gone."""
     while True:
-        promises.unsure.add(pod.uid)
-        lease = promises.held.get(pod.uid)
+        acknowledged.unsure.add(pod.uid)
+        lease = acknowledged.held.get(pod.uid)
         if lease is not None and chance.random() < 0.4:
             await line.call("DELETE", f"/v1/leases/{lease}")
-            del promises.held[pod.uid]
-            promises.released.add(lease)
+            del acknowledged.held[pod.uid]
+            acknowledged.released.add(lease)
         else:
             status, answer = await line.call("POST", "/v1/leases", pod.body())
             if status == 200:
-                promises.held[pod.uid] = str(answer["lease"])
-                promises.granted.add(str(answer["lease"]))
-        promises.unsure.discard(pod.uid)
-        promises.requests += 1
+                acknowledged.held[pod.uid] = str(answer["lease"])
+                acknowledged.granted.add(str(answer["lease"]))
+        acknowledged.unsure.discard(pod.uid)
+        acknowledged.requests += 1
 
 
-async def check_held(line: Line, pods: list[Pod], promises: Acknowledged) -> list[str]:
+async def check_held(line: Line, pods: list[Pod], acknowledged: Acknowledged) -> list[str]:
     """Ask again for every lease that was promised; the sentences about those that are lost."""
     wrong = []
     for pod in pods:
         status, answer = await line.call("POST", "/v1/leases", pod.body())
-        promised = promises.held.get(pod.uid)
-        if pod.uid not in promises.unsure and promised is not None and answer.get("lease") != promised:
+        promised = acknowledged.held.get(pod.uid)
+        if pod.uid not in acknowledged.unsure and promised is not None and answer.get("lease") != promised:
             wrong.append(f"{pod.uid} held {promised} and was answered {status} {answer}")
-        promises.held.pop(pod.uid, None)
+        acknowledged.held.pop(pod.uid, None)
         if status == 200:
-            promises.held[pod.uid] = str(answer["lease"])
-            promises.granted.add(str(answer["lease"]))
-    promises.unsure.clear()
+            acknowledged.held[pod.uid] = str(answer["lease"])
+            acknowledged.granted.add(str(answer["lease"]))
+    acknowledged.unsure.clear()
     return wrong

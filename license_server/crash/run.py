@@ -40,7 +40,7 @@ class History:
     key: Ed25519PrivateKey
     pods: list[Pod]
     wrapper: tuple[str, ...] = ()
-    promises: Acknowledged = field(default_factory=Acknowledged)
+    acknowledged: Acknowledged = field(default_factory=Acknowledged)
     wrong: list[str] = field(default_factory=list)
     unsafe: int = 0
 
@@ -68,14 +68,14 @@ class History:
     async def _live(self, server: Server) -> None:
         lines = [Line(*await asyncio.open_connection(server.host, server.port)) for _ in self.pods]
         if (await lines[0].call("POST", "/v1/leases", self.pods[0].body()))[1].get("reason") == "NoLicense":
-            if self.promises.granted:
+            if self.acknowledged.granted:
                 self.wrong.append("the license is lost")
             await asyncio.to_thread(server.upload, license_file(self.key, GPUS, LIMIT))
-        self.wrong += await check_held(lines[0], self.pods, self.promises)
+        self.wrong += await check_held(lines[0], self.pods, self.acknowledged)
         killing = asyncio.get_running_loop().call_later(
             self.chance.uniform(0.02, LONGEST_LIFE_S), server.process.send_signal, signal.SIGKILL
         )
-        lives = (live(line, pod, self.promises, self.chance) for line, pod in zip(lines, self.pods, strict=True))
+        lives = (live(line, pod, self.acknowledged, self.chance) for line, pod in zip(lines, self.pods, strict=True))
         ends = await asyncio.gather(*lives, return_exceptions=True)
         killing.cancel()
         self.wrong += [repr(end) for end in ends if not isinstance(end, OSError | EOFError)]
@@ -102,13 +102,13 @@ class History:
         if len(leased) > LIMIT:
             self.wrong.append(f"{len(leased)} GPUs are leased, the limit is {LIMIT}")
         records = [json.loads(record) for (record,) in database.execute("SELECT record FROM audit")]
-        for event, leases in (("granted", self.promises.granted), ("released", self.promises.released)):
+        for event, leases in (("granted", self.acknowledged.granted), ("released", self.acknowledged.released)):
             missing = leases - {record["lease"] for record in records if record["event"] == event}
             self.wrong += [f"the audit log has no record that {lease} was {event}" for lease in missing]
 
 
 def run(folder: Path, kills: int, cuts: int, seed: int, synchronous: str | None = None) -> list[str]:
-    """Two histories, one of kills and one of power cuts; the sentences about broken promises."""
+    """Two histories, one of kills and one of power cuts; the sentences about broken acknowledged."""
     broken = []
     wrapper = (sys.executable, str(Path(__file__).with_name("weakened.py")), synchronous) if synchronous else ()
     for name, count in (("kill -9", kills), ("power cut", cuts)):
@@ -125,11 +125,11 @@ def run(folder: Path, kills: int, cuts: int, seed: int, synchronous: str | None 
                 break
             if number % 10 == 9:
                 print(f"{name}: {number + 1} of {count}", flush=True)
-        made = history.promises
+        made = history.acknowledged
         print(
             f"{name}: {count} times, {made.requests} requests acknowledged, {len(made.granted)} grants, "
             f"{len(made.released)} releases, {history.unsafe} operations were not synced; "
-            f"{len(history.wrong)} promises broken",
+            f"{len(history.wrong)} acknowledged broken",
             flush=True,
         )
         broken += history.wrong

@@ -134,7 +134,7 @@ def test_missing_shards_are_named(volume):
     assert refused(volume).reason == "ShardMissing"
 
 
-def test_a_shard_cut_short_is_reported_by_its_header(volume):
+def test_a_shard_cut_short_is_found_by_its_header(volume):
     """A download that stopped."""
     shard = volume / "good" / "model-00001-of-00002.safetensors"
     shard.write_bytes(shard.read_bytes()[:-10])

@@ -1,4 +1,4 @@
-"""Plays what a bare API server lacks for licensing: GPU nodes, the logs of their kubelet, two controllers.
+"""Simulates what a bare API server lacks for licensing: GPU nodes, the logs of their kubelet, two controllers.
 
 The license server is the real program; it starts again, with the keys of the ConfigMap, whenever its pods would.
 """

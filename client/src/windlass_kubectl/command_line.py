@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 
 from windlass_base import command_line
+
+ARGUMENT = re.compile(r"-?$|[^-]|.* |-[\d.]+$", re.DOTALL)
+"""As argparse tells an argument from an option: no dash before it, a space in it, a negative number, or `-` alone."""
 
 
 class Parser(command_line.Parser):
@@ -20,10 +24,14 @@ class Parser(command_line.Parser):
         found, left = super().parse_known_args(args, namespace)
         missing = (one.dest for one in self._actions if not one.option_strings and one.nargs == argparse.OPTIONAL)
         for dest in missing:
-            if left and _is_argument(left[0]) and getattr(found, dest) is None:
-                setattr(found, dest, left.pop(0))
+            if getattr(found, dest) is None and (count := _leading(left)):
+                setattr(found, dest, left[count - 1])
+                left = left[count:]
         return found, left
 
 
-def _is_argument(text: str) -> bool:
-    return text == "-" or not text.startswith("-")
+def _leading(words: Sequence[str]) -> int:
+    """How many words the argument at their beginning takes: one, two behind `--`, none where it is an option."""
+    if words[:1] == ["--"]:
+        return 2 if len(words) > 1 else 0
+    return 1 if words and ARGUMENT.match(words[0]) else 0

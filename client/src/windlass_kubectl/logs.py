@@ -14,7 +14,7 @@ from windlass_kubectl.session import Session
 async def run(session: Session) -> int:
     """Lines as they come; with several pods each begins with its pod's name."""
     options = session.options
-    await named_service(session, options.name)  # a misspelt name is told as such, not as a service without pods
+    await named_service(session, options.name)  # a misspelt name is reported as such, not as a service without pods
     pods = await session.client.pods(options.name)
     several = (len(pods) > 1 or options.follow) and not options.pod
     ask = LogQuery(

@@ -53,8 +53,9 @@ def _can_gain(plan: PlanStatus) -> bool:
     card = plan.per_gpu
     if card is None or (plan.gpus or 0) > 1:
         return True
-    _, kv, _ = _parts(card)
-    return _number(card.have_gib) - _needed(card) < kv
+    _, kv, _ = parts = _parts(card)
+    # What is needed holds the share that the engine leaves free; a second context needs its part of that, too.
+    return _number(card.have_gib) - _needed(card) < kv * _needed(card) / (sum(parts) or 1)
 
 
 def _parts(card: CardBudget) -> tuple[float, float, float]:

@@ -56,7 +56,7 @@ async def run(session: Session) -> int:
 async def _services(session: Session) -> list[str]:
     name = session.options.name
     if name:
-        await named_service(session, name)  # a misspelt name is told as such
+        await named_service(session, name)  # a misspelt name is reported as such
         return [name]
     return sorted(one.metadata.name for one in await session.client.list())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -59,12 +60,15 @@ CHATS = {
     "a flag's value with =": ("chat demo --model=X hi", "hi"),
     "standard input": ("chat demo --model X -", "-"),
     "no prompt": ("chat demo --model X", None),
+    "a dash and a space": ("chat demo --model X '- one item'", "- one item"),
+    "a negative number": ("chat demo --model X -5", "-5"),
+    "behind two dashes": ("chat demo --model X -- -hi", "-hi"),
 }
 
 
 @pytest.mark.parametrize(("typed", "prompt"), CHATS.values(), ids=CHATS.keys())
 def test_options_stand_between_two_arguments(typed, prompt):
-    options = parser().parse_args(typed.split())
+    options = parser().parse_args(shlex.split(typed))
     assert (options.name, options.model, options.prompt) == ("demo", "X", prompt)
 
 

@@ -38,7 +38,7 @@ async def test_silence_is_not_an_error_of_ours(verb):
 
 
 @pytest.mark.parametrize(("code", "words", "error"), REFUSALS.values(), ids=REFUSALS.keys())
-async def test_a_refusal_is_reported_by_what_to_do(code, words, error):
+async def test_a_refusal_becomes_the_error_for_what_to_do(code, words, error):
     """What will be refused again is a condition, not a retry."""
 
     async def call(*_: object) -> bytes:

@@ -72,7 +72,7 @@ def test_a_trouble_that_may_pass_is_reported_while_the_job_tries_again():
     assert "no answer from the hub" in found.message
 
 
-def test_a_pod_that_was_killed_is_reported_by_its_cause():
+def test_a_pod_that_was_killed_is_reported_with_its_cause():
     killed = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:01:00Z"}
     found = read(JOB, [a_pod(terminated=killed)], [])
     assert (found.state, "OOMKilled" in found.message) == (State.RUNNING, True)

@@ -30,7 +30,7 @@ def test_prompts_stay_in_one_piece() -> None:
         ("--max-num-batched-tokens 2048 --max-num-seqs 16", "raise it to the context"),
     ],
 )
-def test_who_splits_prompts_is_reported_the_risk(line: str, said: str) -> None:
+def test_the_risk_of_splitting_prompts_is_reported(line: str, said: str) -> None:
     """The user's word stands."""
     plan = launch(line)
     assert "--no-enable-chunked-prefill" not in plan.engine_args

@@ -150,7 +150,7 @@ if __name__ == "__main__":
     found = {
         "host": [on_host(chance) for chance in chances].count(False),
         "device": [on_device(chance) for chance in chances].count(False),
-        "doors": at_the_front_ends(),
+        "front_ends": at_the_front_ends(),
         "engine": in_engine(sys.argv[1]),
     }
     print("RESULT " + json.dumps(found))

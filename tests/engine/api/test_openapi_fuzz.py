@@ -151,7 +151,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
                      "lists shorter", id="grammar"),
     ],
 )  # fmt: skip
-def test_reported_mistakes(http, method, path, body, status, message):
+def test_a_mistake_has_its_exact_sentence(http, method, path, body, status, message):
     """The exact sentence: what, and what to do."""
     answer = http.request(method, path, json=body)
     assert answer.status_code == status

@@ -41,8 +41,8 @@ def test_it_takes_out_what_transformers_takes_out(found, runner):
 
 def test_both_runners_take_the_class_by_its_name(found):
     """And refuse what is no size before the request reaches the engine."""
-    assert len(found["doors"]) == 2
-    assert all("no_repeat_ngram_size is -1; it must be a whole number" in said for said in found["doors"])
+    assert len(found["front_ends"]) == 2
+    assert all("no_repeat_ngram_size is -1; it must be a whole number" in said for said in found["front_ends"])
 
 
 def test_an_offline_answer_repeats_nothing(found):

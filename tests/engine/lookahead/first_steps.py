@@ -5,7 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from windlass.lookahead.first_steps import REQUESTS, SHARES, TOP_P, TOP_P_BATCHES, FirstSteps
+from vllm.v1.sample.ops import topk_topp_triton
+from windlass.lookahead.first_steps import REQUESTS, SHARES, TOP_P, FirstSteps, parts_of_a_row, top_p_batches
+
+PROCESSORS = 132  # of an H100
 
 
 class Runner:
@@ -42,12 +45,12 @@ class Runner:
 
 
 def run(runner: Runner) -> dict[str, Any]:
-    steps = FirstSteps(runner, runner.execute, lambda _: None)
+    steps = FirstSteps(runner, runner.execute, lambda _: None, PROCESSORS)
     steps.run()
     rows = {(step["rows"], step["drafting"]) for step in runner.seen}
     return {
         "steps": steps.steps, "rows": sorted(rows),
-        "rounds": len(REQUESTS) * len(SHARES) + len(TOP_P) * len(TOP_P_BATCHES),
+        "rounds": len(REQUESTS) * len(SHARES) + len(TOP_P) * len(top_p_batches(64, PROCESSORS)),
         "adaptive": all(step["adaptive"] for step in runner.seen),
         "temperatures": sorted({one for step in runner.seen for one in step["temperatures"]}),
         "left": len(runner.req_states.req_id_to_index), "disabled": runner.disabled,
@@ -57,4 +60,8 @@ def run(runner: Runner) -> dict[str, Any]:
 
 
 torch.accelerator.synchronize = lambda: None  # there is none to wait for
-print("RESULT", json.dumps({"whole": run(Runner()), "failed": run(Runner(fails_at=3))}))
+parts = [(rows, processors) for rows in range(1, 65) for processors in (46, 58, 72, 92, 108, 114, 132)]
+same = all(parts_of_a_row(*one) == topk_topp_triton._topp_split_count(*one) for one in parts)
+batches = {processors: top_p_batches(256, processors) for processors in (72, 132)}
+found = {"whole": run(Runner()), "failed": run(Runner(fails_at=3)), "same": same, "batches": batches}
+print("RESULT", json.dumps(found))

@@ -82,10 +82,10 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
     except ValueError as error:
         say(LOGGER, str(error), logging.ERROR, text=f"{PROGRAM}: {error}")
         return EXIT_USAGE
-    from windlass_download.fetch import Effort
+    from windlass_download.fetch import TransferLimits
     from windlass_download.job import Download, Order
 
-    pace = Effort(options.connections, options.part_kib << 10, options.give_up_s)
+    pace = TransferLimits(options.connections, options.part_kib << 10, options.give_up_s)
     order = Order(
         root=options.root,
         path=options.path,

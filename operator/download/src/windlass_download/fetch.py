@@ -47,7 +47,7 @@ class CorruptError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class TransferLimits:
     """How hard to try."""
 
     connections: int
@@ -96,7 +96,7 @@ class _Patience:
 class Fetcher:
     """One run over the missing files."""
 
-    def __init__(self, connection: Connection, pace: Effort, progress: Progress, stop: threading.Event) -> None:
+    def __init__(self, connection: Connection, pace: TransferLimits, progress: Progress, stop: threading.Event) -> None:
         self._connection, self._pace, self._progress, self._stop = connection, pace, progress, stop
         self._turn = threading.Condition()
         self._queue: deque[tuple[_File, Part]] = deque()

@@ -18,7 +18,7 @@ from windlass_download.claim import Claim, Claimant, ClaimLost
 from windlass_download.comparison import Comparison, compare, gather, left_work
 from windlass_download.connection import Connection
 from windlass_download.errors import Retry, UserError
-from windlass_download.fetch import Effort, Fetcher, Stopped
+from windlass_download.fetch import Fetcher, Stopped, TransferLimits
 from windlass_download.hubs import HUBS, Ask
 from windlass_download.partfile import PartFile, make_folder
 from windlass_download.place import Marker, Place, is_complete, place_of, read_marker
@@ -42,7 +42,7 @@ class Order:
     root: Path
     path: str
     wanted: Wanted
-    pace: Effort
+    pace: TransferLimits
     token: str = field(default="", repr=False)
     stall_s: float = 30.0
     stale_s: float = 60.0

@@ -108,7 +108,7 @@ def test_a_file_that_is_not_whole_is_not_right(tmp_path, mine):
     ],
     ids=["sha256", "git", "none", "other content", "other size"],
 )
-def test_content_is_reported_by_the_hub_s_own_digest(tmp_path, remote, right):
+def test_content_is_checked_by_the_hub_s_own_digest(tmp_path, remote, right):
     (tmp_path / "m.bin").write_bytes(DATA)
     assert has_content(tmp_path / "m.bin", remote) is right
 

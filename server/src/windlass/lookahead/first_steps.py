@@ -7,7 +7,6 @@ vLLM's, run once more as they are served, for each kind of request and each shar
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -34,16 +33,40 @@ REQUESTS: tuple[SamplingParams | None, ...] = (
 the last what clients ask for."""
 TOP_P = REQUESTS[-2:]
 """Top-p with top-k and alone: vLLM compiles three kernels for each."""
-TOP_P_BATCHES = (8, 16, 32)
-"""Requests at a time. vLLM cuts a row into 32, 16, 8, 4 or 2 parts, by the number of rows and the card's processors,
-and compiles its top-p kernels for each (`_topp_split_count`, vllm/v1/sample/ops/topk_topp_triton.py). These are rows
-of 16, 8 and 4 parts on 132 processors; one, two and 64 requests come with the other steps."""
+PARTS_MAX, ROWS_MAX = 32, 64
+"""Of vLLM's top-p kernels: parts of a row, and rows for which it cuts them (vllm/v1/sample/ops/topk_topp_triton.py)."""
+
+
+def parts_of_a_row(rows: int, processors: int) -> int:
+    """Into how many parts vLLM 0.32 cuts each row (`_topp_split_count`); its top-p kernels are compiled for each."""
+    parts = 1
+    while parts < PARTS_MAX and 2 * parts * rows <= processors:
+        parts *= 2
+    return parts
+
+
+def top_p_batches(requests_max: int, processors: int) -> list[int]:
+    """The smallest batch for each number of parts, but for that of one request, which comes with the other steps."""
+    firsts: dict[int, int] = {}
+    for rows in range(1, min(requests_max, ROWS_MAX) + 1):
+        firsts.setdefault(parts_of_a_row(rows, processors), rows)
+    return list(firsts.values())[1:]
 
 
 class FirstSteps:
-    """Runs vLLM's warm-up steps with adaptive verification on; `execute` and `sample` are the worker's."""
+    """Runs vLLM's warm-up steps with adaptive verification on; `execute` and `sample` are the worker's.
 
-    def __init__(self, runner: Any, execute: Callable[[Any], Any], sample: Callable[[Any], Any]) -> None:  # noqa: ANN401 - the engine has no types here
+    `processors` are the card's multiprocessors.
+    """
+
+    def __init__(
+        self,
+        runner: Any,  # noqa: ANN401 - the engine has no types here
+        execute: Callable[[Any], Any],
+        sample: Callable[[Any], Any],
+        processors: int,
+    ) -> None:
+        self._batches = top_p_batches(runner.scheduler_config.max_num_seqs, processors)
         self._runner, self._execute, self._sample = runner, execute, sample
         self._manager, self._sampler = runner.adaptive_verification, runner.rejection_sampler
         self._parameters: SamplingParams | None = None
@@ -58,14 +81,18 @@ class FirstSteps:
             for self._parameters in REQUESTS:
                 for share in SHARES:
                     self._steps(share)
-            for self._parameters, count in itertools.product(TOP_P, TOP_P_BATCHES):
-                with self._at_most(count):
-                    self._steps(0.0)
+            for self._parameters in TOP_P:
+                self._top_p_steps()
         except Exception:  # the outermost place: a server whose first requests wait is better than none
             logger.exception("the first requests may wait for kernels: a first step failed")
             self._forget()
             return
         logger.info("%d first steps took %.1f s", self.steps, time.monotonic() - began)
+
+    def _top_p_steps(self) -> None:
+        for count in self._batches:
+            with self._at_most(count):
+                self._steps(0.0)
 
     def _steps(self, share: float) -> None:
         with self._verifying(share):
@@ -75,7 +102,7 @@ class FirstSteps:
     def _at_most(self, count: int) -> Iterator[None]:
         """vLLM's warm-up has as many requests as the scheduler takes."""
         scheduler = self._runner.scheduler_config
-        most, scheduler.max_num_seqs = scheduler.max_num_seqs, min(count, scheduler.max_num_seqs)
+        most, scheduler.max_num_seqs = scheduler.max_num_seqs, count
         try:
             yield
         finally:

@@ -348,7 +348,8 @@ class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types her
 
     def first_steps(self) -> None:
         """Compile what the first requests would wait for."""
-        FirstSteps(self.model_runner, self.execute_model, self.sample_tokens).run()
+        processors = torch.cuda.get_device_properties(self.device).multi_processor_count
+        FirstSteps(self.model_runner, self.execute_model, self.sample_tokens, processors).run()
 
     def shutdown(self) -> None:
         """Keep the cache."""
