@@ -84,9 +84,9 @@ async def check_held(line: Line, pods: list[Pod], acknowledged: Acknowledged) ->
     wrong = []
     for pod in pods:
         status, answer = await line.call("POST", "/v1/leases", pod.body())
-        promised = acknowledged.held.get(pod.uid)
-        if pod.uid not in acknowledged.unsure and promised is not None and answer.get("lease") != promised:
-            wrong.append(f"{pod.uid} held {promised} and was answered {status} {answer}")
+        granted = acknowledged.held.get(pod.uid)
+        if pod.uid not in acknowledged.unsure and granted is not None and answer.get("lease") != granted:
+            wrong.append(f"{pod.uid} held {granted} and was answered {status} {answer}")
         acknowledged.held.pop(pod.uid, None)
         if status == 200:
             acknowledged.held[pod.uid] = str(answer["lease"])

@@ -108,7 +108,7 @@ class History:
 
 
 def run(folder: Path, kills: int, cuts: int, seed: int, synchronous: str | None = None) -> list[str]:
-    """Two histories, one of kills and one of power cuts; the sentences about broken acknowledged."""
+    """Two histories, one of kills and one of power cuts; the sentences about what did not hold."""
     broken = []
     wrapper = (sys.executable, str(Path(__file__).with_name("weakened.py")), synchronous) if synchronous else ()
     for name, count in (("kill -9", kills), ("power cut", cuts)):
@@ -129,7 +129,7 @@ def run(folder: Path, kills: int, cuts: int, seed: int, synchronous: str | None 
         print(
             f"{name}: {count} times, {made.requests} requests acknowledged, {len(made.granted)} grants, "
             f"{len(made.released)} releases, {history.unsafe} operations were not synced; "
-            f"{len(history.wrong)} acknowledged broken",
+            f"{len(history.wrong)} promises broken",
             flush=True,
         )
         broken += history.wrong

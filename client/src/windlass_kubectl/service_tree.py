@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -69,8 +70,12 @@ def tree(
 def _condition(one: Condition, now: datetime, paint: Paint) -> Branch:
     style, since = _style(one), age(one.last_transition_time, now)
     is_denied = one.status == "False" and one.type in (*NEGATIVE, *NEUTRAL)
-    text = f"not {one.type.lower()} ({one.reason}, {since})" if is_denied else f"{one.type} {one.reason} ({since})"
+    text = f"not {_as_words(one.type)} ({one.reason}, {since})" if is_denied else f"{one.type} {one.reason} ({since})"
     return Branch(f"{paint.mark(style)} {text}{f': {one.message}' if one.message else ''}", style)
+
+
+def _as_words(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def _style(one: Condition) -> str:

@@ -85,12 +85,12 @@ def run(options: argparse.Namespace, env: Mapping[str, str]) -> int:
     from windlass_download.fetch import TransferLimits
     from windlass_download.job import Download, Order
 
-    pace = TransferLimits(options.connections, options.part_kib << 10, options.give_up_s)
+    limits = TransferLimits(options.connections, options.part_kib << 10, options.give_up_s)
     order = Order(
         root=options.root,
         path=options.path,
         wanted=wanted,
-        pace=pace,
+        limits=limits,
         token=env.get(TOKEN, "").strip(),
         stall_s=options.stall_s,
         stale_s=options.stale_s,

@@ -96,8 +96,10 @@ class _Patience:
 class Fetcher:
     """One run over the missing files."""
 
-    def __init__(self, connection: Connection, pace: TransferLimits, progress: Progress, stop: threading.Event) -> None:
-        self._connection, self._pace, self._progress, self._stop = connection, pace, progress, stop
+    def __init__(
+        self, connection: Connection, limits: TransferLimits, progress: Progress, stop: threading.Event
+    ) -> None:
+        self._connection, self._limits, self._progress, self._stop = connection, limits, progress, stop
         self._turn = threading.Condition()
         self._queue: deque[tuple[_File, Part]] = deque()
         self._open = 0  # files that are not in the tree yet
@@ -108,11 +110,11 @@ class Fetcher:
         work = [_File(data, url, place) for data, url, place in files]
         self._open = len(work)
         self._queue.extend((file, part) for file in work for part in file.data.missing())
-        with ThreadPoolExecutor(self._pace.connections, "download") as pool:
+        with ThreadPoolExecutor(self._limits.connections, "download") as pool:
             for file in work:
                 if not file.data.missing():
                     pool.submit(self._guarded, self._complete, file)
-            for _ in range(self._pace.connections):
+            for _ in range(self._limits.connections):
                 pool.submit(self._guarded, self._work)
         for file in work:
             file.data.close()
@@ -159,7 +161,7 @@ class Fetcher:
     def _fetch(self, file: _File, part: Part) -> None:
         """Fetch one part, however often it breaks off."""
         file.data.open()
-        patience = _Patience(self._pace.give_up_s)
+        patience = _Patience(self._limits.give_up_s)
         checksum, offset = 0, part.start
         while offset < part.end:
             before = offset
@@ -191,7 +193,7 @@ class Fetcher:
             if file.streamed:
                 return
             file.streamed = True
-        patience, size = _Patience(self._pace.give_up_s), file.data.remote.size
+        patience, size = _Patience(self._limits.give_up_s), file.data.remote.size
         while missing := file.data.missing():
             try:
                 with self._connection.body(file.url, 0, size, size) as body:

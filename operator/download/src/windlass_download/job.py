@@ -42,7 +42,7 @@ class Order:
     root: Path
     path: str
     wanted: Wanted
-    pace: TransferLimits
+    limits: TransferLimits
     token: str = field(default="", repr=False)
     stall_s: float = 30.0
     stale_s: float = 60.0
@@ -61,7 +61,7 @@ class Download:
             self._place = place_of(order.root, order.path)
         self._owner = secrets.token_hex(6)
         credentials = self._hub.credentials(order.token) if order.token else {}
-        connections = order.pace.connections
+        connections = order.limits.connections
         self._connection = Connection(order.wanted, credentials, order.stall_s, connections, order.authorities)
 
     def run(self) -> Marker:
@@ -139,7 +139,7 @@ class Download:
         return marker
 
     def _insist_on_listing(self, halt: threading.Event) -> Listing:
-        until, tries = time.monotonic() + self._order.pace.give_up_s, 0
+        until, tries = time.monotonic() + self._order.limits.give_up_s, 0
         while True:
             try:
                 return self._hub.listing(self._order.wanted, self._asking(halt))
@@ -171,7 +171,7 @@ class Download:
         _check_space(place, rest)
         mine = place.work(number, self._owner)
         make_folder(mine, parents=False)
-        files = [PartFile(mine, file, order.pace.part_bytes) for file in rest]
+        files = [PartFile(mine, file, order.limits.part_bytes) for file in rest]
         self._adopt(files, number)
         tree, commit = place.tree(seen.listing.key), seen.listing.commit
         work = [
@@ -179,7 +179,7 @@ class Download:
             for file in files
         ]
         try:
-            Fetcher(self._connection, order.pace, self._progress, halt).run(work)
+            Fetcher(self._connection, order.limits, self._progress, halt).run(work)
         except (UserError, FileChanged):
             # A branch may have moved on since it was listed: then this is not the model's fault.
             if self._insist_on_listing(halt).key == seen.listing.key:

@@ -69,10 +69,10 @@ class Directory:
         if place.is_dir():
             return
         parent = next((up for up in place.parents if up.is_dir() and up.resolve().is_relative_to(root)), root)
-        shown = "/" + "/".join(parent.relative_to(self.root).parts) if parent != root else "/"
+        above = "/" + "/".join(parent.relative_to(self.root).parts) if parent != root else "/"
         what = "is a file, not a directory," if place.exists() else "is not"
         raise CheckpointError(
-            "PathNotFound", f"{self.shown} {what} in {self.source}; {shown} has: {self.there(parent)}"
+            "PathNotFound", f"{self.shown} {what} in {self.source}; {above} has: {self.there(parent)}"
         )
 
 
