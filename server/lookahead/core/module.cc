@@ -101,13 +101,15 @@ std::vector<std::pair<std::vector<Token>, std::vector<float>>> propose(Cache& ca
   return rows;
 }
 
-void accept(Cache& cache, const std::vector<std::string>& ids, const nb::list& rows) {
+void accept(Cache& cache, const std::vector<std::string>& ids, const nb::list& rows, const std::vector<int>& verified) {
   if (ids.size() != rows.size()) throw nb::value_error("accept needs one list of tokens for each request.");
+  if (!verified.empty() && ids.size() != verified.size())
+    throw nb::value_error("accept needs one number of verified drafts for each request.");
   std::vector<std::vector<Token>> tokens;
   tokens.reserve(ids.size());
   for (const nb::handle row : rows) tokens.push_back(tokens_of(row));
   const nb::gil_scoped_release free;
-  cache.accept(ids, tokens);
+  cache.accept(ids, tokens, verified);
 }
 
 template <class Value>
@@ -203,7 +205,16 @@ NB_MODULE(_core, module) {
              cache.begin(id, tokens);
            })
       .def("propose", &propose)
-      .def("accept", &accept)
+      .def("candidates",
+           [](Cache& cache, const std::string& id, const std::vector<Token>& path) {
+             windlass::Candidates found;
+             {
+               const nb::gil_scoped_release free;
+               found = cache.candidates(id, path);
+             }
+             return std::make_pair(std::move(found.weighed), std::move(found.others));
+           })
+      .def("accept", &accept, nb::arg("ids"), nb::arg("rows"), nb::arg("verified") = std::vector<int>())
       .def("finish", &Cache::finish, nb::call_guard<nb::gil_scoped_release>())
       .def("teach",
            [](Cache& cache, nb::handle prompt, nb::handle output) {

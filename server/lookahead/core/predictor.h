@@ -57,6 +57,27 @@ class Predictor {
     collect(text, track, view);
   }
 
+  // The tokens beside those of the last look's view that followed one of its contexts.
+  std::vector<Candidate> others(const std::vector<Token>& text, const Track& track, const View& view) const {
+    std::vector<Candidate> found;
+    const auto is_known = [&](Token token) {
+      const auto is_it = [token](const Candidate& one) { return one.token == token; };
+      return std::any_of(view.candidates.begin(), view.candidates.begin() + view.size, is_it) ||
+             std::any_of(found.begin(), found.end(), is_it);
+    };
+    for (const Ladder* ladder : {&own_, &shared_}) {
+      for (int rank = 0; rank < ladder->ranks; ++rank) {
+        const Cell& cell = ladder->cell(rank);
+        for (int i = 0; i < cell.size; ++i) {
+          if (!is_known(cell.items[i].token)) found.push_back({cell.items[i].token, Evidence()});
+        }
+      }
+    }
+    const Pointed pointed = pointed_at(text, track);
+    for (Candidate& candidate : found) weigh(candidate, pointed);
+    return found;
+  }
+
   // The text grew by `token`: matches go on or break.
   void advance(const std::vector<Token>& text, Track& track, Token token) const {
     if (track.aligned.next != kNowhere) {
@@ -108,6 +129,19 @@ class Predictor {
     }
   };
 
+  // The next tokens by the three matches, and how long these are.
+  struct Pointed {
+    std::array<Token, kPointers> tokens;
+    std::array<std::uint32_t, kPointers> lengths;
+  };
+
+  Pointed pointed_at(const std::vector<Token>& text, const Track& track) const {
+    const Token own = track.own.next < text.size() ? text[track.own.next] : kNoToken;
+    const Token shared = track.shared.next == kNowhere ? kNoToken : sources_.history->at(track.shared.next);
+    const Token aligned = track.aligned.next < text.size() ? text[track.aligned.next] : kNoToken;
+    return {{own, shared, aligned}, {track.own.length, track.shared.length, track.aligned.length}};
+  }
+
   static void step(Pointer& pointer, std::uint32_t next) {
     pointer.next = next;
     pointer.length = std::min(pointer.length + 1, kLongest);
@@ -157,11 +191,9 @@ class Predictor {
   }
 
   void collect(const std::vector<Token>& text, Track& track, View& view) const {
-    const Token own = track.own.next < text.size() ? text[track.own.next] : kNoToken;
-    const Token shared = track.shared.next == kNowhere ? kNoToken : sources_.history->at(track.shared.next);
-    const Token aligned = track.aligned.next < text.size() ? text[track.aligned.next] : kNoToken;
-    propose(view, own);
-    propose(view, shared);
+    const Pointed pointed = pointed_at(text, track);
+    propose(view, pointed.tokens[0]);
+    propose(view, pointed.tokens[1]);
     for (int rank = 0; rank < kRanks; ++rank) {
       for (const Ladder* ladder : {&own_, &shared_}) {
         if (rank >= ladder->ranks) continue;
@@ -170,10 +202,8 @@ class Predictor {
         if (rank == 0 && sources_.top_k_in_cell > 1) propose(view, cell.items[cell.newest].token);
       }
     }
-    propose(view, aligned);
-    const std::array<Token, kPointers> predicted = {own, shared, aligned};
-    const std::array<std::uint32_t, kPointers> lengths = {track.own.length, track.shared.length, track.aligned.length};
-    for (int i = 0; i < view.size; ++i) weigh(view.candidates[static_cast<std::size_t>(i)], predicted, lengths);
+    propose(view, pointed.tokens[2]);
+    for (int i = 0; i < view.size; ++i) weigh(view.candidates[static_cast<std::size_t>(i)], pointed);
     view.longest = std::max<int>({own_.ranks > 0 ? own_.order[0] : 0, shared_.ranks > 0 ? shared_.order[0] : 0});
     const std::uint32_t far = std::max(track.own.length, track.shared.length);
     view.set = (level(own_) * 6 + level(shared_)) * 4 + (far >= kSure ? 3 : far >= 8 ? 2 : far >= 4 ? 1 : 0);
@@ -185,16 +215,15 @@ class Predictor {
     return order <= 3 ? order : order <= 5 ? 4 : 5;
   }
 
-  void weigh(Candidate& candidate, const std::array<Token, kPointers>& predicted,
-             const std::array<std::uint32_t, kPointers>& lengths) const {
+  void weigh(Candidate& candidate, const Pointed& pointed) const {
     weigh_cells(candidate, own_, 0);
     weigh_cells(candidate, shared_, 1);
     weigh_use(candidate);
     for (int i = 0; i < kPointers; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      if (predicted[at] == kNoToken) continue;
+      if (pointed.tokens[at] == kNoToken) continue;
       candidate.evidence.states[static_cast<std::size_t>(kSources) * kRanks + at] =
-          static_cast<std::int16_t>(pointer_state(i, lengths[at], predicted[at] == candidate.token));
+          static_cast<std::int16_t>(pointer_state(i, pointed.lengths[at], pointed.tokens[at] == candidate.token));
     }
   }
 
