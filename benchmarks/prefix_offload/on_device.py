@@ -78,10 +78,14 @@ def windlass(host_bytes: int, **extra: Any) -> dict[str, Any]:  # noqa: ANN401
 
 def arms(host_bytes: int) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
     """The words of each engine, and its variables."""
-    lmcache = {"LMCACHE_LOCAL_CPU": "True", "LMCACHE_MAX_LOCAL_CPU_SIZE": str(host_bytes >> 30)}
+    lmcache = {
+        "LMCACHE_LOCAL_CPU": "True", "LMCACHE_MAX_LOCAL_CPU_SIZE": str(host_bytes >> 30), "PYTHONHASHSEED": "0",
+        "LMCACHE_TRACK_USAGE": "false", "LMCACHE_LOG_LEVEL": "WARNING",
+    }  # fmt: skip
     return {
         "plain": ({}, {}),
         "windlass": ({"kv_transfer_config": windlass(host_bytes)}, {}),
+        "windlass-in-step": ({"kv_transfer_config": windlass(host_bytes, windlass_in_step=True)}, {}),
         "native": ({"kv_transfer_config": connector(host_bytes)}, {}),
         "plain-packed": ({}, PACKED),
         "packed": ({"kv_transfer_config": connector(host_bytes)}, PACKED),

@@ -26,20 +26,29 @@ SPLIT = {
     "worker_cls": "windlass.sequence_parallel.worker.SequenceParallelWorker",
 }
 """What `windlass run --sequence-parallel-size 2` gives the engine."""
-TENSOR = {"tensor_parallel_size": 2, "compilation_config": {"pass_config": {"fuse_allreduce_rms": False}}}
-"""A sum over cards with its norm is a library that is built at the first start, for minutes."""
+
+
+def tensor(ranks: int) -> dict[str, Any]:
+    """Tensor parallelism; a sum over cards with its norm is a library that is built at the first start, for minutes."""
+    return {"tensor_parallel_size": ranks, "compilation_config": {"pass_config": {"fuse_allreduce_rms": False}}}
+
+
+TENSOR = tensor(2)
 NO_LINK = {"NCCL_P2P_DISABLE": "1"}
 OWN_SUM = {"disable_custom_all_reduce": True}
 """vLLM's own all-reduce goes over the link, whatever NCCL may use."""
 FP8 = {"quantization": "windlass_fp8"}
-FIRST = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
-"""The first of the GPUs that the benchmark was given."""
+GIVEN = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1,2,3").split(",")
+"""The GPUs of the benchmark."""
+FIRST = {"CUDA_VISIBLE_DEVICES": GIVEN[0]}
 ARMS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "one": ({}, FIRST),
     "sp2": (SPLIT, {}),
     "tp2": (TENSOR, {}),
     "tp2-no-link": ({**TENSOR, **OWN_SUM}, NO_LINK),
     "sp2-no-link": (SPLIT, NO_LINK),
+    "tp4": (tensor(4), {}),
+    "tp2-sp2": ({**TENSOR, **SPLIT}, {}),
     "one-fp8": (FP8, FIRST),
     "sp2-fp8": ({**SPLIT, **FP8}, {}),
     "tp2-fp8": ({**TENSOR, **FP8}, {}),

@@ -1,10 +1,11 @@
 """Two GPUs against one: log-probabilities of prompts, answers, and answers after a prefix that is cached.
 
-    python identity.py OUT.jsonl [--quick] [--seconds 400]
+    python identity.py OUT.jsonl [--quick] [--seconds 400] [--tensor-parallel 2 --arms one,one:chunked,sp2]
 
 A small model with weights of its own in float16. `one:chunked` is one GPU that cuts prompts elsewhere: its distance
 from `one` is what rounding alone does, and the bound for two GPUs is twice that. A row a comparison, printed as it
-comes; ends with 1 where a row is beyond its bound.
+comes; ends with 1 where a row is beyond its bound. `--tensor-parallel 2` gives each of these GPUs' places to two: then
+`one` is tensor parallelism over two GPUs, and `sp2` has four.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="three prompts")
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--arms", default="one,one:chunked,sp2,sp2:eager")
+    parser.add_argument("--tensor-parallel", type=int, default=1, metavar="GPUS", help="GPUs that share each layer")
     parser.add_argument("--work", type=Path, default=Path("/tmp/sp"))  # noqa: S108 - the machine is ours
     wanted = parser.parse_args()
     begun = time.monotonic()
@@ -65,8 +67,11 @@ def main() -> int:
 def _arms(options: dict[str, Any], wanted: argparse.Namespace) -> dict[str, Arm]:
     import arms as table
 
+    table.ARMS["one"] = ({}, {"CUDA_VISIBLE_DEVICES": ",".join(table.GIVEN[: wanted.tensor_parallel])})
     table.ARMS["one:chunked"] = ({"max_num_batched_tokens": 768}, table.ARMS["one"][1])
     table.ARMS["sp2:eager"] = ({**table.SPLIT, "enforce_eager": True}, {})
+    if wanted.tensor_parallel > 1:
+        options = table.merged(options, table.tensor(wanted.tensor_parallel))
     return started(wanted.arms.split(","), options, wanted.work / "identity")
 
 

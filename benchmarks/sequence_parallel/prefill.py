@@ -57,9 +57,10 @@ def run(names: list[str], wanted: argparse.Namespace, folder: Path, end: float) 
     arms: dict[str, Arm] = {}
     for few in ([name for name in names if "tp2" in name], [name for name in names if "tp2" not in name]):
         # tensor parallelism keeps half of the heads on each GPU
-        cache = (CONTEXT + 8 * 1024) * each // (2 if few and "tp2" in few[0] else 1)
+        cache = (CONTEXT + 1024) * each // (2 if few and "tp2" in few[0] else 1)
         arms |= begun(few, options(models.shape(wanted.shape, wanted.work), cache), folder)
-    arms = {name: arms[name] for name in names if name in arms and arms[name].is_ready(min(START_S, left(end)))}
+    limit_s = min(START_S, left(end))  # of all of them: they began together
+    arms = {name: arms[name] for name in names if name in arms and arms[name].is_ready(limit_s)}
     try:
         with wanted.out.open("a") as out:
             for row in measured(arms, end):

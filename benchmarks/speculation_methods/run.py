@@ -64,7 +64,7 @@ def run(wanted: argparse.Namespace) -> int:
     """Every arm that has no row yet; how many could not be measured."""
     until, failed = time.monotonic() + wanted.seconds, 0
     made(wanted.work, "tiny" if wanted.small else "llama-8b", "cpu" if wanted.small else "cuda")
-    wanted.vocabulary = json.loads((wanted.work / "models/target/config.json").read_text())["vocab_size"]
+    wanted.vocabulary = json.loads((wanted.work / "models/eagle3/config.json").read_text())["draft_vocab_size"]
     place = Place(wanted.work, is_small=wanted.small)
     for at, arm in enumerate(arms(wanted.work / "models", DRAFTED, wanted.acceptance)):
         there = rows(wanted.out)

@@ -217,7 +217,9 @@ def medusa(maker: Maker, family: Family, embedding: Tensor, permutation: Tensor,
 
 def make(out: Path, family: Family, maker: Maker) -> None:
     """All folders below `out`, replacing what is there."""
-    permutation = maker.permutation(family.target.vocabulary)
+    known = family.eagle3_vocabulary  # a text that begins in the Eagle-3 head's vocabulary stays in it
+    others = maker.permutation(family.target.vocabulary - known) + known
+    permutation = torch.cat([maker.permutation(known), others])
     embedding = whole_model(maker, family.target, permutation, out / "target")
     whole_model(maker, family.draft, maker.near(permutation), out / "draft")
     identity = torch.arange(family.target.vocabulary, device=maker.device)

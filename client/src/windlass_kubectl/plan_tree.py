@@ -6,6 +6,9 @@ from windlass_api.crd.status import CardBudget, Measured, PlanStatus
 
 from windlass_kubectl.paint import Branch, Paint
 
+HUNDREDTH = 0.01
+"""GiB; less is not printed."""
+
 
 def headline(plan: PlanStatus) -> str:
     """The plan in a line."""
@@ -38,10 +41,14 @@ def plan_branch(plan: PlanStatus, paint: Paint) -> Branch:
 
 
 def budget(card: CardBudget, paint: Paint) -> Branch:
-    """One GPU's memory as a bar: weights, cache of one context, the engine itself, and what is left."""
+    """One GPU's memory as a bar: weights, cache of one context, the engine, and the rest, some of it left free."""
     weights, kv, engine = _parts(card)
     have, needed = _number(card.have_gib), _needed(card)
-    words = f"weights {weights:.2f} + KV cache {kv:.2f} + engine {engine:.2f} = {needed:.2f} GiB"
+    # The engine leaves a share of the card free (`--gpu-memory-utilization`), so more is needed than it takes.
+    free = max(0.0, needed - weights - kv - engine)
+    terms = [f"weights {weights:.2f}", f"KV cache {kv:.2f}", f"engine {engine:.2f}"]
+    terms += [f"left free {free:.2f}"] if free >= HUNDREDTH else []
+    words = f"{' + '.join(terms)} = {needed:.2f} GiB"
     if not have:
         return Branch(f"each GPU: {words}")
     bar = paint.bar([part / have for part in (weights, kv, engine)])

@@ -127,6 +127,8 @@ BUDGETS = {
     "fits": (a_card(weights="20", kv="10", overhead="5", required="35", have="40"), "good",
         "[" + "█" * 20 + "▓" * 10 + "▒" * 5 + "░" * 5 + "] weights 20.00 + KV cache 10.00 + engine 5.00 = 35.00 GiB"),
     "too large": (a_card(weights="60", kv="10", overhead="5", required="75", have="40"), "bad", "[" + "█" * 40 + "]"),
+    "left free": (a_card(weights="14.19", kv="1.75", overhead="2.5", required="20.49", have="44.5"), "good",
+        "weights 14.19 + KV cache 1.75 + engine 2.50 + left free 2.05 = 20.49 GiB of 44.50"),
     "unknown card": (a_card(weights="20", kv="1", overhead="2"), "", "each GPU: weights 20.00 + KV cache 1.00"),
     "no figures": (a_card(weights="?"), "", "= 0.00 GiB"),
 }  # fmt: skip
