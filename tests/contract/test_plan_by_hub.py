@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "operator" / "tests" / "download"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "operator" / "download" / "tests" / "download"))
 
 import pytest
 from hub import Hub

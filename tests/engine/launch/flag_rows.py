@@ -109,7 +109,7 @@ FLAG_ROWS: tuple[Row, ...] = (
         variables={"USE_LOOKAHEAD": "1"}, machine=L20),
     Row("S2", variables={"USE_LOOKAHEAD": "maybe"}, refused='variable USE_LOOKAHEAD is "maybe", which is no true or '
         "false; write true or false"),
-    *(Row(**row) for file in ("offload", "sequence", "speculation") for row in json.loads(
+    *(Row(**row) for file in ("offload", "sequence", "speculation", "dry_run") for row in json.loads(
         (HERE / f"{file}_rows.json").read_text().replace("{demo}", str(HERE.parents[2] / "models/demo")))),
     Row("S3", "--num-speculative-tokens 12", {"engine.speculative_config": None}, told="--num-speculative-tokens"),
     Row("S3", variables={"NUM_SPECULATIVE_TOKENS": "4"}, told="--num-speculative-tokens"),

@@ -58,8 +58,6 @@ POOL = "this engine has no tokenizer pool"
 GRAPHS = "graphs are captured by batch size; --max-cudagraph-capture-size is their limit"
 ACCEPTANCE = "drafted tokens are accepted by rejection sampling, which keeps the model's own distribution"
 IDLE: tuple[Flag, ...] = (
-    _idle("conservative-dry-run", Kind.SWITCH, "this engine measures what its kernels use; lower "
-          "--gpu-memory-utilization when memory runs out"),
     _idle("device", Kind.TEXT, "the image decides between GPU and CPU"),
     _idle("swap-space", Kind.TEXT, "this engine computes again instead of swapping out"),
     _idle("preemption-mode", Kind.TEXT, "this engine computes again instead of swapping out"),

@@ -18,6 +18,7 @@ from windlass.launch import (
     adjust,
     conflicts,
     cpu,
+    dry_run,
     engine_words,
     legacy,
     lookahead,
@@ -110,19 +111,25 @@ def resolve(
     start = LaunchInputs(settings, machine, model, line.engine_words, environment)
     drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
     split = sequence_parallel.decide(start)
+    dry = dry_run.decide(start, (*drafts.arguments, *offload.arguments, *split.arguments))
     api = front(settings, model, line.engine_words, adapters, environment.get(start_command.PLUGINS_VARIABLE))
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),
         engine_args=(
             *(*_all_words(engine), *api.arguments),
-            *(*drafts.arguments, *offload.arguments, *split.arguments),
+            *dry.arguments,
             *(*group_words, *line.engine_words),
         ),
-        warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes, *split.notes),
+        warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes, *split.notes, *dry.notes),
         files=_files(settings, model),
         merge=adapters.merge,
-        variables={**api.variables, **drafts.variables, **_variables(settings, machine, environment, line)},
+        variables={
+            **api.variables,
+            **drafts.variables,
+            **dry.variables,
+            **_variables(settings, machine, environment, line),
+        },
     )
 
 

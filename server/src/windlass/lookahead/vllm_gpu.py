@@ -27,6 +27,7 @@ from vllm.v1.worker.gpu.spec_decode.speculator import BaseSpeculator
 from vllm.v1.worker.gpu_worker import Worker
 from windlass_lookahead.round_trip import RECORD_HEADER, RECORDS, Places, RoundTrip
 
+from windlass.dry_run.worker import ConservativeDryRun
 from windlass.lookahead import settings
 from windlass.lookahead.draft_budgets import DraftBudgets
 from windlass.lookahead.drafting import Drafting
@@ -357,3 +358,7 @@ class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types her
         if isinstance(speculator, DeviceSpeculator):
             speculator.close()
         super().shutdown()
+
+
+class DryRunDeviceWorker(ConservativeDryRun, DeviceWorker):
+    """With `--conservative-dry-run`."""

@@ -7,6 +7,7 @@ from typing import Any
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 from vllm.v1.worker.gpu_worker import Worker
 
+from windlass.dry_run.worker import ConservativeDryRun
 from windlass.sequence_parallel import attention  # noqa: F401 - registers the attention
 from windlass.sequence_parallel.manager import SequenceParallelManager
 
@@ -27,3 +28,7 @@ class SequenceParallelWorker(Worker):  # type: ignore[misc]  # the engine has no
         if not self.use_v2_model_runner:
             raise RuntimeError("the engine took a runner that splits no prompts; leave --sequence-parallel-size out")
         return SequenceParallelRunner(self.vllm_config, self.device)
+
+
+class DryRunSequenceParallelWorker(ConservativeDryRun, SequenceParallelWorker):
+    """With `--conservative-dry-run`."""
