@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Servers beside each other on one card, nine where it has 141 GB, measured in turns; the same command goes on where it stopped.
+# Servers beside each other on one card, nine where it has 141 GB, measured one after another; the same command goes on where it stopped.
 # Usage: run.sh MODEL_FOLDER CONVERSATIONS.json OUT_FOLDER     in the repository's root
 #   MODEL_FOLDER   config.json and a tokenizer; weights are random      CONVERSATIONS   ShareGPT's format
 #   ENGINE=folder with vLLM (none: Python's own)   METHODS=none,fp8,ifq,ifq_nf4   TEMPERATURES=0,0.7   ROUNDS=8

@@ -85,7 +85,6 @@ def arms(host_bytes: int) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
     return {
         "plain": ({}, {}),
         "windlass": ({"kv_transfer_config": windlass(host_bytes)}, {}),
-        "windlass-in-step": ({"kv_transfer_config": windlass(host_bytes, windlass_in_step=True)}, {}),
         "native": ({"kv_transfer_config": connector(host_bytes)}, {}),
         "plain-packed": ({}, PACKED),
         "packed": ({"kv_transfer_config": connector(host_bytes)}, PACKED),

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 from vllm.v1.kv_offload.base import LookupResult, ReqContext
 from vllm.v1.metrics.loggers import PerEngineStatLoggerAdapter
 from vllm.v1.metrics.stats import PrefixCacheStats, SchedulerStats
-from windlass.prefix_offload import connector, counts
+from windlass.prefix_offload import counts
 from windlass.prefix_offload.connector import PrefixOffloadConnector
-from windlass.prefix_offload.in_step import InStep
 from windlass.prefix_offload.logger import HitLogger
 from windlass.prefix_offload.manager import SKIPPED, PrefixManager
 from windlass.prefix_offload.settings import COUNTS
@@ -63,79 +62,8 @@ def counted(folder):
     return [before, counts.read(Path(folder))]
 
 
-class FakeScheduler:
-    """Finds 9,984 tokens for everybody, and keeps what it is asked to build."""
-
-    def __init__(self):
-        self.preempted, self._jobs = [], {}
-
-    def get_num_new_matched_tokens(self, request, computed, max_num_new_tokens=None):
-        return 9_984, True
-
-    def update_state_after_alloc(self, request, blocks, tokens):
-        pass
-
-    def build_connector_meta(self, output):
-        self.preempted.append(sorted(output.preempted_req_ids))
-        return SimpleNamespace()
-
-    def request_finished(self, request):
-        return False, None
-
-
-class FakeWorker:
-    """Reports each copy as soon as it is asked."""
-
-    def __init__(self):
-        self.worker = SimpleNamespace(_load_handler=SimpleNamespace(_transfer_events={1: "end of 1", 2: "end of 2"}))
-
-    def start_kv_transfers(self, meta):
-        pass
-
-    def get_finished(self, ended):
-        return set(), {"a", "b"}
-
-
-def bare_connector():
-    """The connector's own code, without an engine."""
-    found = PrefixOffloadConnector.__new__(PrefixOffloadConnector)
-    found.__dict__ |= {"_bounding_group_ids": (), "_in_step": InStep(131_072, 256), "_card_limit": -1, "_pool": None}
-    found.__dict__ |= {"_copied_in_step": set(), "connector_scheduler": FakeScheduler(), "connector_worker": None}
-    return found
-
-
-def built(one, *requests, preempted=()):
-    output = SimpleNamespace(num_scheduled_tokens=dict.fromkeys(requests, 1), preempted_req_ids=set(preempted))
-    return sorted(one.build_connector_meta(output).in_step)
-
-
-def in_step():
-    """Which requests are copied inside their step, and what the worker's side makes of it."""
-    one, a, b = bare_connector(), *(SimpleNamespace(request_id=name, num_tokens=10_000) for name in "ab")
-    found = {"alone": one.get_num_new_matched_tokens(a, 0)}
-    one.update_state_after_alloc(a, None, 9_984)
-    found["step"] = built(one, "a")
-    found["beside"] = one.get_num_new_matched_tokens(b, 0)
-    one.request_finished_all_groups(a, ())
-    found["alone again"] = one.get_num_new_matched_tokens(b, 0)
-    one.connector_scheduler._jobs = {1: SimpleNamespace(req_id="a", is_store=False)}
-    built(one, preempted=("a", "b"))
-    found["preempted"] = one.connector_scheduler.preempted[-1]
-    waits = []
-    connector.current_platform = SimpleNamespace(current_stream=lambda: SimpleNamespace(wait_event=waits.append))
-    connector.OffloadingConnector.start_load_kv = lambda *_: None
-    connector.OffloadingConnector.get_finished = lambda self, ended: self.connector_worker.get_finished(ended)
-    one.connector_worker = FakeWorker()
-    jobs = {1: SimpleNamespace(req_id="a"), 2: SimpleNamespace(req_id="b")}
-    one._connector_metadata = SimpleNamespace(in_step=frozenset("a"), load_jobs=jobs)
-    one.start_load_kv(None)
-    found["waits"] = waits
-    found["reported"] = [sorted(one.get_finished(set())[1]) for _ in range(2)]
-    return found
-
-
 def main():
-    found = {"in step": in_step()}
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         found["counted"] = counted(folder)
     kept = manager()

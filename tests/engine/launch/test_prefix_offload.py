@@ -14,15 +14,6 @@ def test_chunks_are_kept_by_reuse(engine):
         "after a reset": 0,
         "second time": [0, 2],
         "layout": "BLHNC",
-        "in step": {
-            "alone": [9_984, False],
-            "step": ["a"],
-            "beside": [9_984, True],
-            "alone again": [9_984, False],
-            "preempted": ["b"],
-            "waits": ["end of 1"],
-            "reported": [["b"], ["a", "b"]],
-        },
         "counted": [None, {"promptTokens": 320, "gpuTokens": 48, "hostTokens": 64}],
     }
 

@@ -73,6 +73,7 @@ class DryRun:
         blocks = _fewest(min(requests * each + 1, self._blocks(room_bytes, groups)))
         if each:
             requests = max(1, min(requests, (blocks - 1) // each))
+        requests = _fewest(requests)  # stages may differ in layers, so in `each`
         self._initialize(groups, max(blocks, each + 1))
         return Batch(requests, drafts, requests_max, tokens_max)
 
@@ -178,11 +179,11 @@ def _bytes(caches: list[torch.Tensor]) -> int:
     return sum(stores.values())
 
 
-def _fewest(blocks: int) -> int:
+def _fewest(count: int) -> int:
     """The same number for all ranks: they take the same steps."""
     group = get_world_group()
     if group.world_size == 1:
-        return blocks
-    numbers = torch.tensor([blocks], dtype=torch.int64)
+        return count
+    numbers = torch.tensor([count], dtype=torch.int64)
     all_reduce(numbers, op=ReduceOp.MIN, group=group.cpu_group)
     return int(numbers.item())
