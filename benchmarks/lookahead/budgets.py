@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from windlass_lookahead import Draft, LookaheadCache, Options
+from windlass_lookahead.policy import DEFAULTS
 
 Floats = NDArray[np.float64]
 Exchange = tuple[list[int], list[int]]
@@ -39,6 +40,10 @@ def step_ms(tokens: int) -> float:
 
 
 COSTS = np.array([step_ms(tokens) for tokens in range(1024)])
+VOCABULARY = 152064
+"""Words of a row of logits, in Qwen2-7B's shape."""
+JUDGING_MS = (DEFAULTS["judge_step_us"] + DEFAULTS["judge_logit_us"] * VOCABULARY * np.arange(len(COSTS))) / 1000
+"""Beside the model, by rows of logits: as the GPU integration charges them."""
 
 
 def gains(survivals: Floats) -> Floats:

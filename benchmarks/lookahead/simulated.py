@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from budgets import COSTS, MOST, OUTPUT_TOKENS, Exchange
+from budgets import COSTS, JUDGING_MS, MOST, OUTPUT_TOKENS, Exchange
 from on_device import workloads
 from rule_switch import RuleSwitch
 from windlass.lookahead.draft_budgets import DraftBudgets
@@ -41,8 +41,6 @@ FIRST_S = 0.05
 HOST_MS = {"plain": (2.0, 0.015), "planned": (2.4, 0.0167), "verifying": (2.5, 0.0188)}
 """Of the engine's thread in a step, and for each row, by what the step does with drafts: an H200's by `steps.py`
 with 10 and 64 rows, the scheduler's part by reckoning."""
-JUDGING_MS = (25 + 8e-6 * 152064 * np.arange(len(COSTS))) / 1000
-"""Beside the model, by rows of logits: as the GPU integration charges them."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from budgets import COSTS, OUTPUT_TOKENS, TOKENS
+from budgets import COSTS, JUDGING_MS, OUTPUT_TOKENS, TOKENS
 from numpy.typing import NDArray
 from tree_shapes import Node, grow, hits, line, rows
 from windlass.bench.replay import Request
@@ -19,9 +19,6 @@ from windlass_lookahead.policy import DEFAULTS, SpeculationPolicy
 Floats = NDArray[np.float64]
 BARS = {"served": None, "none": 0.0}
 """Where a chain ends: at `min_gain`, as a server's; or at the limit."""
-VOCABULARY = 152064
-"""Words of a row of logits, for the time to judge drafts: as in `simulated.py`."""
-JUDGING_MS = (DEFAULTS["judge_step_us"] + DEFAULTS["judge_logit_us"] * VOCABULARY * np.arange(len(COSTS))) / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +141,14 @@ class Batch:
             self._draft(row, chain)
         taken = _likeliest([row.tree if plan else [] for row, plan in zip(active, planned, strict=True)], number)
         emitted: list[object] = []
-        looked_at = [
+        judged = [
             hits(row.tree, nodes, chain.tokens, 0) for row, nodes, chain in zip(active, taken, chains, strict=True)
         ]
         for row, nodes in zip(active, taken, strict=True):
             hit = hits(row.tree, nodes, row.output[:-1], row.at)
             emitted.append(row.output[row.at : row.at + hit + 1])
             row.at += hit + 1
-        self._cache.native.accept(names, emitted, looked_at)
+        self._cache.native.accept(names, emitted, judged)
         verified = sum(map(len, taken))
         self._now_ms += float(costs[verified])
         self._policy.doorbell(1000 * float(costs[verified]), False, len(active))

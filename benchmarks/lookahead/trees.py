@@ -255,21 +255,21 @@ def drafting_us(warm: Sequence[Request], requests: Sequence[Request]) -> tuple[f
 
 def main() -> None:
     """Write the rows, and print how long it took."""
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--traces", type=Path, action="append", default=[])
-    asked.add_argument("--out", type=Path, default=Path("trees.jsonl.gz"))
-    asked.add_argument("--only", type=lambda text: text.split(","), default=[])
-    asked.add_argument("--processes", type=int, default=1)
-    asked.add_argument("--drafting", action="store_true", help="time drafting instead")
-    words = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--traces", type=Path, action="append", default=[])
+    parser.add_argument("--out", type=Path, default=Path("trees.jsonl.gz"))
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--drafting", action="store_true", help="time drafting instead")
+    wanted = parser.parse_args()
     began = time.perf_counter()
-    jobs = list(texts([*words.traces, HERE / "traces"], words.only))
-    if words.drafting:
+    jobs = list(texts([*wanted.traces, HERE / "traces"], wanted.only))
+    if wanted.drafting:
         for name, warm, requests in jobs:
             chain, tree = drafting_us(warm, requests)
             print(f"{name}: {chain:.0f} µs a chain, {tree:.0f} µs a tree")
         return
-    with ProcessPoolExecutor(words.processes) as pool:
+    with ProcessPoolExecutor(wanted.processes) as pool:
         found = dict(zip((name for name, _, _ in jobs), pool.map(measure, *zip(*jobs, strict=True)), strict=True))
     rows = [
         row
@@ -277,7 +277,7 @@ def main() -> None:
         for row in lines(half(found, first), part, each=part == "report")
     ]
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    words.out.write_bytes(gzip.compress(text.encode(), mtime=0))
+    wanted.out.write_bytes(gzip.compress(text.encode(), mtime=0))
     print(f"{platform.machine()}, Python {platform.python_version()}, {time.perf_counter() - began:.0f} s")
 
 

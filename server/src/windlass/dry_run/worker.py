@@ -24,6 +24,7 @@ from vllm.v1.worker.gpu.warmup import _warmup_block_counter, warmup_kernels
 from vllm.v1.worker.gpu_worker import Worker
 
 from windlass.dry_run.amounts import Batch, Measured, line
+from windlass.dry_run.warm_up import at_most
 
 logger = logging.getLogger("vllm.windlass.dry_run")
 DECODE_STEPS = 5
@@ -51,15 +52,10 @@ class DryRun:
         self._runner._dummy_run(self._runner.max_num_tokens, skip_eplb=True)
 
     def _sampled(self, sizes: Iterable[int]) -> None:
-        """The engine's warm-up for each size; it has as many requests as the scheduler takes."""
-        scheduler = self._runner.scheduler_config
-        most = scheduler.max_num_seqs
-        try:
-            for size in sizes:
-                scheduler.max_num_seqs = size
+        """The engine's warm-up for each size."""
+        for size in sizes:
+            with at_most(self._runner.scheduler_config, size):
                 warmup_kernels(self._runner, self._execute, self._sample)
-        finally:
-            scheduler.max_num_seqs = most
 
     def _make_cache(self, room_bytes: int) -> Batch:
         """As many blocks as the warm-up of a full batch needs, fewer where there is no room for them."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from vllm import SamplingParams
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.worker.gpu.warmup import warmup_kernels
 
+from windlass.dry_run.warm_up import at_most
 from windlass.lookahead.verification import Verification
 
 logger = logging.getLogger("windlass.lookahead")
@@ -91,22 +92,12 @@ class FirstSteps:
 
     def _top_p_steps(self) -> None:
         for count in self._batches:
-            with self._at_most(count):
+            with at_most(self._runner.scheduler_config, count):
                 self._steps(0.0)
 
     def _steps(self, share: float) -> None:
         with self._verifying(share):
             warmup_kernels(self._runner, self._step, self._sample)
-
-    @contextmanager
-    def _at_most(self, count: int) -> Iterator[None]:
-        """vLLM's warm-up has as many requests as the scheduler takes."""
-        scheduler = self._runner.scheduler_config
-        most, scheduler.max_num_seqs = scheduler.max_num_seqs, count
-        try:
-            yield
-        finally:
-            scheduler.max_num_seqs = most
 
     def _verifying(self, share: float) -> AbstractContextManager[None]:
         """Several ranks keep vLLM's manager, which chooses by its cost tables."""
