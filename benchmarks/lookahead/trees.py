@@ -211,6 +211,11 @@ def lines(found: Found, part: str, *, each: bool) -> Iterator[dict[str, Any]]:
             yield {"part": "timed", **head, "batch": size, **timed_line(found, names, size)}
 
 
+def titled(name: str, plan: report.Plan) -> str:
+    """A workload that begins with a warm cache says so."""
+    return f"{name} (warm)" if plan.warm_files else name
+
+
 def texts(directories: list[Path], only: Sequence[str]) -> Iterator[tuple[str, list[Request], list[Request]]]:
     """Of each workload that has a file: its name, warm and measured requests."""
     encode = tokens.tokenizer("tekken")
@@ -218,13 +223,12 @@ def texts(directories: list[Path], only: Sequence[str]) -> Iterator[tuple[str, l
         if plan is None:
             print(f"{name}: {report.ABSENT}", file=sys.stderr)
             continue
-        title = f"{name} (warm)" if plan.warm_files else name
-        if only and title not in only:
+        if only and titled(name, plan) not in only:
             continue
         measured = [trace for path in plan.trace_files for trace in traces.read(path)]
         warm = traces.unshared((trace for path in plan.warm_files for trace in traces.read(path)), measured)
         chosen = [request for request in report.requests(measured, encode) if len(request.output) > 1]
-        yield title, report.requests(warm, encode), chosen
+        yield titled(name, plan), report.requests(warm, encode), chosen
 
 
 def drafting_us(warm: Sequence[Request], requests: Sequence[Request]) -> tuple[float, float]:
@@ -264,6 +268,9 @@ def main() -> None:
     wanted = parser.parse_args()
     began = time.perf_counter()
     jobs = list(texts([*wanted.traces, HERE / "traces"], wanted.only))
+    if not jobs:
+        names = ", ".join(titled(name, plan) for name, plan in plans([*wanted.traces, HERE / "traces"], "tekken") if plan)
+        parser.error(f"--only names no workload that has a file; there are {names}")
     if wanted.drafting:
         for name, warm, requests in jobs:
             chain, tree = drafting_us(warm, requests)
