@@ -269,7 +269,9 @@ def main() -> None:
     began = time.perf_counter()
     jobs = list(texts([*wanted.traces, HERE / "traces"], wanted.only))
     if not jobs:
-        names = ", ".join(titled(name, plan) for name, plan in plans([*wanted.traces, HERE / "traces"], "tekken") if plan)
+        names = ", ".join(
+            titled(name, plan) for name, plan in plans([*wanted.traces, HERE / "traces"], "tekken") if plan
+        )
         parser.error(f"--only names no workload that has a file; there are {names}")
     if wanted.drafting:
         for name, warm, requests in jobs:
