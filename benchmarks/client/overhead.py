@@ -48,19 +48,22 @@ def server(*words: str) -> tuple[subprocess.Popen[bytes], int]:
         return process, port
 
 
-def measured(port: int, streams: int, requests: int, tokenizer: str, seed: int, *, is_plain: bool) -> dict[str, Any]:
+def measured(  # noqa: PLR0913 - the words of one load
+    port: int, streams: int, requests: int, tokenizer: str, seed: int, *, is_plain: bool, model: str = "scripted"
+) -> dict[str, Any]:
     """vLLM's result of one load: through windlass, or by the words that windlass wrote down, started alone."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         words = ["--server", f"http://127.0.0.1:{port}", "--tokenizer", tokenizer, "--api", "completions"]
         words += ["--num-prompts", str(requests), "--concurrency", str(streams), "--input-len", "32"]
         words += ["--output-len", str(TOKENS), "--seed", str(seed), "--output-dir", str(out)]
+        words += ["--ignore-eos", "--model", model]
         command = [sys.executable, "-m", "windlass.cli.main", "bench", "serve", *words]
         if is_plain:
             plain = out / "result.json"
             command = [sys.executable, "-P", "-m", "vllm.entrypoints.cli.main", "bench", "serve", "--backend", "openai"]
             command += ["--base-url", f"http://127.0.0.1:{port}", "--endpoint", "/v1/completions"]
-            command += ["--model", "scripted", "--tokenizer", tokenizer, "--dataset-name", "random"]
+            command += ["--model", model, "--tokenizer", tokenizer, "--dataset-name", "random", "--ignore-eos"]
             command += ["--random-input-len", "32", "--random-output-len", str(TOKENS), "--seed", str(seed)]
             command += ["--num-prompts", str(requests), "--max-concurrency", str(streams), "--save-result"]
             command += ["--result-dir", str(out), "--result-filename", plain.name, "--percentile-metrics"]

@@ -107,14 +107,16 @@ class _Engine:
         """A method of the worker."""
         return self.llm.collective_rpc(method, args=values)[0]
 
-    def run(self, rows: list[Exchange], tokens: int, forced: bool, logprobs: int | None = None) -> Any:  # noqa: ANN401
+    def run(
+        self, rows: list[Exchange], tokens: int, forced: bool, logprobs: int | None = None, temperature: float = 0
+    ) -> Any:  # noqa: ANN401
         """Decode all rows at once; ms a token from the first token on, and the tokens."""
         from vllm import SamplingParams
 
         prompts = [{"prompt_token_ids": prompt} for prompt, _ in rows]
         params = [
             SamplingParams(
-                temperature=0,
+                temperature=temperature,
                 max_tokens=min(tokens, len(output)) if forced else tokens,
                 ignore_eos=True,
                 detokenize=False,
