@@ -66,7 +66,8 @@ def windlass(host_bytes: int, **extra: Any) -> dict[str, Any]:  # noqa: ANN401
     """What `windlass run --enable-prefix-cache-offload` gives the engine."""
     ours = {
         "spec_name": "PrefixOffloadSpec", "spec_module_path": "windlass.prefix_offload.spec", "eviction_policy": "arc",
-        "store_threshold": 1, "offload_prompt_only": True, "cpu_bytes_to_use": host_bytes, **extra,
+        "store_threshold": 1, "offload_prompt_only": True, "windlass_in_step": True,
+        "cpu_bytes_to_use": host_bytes, **extra,
     }  # fmt: skip
     return {
         "kv_connector": "PrefixOffloadConnector",
@@ -85,6 +86,7 @@ def arms(host_bytes: int) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
     return {
         "plain": ({}, {}),
         "windlass": ({"kv_transfer_config": windlass(host_bytes)}, {}),
+        "windlass-between": ({"kv_transfer_config": windlass(host_bytes, windlass_in_step=False)}, {}),
         "native": ({"kv_transfer_config": connector(host_bytes)}, {}),
         "plain-packed": ({}, PACKED),
         "packed": ({"kv_transfer_config": connector(host_bytes)}, PACKED),

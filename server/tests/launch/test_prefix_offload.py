@@ -63,7 +63,7 @@ def test_the_seeds_other_flags() -> None:
     """Each reaches the connector; left out, none does."""
     plain = extra(ON)
     assert plain["store_threshold"] == 1
-    assert {key for key in plain if key.startswith("windlass")} == {"windlass_counts"}
+    assert {key for key in plain if key.startswith("windlass")} == {"windlass_counts", "windlass_in_step"}
     found = extra(
         f"{ON} --apc-offload-min-access-threshold 3 --apc-offload-enable-hit-cnt --apc-offload-not-lazy "
         "--apc-offload-gpu-evictor-limit 100"

@@ -18,6 +18,20 @@ def test_chunks_are_kept_by_reuse(engine):
     }
 
 
+def test_one_that_is_alone_is_copied_inside_its_step(engine):
+    """vLLM marks such blocks as cached before it copies, and copies none that is marked; ours come without marks."""
+    assert engine.result("/repo/tests/engine/launch/in_step_parts.py") == {
+        "alone": [9_984, False],
+        "step": ["a"],
+        "beside": [9_984, True],
+        "alone again": [9_984, False],
+        "preempted": ["b"],
+        "waits": ["end of 1"],
+        "reported": [["b"], ["a", "b"]],
+        "copied": {"marked": 0, "ours": 624},
+    }
+
+
 def test_the_cpu_engine_serves_without(engine):
     """One sentence says why; the server answers."""
     words = ("windlass", "run", "--dtype", "float32", "--max-model-len", "512", "--enable-prefix-cache-offload")

@@ -64,6 +64,7 @@ def _connector(start: LaunchInputs, size: int) -> dict[str, object]:
         "eviction_policy": keys.EVICTION,
         "store_threshold": start.whole(THRESHOLD, 1),
         "offload_prompt_only": True,
+        keys.IN_STEP: True,
         keys.COUNTS: counts.folder(start.environment, start.whole("port", 8000)),
     }
     if start.value(HIT_COUNT):

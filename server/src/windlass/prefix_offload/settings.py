@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 NOT_LAZY, HIT_COUNT, CARD_LIMIT = "windlass_not_lazy", "windlass_hit_count", "windlass_card_limit"
+IN_STEP = "windlass_in_step"
+"""Whether a request that is alone is copied inside its step."""
 COUNTS = "windlass_counts"
 """The folder of `counts.py`."""
 CONNECTOR, CONNECTOR_MODULE = "PrefixOffloadConnector", "windlass.prefix_offload.connector"

@@ -67,3 +67,9 @@ class WaitingWorker(OffloadingWorker):  # type: ignore[misc] # vLLM has no types
     def shutdown(self) -> None:
         """Release the memory."""
         self._worker.shutdown()
+
+
+def load_end(worker: Any, job_id: int) -> Any:  # noqa: ANN401 - vLLM's own, and a torch event
+    """What the card records when this copy from host memory ends; the copy was submitted."""
+    inner = worker._worker if isinstance(worker, WaitingWorker) else worker
+    return inner._load_handler._transfer_events[job_id]
