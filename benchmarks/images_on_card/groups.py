@@ -55,7 +55,7 @@ class Rendered:
     plan: Plan
 
 
-def rendered(model: Path, engine: str, tp: int, pp: int) -> Rendered:
+def rendered(model: Path, engine: str, tp: int, pp: int, share_percent: int) -> Rendered:
     """What the operator makes of an LLMService on two nodes with a card of this machine each."""
     name, memory_mib, _ = card()
     facts = inspect(model.parent, model.name).facts
@@ -63,7 +63,11 @@ def rendered(model: Path, engine: str, tp: int, pp: int) -> Rendered:
         {
             "model": {"id": "model", "source": {"pvc": {"claimName": "models"}}},
             "resources": {"gpus": MEMBERS},
-            "engine": {"tensorParallelSize": tp, "pipelineParallelSize": pp},
+            "engine": {
+                "tensorParallelSize": tp,
+                "pipelineParallelSize": pp,
+                "gpuMemoryUtilizationPercent": share_percent,
+            },
             "deployment": {"mode": "Distributed", "nodes": MEMBERS, "group": engine},
         }
     )
@@ -171,6 +175,7 @@ def main() -> int:
     parser.add_argument("--start-s", type=float, default=240, help="seconds that a start may take")
     parser.add_argument("--reserve-s", type=float, default=90, help="seconds that a start is not begun without")
     parser.add_argument("--only", nargs="*", default=[], help="rows by number, from 0")
+    parser.add_argument("--share-percent", type=int, default=90, help="of each card's memory, where others are on it")
     wanted = parser.parse_args()
     wanted.deadline = time.monotonic() + wanted.limit_s
     wanted.variables = servers.load_image(wanted.image)
@@ -181,9 +186,8 @@ def main() -> int:
                 wanted.only and str(number) not in wanted.only
             ) or time.monotonic() + wanted.reserve_s > wanted.deadline:
                 continue
-            rows += in_turn(
-                f"{engine}, TP {tp}, PP {pp}", rendered(wanted.work / "models" / QWEN, engine, tp, pp), wanted, address
-            )
+            made = rendered(wanted.work / "models" / QWEN, engine, tp, pp, wanted.share_percent)
+            rows += in_turn(f"{engine}, TP {tp}, PP {pp}", made, wanted, address)
             wanted.out.write_text(json.dumps({"card": f"2 x {card()[0]}", "rows": rows}, indent=1) + "\n")
     return 0 if rows and all(map(is_good, rows)) else 1
 
