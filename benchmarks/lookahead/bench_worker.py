@@ -60,7 +60,7 @@ class BenchWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no type
 
     def figures(self) -> dict[str, Any]:
         """The counts of the cache and of the round trips so far."""
-        drafter = self.model_runner.speculator._drafter
+        drafter = self.model_runner.lookahead._drafter
         return asdict(drafter.trip.counts()) | asdict(self._cache().metrics())
 
     def without(self, rules: list[str], copy: int = 0) -> None:
@@ -68,7 +68,7 @@ class BenchWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no type
 
         To be called while no request runs. Each `copy` of the same rules has a policy of its own.
         """
-        drafter, numbers = self.model_runner.speculator._drafter, config(rules)
+        drafter, numbers = self.model_runner.lookahead._drafter, config(rules)
         drafter.rest()
         if not hasattr(self, "_switch"):
             self._switch = RuleSwitch(drafter.trip, self._round_trip)
@@ -83,9 +83,9 @@ class BenchWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no type
         return str(torch.cuda.get_device_name(self.device))
 
     def _round_trip(self, numbers: Config) -> RoundTrip:
-        drafter = self.model_runner.speculator._drafter
+        drafter = self.model_runner.lookahead._drafter
         rows, most = drafter._drafts.tokens.shape
         return RoundTrip(drafter._drafting.cache, drafter._places, rows, most, most + 1, policy=numbers)
 
     def _cache(self) -> Any:  # noqa: ANN401
-        return self.model_runner.speculator._drafter._drafting.cache
+        return self.model_runner.lookahead._drafter._drafting.cache

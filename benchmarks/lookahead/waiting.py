@@ -50,7 +50,7 @@ class Host:
         """Queue it: texts of 0 to 39 tokens."""
         host = self.pinned.device_records[RECORD], self.pinned.device_doorbell
         write_record(
-            step, (self.texts, self.lengths), self.places, (self.emitted, self.rejected), self.drafts.missed, host
+            step, (self.texts, self.lengths), self.places, (self.emitted, self.rejected), self.drafts.source, host
         )
 
     def answer(self, step: int) -> None:
@@ -74,7 +74,7 @@ class Host:
             timer.start()
             us = self.taken_us(3)
             timer.join()
-            if not self.drafts.missed.any():
+            if not self.drafts.source.any():
                 break
         self.check("while it waits", came=True)
         return us
@@ -85,10 +85,10 @@ class Host:
         drafts = self.drafts
         held = (
             drafts.sure.eq(sure), drafts.sure_by_place.eq(sure), drafts.tokens.eq(tokens),
-            self.by_place[self.places].eq(tokens), drafts.missed.eq(0 if came else 1),
+            self.by_place[self.places].eq(tokens), drafts.source.eq(0 if came else 1),
         )  # fmt: skip
         if not all(bool(one.all()) for one in held):
-            raise AssertionError(f"{what}, {self.rows} rows: {drafts.tokens.tolist()}, {drafts.missed.tolist()}")
+            raise AssertionError(f"{what}, {self.rows} rows: {drafts.tokens.tolist()}, {drafts.source.tolist()}")
 
 
 def check(rows: int) -> str:
@@ -116,7 +116,7 @@ def check(rows: int) -> str:
 def check_record(rows: int) -> None:
     """Every word of every row, and the doorbell."""
     host = Host(rows)
-    host.drafts.missed.copy_(torch.arange(rows) % 2)
+    host.drafts.source.copy_(torch.arange(rows) % 2)
     host.write(-5)
     torch.cuda.synchronize()
     places, texts, lengths = host.places.tolist(), host.texts.tolist(), host.lengths.tolist()
@@ -127,9 +127,9 @@ def check_record(rows: int) -> None:
         wanted = [-5, emitted, rejected, lengths[place], place % 2, *newest, *[0] * (MOST + 1 - len(newest))]
         if (found := host.pinned.records[RECORD, row].tolist()) != wanted:
             raise AssertionError(f"the record of row {row} of {rows} is {found} where {wanted} is so")
-    if int(host.flags[0]) != -5 or host.drafts.missed.any():
+    if int(host.flags[0]) != -5 or host.drafts.source.any():
         raise AssertionError(
-            f"{rows} rows: the doorbell has {int(host.flags[0])}, missed {host.drafts.missed.tolist()}"
+            f"{rows} rows: the doorbell has {int(host.flags[0])}, source {host.drafts.source.tolist()}"
         )
 
 

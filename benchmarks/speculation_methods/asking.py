@@ -20,7 +20,12 @@ SCHEMA = {
     "required": ["name", "open"],
     "additionalProperties": False,
 }
-PARTS = ("text", "log-probabilities", "structured", "at once")
+PARTS = ("text", "log-probabilities", "structured", "at once", "repeated")
+TEXTS = ("new", "half", "repeated")
+"""What a load's answers have: nothing that was answered before, a recorded answer's end and as much new text, or a
+recorded answer."""
+OVERLAP = 8
+"""Tokens of a recorded answer at the end of a prompt, which its answer goes on from."""
 LIMIT_S = 600
 NEAR = 1e-2
 """How far two log-probabilities are apart that count as equal, in bfloat16."""
@@ -41,11 +46,14 @@ def answers(url: str, vocabulary: int, tokens: int) -> dict[str, list[Answer]]:
     schema = {
         "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA, "strict": True}}
     }
+    text = [_ask(url, one, greedy) for one in asked]
+    again = [[*one, *_tokens(answer)[:OVERLAP]] for one, answer in zip(asked, text, strict=True)]
     return {
-        "text": [_ask(url, one, greedy) for one in asked],
+        "text": text,
         "log-probabilities": [_ask(url, one, {**greedy, "logprobs": 2}) for one in asked[:4]],
         "structured": [_ask(url, one, {**greedy, **schema, "ignore_eos": False}) for one in asked[:4]],
         "at once": asyncio.run(_all(url, asked, greedy)),
+        "repeated": asyncio.run(_all(url, again, greedy)),
     }
 
 
@@ -65,9 +73,23 @@ def is_equal(row: dict[str, Any]) -> bool:
     return not any(row[part][0] for part in PARTS) and row["log-probability apart"] <= NEAR
 
 
-def speed(url: str, vocabulary: int, clients: int, tokens: int) -> dict[str, Any]:
-    """Tokens a second of so many requests beside one another, ms a token of each, and what was accepted."""
-    asked = prompts(vocabulary, clients, PROMPT_TOKENS, seed=1000 + clients)
+def load(url: str, vocabulary: int, text: str, clients: int, tokens: int, run: int) -> list[list[int]]:
+    """Prompts whose answers have such text; no two runs have the same. What is recorded is asked here, unmeasured."""
+    seed = 1000 * (3 * run + TEXTS.index(text)) + clients
+    fresh = prompts(vocabulary, clients, PROMPT_TOKENS, seed)
+    if text == "new":
+        return fresh
+    greedy = {"max_tokens": tokens, "temperature": 0, "ignore_eos": True}
+    recorded = asyncio.run(_all(url, prompts(vocabulary, clients, PROMPT_TOKENS, seed + 500), greedy))
+    until = OVERLAP if text == "repeated" else tokens // 2
+    return [
+        [*one[OVERLAP:], *_tokens(answer)[until - OVERLAP : until]] for one, answer in zip(fresh, recorded, strict=True)
+    ]
+
+
+def speed(url: str, asked: list[list[int]], tokens: int) -> dict[str, Any]:
+    """Tokens a second of these requests beside one another, ms a token of each, and what was accepted."""
+    clients = len(asked)
     before, begun = counters(url), time.perf_counter()
     streams = asyncio.run(_streamed(url, asked, tokens))
     spent, after = time.perf_counter() - begun, counters(url)

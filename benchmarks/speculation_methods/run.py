@@ -1,6 +1,7 @@
 """Each method that drafts: are its answers equal, and how fast does it decode at 1, 10 and 64 requests?
 
-    python run.py OUT.jsonl --work FOLDER [--only none eagle3 …] [--acceptance 0.6 0.8] [--seconds 540] [--small]
+    python run.py OUT.jsonl --work FOLDER [--only none eagle3 …] [--texts new …] [--acceptance 0.6 0.8] [--seconds 540]
+        [--small]
 
 The target has Llama-3.1-8B's shape, the draft model Llama-3.2-1B's; `models/tiny/drafters.py` makes them and heads.
 A head is right after a known share of tokens, so a method's own acceptance is that of the made files, not of trained
@@ -17,6 +18,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +43,14 @@ def measured(arm: Arm, url: str, wanted: argparse.Namespace, plain: dict[str, An
         row["unlike"] = asking.unlike(plain, found)
         row["equal"] = asking.is_equal(row["unlike"])
     clients = SMALL_CLIENTS if wanted.small else CLIENTS
-    asking.speed(url, wanted.vocabulary, clients[-1], tokens)  # the first steps of each batch size are slower
-    repeats = 1 if wanted.small else REPEATS
-    row["speed"] = [asking.speed(url, wanted.vocabulary, count, tokens) for count in clients for _ in range(repeats)]
+    first = asking.load(url, wanted.vocabulary, "new", clients[-1], tokens, run=0)
+    asking.speed(url, first, tokens)  # the first steps of each batch size are slower
+    row["speed"] = [
+        {"text": text, **asking.speed(url, asking.load(url, wanted.vocabulary, text, count, tokens, run), tokens)}
+        for text in wanted.texts
+        for count in clients
+        for run in range(1, 2 if wanted.small else 1 + REPEATS)
+    ]
     return row | ({"answers": found} if arm.name == "none" else {})
 
 
@@ -60,15 +67,21 @@ def rows(out: Path) -> dict[str, dict[str, Any]]:
     return {row["arm"]: row for row in map(json.loads, lines) if "failed" not in row}
 
 
+def chosen(found: list[Arm], only: Sequence[str]) -> list[Arm]:
+    """The named arms in the order of their names; all of them where none is named."""
+    by_name = {arm.name: arm for arm in found}
+    return [by_name[name] for name in only] if only else found
+
+
 def run(wanted: argparse.Namespace) -> int:
     """Every arm that has no row yet; how many could not be measured."""
     until, failed = time.monotonic() + wanted.seconds, 0
     made(wanted.work, "tiny" if wanted.small else "llama-8b", "cpu" if wanted.small else "cuda")
     wanted.vocabulary = json.loads((wanted.work / "models/eagle3/config.json").read_text())["draft_vocab_size"]
     place = Place(wanted.work, is_small=wanted.small)
-    for at, arm in enumerate(arms(wanted.work / "models", DRAFTED, wanted.acceptance)):
+    for at, arm in enumerate(chosen(arms(wanted.work / "models", DRAFTED, wanted.acceptance), wanted.only)):
         there = rows(wanted.out)
-        if arm.name in there or (wanted.only and arm.name not in wanted.only):
+        if arm.name in there:
             continue
         if time.monotonic() > until - LEAST_S:
             print(f"{arm.name}: no time left; the next run goes on here", flush=True)
@@ -95,6 +108,7 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="folder for models, caches and logs")
     parser.add_argument("--only", nargs="+", default=())
+    parser.add_argument("--texts", nargs="+", choices=asking.TEXTS, default=asking.TEXTS)
     parser.add_argument("--acceptance", nargs="*", type=float, default=())
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--small", action="store_true")

@@ -52,6 +52,11 @@ def arms(models: Path, tokens: int, acceptances: Sequence[float]) -> list[Arm]:
         Arm("draft_model-v1", draft, (("VLLM_USE_V2_MODEL_RUNNER", "0"),)),
         *(Arm(head, _config(models / head, tokens)) for head in ("eagle", "eagle3", "medusa")),
         Arm("lookahead", ("--use-lookahead", "--num-speculative-tokens", str(tokens))),
+        Arm("draft_model+lookahead", (*draft, "--use-lookahead")),
+        *(
+            Arm(f"{head}+lookahead", (*_config(models / head, tokens), "--use-lookahead"))
+            for head in ("eagle", "eagle3")
+        ),
     ]
     for share in acceptances:
         rates = {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": powers(share, tokens)}

@@ -1,4 +1,7 @@
-"""The rows of `run.py` as a table, method × (equal answers, ms a token at 1, 10, 64): `python table.py OUT.jsonl`."""
+"""The rows of `run.py` as tables, one for each text: `python table.py OUT.jsonl`.
+
+A table has method × (equal answers, ms a token at 1, 10, 64).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,18 @@ import statistics
 import sys
 from pathlib import Path
 from typing import Any
+
+
+def tables(rows: list[dict[str, Any]]) -> str:
+    """One for each text that was asked for."""
+    texts = dict.fromkeys(one.get("text", "new") for row in rows for one in row.get("speed", ()))
+    return "\n\n".join(f"{text} text\n\n{table([_of(row, text) for row in rows])}" for text in texts)
+
+
+def _of(row: dict[str, Any], text: str) -> dict[str, Any]:
+    """The same with the runs of one text."""
+    runs = [one for one in row.get("speed", ()) if one.get("text", "new") == text]
+    return {**row, "speed": runs} if runs else {"arm": row["arm"], "failed": ""}
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -52,4 +67,4 @@ def _accepted(row: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(table([json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]))
+    print(tables([json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]))

@@ -183,13 +183,17 @@ void bind_policy(nb::module_& module) {
       .def("abandon", &SpeculationPolicy::abandon)
       .def("finish", &SpeculationPolicy::finish)
       .def("drafts_to_verify", &drafts_to_verify)
+      .def("add_model", &SpeculationPolicy::add_model)
+      .def("model_judged", &SpeculationPolicy::model_judged)
+      .def("model_tokens", &SpeculationPolicy::model_tokens)
+      .def("model_drafts", &SpeculationPolicy::model_drafts)
       .def_prop_ro("step_us", &SpeculationPolicy::step_us);
 }
 
 nb::tuple trip_counts(const windlass::RoundTrip& trip) {
   const windlass::TripCounts counts = trip.counts();
-  return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.lost, counts.released,
-                        counts.wait_us, counts.step_us);
+  return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.models, counts.lost,
+                        counts.released, counts.wait_us, counts.step_us);
 }
 
 }  // namespace
@@ -252,6 +256,8 @@ NB_MODULE(_core, module) {
           nb::keep_alive<1, 2>())
       .def("submit", &submit)
       .def("choose", &choose)
+      .def("add_model", &windlass::RoundTrip::add_model)
+      .def("model_drafts", &windlass::RoundTrip::model_drafts)
       .def("awaited", &windlass::RoundTrip::awaited)
       .def("counts", &trip_counts);
 }

@@ -92,6 +92,12 @@ struct PolicyConfig {
   double verifying_share_min = 0.33;
   // share of the price that is charged
   double planning_weight = 1;
+
+  // -- What a draft model or a head beside the cache is worth. --
+  // probability that its draft is accepted if those before it are, before any was judged; guess, a trained head's
+  float model_acceptance = 0.6F;
+  // share of the newest judged draft in that probability, for each place: about 50 count; guess
+  float model_weight = 0.02F;
 };
 
 // Calls visitor(name, number) for each number of a configuration, in the order above.
@@ -132,6 +138,8 @@ void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(planning_forgotten);
   WINDLASS_NUMBER(verifying_share_min);
   WINDLASS_NUMBER(planning_weight);
+  WINDLASS_NUMBER(model_acceptance);
+  WINDLASS_NUMBER(model_weight);
 #undef WINDLASS_NUMBER
 }
 

@@ -66,6 +66,16 @@ int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int
   return policy_.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
 }
 
+void RoundTrip::add_model() {
+  const std::lock_guard lock(policy_mutex_);
+  policy_.add_model();
+}
+
+int RoundTrip::model_drafts(const std::vector<std::string>& ids, double model_ms) {
+  const std::lock_guard lock(policy_mutex_);
+  return policy_.model_drafts(ids, model_ms);
+}
+
 void RoundTrip::serve() {
   for (;;) {
     linger();
@@ -151,6 +161,7 @@ void RoundTrip::answer(const Step& step) {
   {
     const std::lock_guard lock(policy_mutex_);
     policy_.completed({step.rows.size(), is_decoding_, step.wanted, verified_});
+    for (const auto& [verified, accepted] : judged_) policy_.model_judged(verified, accepted);
   }
   try {
     cache_.settle();
@@ -167,6 +178,7 @@ void RoundTrip::answer(const Step& step) {
   counts_.in_time += soon.ids.size();
   counts_.later += later.ids.size();
   counts_.missed += missed_;
+  counts_.models += judged_.size();
   counts_.wait_us += waited_us;
   counts_.step_us = policy_.step_us();
 }
@@ -175,14 +187,17 @@ void RoundTrip::answer(const Step& step) {
 void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
   verified_ = 0;
   missed_ = 0;
+  judged_.clear();
   is_decoding_ = step.begun.empty();
   for (int row = 0; row < static_cast<int>(step.rows.size()); ++row) {
     const auto found = requests_.find(step.rows[row]);
     const std::int32_t* record = this->record(step.number, row);
     const int emitted = record[1];
-    const bool is_missed = record[4] != 0;  // the row verified something else in the place of our drafts
+    const auto source = static_cast<Source>(record[4]);
     const int verified = std::max(0, emitted - 1 + record[2]);
-    missed_ += is_missed && verified > 0;
+    missed_ += source == Source::kLate && verified > 0;
+    if (source == Source::kModel && verified > 0)
+      judged_.emplace_back(static_cast<std::size_t>(verified), static_cast<std::size_t>(std::max(0, emitted - 1)));
     verified_ += static_cast<std::size_t>(verified);
     is_decoding_ = is_decoding_ && emitted > 0;
     if (found == requests_.end() || emitted <= 0) continue;
@@ -200,7 +215,7 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
     Batch& batch = step.wanted && policy_.is_awaited(found->second.expected) ? soon : later;
     batch.ids.push_back(found->first);
     batch.tokens.push_back(std::move(tokens));
-    batch.verified.push_back(is_missed ? 0 : verified);
+    batch.verified.push_back(source == Source::kCache ? verified : 0);
     batch.places.push_back(row);
     found->second.length = static_cast<std::uint32_t>(record[3]);
   }

@@ -28,8 +28,8 @@ namespace windlass {
 
 // Memory that the device sees; the caller owns it and keeps it until the RoundTrip is gone.
 struct Shared {
-  // [kRecords, rows, kRecordHeader + span], by the step's number: step, tokens emitted, drafts rejected, length, 1
-  // where the drafts before it came too late, the newest tokens first
+  // [kRecords, rows, kRecordHeader + span], by the step's number: step, tokens emitted, drafts rejected, length, whose
+  // drafts were before it (Source), the newest tokens first
   const std::int32_t* records;
   std::int64_t* tokens;      // [rows, most]; a slot without a draft repeats the newest token
   float* confidences;        // [rows, most]: that a token is accepted when those before it are; 0 without a draft
@@ -44,6 +44,13 @@ constexpr int kRecordHeader = 5;          // words of a step record before its t
 constexpr std::uint32_t kRecords = 32;    // steps that the device may be ahead
 constexpr std::uint32_t kBudgets = 4096;  // bytes; two requests may share one, which costs time at worst
 
+// Whose drafts a row has.
+enum class Source : std::int32_t {
+  kCache = 0,
+  kLate = 1,   // the cache's came too late: it has none
+  kModel = 2,  // of a draft model or a head beside the cache
+};
+
 struct Step {
   std::uint32_t number = 0;
   std::vector<std::string> finished;
@@ -57,6 +64,7 @@ struct TripCounts {
   std::uint64_t in_time = 0;   // rows that the device waited for
   std::uint64_t later = 0;     // rows that were followed after the answer
   std::uint64_t missed = 0;    // rows that verified something else in the place of drafts that came too late
+  std::uint64_t models = 0;    // rows that verified drafts of the model beside the cache
   std::uint64_t lost = 0;      // requests that are served without drafts from here on: their text had a hole
   std::uint64_t released = 0;  // answers that the watchdog gave
   double wait_us = 0;          // between doorbell and answer, all steps together
@@ -81,6 +89,10 @@ class RoundTrip {
   // Drafts that the step after the one under way verifies: SpeculationPolicy::drafts_to_verify. For any thread.
   int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs_ms,
              int emitting, bool is_decoding);
+  // From here on a model drafts beside the cache; before the first step.
+  void add_model();
+  // Drafts that the model makes of each row after this step: SpeculationPolicy::model_drafts. For any thread.
+  int model_drafts(const std::vector<std::string>& ids, double model_ms);
 
  private:
   struct Request {
@@ -130,6 +142,7 @@ class RoundTrip {
   Clock::time_point doorbell_at_;  // when the last doorbell rang
   std::size_t verified_ = 0;       // drafts, in the step under way
   std::uint64_t missed_ = 0;       // rows of it that verified something else
+  std::vector<std::pair<std::size_t, std::size_t>> judged_;  // of its rows with the model's drafts: verified, accepted
   bool is_decoding_ = false;       // every row of it got a token
   std::atomic<bool> stopping_{false};
   std::thread server_;

@@ -12,6 +12,7 @@ SpeculationPolicy::SpeculationPolicy(int max_drafts, const PolicyConfig& config)
       max_drafts_(static_cast<std::size_t>(max_drafts)),
       step_us_(config.first_step_us),
       new_request_(max_drafts_),
+      known_step_us_(config.first_step_us),
       costs_(config) {
   for (std::size_t at = 0; at < max_drafts_; ++at) {
     new_request_[at] = std::ldexp(config_.new_request_survival, -static_cast<int>(at));
@@ -34,6 +35,7 @@ void SpeculationPolicy::completed(const CompletedStep& step) {
     costs_.completed(step.rows, was_awaited_, step.verified, period_us_);
   was_decoding_ = step.is_decoding;
   was_awaited_ = step.is_awaited;
+  known_step_us_ = step_us_;
 }
 
 // Where prompts are read, drafts cost little beside them, so a step that is not decoding always plans.
@@ -56,6 +58,7 @@ float SpeculationPolicy::expected_tokens(float before, const std::vector<float>&
 
 int SpeculationPolicy::draft_budget(float tokens) const {
   const int limit = std::min(static_cast<int>(max_drafts_), kBudgetMax);
+  tokens = std::max(tokens, model_tokens_);
   const float drafts = std::ceil(config_.drafts_per_token * tokens - config_.tokens_ignored);
   return is_planning_ && is_awaited(tokens) ? 1 + std::clamp(static_cast<int>(drafts), 0, limit) : 0;
 }
@@ -74,8 +77,46 @@ void SpeculationPolicy::keep(const std::string& id, const std::vector<float>& su
   if (is_awaited) std::copy_n(survivals.begin(), std::min(survivals.size(), max_drafts_), latest.begin());
 }
 
+void SpeculationPolicy::add_model() {
+  model_accepted_.assign(max_drafts_, config_.model_acceptance);
+  model_judged(0, 0);
+}
+
+void SpeculationPolicy::model_judged(std::size_t verified, std::size_t accepted) {
+  for (std::size_t at = 0; at < std::min({verified, accepted + 1, model_accepted_.size()}); ++at) {
+    const float seen = at < accepted ? 1.0F : 0.0F;
+    model_accepted_[at] += config_.model_weight * (seen - model_accepted_[at]);
+  }
+  model_survivals_.resize(model_accepted_.size());
+  std::partial_sum(model_accepted_.begin(), model_accepted_.end(), model_survivals_.begin(), std::multiplies<>());
+  model_tokens_ = std::accumulate(model_survivals_.begin(), model_survivals_.end(), 0.0F);
+}
+
+// All drafts where they raise the rate of tokens. A row's gain is what they save beyond its better choice: the cache's
+// latest drafts, or the model's first.
+int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double model_ms) const {
+  if (model_survivals_.empty()) return 0;
+  double tokens = 0;
+  double gain = 0;
+  for (const std::string& id : ids) {
+    const std::vector<float>& survivals = cache_survivals(id);
+    const float cache = std::accumulate(survivals.begin(), survivals.end(), 0.0F);
+    const float without = std::max(cache, model_survivals_[0]);
+    tokens += 1 + without;
+    gain += std::max(0.0F, model_tokens_ - without);
+  }
+  const double drafts = static_cast<double>(max_drafts_);
+  const double more_ms = model_ms * (drafts - 1) / drafts;
+  return gain * known_step_us_ / 1000 > tokens * more_ms ? static_cast<int>(max_drafts_) : 1;
+}
+
+const std::vector<float>& SpeculationPolicy::cache_survivals(const std::string& id) const {
+  const auto found = latest_.find(id);
+  return found == latest_.end() ? new_request_ : found->second;
+}
+
 int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
-  if (step.steps_behind > config_.steps_behind_max) return 0;
+  if (step.steps_behind > config_.steps_behind_max && model_survivals_.empty()) return 0;
   collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; });
   const std::size_t rows = step.ids.size();
   if (step.is_decoding && !step.costs_ms.empty()) costs_.set_table(rows, step.costs_ms);
@@ -132,8 +173,9 @@ template <class Planned>
 void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Planned planned) {
   scores_.clear();
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto found = latest_.find(ids[i]);
-    const std::vector<float>& survivals = found == latest_.end() ? new_request_ : found->second;
+    const std::vector<float>& cached = cache_survivals(ids[i]);
+    const bool is_models = std::accumulate(cached.begin(), cached.end(), 0.0F) < model_tokens_;
+    const std::vector<float>& survivals = is_models ? model_survivals_ : cached;
     const std::size_t count = std::min(max_drafts_, static_cast<std::size_t>(std::max(0, planned(i))));
     scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));
   }

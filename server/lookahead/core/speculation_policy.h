@@ -71,6 +71,18 @@ class SpeculationPolicy {
   void abandon(const std::string& id) { keep(id, {}, false); }
   void finish(const std::string& id) { latest_.erase(id); }
 
+  // -- A draft model or a head that drafts beside the cache. --
+
+  // From here on a row without better drafts of the cache has the model's.
+  void add_model();
+  // A step judged the model's drafts of a row: so many were verified, and the first so many of them accepted.
+  void model_judged(std::size_t verified, std::size_t accepted);
+  // Tokens that the model's drafts of a row are expected to save; 0 without a model.
+  float model_tokens() const { return model_tokens_; }
+  // How many drafts of each row the model makes after this step: all, or the first alone, which comes with reading
+  // what was accepted. `model_ms`: the milliseconds that it takes for all of them.
+  int model_drafts(const std::vector<std::string>& ids, double model_ms) const;
+
   // -- Verification. --
 
   // Drafts to verify in a step whose drafts are not known yet: those with the most tokens for the time.
@@ -88,6 +100,7 @@ class SpeculationPolicy {
   };
 
   void keep(const std::string& id, const std::vector<float>& survivals, bool is_awaited);
+  const std::vector<float>& cache_survivals(const std::string& id) const;
   template <class Planned>
   void collect_scores(const std::vector<std::string>& ids, Planned planned);
   Best best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms, std::vector<double>* mean,
@@ -113,6 +126,10 @@ class SpeculationPolicy {
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>>
       means_;                  // by rows and planned drafts: tokens saved a row
   std::vector<float> scores_;  // survivals that a step may verify, the likeliest first
+  double known_step_us_;       // step_us_, as of the last completed step
+  std::vector<float> model_accepted_;   // by place: the model's draft is accepted if those before it are; or empty
+  std::vector<float> model_survivals_;  // by place: it and all before it are accepted
+  float model_tokens_ = 0;              // their sum
   StepCostModel costs_;
 };
 

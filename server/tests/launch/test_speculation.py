@@ -15,6 +15,7 @@ from windlass_sizing.model.drafter import Stored, read
 from windlass_sizing.model.facts import from_config
 
 L20 = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))
+TWO = Machine("cuda", tuple(Gpu(f"GPU-{number}", "NVIDIA L20") for number in range(2)))
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 512,
     "num_hidden_layers": 8, "num_attention_heads": 4, "vocab_size": 6144, "max_position_embeddings": 4096,
@@ -232,10 +233,58 @@ def test_which_directory_is_looked_at(words, directory):
     assert (found.directory if found else None) == directory
 
 
-def test_lookahead_and_a_draft_model_are_refused():
-    """One of them drafts."""
-    with pytest.raises(UsageError, match="--use-lookahead and --speculative-config both draft; leave one"):
-        launch(f"--use-lookahead {MODEL}", drafted_by(SMALL))
+@pytest.mark.parametrize(
+    ("head", "method", "words", "more"),
+    [
+        (SMALL, "draft_model", "", {"enable_adaptive_verification": True}),
+        (EAGLE, "eagle", "", {"enable_adaptive_verification": True}),
+        (EAGLE3, "eagle3", "", {"enable_adaptive_verification": True}),
+        (EAGLE, "eagle", "--enforce-eager", {}),
+        (EAGLE, "eagle", "--enable-lora", {}),
+    ],
+)
+def test_lookahead_drafts_beside_a_model(head, method, words, more):
+    """Our worker and scheduler, and the engine's own method; each request's drafts are of any length where they can."""
+    plan = launch(f"--use-lookahead {MODEL} {SPECULATIVE} 3 {words}", drafted_by(head))
+    assert config(plan) == {"model": "/d", "method": method, "num_speculative_tokens": 3, **more}
+    assert "windlass.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
+    assert "windlass.lookahead.scheduler.LookaheadScheduler" in plan.engine_args
+    assert plan.variables["WINDLASS_LOOKAHEAD"]
+
+
+def test_a_fixed_number_of_drafts_beside_a_model():
+    """Whoever asks for it gets it."""
+    fixed = json.dumps({"model": "/d", "enable_adaptive_verification": False})
+    plan = launch(("--use-lookahead", "--speculative-config", fixed), drafted_by(EAGLE))
+    assert config(plan)["enable_adaptive_verification"] is False
+
+
+def test_where_lookahead_is_off_the_model_drafts_as_ever():
+    plan = launch(f"--use-lookahead --worker-cls my.Worker {MODEL}", drafted_by(EAGLE))
+    assert config(plan) == {"model": "/d", "method": "eagle", "num_speculative_tokens": 4}
+    assert any(note.startswith("--use-lookahead is off for this start") for note in plan.warnings)
+
+
+@pytest.mark.parametrize(
+    ("head", "words", "machine", "said"),
+    [
+        (MEDUSA, (), L20, "--use-lookahead and --speculative-config both draft; leave one of the two out"),
+        (SMALL, (), Machine("cpu"), "--use-lookahead and --speculative-config both draft; leave one of the two out"),
+        (EAGLE, ("-tp", "2"), TWO, "--use-lookahead beside what drafts by --speculative-config needs one GPU, and "
+            "--tensor-parallel-size is 2; leave --use-lookahead or --speculative-config out"),
+        (EAGLE, ("--enable-chunked-prefill",), L20, "--use-lookahead and --enable-chunked-prefill exclude each other"),
+    ],
+)  # fmt: skip
+def test_what_lookahead_does_not_go_with(head, words, machine, said):
+    with pytest.raises(UsageError, match=said):
+        resolve(("--use-lookahead", *MODEL.split(), *words), {"HOME": "/cache"}, drafted_by(head), machine)
+
+
+def test_drafts_beside_lookahead_are_greedy():
+    """Those of the cache have no probabilities of a distribution."""
+    drawn = json.dumps({"model": "/d", "draft_sample_method": "probabilistic"})
+    with pytest.raises(UsageError, match="--use-lookahead takes greedy drafts beside it; leave draft_sample_method"):
+        launch(("--use-lookahead", "--speculative-config", drawn), drafted_by(EAGLE))
 
 
 def head(place: Path, config: dict[str, object], *, weights: bool = True) -> Path:

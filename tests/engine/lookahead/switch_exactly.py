@@ -33,14 +33,14 @@ def a_worker(device):
     manager._trip, manager._most_logits = drafter.trip, ROWS * (MOST + 1)
     manager.req_states = SimpleNamespace(vocab_size=VOCABULARY)
     worker = BenchWorker.__new__(BenchWorker)
-    speculator = SimpleNamespace(_drafter=drafter)
-    worker.model_runner = SimpleNamespace(speculator=speculator, adaptive_verification=manager)
+    lookahead = SimpleNamespace(_drafter=drafter)
+    worker.model_runner = SimpleNamespace(lookahead=lookahead, adaptive_verification=manager)
     return worker, drafter, manager
 
 
 def served(worker, device, rules, copy, name):
     """Whether the worker's own round trip had every step of one run with these rules off, and requests it lost."""
-    drafter = worker.model_runner.speculator._drafter
+    drafter = worker.model_runner.lookahead._drafter
     worker.back("empty")
     worker.without(rules, copy)
     device.trip, before, number = drafter.trip, worker.figures(), device.number

@@ -42,7 +42,7 @@ class Device:
         verification._judging_ms, verification.num_bonus_tokens = np.zeros(10_001), 1
         verification.cost_tables = np.zeros(10_001), np.zeros(10_001)
         self.runner = DeviceRunner.__new__(DeviceRunner)
-        self.runner.speculator = speculator
+        self.runner.lookahead = speculator
         self.free, self.alive, self.last, self.planned = list(range(PLACES)), {}, {}, set()
         self.came, self.budget = 0, 0
 

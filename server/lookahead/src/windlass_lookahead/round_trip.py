@@ -1,8 +1,9 @@
 """Drafts for a device whose stream waits for them, through memory that both see; the work is done in native threads.
 
 The device writes a step record for each row: the step's number, tokens emitted, drafts rejected, length of the text,
-whether the drafts before came too late, and the newest tokens, newest first. It then rings the doorbell with the step's
-number. It waits until the same number is completed, unless no drafts are planned, or the answer takes too long.
+whose drafts it verified (CACHE, LATE or MODEL), and the newest tokens, newest first. It then rings the doorbell with
+the step's number. It waits until the same number is completed, unless no drafts are planned, or the answer takes too
+long.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ RECORDS = 32
 """Steps that have a record of their own: a step that is not waited for is written to the next of them."""
 BUDGETS = 4096
 """Bytes of draft budgets."""
+CACHE, LATE, MODEL = 0, 1, 2
+"""Whose drafts a row has: the cache's; none, since the cache's came too late; or those of the model beside it."""
 PATIENCE_MS = 250
 """A host that has answered nothing for so long is thought lost: its records are reused.
 
@@ -59,6 +62,8 @@ class TripCounts:
     """Rows that were followed after the answer."""
     missed: int
     """Rows that verified something else in the place of drafts that came too late."""
+    models: int
+    """Rows that verified drafts of the model beside the cache."""
     lost: int
     """Requests that are served without drafts: a token outside the vocabulary, or a hole in their text."""
     released: int
@@ -119,6 +124,18 @@ class RoundTrip:
         """
         return self._native.choose(rows, planned, costs, emitting, decoding) if self._native is not None else 0
 
+    def add_model(self) -> None:
+        """From here on a model drafts beside the cache; to be called before the first step."""
+        if self._native is not None:
+            self._native.add_model()
+
+    def model_drafts(self, rows: Sequence[str], model_ms: float) -> int:
+        """How many drafts of each row the model makes after this step: all, or the first alone.
+
+        The first comes with reading what was accepted. `model_ms` are the milliseconds that all of them take.
+        """
+        return self._native.model_drafts(rows, model_ms) if self._native is not None else 0
+
     @property
     def awaited(self) -> int:
         """The step whose doorbell the drafting thread looks for: one that rings from here on is on time."""
@@ -126,7 +143,7 @@ class RoundTrip:
 
     def counts(self) -> TripCounts:
         """What was done since the start."""
-        return TripCounts(*self._native.counts()) if self._native else TripCounts(0, 0, 0, 0, 0, 0, 0.0, 0.0)
+        return TripCounts(*self._native.counts()) if self._native else TripCounts(0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
 
     def close(self) -> None:
         """End the threads; a device that still waits is not answered any more."""

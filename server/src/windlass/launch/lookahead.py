@@ -1,7 +1,7 @@
 """Whether the lookahead cache runs, and by which words of the engine. Pure.
 
 Where the engine cannot run it, serving goes on without it and one sentence says why; what contradicts itself is
-refused.
+refused. A draft model, an Eagle head or an Eagle-3 head drafts beside it: then the engine's own words name the method.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from windlass_sizing.model import drafter
+
 from windlass.errors import UsageError
+from windlass.launch import speculation
 from windlass.launch.inputs import LaunchInputs, Settings
 from windlass.launch.model import DEFAULT
 from windlass.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
@@ -26,6 +29,9 @@ DRAFTING = start_command.SPECULATION
 HOST = ("windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_cpu.HostProposer")
 DEVICE_WORKER = "windlass.lookahead.vllm_gpu.DeviceWorker"
 SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.LookaheadScheduler"
+BESIDE = (drafter.EAGLE, drafter.EAGLE3, drafter.DRAFT_MODEL)
+"""Methods of the engine that draft beside the cache."""
+ANY_LENGTH = "enable_adaptive_verification"
 PLANS_OTHERWISE = frozenset({"--no-async-scheduling", SCHEDULER_FLAG})
 LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
 """The engine checks these of the method that we stand in for; nothing reads them."""
@@ -39,6 +45,8 @@ class Lookahead:
     arguments: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    changed: tuple[str, ...] | None = None
+    """The engine's own words of the command line, where what drafts beside the cache changes them."""
 
 
 def is_asked(settings: Settings) -> bool:
@@ -61,12 +69,27 @@ def decide(start: LaunchInputs) -> Lookahead:
         if why := obstacle(start):
             return Lookahead(notes=(f"--{SWITCH} is off for this start: {why}",))
     words = _host_words(start) if start.machine.engine == "cpu" else _device_words(start)
-    return Lookahead(words, _variables(start), _fixed(start))
+    return Lookahead(words, _variables(start), _fixed(start), _changed(start))
+
+
+def _changed(start: LaunchInputs) -> tuple[str, ...] | None:
+    """What drafts beside the cache has each request's drafts verified as far as they are worth it, too."""
+    asked = _beside(start)
+    if asked is None or _not_adaptive(start):
+        return None
+    return *asked.others, SPECULATION, json.dumps({ANY_LENGTH: True, **asked.config})
+
+
+def _beside(start: LaunchInputs) -> speculation.Requested | None:
+    """What drafts beside the cache, on one GPU; None where nothing does."""
+    asked = speculation.requested(start.words)
+    return asked if asked and asked.method in BESIDE and start.machine.engine != "cpu" else None
 
 
 def _tokens(start: LaunchInputs) -> int:
     """Tokens drafted at most."""
-    return start.whole(TOKENS, TOKENS_DEFAULT)
+    asked = _beside(start)
+    return int(str(asked.config[speculation.TOKENS])) if asked else start.whole(TOKENS, TOKENS_DEFAULT)
 
 
 def _fixed(start: LaunchInputs) -> tuple[str, ...]:
@@ -92,11 +115,18 @@ def _host_words(start: LaunchInputs) -> tuple[str, ...]:
 
 
 def _device_words(start: LaunchInputs) -> tuple[str, ...]:
+    words = (*_standing_in(start), WORKER_FLAG, DEVICE_WORKER)
+    return words if PLANS_OTHERWISE & _engine_flags(start) else (*words, SCHEDULER_FLAG, SCHEDULER)
+
+
+def _standing_in(start: LaunchInputs) -> tuple[str, ...]:
+    """The method of the engine's that we stand in for; none where the engine drafts beside us."""
+    if _beside(start):
+        return ()
     config: dict[str, object] = {"method": "ngram_gpu", "num_speculative_tokens": _tokens(start), **LOOKUP}
     if not _not_adaptive(start):
-        config["enable_adaptive_verification"] = True
-    words = (SPECULATION, json.dumps(config), WORKER_FLAG, DEVICE_WORKER)
-    return words if PLANS_OTHERWISE & _engine_flags(start) else (*words, SCHEDULER_FLAG, SCHEDULER)
+        config[ANY_LENGTH] = True
+    return SPECULATION, json.dumps(config)
 
 
 def _engine_flags(start: LaunchInputs) -> frozenset[str]:
@@ -121,9 +151,26 @@ def _variables(start: LaunchInputs) -> dict[str, str]:
 
 def _two_drafters(start: LaunchInputs) -> str | None:
     said = next((word for word in start.words if word.partition("=")[0].replace("_", "-") in DRAFTING), None)
-    if said is None:
+    if said is None or _beside(start):
         return None
     return f"--{SWITCH} and {said.partition('=')[0]} both draft; leave one of the two out"
+
+
+def _one_gpu(start: LaunchInputs) -> str | None:
+    gpus = start.whole("tensor-parallel-size", 1)
+    if gpus <= 1 or not _beside(start):
+        return None
+    return (
+        f"--{SWITCH} beside what drafts by {SPECULATION} needs one GPU, and --tensor-parallel-size is {gpus}; "
+        f"leave --{SWITCH} or {SPECULATION} out"
+    )
+
+
+def _drawn(start: LaunchInputs) -> str | None:
+    asked = _beside(start)
+    if asked is None or asked.config.get("draft_sample_method", "greedy") == "greedy":
+        return None
+    return f"--{SWITCH} takes greedy drafts beside it; leave draft_sample_method out of {SPECULATION}"
 
 
 def _steps(start: LaunchInputs) -> str | None:
@@ -160,5 +207,12 @@ def _no_text(start: LaunchInputs) -> str:
     return "" if start_command.generates(start.model, start.words) else "the model does not generate"
 
 
-CONTRADICTIONS: tuple[Callable[[LaunchInputs], str | None], ...] = (_two_drafters, _steps, _chunks, _count)
+CONTRADICTIONS: tuple[Callable[[LaunchInputs], str | None], ...] = (
+    _two_drafters,
+    _one_gpu,
+    _drawn,
+    _steps,
+    _chunks,
+    _count,
+)
 OBSTACLES: tuple[Callable[[LaunchInputs], str], ...] = (_pipeline, _other_worker, _no_text)

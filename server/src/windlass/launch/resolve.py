@@ -119,7 +119,7 @@ def resolve(
         engine_args=(
             *(*_all_words(engine), *api.arguments),
             *dry.arguments,
-            *(*group_words, *line.engine_words),
+            *(*group_words, *(line.engine_words if drafts.changed is None else drafts.changed)),
         ),
         warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes, *split.notes, *dry.notes),
         files=_files(settings, model),

@@ -10,10 +10,10 @@
 typedef unsigned long long u64;
 typedef long long i64;
 
-// One block, to the host's memory: of each row step, emitted, rejected, length, missed, then the newest tokens, newest
+// One block, to the host's memory: of each row step, emitted, rejected, length, source, then the newest tokens, newest
 // first. It then rings the doorbell: the step's number, once all words are visible to the host.
 extern "C" __global__ void write_record(const int* tokens, const i64* places, const int* lengths, const int* emitted,
-                                        const int* rejected, int* missed, int* record, int* doorbell, int stride,
+                                        const int* rejected, int* source, int* record, int* doorbell, int stride,
                                         int rows, int step) {
   for (int i = threadIdx.x; i < rows * (RECORD_HEADER + SPAN); i += blockDim.x) {
     const int row = i / (RECORD_HEADER + SPAN), word = i % (RECORD_HEADER + SPAN), at = word - RECORD_HEADER;
@@ -22,7 +22,7 @@ extern "C" __global__ void write_record(const int* tokens, const i64* places, co
     if (at >= 0)
       record[i] = at < length ? tokens[place * stride + length - 1 - at] : 0;
     else if (word == 4)
-      record[i] = missed[place], missed[place] = 0;
+      record[i] = source[place], source[place] = 0;
     else
       record[i] = word == 0 ? step : word == 1 ? emitted[row] : word == 2 ? rejected[row] : length;
   }
@@ -42,12 +42,22 @@ __device__ __forceinline__ u64 now_ns() {
   return time;
 }
 
+// Tokens that a row's drafts save on average.
+__device__ __forceinline__ float expected_tokens(const float* sure, int count) {
+  float survival = 1, tokens = 0;
+  for (int at = 0; at < count; at++) tokens += survival *= sure[at];
+  return tokens;
+}
+
 // One block: all drafts and confidences, as soon as the host has completed this step; without an answer in time, none.
+// Beside the cache a model has made its first `modelled` drafts, 0 for no model: a row has those that save more tokens,
+// the cache's where both save the same. `source` tells whose they are: 0 the cache's, 1 none, 2 the model's.
 // One thread reads the word: several would read one after the other, 1 us each, and might see different words. A host
 // that has not completed the step before either is not waited for. Numbers wrap, so their difference counts.
 extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, const float* confidences,
-                                       const i64* places, i64* drafts, float* sure, i64* drafts_by_place,
-                                       float* sure_by_place, int* missed, int stride, int rows, int step) {
+                                       const i64* places, const i64* model_tokens, const float* model_sure,
+                                       i64* drafts, float* sure, i64* drafts_by_place, float* sure_by_place,
+                                       int* source, int stride, int rows, int step, int modelled) {
   __shared__ bool came;
   if (threadIdx.x == 0) {
     const u64 begun = now_ns(), patience = PATIENCE_NS + (u64)ROW_NS * rows;
@@ -57,13 +67,21 @@ extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, 
     came = left <= 0;
   }
   __syncthreads();  // and with the word, all that the host wrote before it
+  for (int row = threadIdx.x; row < rows; row += blockDim.x) {
+    float cached[MOST];
+    for (int at = 0; at < MOST; at++) cached[at] = came ? __ldcv(confidences + row * MOST + at) : 0;
+    const float models = expected_tokens(model_sure + row * MOST, modelled);
+    source[places[row]] = models > expected_tokens(cached, MOST) ? 2 : !came;
+  }
+  __syncthreads();  // each row's source
   for (int i = threadIdx.x; i < rows * MOST; i += blockDim.x) {
-    const i64 place = places[i / MOST], token = came ? __ldcv(tokens + i) : 0;
-    const float confidence = came ? __ldcv(confidences + i) : 0;
+    const i64 place = places[i / MOST];
+    const bool is_models = source[place] == 2, is_made = i % MOST < modelled;
+    const i64 token = is_models ? (is_made ? model_tokens[i] : 0) : came ? __ldcv(tokens + i) : 0;
+    const float confidence = is_models ? (is_made ? model_sure[i] : 0) : came ? __ldcv(confidences + i) : 0;
     drafts[i] = token, drafts_by_place[place * stride + i % MOST] = token;
     sure[i] = confidence, sure_by_place[place * MOST + i % MOST] = confidence;
   }
-  for (int row = threadIdx.x; row < rows; row += blockDim.x) missed[places[row]] = !came;
 }
 
 // The sum of the threads in front of this one, and of all, which come to the same call together.

@@ -1,9 +1,8 @@
 """The kernels of the GPU integration (`kernels.cu`), queued on torch's current stream.
 
 A host thread is put off its processor now and then for tens of milliseconds. The kernel that takes drafts waits for the
-host as long as the policy's `device_wait_us` and `device_wait_row_us` say, and goes on without drafts after that. The
-next
-step record reports it.
+host as long as the policy's `device_wait_us` and `device_wait_row_us` say, and goes on without the cache's drafts after
+that. The next step record reports it.
 
 They are launched through the driver: with Triton each took the engine's one thread 25 to 40 microseconds of a step.
 """
@@ -33,8 +32,18 @@ class Drafts:
     sure: Tensor
     sure_by_place: Tensor
     """By a request's place among the requests; each row of the others is its row in the step."""
-    missed: Tensor
-    """int32 [rows], by a request's place: 1 where its last drafts came too late."""
+    source: Tensor
+    """int32 [rows], by a request's place: whose its last drafts are (CACHE, LATE or MODEL of the round trip)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDrafts:
+    """What a model beside the cache drafted after a step, on the device: [rows or more, most] each, by row."""
+
+    tokens: Tensor
+    sure: Tensor
+    count: int
+    """Drafts of each row that are there, the first ones."""
 
 
 def write_record(
@@ -42,10 +51,10 @@ def write_record(
     settled: tuple[Tensor, Tensor],
     places: Tensor,
     outcome: tuple[Tensor, Tensor],
-    missed: Tensor,
+    source: Tensor,
     host: tuple[Tensor, Tensor],
 ) -> None:
-    """Write a step record to the host's int32 [rows, RECORD_HEADER + span], newest tokens first; `missed` is cleared.
+    """Write a step record to the host's int32 [rows, RECORD_HEADER + span], newest tokens first; `source` is cleared.
 
     Then the kernel rings the doorbell: the step's number goes to the host's other array, int32 [1].
 
@@ -56,21 +65,31 @@ def write_record(
     _only(torch.int32, *settled, *outcome)
     tokens, lengths = settled
     launch = _write(places.get_device(), host[0].shape[1] - RECORD_HEADER)
-    launch.numbered(tokens.stride(0), len(places), step)(tokens, places, lengths, *outcome, missed, *host)
+    launch.numbered(tokens.stride(0), len(places), step)(tokens, places, lengths, *outcome, source, *host)
 
 
-def take_drafts(
-    step: int, completed: Tensor, answer: tuple[Tensor, Tensor], places: Tensor, drafts: Drafts, tokens_by_place: Tensor
+def take_drafts(  # noqa: PLR0913, PLR0917 - what lies on the device, and where it goes
+    step: int,
+    completed: Tensor,
+    answer: tuple[Tensor, Tensor],
+    places: Tensor,
+    drafts: Drafts,
+    tokens_by_place: Tensor,
+    model: ModelDrafts | None = None,
 ) -> None:
-    """A step's drafts as soon as they are there, or none: 0, sure by 0, and missed.
+    """A step's drafts as soon as they are there, or none: 0, sure by 0, and LATE.
 
     `completed` int32 [1] is the last step that the host completed; its answer are tokens int64 and confidences float32,
-    [rows, most]. Tokens go to `tokens_by_place` int64 [requests, most or more], too.
+    [rows, most]. Tokens go to `tokens_by_place` int64 [requests, most or more], too. A row has the model's drafts where
+    they are expected to save more tokens than the cache's.
     """
-    _only(torch.int64, places, tokens_by_place)
+    beside = model or ModelDrafts(drafts.tokens, drafts.sure, 0)
+    _only(torch.int64, places, tokens_by_place, beside.tokens)
+    _only(torch.float32, beside.sure)
     launch = _take(places.get_device(), answer[0].shape[1])
-    launch.numbered(tokens_by_place.stride(0), len(places), step)(
-        completed, *answer, places, drafts.tokens, drafts.sure, tokens_by_place, drafts.sure_by_place, drafts.missed
+    launch.numbered(tokens_by_place.stride(0), len(places), step, beside.count)(
+        *(completed, *answer, places, beside.tokens, beside.sure),
+        *(drafts.tokens, drafts.sure, tokens_by_place, drafts.sure_by_place, drafts.source),
     )
 
 
@@ -109,7 +128,7 @@ def _write(device: int, span: int) -> Launch:
 @functools.cache
 def _take(device: int, most: int) -> Launch:
     run = kernel(device, FILES, "take_drafts", 0, _macros(MOST=most))
-    return Launch(run, (1, 1, 1), _TAKING, 9, 0, 0, 0)
+    return Launch(run, (1, 1, 1), _TAKING, 11, 0, 0, 0, 0)
 
 
 @functools.cache

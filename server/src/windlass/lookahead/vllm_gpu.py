@@ -3,6 +3,9 @@
 The runner is the one with all sequences on the device. The start command names the engine's own n-gram method, so that
 the engine keeps scheduling ahead; the drafter behind it is ours. Of several tensor-parallel ranks the first drafts and
 sends its drafts to the others, on the stream.
+
+Where the start command names a draft model or a head, the engine's own speculator drafts with it beside the cache
+(`beside`), and each row has the better drafts.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import ctypes
 import logging
 import os
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,17 +27,18 @@ from vllm.v1.worker.gpu.attn_utils import (
 )
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerificationManager
-from vllm.v1.worker.gpu.spec_decode.speculator import BaseSpeculator
+from vllm.v1.worker.gpu.spec_decode.speculator import BaseSpeculator, DraftModelSpeculator
 from vllm.v1.worker.gpu_worker import Worker
 from windlass_lookahead.round_trip import RECORD_HEADER, RECORDS, Places, RoundTrip
 
 from windlass.dry_run.worker import ConservativeDryRun
 from windlass.lookahead import settings
+from windlass.lookahead.beside import ModelBeside
 from windlass.lookahead.draft_budgets import DraftBudgets
 from windlass.lookahead.drafting import Drafting
 from windlass.lookahead.engine_facts import engine_facts
 from windlass.lookahead.first_steps import FirstSteps
-from windlass.lookahead.kernels import Drafts, take_drafts, write_record
+from windlass.lookahead.kernels import Drafts, ModelDrafts, take_drafts, write_record
 from windlass.lookahead.stream import wait
 from windlass.lookahead.verification import COPIES_COUNTS, Verification
 
@@ -91,6 +96,7 @@ class Drafter:
         self._completed = self._pinned.flags.numpy()[COMPLETED_AT:]
         self._number = 0
         self._pending: tuple[Any, Tensor] | None = None  # what is needed to take the last step's drafts
+        self.model: ModelDrafts | None = None  # what the model beside the cache drafted after the last step
         self._recorded: list[str] = []
         self._finished: list[str] = []
         self._begun: list[tuple[str, list[int]]] = []
@@ -143,12 +149,13 @@ class Drafter:
     def _write(self, states: Any, places: Tensor, emitted: Tensor, rejected: Tensor) -> None:  # noqa: ANN401
         host = self._pinned.device_records[self._number % RECORDS], self._pinned.device_doorbell
         settled = states.all_token_ids.gpu, states.total_len.gpu
-        write_record(self._signed, settled, places, (emitted, rejected), self._drafts.missed, host)
+        write_record(self._signed, settled, places, (emitted, rejected), self._drafts.source, host)
 
     def _take(self, states: Any, places: Tensor) -> None:  # noqa: ANN401
         pinned = self._pinned
         answer = pinned.device_tokens, pinned.device_confidences
-        take_drafts(self._signed, pinned.device_completed, answer, places, self._drafts, states.draft_tokens)
+        by_place = states.draft_tokens
+        take_drafts(self._signed, pinned.device_completed, answer, places, self._drafts, by_place, self.model)
 
     def warm(self, states: Any) -> None:  # noqa: ANN401
         """Compile what the first request would wait for: an empty record is written and taken, as step 0, before all
@@ -191,7 +198,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
             tokens=torch.zeros((rows, most), dtype=torch.int64, device=device),
             sure=torch.zeros((rows, most), dtype=torch.float32, device=device),
             sure_by_place=torch.zeros((rows, most), dtype=torch.float32, device=device),
-            missed=torch.zeros(rows, dtype=torch.int32, device=device),
+            source=torch.zeros(rows, dtype=torch.int32, device=device),
         )
         self._drafter = Drafter(config, rows, most, self._drafts) if self._group.is_first_rank else None
         self._takes_later = False  # when the next step knows that it verifies any
@@ -264,7 +271,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
             return drafts
         if self._drafter:
             self._drafter.draft(input_batch, self._runner.req_states, num_sampled, num_rejected, wanted=wanted)
-            if not self._takes_later or input_batch.has_structured_output_reqs:  # the host asks for those now
+            if self._takes_now(input_batch):
                 self._drafter.take()
         if not wanted and self._group.world_size > 1:
             self._drafts.sure[:rows].zero_()  # the engine's own manager keeps them, and these are of an earlier batch
@@ -272,6 +279,60 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
             self._group.broadcast(drafts, src=0)
             self._group.broadcast(self._drafts.sure[:rows], src=0)
         return drafts
+
+    def _takes_now(self, batch: Any) -> bool:  # noqa: ANN401 - the engine has no types here
+        """Whether drafts are taken behind the step that they follow: the host asks for those of structured output."""
+        return not self._takes_later or batch.has_structured_output_reqs
+
+    def add_model(self, engines: DraftModelSpeculator) -> None:
+        """Let the engine's own speculator draft beside the cache: the runner keeps it, and its calls come through us.
+
+        Raises:
+            RuntimeError: several ranks share the model; which drafts a row has is decided on one.
+        """
+        if self._drafter is None or self._group.world_size > 1:
+            raise RuntimeError("a draft model beside the lookahead cache needs one GPU; leave --use-lookahead out")
+        beside = ModelBeside(engines, self._drafter.trip, self._drafts.source, self._drafting_ms)
+        engines.propose = partial(self.propose_beside, beside)
+
+    def _drafting_ms(self, rows: int) -> float:
+        """Milliseconds that all drafts of a model take; 0 where the engine has not timed them."""
+        manager = self._runner.adaptive_verification
+        return float(manager.cost_tables[0][rows]) if manager is not None and manager.cost_tables else 0.0
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]  # torch has no type for it
+    def propose_beside(  # noqa: PLR0913, PLR0917 - the engine's own signature
+        self,
+        beside: ModelBeside,
+        input_batch: Any,  # noqa: ANN401 - the engine has no types here
+        attn_metadata: object,
+        slot_mappings: object,
+        last_hidden_states: object,
+        aux_hidden_states: object,
+        num_sampled: Tensor,
+        num_rejected: Tensor,
+        *words: object,
+        num_speculative_tokens: int | None = None,
+        dummy_run: bool = False,
+        **more: object,
+    ) -> Tensor:
+        """In the place of the engine's `propose`: drafts [requests, most] of the model; the cache's are taken later.
+
+        The record is written first, so that the host drafts while the device does.
+        """
+        drafter = self._drafter
+        hidden = attn_metadata, slot_mappings, last_hidden_states, aux_hidden_states
+        step = (input_batch, *hidden, num_sampled, num_rejected, *words)
+        if drafter is None or dummy_run or not self.is_serving:
+            asked = {"num_speculative_tokens": num_speculative_tokens, "dummy_run": dummy_run}
+            return beside.propose(*step, **asked, **more)
+        wanted = num_speculative_tokens != 0
+        drafter.draft(input_batch, self._runner.req_states, num_sampled, num_rejected, wanted=wanted)
+        drafter.model = beside.draft(input_batch.req_ids, *step, wanted=wanted, **more)
+        if not wanted or not self._takes_now(input_batch):
+            return drafter.model.tokens
+        drafter.take()
+        return self._drafts.tokens[: input_batch.num_reqs]
 
     def note(self, finished: set[str], begun: list[tuple[str, list[int]]]) -> None:
         """Requests that ended or came, before the step that knows it."""
@@ -299,32 +360,37 @@ class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no t
     """The engine's runner with our speculator, which it informs of requests that come and end."""
 
     adaptive_verification: AdaptiveVerificationManager | None
+    speculator: Any  # the engine's: ours, or what drafts beside the cache
 
     def __init__(self, vllm_config: VllmConfig, device: torch.device) -> None:
         """The engine's own signature."""
         super().__init__(vllm_config, device)
-        self.speculator = DeviceSpeculator(vllm_config, device, self)
+        self.lookahead = DeviceSpeculator(vllm_config, device, self)
+        if isinstance(self.speculator, DraftModelSpeculator):
+            self.lookahead.add_model(self.speculator)
+        else:
+            self.speculator = self.lookahead
 
     def initialize_kv_cache(self, *words: Any, **more: Any) -> None:  # noqa: ANN401 - the engine's own signature
         """The engine's own; it makes the manager of verification, which ours replaces."""
         super().initialize_kv_cache(*words, **more)
         if self.adaptive_verification is not None:
-            self.adaptive_verification = self.speculator.verification(self.adaptive_verification)
+            self.adaptive_verification = self.lookahead.verification(self.adaptive_verification)
 
     def finish_requests(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
         """A preempted request has not ended: it comes back with all its tokens."""
         super().finish_requests(scheduler_output)
-        self.speculator.note(scheduler_output.finished_req_ids, [])
+        self.lookahead.note(scheduler_output.finished_req_ids, [])
         if not scheduler_output.total_num_scheduled_tokens:
-            self.speculator.rest()
+            self.lookahead.rest()
 
     def add_requests(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
         """New ones, and preempted ones with what they had emitted."""
         if scheduler_output.scheduled_new_reqs:
-            self.speculator.take()
+            self.lookahead.take()
         super().add_requests(scheduler_output)
         came = [(new.req_id, new.prefill_token_ids) for new in scheduler_output.scheduled_new_reqs]
-        self.speculator.note(set(), came)
+        self.lookahead.note(set(), came)
 
 
 class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types here
@@ -338,7 +404,7 @@ class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types her
     def compile_or_warm_up_model(self) -> Any:  # noqa: ANN401 - the engine's own
         """Its warm-up runs requests of its own through the runner."""
         done = super().compile_or_warm_up_model()
-        self.model_runner.speculator.serve()
+        self.model_runner.lookahead.serve()
         return done
 
     def _maybe_activate_jit_monitor(self) -> None:
@@ -354,9 +420,8 @@ class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types her
 
     def shutdown(self) -> None:
         """Keep the cache."""
-        speculator = getattr(self.model_runner, "speculator", None)
-        if isinstance(speculator, DeviceSpeculator):
-            speculator.close()
+        if lookahead := getattr(self.model_runner, "lookahead", None):
+            lookahead.close()
         super().shutdown()
 
 

@@ -1,0 +1,62 @@
+"""A draft model or a head that drafts beside the cache: the engine's own speculator, called through `vllm_gpu`.
+
+Its key-value cache is filled in each step, and its first draft comes with that. Further drafts take time, so the
+speculation policy asks for them where the cache is not expected to have better ones. The engine's estimator says how
+sure each draft is; it learns from rows that had the model's drafts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from windlass_lookahead.round_trip import MODEL
+
+from windlass.lookahead.kernels import ModelDrafts
+
+if TYPE_CHECKING:
+    from vllm.v1.worker.gpu.spec_decode.speculator import DraftModelSpeculator
+    from windlass_lookahead.round_trip import RoundTrip
+
+
+class ModelBeside:
+    """The engine's speculator of a draft model, an Eagle head or an Eagle-3 head."""
+
+    def __init__(
+        self,
+        engines: DraftModelSpeculator,
+        trip: RoundTrip,
+        source: Tensor,
+        drafting_ms: Callable[[int], float],
+    ) -> None:
+        """`source` says by a request's place whose drafts it has; `drafting_ms` what all drafts of a batch take.
+
+        To be made before the engine loads its models.
+        """
+        if engines.draft_logits is not None:
+            raise RuntimeError("drafts beside the lookahead cache are greedy; leave draft_sample_method out")
+        self._engines, self._source = engines, source
+        self._trip, self._drafting_ms = trip, drafting_ms
+        self.propose, self._observe = engines.propose, engines.observe_verification
+        engines.use_acceptance_estimator = True  # whether or not each request's drafts may be of any length
+        engines.observe_verification = self.observe
+        self._most = engines.num_speculative_steps
+        trip.add_model()
+
+    def draft(self, ids: Sequence[str], batch: Any, *words: Any, wanted: bool, **more: Any) -> ModelDrafts:  # noqa: ANN401 - the engine has no types here
+        """What the model drafts after a step; its cache is filled where no drafts are wanted, too."""
+        count = self._trip.model_drafts(ids, self._drafting_ms(len(ids))) if wanted else 0
+        engines = self._engines
+        engines.num_speculative_steps = max(1, count)  # the engine's draft model reads this instead of the argument
+        try:
+            self.propose(batch, *words, num_speculative_tokens=count, **more)
+        finally:
+            engines.num_speculative_steps = self._most
+        rows = len(ids)
+        return ModelDrafts(engines.draft_tokens[:rows], engines.draft_token_confidence_probs[:rows], count)
+
+    def observe(self, places: Tensor, sampled: Tensor, rejected: Tensor) -> None:
+        """In the place of the engine's `observe_verification`: rows with drafts of the cache are left out."""
+        models = (self._source[places] == MODEL).to(sampled.dtype)
+        self._observe(places, sampled * models, rejected * models)
