@@ -30,6 +30,8 @@ CLIENTS, SMALL_CLIENTS = (1, 10, 64), (1, 2)
 TOKENS, SMALL_TOKENS = 128, 24
 DRAFTED = 4
 REPEATS = 3
+LANE = 20
+"""Ports of a lane."""
 LEAST_S = 90
 """Time that an arm needs, its start included: with less the run ends and the next one goes on."""
 
@@ -79,7 +81,8 @@ def run(wanted: argparse.Namespace) -> int:
     made(wanted.work, "tiny" if wanted.small else "llama-8b", "cpu" if wanted.small else "cuda")
     wanted.vocabulary = json.loads((wanted.work / "models/eagle3/config.json").read_text())["draft_vocab_size"]
     place = Place(wanted.work, is_small=wanted.small)
-    for at, arm in enumerate(chosen(arms(wanted.work / "models", DRAFTED, wanted.acceptance), wanted.only)):
+    first = LANE * wanted.lane
+    for at, arm in enumerate(chosen(arms(wanted.work / "models", DRAFTED, wanted.acceptance), wanted.only), first):
         there = rows(wanted.out)
         if arm.name in there:
             continue
@@ -110,6 +113,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=())
     parser.add_argument("--texts", nargs="+", choices=asking.TEXTS, default=asking.TEXTS)
     parser.add_argument("--acceptance", nargs="*", type=float, default=())
+    parser.add_argument("--lane", type=int, default=0, help="of several runs beside one another, each with its WORK")
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--small", action="store_true")
     wanted = parser.parse_args()
