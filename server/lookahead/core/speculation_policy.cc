@@ -116,8 +116,9 @@ const std::vector<float>& SpeculationPolicy::cache_survivals(const std::string& 
 }
 
 int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
-  if (step.steps_behind > config_.steps_behind_max && model_survivals_.empty()) return 0;
-  collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; });
+  const bool is_late = step.steps_behind > config_.steps_behind_max;
+  if (is_late && model_survivals_.empty()) return 0;
+  collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; }, is_late);
   const std::size_t rows = step.ids.size();
   if (step.is_decoding && !step.costs_ms.empty()) costs_.set_table(rows, step.costs_ms);
   const double extra_ms = step.is_decoding ? costs_.extra_ms(rows) : 0;
@@ -134,7 +135,7 @@ std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::strin
   if (static_cast<int>(rows) <= config_.always_planned_rows) return true;
   const std::vector<double>* costs_ms = costs_.group_table(rows);
   if (costs_ms == nullptr) return std::nullopt;
-  collect_scores(ids, [this](std::size_t) { return static_cast<int>(max_drafts_); });
+  collect_scores(ids, [this](std::size_t) { return static_cast<int>(max_drafts_); }, false);
   const auto likely = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
   if (static_cast<std::size_t>(likely) >= costs_ms->size()) return std::nullopt;
   const double extra_ms = costs_.extra_ms(rows) + costs_.planning_ms(rows);
@@ -169,12 +170,13 @@ SpeculationPolicy::Best SpeculationPolicy::best_of(const std::vector<double>& co
   return best;
 }
 
+// Of a late host no row has drafts of the cache.
 template <class Planned>
-void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Planned planned) {
+void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Planned planned, bool is_late) {
   scores_.clear();
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::vector<float>& cached = cache_survivals(ids[i]);
-    const bool is_models = std::accumulate(cached.begin(), cached.end(), 0.0F) < model_tokens_;
+    const bool is_models = is_late || std::accumulate(cached.begin(), cached.end(), 0.0F) < model_tokens_;
     const std::vector<float>& survivals = is_models ? model_survivals_ : cached;
     const std::size_t count = std::min(max_drafts_, static_cast<std::size_t>(std::max(0, planned(i))));
     scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));

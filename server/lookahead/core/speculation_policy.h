@@ -102,7 +102,7 @@ class SpeculationPolicy {
   void keep(const std::string& id, const std::vector<float>& survivals, bool is_awaited);
   const std::vector<float>& cache_survivals(const std::string& id) const;
   template <class Planned>
-  void collect_scores(const std::vector<std::string>& ids, Planned planned);
+  void collect_scores(const std::vector<std::string>& ids, Planned planned, bool is_late);
   Best best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms, std::vector<double>* mean,
                double rows) const;
 

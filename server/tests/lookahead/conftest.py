@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from windlass_lookahead import LookaheadCache, Options
-from windlass_lookahead.round_trip import RECORD_HEADER, RECORDS, Places, RoundTrip
+from windlass_lookahead.round_trip import CACHE, RECORD_HEADER, RECORDS, Places, RoundTrip
 
 MOST, ROWS = 6, 4
 TEXT = list(range(100, 140))
@@ -34,7 +34,7 @@ class Device:
         self.lengths: dict[str, int] = {}
         self.step_s = 0.0
 
-    def step(self, number, emitted, begun=(), finished=(), *, rejected=0, wanted=True, missed=False, ahead=False):
+    def step(self, number, emitted, begun=(), finished=(), *, rejected=0, wanted=True, source=CACHE, ahead=False):
         """One step; returns what stands in each row: the drafted tokens. One that is not wanted is not waited for.
 
         Unless it is ahead of the host the device rings when it is looked for, however busy the machine: what is late is
@@ -46,7 +46,7 @@ class Device:
         for row, (request, tokens) in enumerate(emitted.items()):
             self.lengths[request] += len(tokens)
             step = np.uint32(number).astype(np.int32)
-            record[row, :RECORD_HEADER] = (step, len(tokens), rejected, self.lengths[request], missed)
+            record[row, :RECORD_HEADER] = (step, len(tokens), rejected, self.lengths[request], source)
             record[row, RECORD_HEADER : RECORD_HEADER + len(tokens)] = tokens[::-1]
         time.sleep(self.step_s)
         if not ahead:

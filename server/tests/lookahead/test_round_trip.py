@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 from windlass_lookahead import InputError
-from windlass_lookahead.round_trip import RECORDS
+from windlass_lookahead.round_trip import LATE, MODEL, RECORDS
 
 from .conftest import MOST, ROWS, TEXT, Device, wait_until
+
+COSTS = np.linspace(10.0, 16.0, MOST + 1)
 
 
 def test_a_repeat_is_drafted(device):
@@ -114,11 +117,35 @@ def test_what_was_not_verified_counts_as_not_drafted(device):
 def test_drafts_that_came_too_late_are_not_judged(device):
     """The device verified something else in their place, which it rejected."""
     device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
-    [draft] = device.step(2, {"a": [TEXT[3]]}, rejected=MOST, missed=True)
+    [draft] = device.step(2, {"a": [TEXT[3]]}, rejected=MOST, source=LATE)
     found = device.cache.metrics()
     assert (found.hit_len, found.lookahead_len) == (0, 0)
     assert draft == TEXT[4 : 4 + MOST]
     wait_until(lambda: device.trip.counts().missed == 1)
+
+
+def test_drafts_of_the_model_are_not_judged_as_the_caches(device):
+    """The policy learns from them what the model is worth; the cache follows the text."""
+    device.trip.add_model()
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    before = device.trip.choose(["b"], [MOST], COSTS, 1, decoding=False)
+    for number in range(2, 60):
+        device.step(number, {"a": [TEXT[number + 1 - 30 * (number > 30)]]}, rejected=MOST, source=MODEL)
+    found = device.cache.metrics()
+    assert (found.hit_len, found.lookahead_len) == (0, 0)
+    wait_until(lambda: device.trip.counts().models == 58)
+    assert 0 < device.trip.choose(["b"], [MOST], COSTS, 1, decoding=False) < before
+
+
+def test_how_much_the_model_drafts_reaches_the_engine(device):
+    """All drafts for a new text, one where the cache is sure, and none without a model."""
+    assert device.trip.model_drafts(["new"], 0.0) == 0
+    device.trip.add_model()
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    for number in range(3, 30):
+        device.step(number - 1, {"a": [TEXT[number]]})
+    wait_until(lambda: device.trip.model_drafts(["a"], 0.0) == 1)
+    assert device.trip.model_drafts(["new"], 0.0) == MOST
 
 
 def test_the_watchdog_answers_when_the_thread_does_not():
