@@ -1,6 +1,6 @@
 """On a GPU: the kernels that write step records and take drafts, with a simulated host; and their time.
 
-It answers in time, late, and never.
+It answers in time, late, and never; and with a model beside the cache each row has the better drafts.
 
     python waiting.py
 
@@ -16,9 +16,10 @@ import time
 
 import torch
 from placing import device_us, host_us
-from windlass.lookahead.kernels import PATIENCE_NS, Drafts, take_drafts, write_record
+from windlass.lookahead.kernels import PATIENCE_NS, Drafts, ModelDrafts, take_drafts, write_record
 from windlass.lookahead.stream import wait
 from windlass.lookahead.vllm_gpu import COMPLETED_AT, Pinned
+from windlass_lookahead.round_trip import CACHE, LATE, MODEL
 
 MOST = 6
 LATE_S = (PATIENCE_NS / 1e9) / 4
@@ -40,11 +41,11 @@ class Host:
         self.lengths, self.emitted, self.rejected = torch.randint(0, 40, (3, rows), dtype=torch.int32, device="cuda")
         self.drafts = Drafts(tokens, sure, sure_by_place, torch.empty(rows, dtype=torch.int32, device="cuda"))
 
-    def take(self, step: int) -> None:
+    def take(self, step: int, model: ModelDrafts | None = None) -> None:
         """Queue it."""
         pinned = self.pinned
         answer = pinned.device_tokens, pinned.device_confidences
-        take_drafts(step, pinned.device_completed, answer, self.places, self.drafts, self.by_place)
+        take_drafts(step, pinned.device_completed, answer, self.places, self.drafts, self.by_place, model)
 
     def write(self, step: int) -> None:
         """Queue it: texts of 0 to 39 tokens."""
@@ -113,6 +114,31 @@ def check(rows: int) -> str:
     return f"{rows} rows, µs until taken when the host answers {', '.join(lines)}"
 
 
+def check_model(rows: int) -> None:
+    """Rows of the model and rows of the cache, as torch chooses them; a late host leaves the model's."""
+    host = Host(rows)
+    host.pinned.confidences[:] = torch.rand(host.pinned.confidences.shape)
+    tokens = torch.arange(rows * MOST, device="cuda").view(rows, MOST) + 10**6
+    sure = torch.rand((rows, MOST), device="cuda")
+    for count in range(MOST + 1):
+        made = torch.arange(MOST, device="cuda") < count
+        for came in (True, False):
+            host.answer(3 if came else 1)
+            host.take(3, ModelDrafts(tokens, sure, count))
+            own_tokens, own_sure = (one[:rows].cuda() * came for one in (host.pinned.tokens, host.pinned.confidences))
+            model_tokens, model_sure = tokens * made, sure * made
+            is_models = model_sure.cumprod(1).sum(1) > own_sure.cumprod(1).sum(1)
+            wanted = torch.where(is_models[:, None], model_tokens, own_tokens)
+            wanted_sure = torch.where(is_models[:, None], model_sure, own_sure)
+            source = torch.where(is_models, MODEL, CACHE if came else LATE)
+            found = (
+                host.drafts.tokens.eq(wanted), host.by_place[host.places].eq(wanted), host.drafts.sure.eq(wanted_sure),
+                host.drafts.sure_by_place[host.places].eq(wanted_sure), host.drafts.source[host.places].eq(source),
+            )  # fmt: skip
+            if not all(bool(one.all()) for one in found):
+                raise AssertionError(f"{rows} rows, {count} of the model, in time {came}: {host.drafts.tokens}")
+
+
 def check_record(rows: int) -> None:
     """Every word of every row, and the doorbell."""
     host = Host(rows)
@@ -154,6 +180,7 @@ def main() -> int:
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     for rows in (1, 10, 40, 64, 256):
         check_record(rows)
+        check_model(rows)
         print(check(rows), flush=True)
     for rows in (1, 10, 64, 256):
         print(timed(rows), flush=True)

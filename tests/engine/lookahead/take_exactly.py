@@ -1,8 +1,9 @@
 """Runs inside the serving image: whose drafts a step verifies on a simulated device, in drawn sequences.
 
 Requests come, end, skip steps and take the places of others; some steps want no drafts, some verify none, some hand
-theirs to the host at once. Usage: take_exactly.py CASES     Prints the first verified draft of each case that was
-another request's, an older step's, or nobody's, as a line of JSON.
+theirs to the host at once. In every other case a model drafts beside the cache, and each row has either's drafts.
+Usage: take_exactly.py CASES     Prints the first verified draft of each case that was another request's, an older
+step's, or nobody's, as a line of JSON; and rows of the cache's drafts from which the model's estimator learned.
 """
 
 import json
@@ -15,26 +16,40 @@ import torch
 from windlass.lookahead import vllm_gpu
 from windlass.lookahead.verification import Verification
 from windlass.lookahead.vllm_gpu import DeviceRunner, DeviceSpeculator, Drafter, GPUModelRunner
+from windlass_lookahead.round_trip import CACHE, MODEL
 
 PLACES, MOST, STEPS = 6, 2, 40
 NOTHING, UNWANTED = 0, -1
+MODELS = 10**6
+"""Added to what the model drafts."""
 
 
 class Device:
     """What lies at each place and in each row: the number of the step that it was drafted after, and of its request."""
 
-    def __init__(self, chance):
+    def __init__(self, chance, *, has_model):
         self.chance = chance
         self.by_place = torch.zeros((PLACES, MOST), dtype=torch.int64)
         self.states = SimpleNamespace(draft_tokens=self.by_place, req_id_to_index={}, max_num_reqs=PLACES)
         self.drafter = drafter = Drafter.__new__(Drafter)
         drafter._number, drafter._pending, drafter._recorded, drafter._finished, drafter._begun = 0, None, [], [], []
         drafter._completed, drafter._places = np.zeros(1, dtype=np.int64), SimpleNamespace(doorbell=0, completed=0)
-        drafter.trip = SimpleNamespace(submit=self.submit, choose=lambda *_, **__: self.budget)
+        drafter.trip = SimpleNamespace(
+            submit=self.submit,
+            choose=lambda *_, **__: self.budget,
+            add_model=lambda: None,
+            model_drafts=lambda *_: chance.choice((1, MOST)),
+        )
+        drafter.model = None
         drafter._write, drafter._take = lambda *_: None, self.take
         self.speculator = speculator = DeviceSpeculator.__new__(DeviceSpeculator)
-        speculator._drafter, speculator._runner = drafter, SimpleNamespace(req_states=self.states)
-        speculator._drafts = SimpleNamespace(tokens=torch.zeros((PLACES, MOST), dtype=torch.int64), sure=None)
+        speculator._drafter = drafter
+        speculator._runner = SimpleNamespace(req_states=self.states, adaptive_verification=None)
+        speculator._drafts = SimpleNamespace(
+            tokens=torch.zeros((PLACES, MOST), dtype=torch.int64),
+            sure=None,
+            source=torch.zeros(PLACES, dtype=torch.int32),
+        )
         speculator._group = SimpleNamespace(world_size=1)
         speculator._takes_later = speculator.is_serving = True
         self.verification = verification = Verification.__new__(Verification)
@@ -45,6 +60,28 @@ class Device:
         self.runner.lookahead = speculator
         self.free, self.alive, self.last, self.planned = list(range(PLACES)), {}, {}, set()
         self.came, self.budget = 0, 0
+        self.engines = SimpleNamespace(
+            **{
+                "draft_logits": None,
+                "num_speculative_steps": MOST,
+                "propose": self.models,
+                "observe_verification": None,
+            },
+            draft_tokens=torch.zeros((PLACES, MOST), dtype=torch.int64),
+            draft_token_confidence_probs=torch.zeros((PLACES, MOST)),
+        )
+        self.engines.observe_verification = lambda *seen: setattr(self, "seen", seen)
+        self.drafting = speculator
+        if has_model:
+            speculator.add_model(self.engines)
+            self.drafting = self.engines
+
+    def models(self, batch, *_, num_speculative_tokens, **__):
+        """What the engine's own speculator drafts: as many tokens of each row as it is asked for."""
+        for row, name in enumerate(batch.req_ids):
+            own = MODELS + 1000 * self.drafter._number + self.alive.get(name, 0)
+            self.engines.draft_tokens[row] = own if num_speculative_tokens else UNWANTED
+        return self.engines.draft_tokens[: len(batch.req_ids)]
 
     def submit(self, _number, _finished, _begun, rows, *, wanted):
         """The host answers by row what it drafts after this step."""
@@ -52,8 +89,12 @@ class Device:
 
     def take(self, _states, places):
         """As the kernel does; what the host has written since the last doorbell is what it gets."""
+        model = self.drafter.model
         for row, place in enumerate(places.tolist()):
-            self.by_place[place] = self.speculator._drafts.tokens[row] = self.answers[row]
+            is_models = bool(model and model.count and self.chance.random() < 0.5)
+            self.speculator._drafts.source[place] = MODEL if is_models else CACHE
+            drafted = model.tokens[row] if is_models else self.answers[row]
+            self.by_place[place] = self.speculator._drafts.tokens[row] = drafted
 
     def step(self):
         """One step; what was wrong with it."""
@@ -91,7 +132,7 @@ class Device:
         for name in drafts:
             found = set(self.by_place[self.states.req_id_to_index[name]].tolist())
             own = 1000 * self.last[name] + self.alive[name] if name in self.planned else NOTHING
-            if found != {own}:
+            if found not in ({own}, {MODELS + own} if own else {own}):
                 return {"request": name, "own": own, "found": sorted(found)}
         return None
 
@@ -103,7 +144,8 @@ class Device:
             num_reqs=len(rows), req_ids=rows, idx_mapping=places, has_structured_output_reqs=self.chance.random() < 0.2
         )
         self.drafter._completed[0] = self.drafter._number + 1
-        given = self.speculator.propose(
+        judged = self.judged(places) if self.drafting is self.engines else None
+        given = self.drafting.propose(
             batch, None, None, None, None, None, None, num_speculative_tokens=MOST if wanted else 0
         )
         if not wanted:  # as the engine does
@@ -112,6 +154,16 @@ class Device:
         for name in rows:
             self.last[name] = self.drafter._number
         self.planned |= {name for name in rows if wanted and self.chance.random() < 0.8}
+        return judged
+
+    def judged(self, places):
+        """The engine's estimator learns from the rows that had the model's drafts."""
+        sampled, rejected = torch.full((2, len(places)), 2, dtype=torch.int32)
+        self.engines.observe_verification(places, sampled, rejected)
+        models = 2 * (self.speculator._drafts.source[places] == MODEL)
+        _, found, refused = self.seen
+        fine = torch.equal(found, models.int()) and torch.equal(refused, models.int())
+        return None if fine else {"learned": found.tolist(), "models": models.tolist()}
 
 
 def added(runner, scheduler_output):
@@ -125,7 +177,7 @@ def added(runner, scheduler_output):
 
 def case(seed):
     """The first wrong draft of one sequence, or nothing."""
-    device = Device(random.Random(seed))  # noqa: S311 - draws cases, no secret
+    device = Device(random.Random(seed), has_model=bool(seed % 2))  # noqa: S311 - draws cases, no secret
     device.runner.device = device
     return next((wrong for _ in range(STEPS) if (wrong := device.step())), None)
 
