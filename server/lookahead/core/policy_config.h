@@ -98,6 +98,9 @@ struct PolicyConfig {
   float model_acceptance = 0.6F;
   // share of the newest judged draft in that probability, for each place: about 50 count; guess
   float model_weight = 0.02F;
+  // share of the way to the place before it that a place goes when its draft was not verified, so that it is tried
+  // again after some hundred rows; guess
+  float model_forgotten = 0.002F;
 };
 
 // Calls visitor(name, number) for each number of a configuration, in the order above.
@@ -140,6 +143,7 @@ void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(planning_weight);
   WINDLASS_NUMBER(model_acceptance);
   WINDLASS_NUMBER(model_weight);
+  WINDLASS_NUMBER(model_forgotten);
 #undef WINDLASS_NUMBER
 }
 

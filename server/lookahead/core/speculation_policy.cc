@@ -87,6 +87,9 @@ void SpeculationPolicy::model_judged(std::size_t verified, std::size_t accepted)
     const float seen = at < accepted ? 1.0F : 0.0F;
     model_accepted_[at] += config_.model_weight * (seen - model_accepted_[at]);
   }
+  for (std::size_t at = std::max<std::size_t>(1, verified); at < model_accepted_.size(); ++at) {
+    model_accepted_[at] += config_.model_forgotten * (model_accepted_[at - 1] - model_accepted_[at]);
+  }
   model_survivals_.resize(model_accepted_.size());
   std::partial_sum(model_accepted_.begin(), model_accepted_.end(), model_survivals_.begin(), std::multiplies<>());
   model_tokens_ = std::accumulate(model_survivals_.begin(), model_survivals_.end(), 0.0F);

@@ -295,6 +295,15 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         beside = ModelBeside(engines, self._drafter.trip, self._drafts.source, self._drafting_ms)
         engines.propose = partial(self.propose_beside, beside)
 
+    def _of_any_length(self, batch: Any) -> Any:  # noqa: ANN401 - the engine has no types here
+        """The batch for the engine's speculator, which reads what was accepted with the model's own attention metadata.
+
+        A whole graph of a head is captured for rows of one length, padded in another way than the model's graph, whose
+        metadata it would read. So it runs in pieces where rows are of any length.
+        """
+        is_any = isinstance(self._runner.adaptive_verification, Verification)
+        return replace(batch, decode_graph_eligible=False) if is_any else batch
+
     def _drafting_ms(self, rows: int) -> float:
         """Milliseconds that all drafts of a model take; 0 where the engine has not timed them."""
         manager = self._runner.adaptive_verification
@@ -322,7 +331,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         """
         drafter = self._drafter
         hidden = attn_metadata, slot_mappings, last_hidden_states, aux_hidden_states
-        step = (input_batch, *hidden, num_sampled, num_rejected, *words)
+        step = (self._of_any_length(input_batch), *hidden, num_sampled, num_rejected, *words)
         if drafter is None or dummy_run or not self.is_serving:
             asked = {"num_speculative_tokens": num_speculative_tokens, "dummy_run": dummy_run}
             return beside.propose(*step, **asked, **more)
