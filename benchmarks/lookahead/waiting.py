@@ -16,9 +16,9 @@ import time
 
 import torch
 from placing import device_us, host_us
+from windlass.lookahead.doorbell import COMPLETED_AT, Pinned
 from windlass.lookahead.kernels import PATIENCE_NS, Drafts, ModelDrafts, take_drafts, write_record
 from windlass.lookahead.stream import wait
-from windlass.lookahead.vllm_gpu import COMPLETED_AT, Pinned
 from windlass_lookahead.round_trip import CACHE, LATE, MODEL
 
 MOST = 6

@@ -196,8 +196,12 @@ BAD = {
         'spec.engine.speculation.method "hydra" is not known: use one of draft_model, eagle, eagle3, medusa;'),
     "drafts of nothing": (a_service(engine={"speculation": {"method": "draft_model"}}),
         "spec.engine.speculation.source: Required value"),
-    "two that draft": (a_service(engine={"speculation": {"source": PVC}, "lookahead": {"enabled": True}}),
-        "spec.engine.speculation does not go with lookahead"),
+    "Medusa beside lookahead": (
+        a_service(engine={"speculation": {"method": "medusa", "source": PVC}, "lookahead": {"enabled": True}}),
+        "spec.engine.speculation.method medusa does not go with lookahead"),
+    "two numbers of drafts": (
+        a_service(engine={"speculation": {"source": PVC}, "lookahead": {"enabled": True, "speculativeTokens": 4}}),
+        "spec.engine.lookahead.speculativeTokens does not go with speculation"),
     "deepspeed with a draft model": (a_service(image={"family": "deepspeed"}, engine={"speculation": {"source": PVC}}),
         "spec.image.family deepspeed does not have spec.engine.speculation"),
     "two merged adapters": (

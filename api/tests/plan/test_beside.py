@@ -165,3 +165,32 @@ def test_the_cpu_holds_them_in_its_memory():
     plan = planned(facts=replace(TWO, draft=DRAFT), resources={"gpus": 0})
     assert any("adapters and draft model" in line for line in plan.because)
     assert any(line.startswith("0.") and "for 2 LoRA adapters" in line for line in plan.because)
+
+
+def test_the_lookahead_cache_and_a_draft_model_are_both_counted():
+    """The draft model on the card, as without the cache; the cache's tables in the host's memory."""
+    speculation = {"source": {"pvc": {"claimName": "d"}}}
+    alone = planned(facts=DRAFTED, engine={"speculation": speculation})
+    plan = planned(facts=DRAFTED, engine={"speculation": speculation, "lookahead": {"enabled": True}})
+    assert (plan.per_gpu_gib, plan.kv_gib) == (alone.per_gpu_gib, alone.kv_gib)
+    assert "lookahead" in str(plan.host_parts)
+    assert "lookahead" not in str(alone.host_parts)
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        ({"engine": {"tensorParallelSize": 2}, "resources": {"gpus": 2}}, "2 GPUs share this model"),
+        ({"resources": {"gpus": 0}}, "this service runs on CPUs"),
+    ],
+    ids=["two cards", "CPUs"],
+)
+def test_drafts_beside_lookahead_take_one_gpu(more, where):
+    """Refused in the plan, and only together."""
+    speculation = {"source": {"pvc": {"claimName": "d"}}}
+    engine = {**more.get("engine", {}), "speculation": speculation}
+    assert planned(facts=DRAFTED, **{**more, "engine": engine})
+    refusal = refused(facts=DRAFTED, **{**more, "engine": {**engine, "lookahead": {"enabled": True}}})
+    assert refusal.reason == "DraftUnusable"
+    assert refusal.message == f"spec.engine.speculation drafts beside lookahead on one GPU, and {where}"
+    assert refusal.remedy == "switch lookahead off, or leave spec.engine.speculation out"

@@ -15,8 +15,8 @@ sys.path.insert(0, "/repo/benchmarks/lookahead")
 
 from bench_worker import BenchWorker
 from simulated import MOST, Device
+from windlass.lookahead.doorbell import Drafter
 from windlass.lookahead.verification import Verification
-from windlass.lookahead.vllm_gpu import Drafter
 from windlass_lookahead.policy import RULES
 
 ROWS, VOCABULARY = 2, 1000

@@ -13,9 +13,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from windlass.lookahead import vllm_gpu
+from windlass.lookahead import doorbell
+from windlass.lookahead.doorbell import Drafter
 from windlass.lookahead.verification import Verification
-from windlass.lookahead.vllm_gpu import DeviceRunner, DeviceSpeculator, Drafter, GPUModelRunner
+from windlass.lookahead.vllm_gpu import DeviceRunner, DeviceSpeculator, GPUModelRunner
 from windlass_lookahead.round_trip import CACHE, MODEL
 
 PLACES, MOST, STEPS = 6, 2, 40
@@ -183,6 +184,6 @@ def case(seed):
 
 
 if __name__ == "__main__":
-    vllm_gpu.wait = lambda *_: None
+    doorbell.wait = lambda *_: None
     GPUModelRunner.add_requests = added
     print("RESULT " + json.dumps({"wrong": [wrong for seed in range(int(sys.argv[1])) if (wrong := case(seed))][:3]}))

@@ -18,6 +18,7 @@ QUANTIZATION_RULES = (
     ),
 )
 
+_ALONE = "!has(self.speculation) || !has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled"
 _NOT_SPLIT = "!has(self.sequenceParallelSize) || self.sequenceParallelSize == 1"
 ENGINE_RULES = (
     Rule(
@@ -37,8 +38,14 @@ ENGINE_RULES = (
         "spec.engine.sequenceParallelSize does not go with prefixOffload: leave it out, or switch prefixOffload off",
     ),
     Rule(
-        "!has(self.speculation) || !has(self.lookahead) || !has(self.lookahead.enabled) || !self.lookahead.enabled",
-        "spec.engine.speculation does not go with lookahead: one of them drafts; leave the other out",
+        _ALONE + " || !has(self.speculation.method) || self.speculation.method != 'medusa'",
+        "spec.engine.speculation.method medusa does not go with lookahead: use eagle, eagle3 or draft_model, or switch "
+        "lookahead off",
+    ),
+    Rule(
+        _ALONE + " || !has(self.lookahead.speculativeTokens)",
+        "spec.engine.lookahead.speculativeTokens does not go with speculation, whose tokens count for both: leave it "
+        "out",
     ),
     Rule(
         "!has(self.speculation) || !has(self.schedulerSteps) || self.schedulerSteps == 1",

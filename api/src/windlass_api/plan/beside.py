@@ -12,6 +12,7 @@ from windlass_sizing.model.facts import ModelFacts
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
+from windlass_api.plan.offload import looks_ahead
 from windlass_api.plan.overrides import last_given
 
 VLLM = "vllm"
@@ -27,6 +28,18 @@ def in_force(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
     if not facts.lora_slots:
         return facts
     return _roomy(spec, facts)
+
+
+def not_on_one_gpu(spec: LLMServiceSpec, tp: int) -> Refusal | None:
+    """Why the lookahead cache cannot draft beside a model that `tp` GPUs share, 0 for CPUs; None where it can."""
+    if spec.engine.speculation is None or not looks_ahead(spec) or tp == 1:
+        return None
+    where = f"{tp} GPUs share this model" if tp else "this service runs on CPUs"
+    return Refusal(
+        "DraftUnusable",
+        f"spec.engine.speculation drafts beside lookahead on one GPU, and {where}",
+        "switch lookahead off, or leave spec.engine.speculation out",
+    )
 
 
 def _without(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:

@@ -14,7 +14,7 @@ from windlass_sizing.placement.formula import Serving, requests_at_once
 from windlass_sizing.placement.sequence import split_instead, split_prompts
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.beside import in_force
+from windlass_api.plan.beside import in_force, not_on_one_gpu
 from windlass_api.plan.cards import Card, group_selector
 from windlass_api.plan.cpu import cpu_plan
 from windlass_api.plan.host import Load, host_for, shm_gib
@@ -64,7 +64,8 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     if refusal := not_split(spec, facts, requested.layout):
         return refusal
     if requested.layout.gpus == 0:
-        return parallelism(requested.layout, facts, 0) or cpu_plan(spec, facts, requested)
+        refusal = parallelism(requested.layout, facts, 0) or not_on_one_gpu(spec, 0)
+        return refusal or cpu_plan(spec, facts, requested)
     found = usable_cards(spec.resources, inventory, requested, facts)
     if isinstance(found, Refusal):
         return found
@@ -84,7 +85,8 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
         requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone)
     )
     plan = _gpu_plan(spec, facts, chosen, told)
-    return too_large(spec, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib) or plan
+    large = too_large(spec, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib)
+    return large or not_on_one_gpu(spec, plan.tp) or plan
 
 
 def _spread(
