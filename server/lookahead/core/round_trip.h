@@ -139,11 +139,11 @@ class RoundTrip {
   std::atomic<std::size_t> announced_{0};  // steps in steps_, readable without the lock
   std::unordered_map<std::string, Request> requests_;
   TripCounts counts_;
-  Clock::time_point doorbell_at_;  // when the last doorbell rang
-  std::size_t verified_ = 0;       // drafts, in the step under way
-  std::uint64_t missed_ = 0;       // rows of it that verified something else
+  Clock::time_point doorbell_at_;                            // when the last doorbell rang
+  std::size_t verified_ = 0;                                 // drafts, in the step under way
+  std::uint64_t missed_ = 0;                                 // rows of it that verified something else
   std::vector<std::pair<std::size_t, std::size_t>> judged_;  // of its rows with the model's drafts: verified, accepted
-  bool is_decoding_ = false;       // every row of it got a token
+  bool is_decoding_ = false;                                 // every row of it got a token
   std::atomic<bool> stopping_{false};
   std::thread server_;
   std::thread watchdog_;

@@ -55,9 +55,9 @@ __device__ __forceinline__ float expected_tokens(const float* sure, int count) {
 // One thread reads the word: several would read one after the other, 1 us each, and might see different words. A host
 // that has not completed the step before either is not waited for. Numbers wrap, so their difference counts.
 extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, const float* confidences,
-                                       const i64* places, const i64* model_tokens, const float* model_sure,
-                                       i64* drafts, float* sure, i64* drafts_by_place, float* sure_by_place,
-                                       int* source, int stride, int rows, int step, int modelled) {
+                                       const i64* places, const i64* model_tokens, const float* model_sure, i64* drafts,
+                                       float* sure, i64* drafts_by_place, float* sure_by_place, int* source, int stride,
+                                       int rows, int step, int modelled) {
   __shared__ bool came;
   if (threadIdx.x == 0) {
     const u64 begun = now_ns(), patience = PATIENCE_NS + (u64)ROW_NS * rows;
