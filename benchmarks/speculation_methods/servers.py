@@ -23,7 +23,7 @@ from beside import plugin
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = "from windlass.cli.main import main; main()"
 FIRST_PORT = 18601
-CONTEXT = 2048
+CONTEXT, SMALL_CONTEXT = 2048, 1024
 NAME = "target"
 QUIET = {
     "WINDLASS_LICENSE_REQUIRED": "false", "WINDLASS_FIRST_CHAT": "false", "HF_HUB_OFFLINE": "1",
@@ -106,7 +106,7 @@ def serving(arm: Arm, at: int, place: Place, limit_s: float) -> Iterator[str | N
 
 def _command(arm: Arm, port: int, place: Place) -> list[str]:
     words = ["--model", str(place.work / "models/target"), "--served-model-name", NAME, "--port", str(port)]
-    words += ["--max-model-len", str(CONTEXT), *arm.words]
+    words += ["--max-model-len", str(SMALL_CONTEXT if place.is_small else CONTEXT), *arm.words]
     words += (
         SMALL_WORDS if place.is_small else ["--dtype", "bfloat16", "--gpu-memory-utilization", f"{place.share:.2f}"]
     )
