@@ -101,6 +101,9 @@ struct PolicyConfig {
   // share of the way to the place before it that a place goes when its draft was not verified, so that it is tried
   // again after some hundred rows; guess
   float model_forgotten = 0.002F;
+  // share of a pass of the model that its first draft takes: the output head, beside reading what was accepted; guess,
+  // between heads of 128,000 and of 32,000 tokens
+  double model_first_share = 0.5;
 };
 
 // Calls visitor(name, number) for each number of a configuration, in the order above.
@@ -144,6 +147,7 @@ void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(model_acceptance);
   WINDLASS_NUMBER(model_weight);
   WINDLASS_NUMBER(model_forgotten);
+  WINDLASS_NUMBER(model_first_share);
 #undef WINDLASS_NUMBER
 }
 

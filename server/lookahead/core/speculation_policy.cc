@@ -95,22 +95,27 @@ void SpeculationPolicy::model_judged(std::size_t verified, std::size_t accepted)
   model_tokens_ = std::accumulate(model_survivals_.begin(), model_survivals_.end(), 0.0F);
 }
 
-// All drafts where they raise the rate of tokens. A row's gain is what they save beyond its better choice: the cache's
-// latest drafts, or the model's first.
+// The number with the highest rate of tokens. A row's gain is what they save beyond the cache's latest drafts.
 int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double model_ms) const {
   if (model_survivals_.empty()) return 0;
   double tokens = 0;
-  double gain = 0;
+  double first = 0;
+  double all = 0;
   for (const std::string& id : ids) {
     const std::vector<float>& survivals = cache_survivals(id);
     const float cache = std::accumulate(survivals.begin(), survivals.end(), 0.0F);
-    const float without = std::max(cache, model_survivals_[0]);
-    tokens += 1 + without;
-    gain += std::max(0.0F, model_tokens_ - without);
+    tokens += 1 + cache;
+    first += std::max(0.0F, model_survivals_[0] - cache);
+    all += std::max(0.0F, model_tokens_ - cache);
   }
-  const double drafts = static_cast<double>(max_drafts_);
-  const double more_ms = model_ms * (drafts - 1) / drafts;
-  return gain * known_step_us_ / 1000 > tokens * more_ms ? static_cast<int>(max_drafts_) : 1;
+  const double step_ms = known_step_us_ / 1000;
+  const double pass_ms = model_ms / static_cast<double>(max_drafts_);
+  const double first_ms = config_.model_first_share * pass_ms;
+  const double none_rate = tokens / step_ms;
+  const double first_rate = (tokens + first) / (step_ms + first_ms);
+  const double all_rate = (tokens + all) / (step_ms + first_ms + model_ms - pass_ms);
+  if (all_rate > std::max(none_rate, first_rate)) return static_cast<int>(max_drafts_);
+  return first_rate > none_rate ? 1 : 0;
 }
 
 const std::vector<float>& SpeculationPolicy::cache_survivals(const std::string& id) const {

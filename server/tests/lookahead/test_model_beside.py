@@ -61,14 +61,15 @@ def test_a_late_host_leaves_the_models_drafts():
     ("accepted", "cached", "model_ms", "drafts"),
     [
         ((3,), {"a": ()}, 2.0, MOST),
-        ((3,), {"a": SURE}, 2.0, 1),
+        ((3,), {"a": SURE}, 2.0, 0),
+        ((3,), {"a": [0.5]}, 9.0, 1),
         ((3,), {"a": SURE, "b": ()}, 1.0, MOST),
-        ((3,), {**{f"s{row}": SURE for row in range(20)}, "b": ()}, 2.0, 1),
+        ((3,), {**{f"s{row}": SURE for row in range(20)}, "b": ()}, 2.0, 0),
         ((3,), {"a": ()}, 9.0, 1),
-        ((0,), {"a": ()}, 0.5, 1),
-        ((3,), {}, 0.0, 1),
+        ((0,), {"a": ()}, 0.5, 0),
+        ((3,), {}, 0.0, 0),
     ],
-    ids=["alone", "repeats", "one of two", "one of many", "slow", "useless", "no rows"],
+    ids=["alone", "repeats", "hardly", "one of two", "one of many", "slow", "useless", "no rows"],
 )
 def test_a_model_drafts_on_where_that_saves_more_than_it_takes(accepted, cached, model_ms, drafts):
     """A step takes 5 ms here."""

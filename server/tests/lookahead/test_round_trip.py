@@ -138,13 +138,13 @@ def test_drafts_of_the_model_are_not_judged_as_the_caches(device):
 
 
 def test_how_much_the_model_drafts_reaches_the_engine(device):
-    """All drafts for a new text, one where the cache is sure, and none without a model."""
+    """All drafts for a new text, none where the cache is sure, and none without a model."""
     assert device.trip.model_drafts(["new"], 0.0) == 0
     device.trip.add_model()
     device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
     for number in range(3, 30):
         device.step(number - 1, {"a": [TEXT[number]]})
-    wait_until(lambda: device.trip.model_drafts(["a"], 0.0) == 1)
+    wait_until(lambda: device.trip.model_drafts(["a"], 0.0) == 0)
     assert device.trip.model_drafts(["new"], 0.0) == MOST
 
 

@@ -39,7 +39,7 @@ class Device:
             submit=self.submit,
             choose=lambda *_, **__: self.budget,
             add_model=lambda: None,
-            model_drafts=lambda *_: chance.choice((1, MOST)),
+            model_drafts=lambda *_: chance.choice((0, 1, MOST)),
         )
         drafter.model = None
         drafter._write, drafter._take = lambda *_: None, self.take

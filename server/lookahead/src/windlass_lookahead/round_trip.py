@@ -130,9 +130,9 @@ class RoundTrip:
             self._native.add_model()
 
     def model_drafts(self, rows: Sequence[str], model_ms: float) -> int:
-        """How many drafts of each row the model makes after this step: all, or the first alone.
+        """How many drafts of each row the model makes after this step: all, the first alone, or none.
 
-        The first comes with reading what was accepted. `model_ms` are the milliseconds that all of them take.
+        It reads what was accepted in any case. `model_ms` are the milliseconds that all drafts take.
         """
         return self._native.model_drafts(rows, model_ms) if self._native is not None else 0
 

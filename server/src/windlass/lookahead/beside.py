@@ -1,7 +1,7 @@
 """A draft model or a head that drafts beside the cache: the engine's own speculator, called through `vllm_gpu`.
 
-Its key-value cache is filled in each step, and its first draft comes with that. Further drafts take time, so the
-speculation policy asks for them where the cache is not expected to have better ones. The engine's estimator says how
+Its key-value cache is filled in each step. Drafts take time, so the speculation policy asks for them where the cache is
+not expected to have better ones. The engine's estimator says how
 sure each draft is; it learns from rows that had the model's drafts alone.
 """
 
@@ -49,12 +49,21 @@ class ModelBeside:
         count = self._trip.model_drafts(ids, self._drafting_ms(len(ids))) if wanted else 0
         engines = self._engines
         engines.num_speculative_steps = max(1, count)  # the engine's draft model reads this instead of the argument
+        if not count:
+            engines.sample_draft = self._undrafted
         try:
             self.propose(batch, *words, num_speculative_tokens=count, **more)
         finally:
             engines.num_speculative_steps = self._most
+            if not count:
+                del engines.sample_draft  # the class has its own
         rows = len(ids)
         return ModelDrafts(engines.draft_tokens[:rows], engines.draft_token_confidence_probs[:rows], count)
+
+    def _undrafted(self, hidden_states: Tensor, *_: object, **__: object) -> Tensor:
+        """In the place of the engine's `sample_draft` where no draft is wanted: what lies there, without logits."""
+        drafted: Tensor = self._engines.draft_tokens[: hidden_states.shape[0], 0]
+        return drafted
 
     def observe(self, places: Tensor, sampled: Tensor, rejected: Tensor) -> None:
         """In the place of the engine's `observe_verification`: rows with drafts of the cache are left out."""
