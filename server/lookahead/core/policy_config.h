@@ -107,9 +107,9 @@ struct PolicyConfig {
 };
 
 // Calls visitor(name, number) for each number of a configuration, in the order above.
+#define WINDLASS_NUMBER(name) visitor(#name, config.name)
 template <class Config, class Visitor>
 void visit_policy(Config& config, Visitor&& visitor) {
-#define WINDLASS_NUMBER(name) visitor(#name, config.name)
   WINDLASS_NUMBER(new_request_survival);
   WINDLASS_NUMBER(new_request_weight);
   WINDLASS_NUMBER(expectation_kept);
@@ -148,7 +148,7 @@ void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(model_weight);
   WINDLASS_NUMBER(model_forgotten);
   WINDLASS_NUMBER(model_first_share);
-#undef WINDLASS_NUMBER
 }
+#undef WINDLASS_NUMBER
 
 }  // namespace windlass
