@@ -69,9 +69,13 @@ extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, 
   __syncthreads();  // and with the word, all that the host wrote before it
   for (int row = threadIdx.x; row < rows; row += blockDim.x) {
     float cached[MOST];
-    for (int at = 0; at < MOST; at++) cached[at] = came ? __ldcv(confidences + row * MOST + at) : 0;
-    const float models = expected_tokens(model_sure + row * MOST, modelled);
-    source[places[row]] = models > expected_tokens(cached, MOST) ? 2 : !came;
+    bool is_models = modelled > 0;  // without a model nothing is read here: the host's memory is far
+    if (is_models) {
+#pragma unroll
+      for (int at = 0; at < MOST; at++) cached[at] = came ? __ldcv(confidences + row * MOST + at) : 0;
+      is_models = expected_tokens(model_sure + row * MOST, modelled) > expected_tokens(cached, MOST);
+    }
+    source[places[row]] = is_models ? 2 : !came;
   }
   __syncthreads();  // each row's source
   for (int i = threadIdx.x; i < rows * MOST; i += blockDim.x) {
