@@ -119,14 +119,15 @@ def check_model(rows: int) -> None:
     host = Host(rows)
     host.pinned.confidences[:] = torch.rand(host.pinned.confidences.shape)
     tokens = torch.arange(rows * MOST, device="cuda").view(rows, MOST) + 10**6
-    sure = torch.rand((rows, MOST), device="cuda")
+    host.pinned.model[:] = torch.rand(MOST) / 2 + 0.25
     for count in range(MOST + 1):
         made = torch.arange(MOST, device="cuda") < count
         for came in (True, False):
             host.answer(3 if came else 1)
-            host.take(3, ModelDrafts(tokens, sure, count))
+            host.take(3, ModelDrafts(tokens, host.pinned.device_model, count))
             own_tokens, own_sure = (one[:rows].cuda() * came for one in (host.pinned.tokens, host.pinned.confidences))
-            model_tokens, model_sure = tokens * made, sure * made
+            model_tokens = tokens * made
+            model_sure = (host.pinned.model.cuda() * made).expand(rows, MOST)
             is_models = model_sure.cumprod(1).sum(1) > own_sure.cumprod(1).sum(1)
             wanted = torch.where(is_models[:, None], model_tokens, own_tokens)
             wanted_sure = torch.where(is_models[:, None], model_sure, own_sure)

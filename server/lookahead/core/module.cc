@@ -241,13 +241,14 @@ NB_MODULE(_core, module) {
           "__init__",
           [](windlass::RoundTrip* self, Cache& cache, const std::vector<std::uintptr_t>& places, int rows, int most,
              int span, int patience_ms, const nb::dict& policy) {
-            if (places.size() != 6) throw nb::value_error("a round trip has six places in memory.");
+            if (places.size() != 7) throw nb::value_error("a round trip has seven places in memory.");
             const windlass::Shared shared{at<const std::int32_t>(places[0]),
                                           at<std::int64_t>(places[1]),
                                           at<float>(places[2]),
                                           at<std::uint32_t>(places[3]),
                                           at<std::uint32_t>(places[4]),
                                           at<std::uint8_t>(places[5]),
+                                          at<float>(places[6]),
                                           rows,
                                           most,
                                           span};

@@ -69,6 +69,7 @@ int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int
 void RoundTrip::add_model() {
   const std::lock_guard lock(policy_mutex_);
   policy_.add_model();
+  publish_model();
 }
 
 int RoundTrip::model_drafts(const std::vector<std::string>& ids, double model_ms) {
@@ -162,6 +163,7 @@ void RoundTrip::answer(const Step& step) {
     const std::lock_guard lock(policy_mutex_);
     policy_.completed({step.rows.size(), is_decoding_, step.wanted, verified_});
     for (const auto& [verified, accepted] : judged_) policy_.model_judged(verified, accepted);
+    if (!judged_.empty()) publish_model();
   }
   try {
     cache_.settle();
@@ -239,6 +241,16 @@ std::uint8_t* RoundTrip::place_of(const std::string& id) const {
 
 void RoundTrip::publish(std::uint8_t* place, int budget) const {
   if (place != nullptr) __atomic_store_n(place, static_cast<std::uint8_t>(budget), __ATOMIC_RELAXED);
+}
+
+// The device may read some places of before and some of now: both are guesses.
+void RoundTrip::publish_model() const {
+  if (shared_.model == nullptr) return;
+  const std::vector<float>& accepted = policy_.model_accepted();
+  for (std::size_t at = 0; at < accepted.size(); ++at) {
+    float sure = accepted[at];
+    __atomic_store(shared_.model + at, &sure, __ATOMIC_RELAXED);
+  }
 }
 
 void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {

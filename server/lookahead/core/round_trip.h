@@ -36,6 +36,7 @@ struct Shared {
   std::uint32_t* doorbell;   // the step whose record the device wrote last
   std::uint32_t* completed;  // the step whose drafts the host wrote last
   std::uint8_t* budgets;     // [kBudgets] or null: draft budgets by the CRC-32 of a request's id
+  float* model;              // [most] or null: that a draft of the model is accepted when those before it are
   int rows;
   int most;
   int span;
@@ -120,6 +121,7 @@ class RoundTrip {
   void write(const Batch& batch, const std::vector<Draft>& drafts);
   void clear(const Step& step);
   void lose(const std::string& id);
+  void publish_model() const;
   std::uint8_t* place_of(const std::string& id) const;
   void publish(std::uint8_t* place, int budget) const;
   const std::int32_t* record(std::uint32_t number, int row) const {

@@ -79,6 +79,8 @@ class SpeculationPolicy {
   void model_judged(std::size_t verified, std::size_t accepted);
   // Tokens that the model's drafts of a row are expected to save; 0 without a model.
   float model_tokens() const { return model_tokens_; }
+  // By place: that its draft is accepted if those before it are.
+  const std::vector<float>& model_accepted() const { return model_accepted_; }
   // How many drafts of each row the model makes after this step: all, the first alone, or none. It reads what was
   // accepted in any case. `model_ms`: the milliseconds that it takes for all of them.
   int model_drafts(const std::vector<std::string>& ids, double model_ms) const;

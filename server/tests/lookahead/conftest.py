@@ -23,12 +23,14 @@ class Device:
         self.records = np.zeros((RECORDS, rows, RECORD_HEADER + MOST + 1), dtype=np.int32)
         self.tokens = np.zeros((rows, MOST), dtype=np.int64)
         self.confidences = np.full((rows, MOST), 0.5, dtype=np.float32)
+        self.model = np.zeros(MOST, dtype=np.float32)
         self.doorbell, self.completed = ctypes.c_uint32(0), ctypes.c_uint32(0)
         self.places = Places(
             *(part.ctypes.data for part in (self.records, self.tokens, self.confidences)),
             ctypes.addressof(self.doorbell),
             ctypes.addressof(self.completed),
             budgets,
+            self.model.ctypes.data,
         )
         self.trip = RoundTrip(self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms)
         self.lengths: dict[str, int] = {}

@@ -127,6 +127,7 @@ def test_drafts_that_came_too_late_are_not_judged(device):
 def test_drafts_of_the_model_are_not_judged_as_the_caches(device):
     """The policy learns from them what the model is worth; the cache follows the text."""
     device.trip.add_model()
+    assert device.model.tolist() == pytest.approx([0.6] * MOST)
     device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
     before = device.trip.choose(["b"], [MOST], COSTS, 1, decoding=False)
     for number in range(2, 60):
@@ -134,6 +135,7 @@ def test_drafts_of_the_model_are_not_judged_as_the_caches(device):
     found = device.cache.metrics()
     assert (found.hit_len, found.lookahead_len) == (0, 0)
     wait_until(lambda: device.trip.counts().models == 58)
+    assert device.model.tolist() == pytest.approx([0.6 * 0.98**58, *[0.6] * (MOST - 1)], abs=1e-4)
     assert 0 < device.trip.choose(["b"], [MOST], COSTS, 1, decoding=False) < before
 
 

@@ -51,7 +51,7 @@ def tokens_saved(sure: list[float]) -> float:
 
 
 def wanted(cached: tuple[list[int], list[float]] | None, model: tuple[list[int], list[float]], count: int) -> Any:
-    """Tokens, confidences and source of a row."""
+    """Tokens, confidences and source of a row; the model is as sure in each row."""
     made = [(token, sure) if at < count else (0, 0.0) for at, (token, sure) in enumerate(zip(*model, strict=True))]
     own = list(zip(*cached, strict=True)) if cached else [(0, 0.0)] * MOST
     if tokens_saved([sure for _, sure in made]) > tokens_saved([sure for _, sure in own]):
@@ -79,22 +79,28 @@ def test_each_row_has_the_better_drafts(kernels: ctypes.CDLL, count: int, came: 
     for _ in range(200):
         rows = chance.randint(1, PLACES)
         places = chance.sample(range(PLACES), rows)
-        cached, model = drawn(chance, rows, 100), drawn(chance, rows, 500)
+        cached, (model, (by_place, *_)) = drawn(chance, rows, 100), drawn(chance, rows, 500)
         ints, floats = ctypes.c_int64 * (PLACES * STRIDE), ctypes.c_float * (PLACES * STRIDE)
-        drafts, sure, by_place, sure_by_place, source = ints(), floats(), ints(), floats(), (ctypes.c_int * PLACES)()
+        drafts, sure, drafts_by_place, sure_by_place, source = (
+            ints(),
+            floats(),
+            ints(),
+            floats(),
+            (ctypes.c_int * PLACES)(),
+        )
         kernels.take_drafts(
             (ctypes.c_int * 1)(7 if came else 5), flat(ctypes.c_int64, cached[0]), flat(ctypes.c_float, cached[1]),
-            (ctypes.c_int64 * rows)(*places), flat(ctypes.c_int64, model[0]), flat(ctypes.c_float, model[1]),
-            drafts, sure, by_place, sure_by_place, source, STRIDE, rows, 7, count,
+            (ctypes.c_int64 * rows)(*places), flat(ctypes.c_int64, model), flat(ctypes.c_float, [by_place]),
+            drafts, sure, drafts_by_place, sure_by_place, source, STRIDE, rows, 7, count,
         )  # fmt: skip
         for row, place in enumerate(places):
             own = (cached[0][row], cached[1][row]) if came else None
-            expected, whose = wanted(own, (model[0][row], model[1][row]), count)
+            expected, whose = wanted(own, (model[row], by_place), count)
             seen.add(whose)
             at, to = slice(row * MOST, (row + 1) * MOST), slice(place * STRIDE, place * STRIDE + MOST)
             assert list(zip(drafts[at], sure[at], strict=True)) == expected
             of_place = slice(place * MOST, (place + 1) * MOST)
-            assert list(zip(by_place[to], sure_by_place[of_place], strict=True)) == expected
+            assert list(zip(drafts_by_place[to], sure_by_place[of_place], strict=True)) == expected
             assert source[place] == whose
     assert seen == {CACHE if came else LATE} | ({MODEL} if count else set())
 

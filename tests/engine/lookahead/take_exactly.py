@@ -3,7 +3,7 @@
 Requests come, end, skip steps and take the places of others; some steps want no drafts, some verify none, some hand
 theirs to the host at once. In every other case a model drafts beside the cache, and each row has either's drafts.
 Usage: take_exactly.py CASES     Prints the first verified draft of each case that was another request's, an older
-step's, or nobody's, as a line of JSON; and rows of the cache's drafts from which the model's estimator learned.
+step's, or nobody's, as a line of JSON.
 """
 
 import json
@@ -41,7 +41,7 @@ class Device:
             add_model=lambda: None,
             model_drafts=lambda *_: chance.choice((0, 1, MOST)),
         )
-        drafter.model = None
+        drafter.model, drafter._pinned = None, SimpleNamespace(device_model=None)
         drafter._write, drafter._take = lambda *_: None, self.take
         self.speculator = speculator = DeviceSpeculator.__new__(DeviceSpeculator)
         speculator._drafter = drafter
@@ -62,16 +62,12 @@ class Device:
         self.free, self.alive, self.last, self.planned = list(range(PLACES)), {}, {}, set()
         self.came, self.budget = 0, 0
         self.engines = SimpleNamespace(
-            **{
-                "draft_logits": None,
-                "num_speculative_steps": MOST,
-                "propose": self.models,
-                "observe_verification": None,
-            },
+            draft_logits=None,
+            num_speculative_steps=MOST,
+            propose=self.models,
             draft_tokens=torch.zeros((PLACES, MOST), dtype=torch.int64),
             draft_token_confidence_probs=torch.zeros((PLACES, MOST)),
         )
-        self.engines.observe_verification = lambda *seen: setattr(self, "seen", seen)
         self.drafting = speculator
         if has_model:
             speculator.add_model(self.engines)
@@ -145,7 +141,6 @@ class Device:
             num_reqs=len(rows), req_ids=rows, idx_mapping=places, has_structured_output_reqs=self.chance.random() < 0.2
         )
         self.drafter._completed[0] = self.drafter._number + 1
-        judged = self.judged(places) if self.drafting is self.engines else None
         given = self.drafting.propose(
             batch, None, None, None, None, None, None, num_speculative_tokens=MOST if wanted else 0
         )
@@ -155,16 +150,6 @@ class Device:
         for name in rows:
             self.last[name] = self.drafter._number
         self.planned |= {name for name in rows if wanted and self.chance.random() < 0.8}
-        return judged
-
-    def judged(self, places):
-        """The engine's estimator learns from the rows that had the model's drafts."""
-        sampled, rejected = torch.full((2, len(places)), 2, dtype=torch.int32)
-        self.engines.observe_verification(places, sampled, rejected)
-        models = 2 * (self.speculator._drafts.source[places] == MODEL)
-        _, found, refused = self.seen
-        fine = torch.equal(found, models.int()) and torch.equal(refused, models.int())
-        return None if fine else {"learned": found.tolist(), "models": models.tolist()}
 
 
 def added(runner, scheduler_output):

@@ -49,6 +49,8 @@ class Places:
 
     A budget of 0 plans no drafts; n + 1 plans n drafts in a step that prompts fill, and all in other steps.
     """
+    model: int = 0
+    """float32 [most]: that a draft of the model beside the cache is accepted if those before it are; 0 for nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """A draft model or a head that drafts beside the cache: the engine's own speculator, called through `vllm_gpu`.
 
 Its key-value cache is filled in each step. Drafts take time, so the speculation policy asks for them where the cache is
-not expected to have better ones. The engine's estimator says how
-sure each draft is; it learns from rows that had the model's drafts alone.
+not expected to have better ones. The policy also learns how sure they are, by place. The engine's own estimator is left
+out: it fits one curve to the head's logits, and runs away where a head is as sure of its wrong drafts as of its right
+ones.
 """
 
 from __future__ import annotations
@@ -11,38 +12,26 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from windlass_lookahead.round_trip import MODEL
 
 from windlass.lookahead.kernels import ModelDrafts
 
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu.spec_decode.speculator import DraftModelSpeculator
-    from windlass_lookahead.round_trip import RoundTrip
+
+    from windlass.lookahead.doorbell import Drafter
 
 
 class ModelBeside:
     """The engine's speculator of a draft model, an Eagle head or an Eagle-3 head."""
 
-    def __init__(
-        self,
-        engines: DraftModelSpeculator,
-        trip: RoundTrip,
-        source: Tensor,
-        drafting_ms: Callable[[int], float],
-    ) -> None:
-        """`source` says by a request's place whose drafts it has; `drafting_ms` what all drafts of a batch take.
-
-        To be made before the engine loads its models.
-        """
+    def __init__(self, engines: DraftModelSpeculator, drafter: Drafter, drafting_ms: Callable[[int], float]) -> None:
+        """`drafting_ms` is what all drafts of a batch take. To be made before the engine loads its models."""
         if engines.draft_logits is not None:
             raise RuntimeError("drafts beside the lookahead cache are greedy; leave draft_sample_method out")
-        self._engines, self._source = engines, source
-        self._trip, self._drafting_ms = trip, drafting_ms
-        self.propose, self._observe = engines.propose, engines.observe_verification
-        engines.use_acceptance_estimator = True  # whether or not each request's drafts may be of any length
-        engines.observe_verification = self.observe
-        self._most = engines.num_speculative_steps
-        trip.add_model()
+        self._engines, self.propose = engines, engines.propose
+        self._trip, self._drafting_ms = drafter.trip, drafting_ms
+        self._sure, self._most = drafter.add_model(), engines.num_speculative_steps
+        engines.use_acceptance_estimator = False
 
     def draft(self, ids: Sequence[str], batch: Any, *words: Any, wanted: bool, **more: Any) -> ModelDrafts:  # noqa: ANN401 - the engine has no types here
         """What the model drafts after a step; its cache is filled where no drafts are wanted, too."""
@@ -57,15 +46,9 @@ class ModelBeside:
             engines.num_speculative_steps = self._most
             if not count:
                 del engines.sample_draft  # the class has its own
-        rows = len(ids)
-        return ModelDrafts(engines.draft_tokens[:rows], engines.draft_token_confidence_probs[:rows], count)
+        return ModelDrafts(engines.draft_tokens[: len(ids)], self._sure, count)
 
     def _undrafted(self, hidden_states: Tensor, *_: object, **__: object) -> Tensor:
         """In the place of the engine's `sample_draft` where no draft is wanted: what lies there, without logits."""
         drafted: Tensor = self._engines.draft_tokens[: hidden_states.shape[0], 0]
         return drafted
-
-    def observe(self, places: Tensor, sampled: Tensor, rejected: Tensor) -> None:
-        """In the place of the engine's `observe_verification`: rows with drafts of the cache are left out."""
-        models = (self._source[places] == MODEL).to(sampled.dtype)
-        self._observe(places, sampled * models, rejected * models)

@@ -39,7 +39,9 @@ class Pinned:
         self.records = torch.zeros((RECORDS, rows, RECORD_HEADER + span), dtype=torch.int32).pin_memory()
         self.tokens = torch.zeros((rows, most), dtype=torch.int64).pin_memory()
         self.confidences = torch.zeros((rows, most), dtype=torch.float32).pin_memory()
+        self.model = torch.zeros(most, dtype=torch.float32).pin_memory()
         self.flags = torch.zeros(2 * COMPLETED_AT, dtype=torch.int32).pin_memory()
+        self.device_model = device_view(self.model)
         self.device_records = device_view(self.records).unbind()
         self.device_tokens, self.device_confidences = device_view(self.tokens), device_view(self.confidences)
         self.device_doorbell, self.device_completed = device_view(self.flags).split(COMPLETED_AT)
@@ -54,6 +56,7 @@ class Pinned:
             confidences=self.confidences.data_ptr(),
             doorbell=flags,
             completed=flags + COMPLETED_AT * 4,
+            model=self.model.data_ptr(),
         )
 
 
@@ -149,6 +152,11 @@ class Drafter:
         place = torch.zeros(1, dtype=torch.int64, device=self._drafts.sure.device)
         self._write(states, place, none, none)
         self._take(states, place)
+
+    def add_model(self) -> Tensor:
+        """A model drafts beside the cache: how sure its drafts are by place, as the policy learns it."""
+        self.trip.add_model()
+        return self._pinned.device_model
 
     def rest(self) -> None:
         """Let go of what has ended though no step follows: the last texts before a pause serve the next."""

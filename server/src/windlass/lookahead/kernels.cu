@@ -43,22 +43,25 @@ __device__ __forceinline__ u64 now_ns() {
 }
 
 // Tokens that a row's drafts save on average.
-__device__ __forceinline__ float expected_tokens(const float* sure, int count) {
+__device__ __forceinline__ float expected_tokens(const float* sure) {
   float survival = 1, tokens = 0;
-  for (int at = 0; at < count; at++) tokens += survival *= sure[at];
+#pragma unroll
+  for (int at = 0; at < MOST; at++) tokens += survival *= sure[at];
   return tokens;
 }
 
 // One block: all drafts and confidences, as soon as the host has completed this step; without an answer in time, none.
-// Beside the cache a model has made its first `modelled` drafts, 0 for no model: a row has those that save more tokens,
-// the cache's where both save the same. `source` tells whose they are: 0 the cache's, 1 none, 2 the model's.
-// One thread reads the word: several would read one after the other, 1 us each, and might see different words. A host
-// that has not completed the step before either is not waited for. Numbers wrap, so their difference counts.
+// Beside the cache a model has made its first `modelled` drafts, 0 for no model, sure by place: a row has those that
+// save more tokens, the cache's where both save the same. `source` tells whose they are: 0 the cache's, 1 none, 2 the
+// model's. One thread reads the word: several would read one after the other, 1 us each, and might see different words.
+// A host that has not completed the step before either is not waited for. Numbers wrap, so their difference counts.
 extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, const float* confidences,
                                        const i64* places, const i64* model_tokens, const float* model_sure, i64* drafts,
                                        float* sure, i64* drafts_by_place, float* sure_by_place, int* source, int stride,
                                        int rows, int step, int modelled) {
   __shared__ bool came;
+  __shared__ float models[MOST];
+  for (int at = threadIdx.x; at < MOST; at += blockDim.x) models[at] = at < modelled ? __ldcv(model_sure + at) : 0;
   if (threadIdx.x == 0) {
     const u64 begun = now_ns(), patience = PATIENCE_NS + (u64)ROW_NS * rows;
     auto behind = [&] { return (int)((unsigned)step - (unsigned)acquired(completed)); };
@@ -73,7 +76,7 @@ extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, 
     if (is_models) {
 #pragma unroll
       for (int at = 0; at < MOST; at++) cached[at] = came ? __ldcv(confidences + row * MOST + at) : 0;
-      is_models = expected_tokens(model_sure + row * MOST, modelled) > expected_tokens(cached, MOST);
+      is_models = expected_tokens(models) > expected_tokens(cached);
     }
     source[places[row]] = is_models ? 2 : !came;
   }
@@ -82,7 +85,7 @@ extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, 
     const i64 place = places[i / MOST];
     const bool is_models = source[place] == 2, is_made = i % MOST < modelled;
     const i64 token = is_models ? (is_made ? model_tokens[i] : 0) : came ? __ldcv(tokens + i) : 0;
-    const float confidence = is_models ? (is_made ? model_sure[i] : 0) : came ? __ldcv(confidences + i) : 0;
+    const float confidence = is_models ? models[i % MOST] : came ? __ldcv(confidences + i) : 0;
     drafts[i] = token, drafts_by_place[place * stride + i % MOST] = token;
     sure[i] = confidence, sure_by_place[place * MOST + i % MOST] = confidence;
   }

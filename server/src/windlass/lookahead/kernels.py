@@ -38,10 +38,12 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True)
 class ModelDrafts:
-    """What a model beside the cache drafted after a step, on the device: [rows or more, most] each, by row."""
+    """What a model beside the cache drafted after a step, as the device sees it."""
 
     tokens: Tensor
+    """int64 [rows or more, most], by row."""
     sure: Tensor
+    """float32 [most], by place: that a draft is accepted if those before it are."""
     count: int
     """Drafts of each row that are there, the first ones."""
 

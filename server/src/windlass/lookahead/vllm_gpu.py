@@ -150,7 +150,7 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         """
         if self._drafter is None or self._group.world_size > 1:
             raise RuntimeError("a draft model beside the lookahead cache needs one GPU; leave --use-lookahead out")
-        beside = ModelBeside(engines, self._drafter.trip, self._drafts.source, self._drafting_ms)
+        beside = ModelBeside(engines, self._drafter, self._drafting_ms)
         engines.propose = partial(self.propose_beside, beside)
 
     def _of_any_length(self, batch: Any) -> Any:  # noqa: ANN401 - the engine has no types here
