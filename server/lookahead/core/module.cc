@@ -118,8 +118,8 @@ Value* at(std::uintptr_t address) {
 }
 
 void submit(windlass::RoundTrip& trip, std::uint32_t number, std::vector<std::string> finished, const nb::list& begun,
-            std::vector<std::string> rows, bool wanted) {
-  windlass::Step step{number, std::move(finished), {}, std::move(rows), wanted};
+            std::vector<std::string> rows, bool wanted, int modelled) {
+  windlass::Step step{number, std::move(finished), {}, std::move(rows), wanted, modelled};
   for (const nb::handle one : begun) {
     const auto pair = nb::cast<std::pair<std::string, nb::object>>(one);
     step.begun.emplace_back(pair.first, tokens_of(pair.second));

@@ -198,8 +198,9 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
     const auto source = static_cast<Source>(record[4]);
     const int verified = std::max(0, emitted - 1 + record[2]);
     missed_ += source == Source::kLate && verified > 0;
-    if (source == Source::kModel && verified > 0)
-      judged_.emplace_back(static_cast<std::size_t>(verified), static_cast<std::size_t>(std::max(0, emitted - 1)));
+    if (source == Source::kModel && verified > 0 && step.modelled > 0)
+      judged_.emplace_back(static_cast<std::size_t>(std::min(verified, step.modelled)),
+                           static_cast<std::size_t>(std::clamp(emitted - 1, 0, step.modelled)));
     verified_ += static_cast<std::size_t>(verified);
     is_decoding_ = is_decoding_ && emitted > 0;
     if (found == requests_.end() || emitted <= 0) continue;

@@ -58,6 +58,7 @@ struct Step {
   std::vector<std::pair<std::string, std::vector<Token>>> begun;
   std::vector<std::string> rows;
   bool wanted = true;  // whether drafts of the next step are planned, so that the device may wait for them
+  int modelled = 0;    // drafts of each row that a model had made for this step
 };
 
 struct TripCounts {

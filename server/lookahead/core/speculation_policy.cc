@@ -13,6 +13,7 @@ SpeculationPolicy::SpeculationPolicy(int max_drafts, const PolicyConfig& config)
       step_us_(config.first_step_us),
       new_request_(max_drafts_),
       known_step_us_(config.first_step_us),
+      model_made_(max_drafts_),
       costs_(config) {
   for (std::size_t at = 0; at < max_drafts_; ++at) {
     new_request_[at] = std::ldexp(config_.new_request_survival, -static_cast<int>(at));
@@ -96,7 +97,7 @@ void SpeculationPolicy::model_judged(std::size_t verified, std::size_t accepted)
 }
 
 // The number with the highest rate of tokens. A row's gain is what they save beyond the cache's latest drafts.
-int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double model_ms) const {
+int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double model_ms) {
   if (model_survivals_.empty()) return 0;
   double tokens = 0;
   double first = 0;
@@ -114,8 +115,8 @@ int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double 
   const double none_rate = tokens / step_ms;
   const double first_rate = (tokens + first) / (step_ms + first_ms);
   const double all_rate = (tokens + all) / (step_ms + first_ms + model_ms - pass_ms);
-  if (all_rate > std::max(none_rate, first_rate)) return static_cast<int>(max_drafts_);
-  return first_rate > none_rate ? 1 : 0;
+  model_made_ = all_rate > std::max(none_rate, first_rate) ? max_drafts_ : first_rate > none_rate ? 1 : 0;
+  return static_cast<int>(model_made_);
 }
 
 const std::vector<float>& SpeculationPolicy::cache_survivals(const std::string& id) const {
@@ -126,7 +127,7 @@ const std::vector<float>& SpeculationPolicy::cache_survivals(const std::string& 
 int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
   const bool is_late = step.steps_behind > config_.steps_behind_max;
   if (is_late && model_survivals_.empty()) return 0;
-  collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; }, is_late);
+  collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; }, model_made_, is_late);
   const std::size_t rows = step.ids.size();
   if (step.is_decoding && !step.costs_ms.empty()) costs_.set_table(rows, step.costs_ms);
   const double extra_ms = step.is_decoding ? costs_.extra_ms(rows) : 0;
@@ -143,7 +144,7 @@ std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::strin
   if (static_cast<int>(rows) <= config_.always_planned_rows) return true;
   const std::vector<double>* costs_ms = costs_.group_table(rows);
   if (costs_ms == nullptr) return std::nullopt;
-  collect_scores(ids, [this](std::size_t) { return static_cast<int>(max_drafts_); }, false);
+  collect_scores(ids, [this](std::size_t) { return static_cast<int>(max_drafts_); }, max_drafts_, false);
   const auto likely = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
   if (static_cast<std::size_t>(likely) >= costs_ms->size()) return std::nullopt;
   const double extra_ms = costs_.extra_ms(rows) + costs_.planning_ms(rows);
@@ -178,14 +179,18 @@ SpeculationPolicy::Best SpeculationPolicy::best_of(const std::vector<double>& co
   return best;
 }
 
-// Of a late host no row has drafts of the cache.
+// Of a model each row has the first `made` drafts; of a late host none has drafts of the cache.
 template <class Planned>
-void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Planned planned, bool is_late) {
+void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Planned planned, std::size_t made,
+                                       bool is_late) {
   scores_.clear();
+  std::vector<float> models = model_survivals_;
+  std::fill(models.begin() + static_cast<std::ptrdiff_t>(std::min(made, models.size())), models.end(), 0.0F);
+  const float models_tokens = std::accumulate(models.begin(), models.end(), 0.0F);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::vector<float>& cached = cache_survivals(ids[i]);
-    const bool is_models = is_late || std::accumulate(cached.begin(), cached.end(), 0.0F) < model_tokens_;
-    const std::vector<float>& survivals = is_models ? model_survivals_ : cached;
+    const bool is_models = is_late || std::accumulate(cached.begin(), cached.end(), 0.0F) < models_tokens;
+    const std::vector<float>& survivals = is_models ? models : cached;
     const std::size_t count = std::min(max_drafts_, static_cast<std::size_t>(std::max(0, planned(i))));
     scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));
   }

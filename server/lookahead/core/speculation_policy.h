@@ -83,7 +83,7 @@ class SpeculationPolicy {
   const std::vector<float>& model_accepted() const { return model_accepted_; }
   // How many drafts of each row the model makes after this step: all, the first alone, or none. It reads what was
   // accepted in any case. `model_ms`: the milliseconds that it takes for all of them.
-  int model_drafts(const std::vector<std::string>& ids, double model_ms) const;
+  int model_drafts(const std::vector<std::string>& ids, double model_ms);
 
   // -- Verification. --
 
@@ -104,7 +104,7 @@ class SpeculationPolicy {
   void keep(const std::string& id, const std::vector<float>& survivals, bool is_awaited);
   const std::vector<float>& cache_survivals(const std::string& id) const;
   template <class Planned>
-  void collect_scores(const std::vector<std::string>& ids, Planned planned, bool is_late);
+  void collect_scores(const std::vector<std::string>& ids, Planned planned, std::size_t made, bool is_late);
   Best best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms, std::vector<double>* mean,
                double rows) const;
 
@@ -132,6 +132,7 @@ class SpeculationPolicy {
   std::vector<float> model_accepted_;   // by place: the model's draft is accepted if those before it are; or empty
   std::vector<float> model_survivals_;  // by place: it and all before it are accepted
   float model_tokens_ = 0;              // their sum
+  std::size_t model_made_;              // drafts of each row that the model was last asked for
   StepCostModel costs_;
 };
 

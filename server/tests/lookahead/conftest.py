@@ -36,14 +36,26 @@ class Device:
         self.lengths: dict[str, int] = {}
         self.step_s = 0.0
 
-    def step(self, number, emitted, begun=(), finished=(), *, rejected=0, wanted=True, source=CACHE, ahead=False):
+    def step(
+        self,
+        number,
+        emitted,
+        begun=(),
+        finished=(),
+        *,
+        rejected=0,
+        wanted=True,
+        source=CACHE,
+        modelled=MOST,
+        ahead=False,
+    ):
         """One step; returns what stands in each row: the drafted tokens. One that is not wanted is not waited for.
 
         Unless it is ahead of the host the device rings when it is looked for, however busy the machine: what is late is
         not timed.
         """
         self.lengths |= {request: len(prompt) for request, prompt in begun}
-        self.trip.submit(number, list(finished), list(begun), list(emitted), wanted=wanted)
+        self.trip.submit(number, list(finished), list(begun), list(emitted), wanted=wanted, modelled=modelled)
         record = self.records[number % RECORDS]
         for row, (request, tokens) in enumerate(emitted.items()):
             self.lengths[request] += len(tokens)

@@ -45,6 +45,14 @@ def test_a_row_without_better_drafts_has_the_models(survivals, costs, drafts):
     assert chosen(policy, ["a"], costs) == drafts
 
 
+def test_a_row_has_as_many_drafts_as_the_model_made():
+    """Steps that it had no time for are not planned for more."""
+    policy = beside_a_model((3,))
+    policy.drafted("a", [0.5], 0.5)
+    assert (policy.model_drafts(["a"], 9.0), chosen(policy, ["a"], CHEAP)) == (1, 1)
+    assert (policy.model_drafts(["a"], 1.0), chosen(policy, ["a"], CHEAP)) == (MOST, 3)
+
+
 def test_a_request_that_the_model_drafts_for_is_planned():
     assert (a_policy().draft_budget(0.0), beside_a_model().draft_budget(0.0)) == (0, 4)
 

@@ -139,6 +139,16 @@ def test_drafts_of_the_model_are_not_judged_as_the_caches(device):
     assert 0 < device.trip.choose(["b"], [MOST], COSTS, 1, decoding=False) < before
 
 
+def test_places_that_the_model_left_empty_are_not_judged(device):
+    """It drafted one token of each row; whatever stood behind that was rejected."""
+    device.trip.add_model()
+    device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
+    for number in range(2, 30):
+        device.step(number, {"a": TEXT[2:4]}, rejected=MOST - 1, source=MODEL, modelled=1)
+    wait_until(lambda: device.trip.counts().models == 28)
+    assert (device.model >= 0.6).all()
+
+
 def test_how_much_the_model_drafts_reaches_the_engine(device):
     """All drafts for a new text, none where the cache is sure, and none without a model."""
     assert device.trip.model_drafts(["new"], 0.0) == 0

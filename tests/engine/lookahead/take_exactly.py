@@ -80,7 +80,7 @@ class Device:
             self.engines.draft_tokens[row] = own if num_speculative_tokens else UNWANTED
         return self.engines.draft_tokens[: len(batch.req_ids)]
 
-    def submit(self, _number, _finished, _begun, rows, *, wanted):
+    def submit(self, _number, _finished, _begun, rows, *, wanted, modelled):
         """The host answers by row what it drafts after this step."""
         self.answers = [1000 * self.drafter._number + self.alive.get(name, 0) for name in rows]
 

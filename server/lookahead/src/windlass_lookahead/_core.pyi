@@ -69,7 +69,13 @@ class RoundTrip:
         policy: dict[str, float],
     ) -> None: ...
     def submit(
-        self, number: int, finished: Sequence[str], begun: list[tuple[str, object]], rows: Sequence[str], wanted: bool
+        self,
+        number: int,
+        finished: Sequence[str],
+        begun: list[tuple[str, object]],
+        rows: Sequence[str],
+        wanted: bool,
+        modelled: int,
     ) -> None: ...
     def choose(
         self, ids: Sequence[str], planned: Sequence[int], costs: object, emitting: int, decoding: bool

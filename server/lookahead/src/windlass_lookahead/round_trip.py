@@ -102,18 +102,19 @@ class RoundTrip:
         rows: Sequence[str],
         *,
         wanted: bool = True,
+        modelled: int = 0,
     ) -> None:
         """Announce a step before its doorbell rings; numbers follow one another and wrap at 2**32.
 
         A step without rows only names requests, and no doorbell rings for it. Unless its drafts are `wanted` the device
-        rings, but does not wait for an answer, and reads none.
+        rings, but does not wait for an answer, and reads none. A model had made `modelled` drafts of each row for it.
 
         Raises:
             InputError: a prompt holds what is no token id; nothing was announced.
         """
         if self._native is not None:
             with sentences():
-                self._native.submit(number, list(finished), list(begun), list(rows), wanted)
+                self._native.submit(number, list(finished), list(begun), list(rows), wanted, modelled)
 
     def choose(
         self, rows: Sequence[str], planned: Sequence[int], costs: object, emitting: int, *, decoding: bool = True

@@ -107,7 +107,8 @@ class Drafter:
         if self._pending and not {*self._recorded} <= {*batch.req_ids, *self._finished}:
             self.take()
         self._number = (self._number + 1) % WORDS
-        self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=wanted)
+        modelled = self.model.count if self.model else 0
+        self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=wanted, modelled=modelled)
         self._finished, self._begun = [], []
         if (behind := self._record_in_use()) is not None:
             wait(self._places.completed, behind)
