@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import torch
 from vllm.v1.worker.gpu.spec_decode.adaptive_verification import _assign_draft_token_budget_compiled as engines
-from windlass.lookahead.kernels import allot
+from windlass.lookahead.kernels import place_drafts
 
 MOST = 6
 SURE = (0.0, 1.0, 0.5, 0.9)
@@ -32,7 +32,7 @@ def place(
     logits, tokens = (torch.full((rows + 1,), -1, dtype=torch.int32, device=device) for _ in range(2))
     plans = torch.zeros((2, rows), dtype=torch.int32, device=device)
     plans[0, :count], plans[1, :count] = torch.tensor(planned), torch.tensor(plain)
-    allot(sure, torch.tensor(places, device=device), (plans[0], plans[1]), (logits, tokens), budget, bonus)
+    place_drafts(sure, torch.tensor(places, device=device), (plans[0], plans[1]), (logits, tokens), budget, bonus)
     found = (logits.diff()[:count] - bonus).tolist()
     of_tokens = (tokens.diff()[:count] - plans[1, :count]).tolist()
     if found != of_tokens or int(logits[0]) or int(tokens[0]) or logits[count + 1 :].ne(-1).any():
@@ -104,7 +104,7 @@ def timed(rows: int) -> str:
     starts = torch.zeros((2, rows + 16), dtype=torch.int32, device="cuda")
 
     def ours() -> None:
-        allot(sure, places, (plans[0], plans[1]), (starts[0], starts[1]), 2 * rows, 1)
+        place_drafts(sure, places, (plans[0], plans[1]), (starts[0], starts[1]), 2 * rows, 1)
 
     def stock() -> None:
         engines(sure, places, plans[1], 2 * rows, MOST)
