@@ -91,3 +91,46 @@ def test_records_are_written_in_the_order_of_answers(tmp_path: Path) -> None:
     records[-1].result(10)
     (file,) = tmp_path.glob("*/*.log")
     assert [json.loads(line)[1] for line in file.read_text().split()] == [f"m-{number}" for number in range(200)]
+
+
+def test_records_that_come_while_the_disk_writes_are_one_write(tmp_path: Path, disk: Disk) -> None:
+    """The first is being written; the others are its next batch, and share what their answers wait for."""
+    writes: list[bytes] = []
+    taken, write = threading.Event(), disk.write
+
+    def counted(file: int, line: bytes) -> int:
+        writes.append(line)
+        taken.set()
+        return write(file, line)
+
+    disk.write = counted  # type: ignore[method-assign]
+    journals = Journals(tmp_path)
+    first = journals.add("a", "m", TOKENS, estimated=False)
+    assert taken.wait(10)
+    others = [journals.add("a", f"m-{number}", TOKENS, estimated=False) for number in range(5)]
+    assert len({id(one) for one in others}) == 1
+    assert first is not others[0]
+    disk.free.set()
+    others[0].result(10)
+    assert [len(one.split()) for one in writes] == [1, 5]
+    assert sum(row["requests"] for row in hours.records(tmp_path)) == 6
+
+
+def test_of_a_batch_that_a_full_disk_cuts_short_the_cut_lines_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole lines count as recorded, and the next batch is not spoiled."""
+    journals = Journals(tmp_path)
+    lines = [hours.line("a", f"m-{number}", TOKENS, estimated=False) for number in range(3)]
+    cut = len(lines[0]) + 5
+
+    class Full(Disk):
+        def write(self, file: int, line: bytes) -> int:
+            return os.write(file, line[:cut])
+
+    monkeypatch.setattr(journal, "os", Full())
+    journals._write(tmp_path, hours.hour_of(time.time()), lines)
+    assert journals.unrecorded == 2
+    monkeypatch.setattr(journal, "os", os)
+    journals.add("a", "m", TOKENS, estimated=False).result(10)
+    assert sum(row["requests"] for row in hours.records(tmp_path)) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from windlass.api.asgi import Send
@@ -10,7 +9,7 @@ from windlass.api.key_document import Key
 from windlass.api.refusal import Headers
 from windlass.limits.limiter import Expected, Limiter, Slot
 from windlass.usage.counters import NO_KEY, Place, Total
-from windlass.usage.journal import Journals
+from windlass.usage.journal import Batch, Journals
 from windlass.usage.meter import Meter, Outcome
 from windlass.usage.read import Tokens
 
@@ -38,7 +37,7 @@ class Accounts:
         slot = await self.limiter.enter(key, body_bytes)
         return Account(self, key.name, body_bytes, slot)
 
-    def add(self, record: Record) -> Future[None] | None:
+    def add(self, record: Record) -> Batch | None:
         """Count an answered request; done when it is recorded."""
         total = self.totals.setdefault((record.key, record.model), Total())
         total.add(record.tokens, estimated=record.estimated)
@@ -73,7 +72,7 @@ class Account:
         if self._slot:
             self._slot.end(0)
 
-    def _record(self, outcome: Outcome) -> Future[None] | None:
+    def _record(self, outcome: Outcome) -> Batch | None:
         tokens, estimated = outcome.tokens, outcome.tokens is None
         if tokens is None:
             tokens = Tokens(self._expected.tokens_in(self._bytes), outcome.events)

@@ -1,8 +1,9 @@
 """Writes each answered request to disk before its client has the end of the answer, so that kill -9 loses none.
 
 Each process writes to a folder of its own, whose lock ends with the process; the next process continues there.
-One thread writes, in the order of the answers, and another one folds. The event loop never waits for the disk, and the
-end of an answer waits for its own record alone.
+One thread writes, in the order of the answers, and another one folds. Records that come while it writes are its next
+batch: one write, and one wake-up of the event loop. The loop never waits for the disk; the end of an answer waits for
+the batch with its own record.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import fcntl
 import logging
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate, groupby
 from pathlib import Path
 from uuid import uuid4
 
@@ -40,6 +43,23 @@ def root(environment: Mapping[str, str]) -> Path | None:
     return Path(cache, "windlass", "usage", service) if service and cache else None
 
 
+class Batch(Future[None]):
+    """Records that are written together; done when they are on their way to the disk, or cannot be."""
+
+    def __init__(self) -> None:
+        """Nothing is in it."""
+        super().__init__()
+        self.records: list[tuple[str, bytes]] = []
+        """Hour and line."""
+        self._waiter: asyncio.Future[None] | None = None
+
+    def waiter(self) -> asyncio.Future[None]:
+        """The same for the event loop: one for all who wait, since each would wake it by itself."""
+        if self._waiter is None:
+            self._waiter = asyncio.wrap_future(self)
+        return self._waiter
+
+
 class Journals:
     """The records of this process. A failure to write ends no request; `unrecorded` counts it."""
 
@@ -49,7 +69,10 @@ class Journals:
         self._writer: _Writer | None = None
         self._retry_at = 0.0
         self._failed = self._crowded = 0  # of the writing thread and of the event loop
-        self._unwritten: set[Future[None]] = set()
+        self._unwritten = 0
+        self._batch: Batch | None = None
+        """What the thread writes next."""
+        self._lock = threading.Lock()
         self._writing = ThreadPoolExecutor(1, "windlass-usage-write")
 
     @property
@@ -57,41 +80,61 @@ class Journals:
         """Answered requests that the records lack."""
         return self._failed + self._crowded
 
-    def add(self, key: str, model: str, tokens: Tokens, *, estimated: bool) -> Future[None] | None:
+    def add(self, key: str, model: str, tokens: Tokens, *, estimated: bool) -> Batch | None:
         """Record an answered request; done when it is on its way to the disk, or cannot be. None: nothing is to do."""
         if not self._place:
             return None
-        if len(self._unwritten) >= UNWRITTEN_MAX:
+        if self._unwritten >= UNWRITTEN_MAX:
             self._crowded += 1
             return None
-        now = self._clock()
-        line = hours.line(key, model, tokens, estimated=estimated)
-        record = self._writing.submit(self._write, self._place, now, line)
-        self._unwritten.add(record)
-        record.add_done_callback(self._unwritten.discard)
-        return record
+        record = (hours.hour_of(self._clock()), hours.line(key, model, tokens, estimated=estimated))
+        with self._lock:
+            self._unwritten += 1
+            batch = self._batch
+            if batch is None:
+                batch = self._batch = Batch()
+                self._writing.submit(self._write_batch, self._place)
+            batch.records.append(record)
+        return batch
 
-    def _write(self, place: Path, now: float, line: bytes) -> None:
+    def _write_batch(self, place: Path) -> None:
         """In the writing thread."""
+        with self._lock:
+            batch, self._batch = self._batch, None
+        if batch is None:
+            return
+        for hour, records in groupby(batch.records, lambda record: record[0]):
+            self._write(place, hour, [line for _, line in records])
+        with self._lock:
+            self._unwritten -= len(batch.records)
+        batch.set_result(None)
+
+    def _write(self, place: Path, hour: str, lines: list[bytes]) -> None:
+        now = self._clock()
         try:
             if self._writer is None:
                 if now < self._retry_at:
-                    self._failed += 1
+                    self._failed += len(lines)
                     return
                 self._writer = _Writer(place)
-            self._writer.write(hours.hour_of(now), line)
+            if lost := self._writer.write(hour, lines):
+                self._failed += lost
+                self._report(place, now, OSError("the disk is full"))
         except (OSError, ValueError, LookupError, TypeError) as error:
             # A broken disk must not stop the service; the counter and the log show the gap.
-            self._failed += 1
-            if now >= self._retry_at:
-                log.error("windlass: usage cannot be recorded in %s: %s", place, error)
-                self._retry_at = now + 60
+            self._failed += len(lines)
+            self._report(place, now, error)
+
+    def _report(self, place: Path, now: float, error: Exception) -> None:
+        if now >= self._retry_at:
+            log.error("windlass: usage cannot be recorded in %s: %s", place, error)
+            self._retry_at = now + 60
 
 
-async def recorded(record: Future[None] | None) -> None:
+async def recorded(record: Batch | None) -> None:
     """Wait until the record is written; a disk that takes nothing holds an answer up for WAIT_S."""
     if record is not None and not record.done():
-        await asyncio.wait({asyncio.wrap_future(record)}, timeout=WAIT_S)
+        await asyncio.wait({record.waiter()}, timeout=WAIT_S)
 
 
 class _Writer:
@@ -112,13 +155,13 @@ class _Writer:
         self._journal: Journal | None = None
         self._file, self._bytes = -1, 0
 
-    def write(self, hour: str, line: bytes) -> None:
+    def write(self, hour: str, lines: list[bytes]) -> int:
+        """How many of the lines are not whole in the journal."""
         if self._journal is None or self._journal.hour != hour or self._bytes >= JOURNAL_BYTES:
             self._next_journal(hour)
-        written = os.write(self._file, line)
+        written = os.write(self._file, b"".join(lines))
         self._bytes += written
-        if written < len(line):
-            raise OSError("the disk is full")
+        return sum(end > written for end in accumulate(map(len, lines)))
 
     def _next_journal(self, hour: str) -> None:
         journal = Journal(self._number + 1, hour)

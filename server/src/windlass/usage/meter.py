@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from windlass.api.asgi import Message, Send, header
 from windlass.usage import read
-from windlass.usage.journal import recorded
+from windlass.usage.journal import Batch, recorded
 from windlass.usage.read import DONE, FIELD, Tokens
 
 EVENT = b"data: "
@@ -29,14 +28,14 @@ class Outcome:
 class Meter:
     """An ASGI `send` between the engine and the client."""
 
-    def __init__(self, send: Send, report: Callable[[Outcome], Future[None] | None], *, hides_usage: bool) -> None:
+    def __init__(self, send: Send, report: Callable[[Outcome], Batch | None], *, hides_usage: bool) -> None:
         """`report` gives what the answer's end waits for; `hides_usage` drops the usage event that we asked for."""
         self._send, self._report, self._hides_usage = send, report, hides_usage
         self._is_good = self._is_stream = self._has_reported = False
         self._tokens: Tokens | None = None
         self._events = 0
         self._tail = b""
-        self._record: Future[None] | None = None
+        self._record: Batch | None = None
 
     def __call__(self, message: Message) -> Awaitable[None]:
         """Pass a message on; without a coroutine for messages of a stream, of which each token has one."""
