@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from windlass.api.budget import Shares
 from windlass.api.gate import Gate
-from windlass.api.outbox import Stock
 from windlass.api.pages import metrics
+from windlass.processes import numbers
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND
 from windlass_testbed import prometheus
 from windlass_testbed.paths import TESTBED, paths
@@ -107,7 +106,7 @@ def test_a_query_gives(scaled: Scaled, tmp_path: Path, trigger: int, given: list
 
 def test_the_guard_has_the_metric_and_both_scrapers_its_path(helm: Helm, tmp_path: Path) -> None:
     """The chart's PodMonitor and the test cluster's Prometheus read the same two paths."""
-    assert b"\nwindlass_api_requests_waiting 0" in metrics(Gate(1, 1), {}, Stock(), Shares(1))
+    assert b"\nwindlass_api_requests_waiting 0" in metrics(numbers.of_gate(Gate(1, 1)))
     done = helm("template", "windlass", str(CHART), values={"metrics": {"serviceMonitor": {"enabled": True}}})
     (monitor,) = [one for one in documents(done.stdout) if one["kind"] == "PodMonitor"]
     (told,) = [one for one in documents(MONITORING.read_text()) if one["kind"] == "ConfigMap"]

@@ -1,24 +1,23 @@
 """docs/reference/metrics.md is printed from what each program exports; WINDLASS_GOLDEN=write rewrites it."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
+from prometheus_client import Counter as PrometheusCounter
 from prometheus_client.core import Metric
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 from windlass.api import pages
-from windlass.api.budget import Shares
-from windlass.api.gate import Gate
-from windlass.api.keys import KeyRing
-from windlass.api.outbox import Stock
 from windlass.limits.limiter import Limiter
 from windlass.limits.replicas import Replicas
 from windlass.lookahead import plugin
+from windlass.processes import numbers
 from windlass.supervisor import metrics as start
 from windlass.usage.account import Accounts, Record
 from windlass.usage.journal import Journals
@@ -62,7 +61,7 @@ Row = tuple[str, str, str, str]
 def of_object(metric: MetricWrapperBase) -> Row:
     """A metric that the program holds as an object; its labels are known before its first sample."""
     (family,) = metric.describe()
-    ending = "_total" if isinstance(metric, Counter) else "_info" if family.type == "info" else ""
+    ending = "_total" if isinstance(metric, PrometheusCounter) else "_info" if family.type == "info" else ""
     return family.name + ending, family.type, shown(metric._labelnames), family.documentation
 
 
@@ -99,10 +98,10 @@ def api() -> str:
     """What a server's front says that has refused one request."""
     accounts = Accounts(Limiter(Replicas((), 0, lambda: ())), Journals(None))
     accounts.add(Record("key", "model", Tokens(), estimated=False))
-    accounts.limiter.refused["key", "requests"] += 1
-    own = pages.metrics(Gate(1, 1), {400: 1}, Stock(), Shares(1))
-    own += pages.quantization("service", "ifq")
-    return (own + pages.usage("service", accounts, KeyRing("", None))).decode()
+    over = Counter({(numbers.REFUSED, "400"): 1, (numbers.OVER_LIMIT, "key", "requests"): 1})
+    known = numbers.added([over, numbers.usage(accounts.totals)])
+    own = pages.metrics(known) + pages.quantization("service", "ifq")
+    return (own + pages.usage("service", known)).decode()
 
 
 def deepspeed() -> CollectorRegistry:

@@ -114,7 +114,6 @@ def test_flags(line: str, flag: str, expected: str) -> None:
         pytest.param("--disable-log-requests", id="S24-log"),
         pytest.param("--num-scheduler-steps 8", id="S24-steps"),
         pytest.param("--num-speculative-tokens 4", id="S3"),
-        pytest.param("--api-server-count 4", id="S20-one-api-process"),
     ],
 )
 def test_flags_without_effect(line: str) -> None:

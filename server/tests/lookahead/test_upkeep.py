@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
-from windlass.lookahead import counts, drafting
+from prometheus_client import CollectorRegistry, generate_latest, multiprocess
+from windlass.lookahead import counts, drafting, plugin
 from windlass.lookahead.counts import Counts
 from windlass.lookahead.drafting import EngineFacts
 from windlass.lookahead.plugin import Collector
@@ -71,6 +71,16 @@ def test_counts_become_metrics(tmp_path):
     assert 'windlass_lookahead_valid_average_hit_len{engine="0"} 3.0' in page
     assert 'windlass_lookahead_hit_valid_rate{engine="0"} 0.75' in page
     assert 'engine="2"' not in page
+
+
+def test_counts_are_on_the_page_of_several_api_processes(tmp_path, monkeypatch):
+    """vLLM makes a registry of the processes' files for it; our counts are in none of these files."""
+    monkeypatch.setattr(multiprocess, "MultiProcessCollector", multiprocess.MultiProcessCollector)
+    counts.write(Counts(100, 40, 120, 160, requests=5, entries=9, memory_bytes=10), tmp_path, "0")
+    plugin._join(Collector(tmp_path))
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry, str(tmp_path))
+    assert 'windlass_lookahead_requests_total{engine="0"} 5.0' in generate_latest(registry).decode()
 
 
 def test_a_page_before_the_first_counts_is_empty(tmp_path):

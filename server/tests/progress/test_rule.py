@@ -80,3 +80,17 @@ def test_no_alarm_while_every_step_is_below_the_floor(turns: list[tuple[float, b
         assert not one.is_stalled
         one.step_ended()
         assert one.bound_s == max(60, TIMES * one.longest_s)
+
+
+def test_a_step_told_to_another_process_is_a_step() -> None:
+    """The engine reports each step to one of several API processes, and never in turn."""
+    one = Progress(10.0)
+    one.stepped_elsewhere(3)
+    one.passed(9, has_work=True)
+    one.stepped_elsewhere(4)
+    one.passed(9, has_work=True)
+    assert not one.is_stalled
+    one.stepped_elsewhere(4)
+    one.passed(9, has_work=True)
+    assert one.is_stalled
+    assert "the longest of the 4 steps before took 9 s" in one.sentence(1)

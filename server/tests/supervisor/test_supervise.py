@@ -7,6 +7,7 @@ import signal
 import sys
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from windlass.errors import EngineError, LicenseError, UsageError
@@ -63,6 +64,32 @@ async def test_serves_and_stops_on_a_signal(free_port: int) -> None:
     assert await work == 0
     assert [row["phase"] for row in facts.to_dict()["phases"]] == ["license", "engine"]
     assert served == ["serving"]
+
+
+async def test_an_engine_is_told_to_stop_after_the_drain(free_port: int) -> None:
+    """Several API processes: the first signal waits for the answers that run, the second waits for nothing."""
+    answered = asyncio.Event()
+    engine = python(SERVES.replace("PORT", str(free_port)), f"http://127.0.0.1:{free_port}/health")
+    supervisor = Supervisor(replace(engine, drain=answered.wait), facts := board(), None)
+    work = asyncio.create_task(supervisor.run())
+    await until(lambda: facts.phase == "serving")
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.sleep(0.2)
+    assert not work.done()
+    answered.set()
+    assert await work == 0
+
+
+async def test_a_second_signal_cuts_the_drain_short(free_port: int) -> None:
+    """As two times Ctrl-C."""
+    engine = python(SERVES.replace("PORT", str(free_port)), f"http://127.0.0.1:{free_port}/health")
+    facts = board()
+    work = asyncio.create_task(Supervisor(replace(engine, drain=asyncio.Event().wait), facts, None).run())
+    await until(lambda: facts.phase == "serving")
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.1)
+    assert await work == 0
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,11 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("O5", "--use-lookahead --pipeline-parallel-size 2 -tp 1", {"args.speculative_config": None}, machine=L20_2,
         told="--use-lookahead is off for this start: the engine cannot draft over 2 stages"),
     Row("O5", "--pipeline-parallel-size 2 -tp 1", {"args.pipeline_parallel_size": 2}, machine=L20_2),
-    Row("S19", "--api-server-count 2", told="--api-server-count has no effect"),
+    Row("S19", "--api-server-count 2", reads={"front.processes": 2, "front.concurrency": 128}),
+    Row("S19", reads={"front.processes": 3}, variables={"API_SERVER_COUNT": "3"}),
+    Row("S19", reads={"args.shutdown_timeout": 60}),
+    Row("S19", "--shutdown-timeout 7", reads={"args.shutdown_timeout": 7}),
+    Row("S19", reads={"args.shutdown_timeout": 8}, variables={"SHUTDOWN_TIMEOUT": "8"}),
 )  # fmt: skip
 
 WORDS = {"llama3_json": ("llama3_json", True), "hermes": ("hermes", True), "": (None, False)}

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
@@ -38,9 +39,9 @@ def key_limit(limit: int, *, shared: bool) -> int:
 class Place:
     """One request's place; left once, however often `leave` is called."""
 
-    def __init__(self, gate: Gate, ticket: Ticket, asked_at: float) -> None:
-        """Not yet granted."""
-        self._gate, self._ticket, self.asked_at = gate, ticket, asked_at
+    def __init__(self, leave: Callable[[], None], asked_at: float = 0.0) -> None:
+        """Not yet granted; `leave` gives it back."""
+        self._leave, self.asked_at = leave, asked_at
         self.turn: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
         self.granted_at = 0.0
 
@@ -59,7 +60,7 @@ class Place:
 
     def leave(self) -> None:
         """Give the place to the next one."""
-        self._gate.leave(self._ticket)
+        self._leave()
 
 
 class Gate:
@@ -96,7 +97,7 @@ class Gate:
             raise self._full()
         if answer.displaced:
             self._places.pop(answer.displaced).turn.set_result(self._full())
-        place = self._places[ticket] = Place(self, ticket, self._clock())
+        place = self._places[ticket] = Place(partial(self.leave, ticket), self._clock())
         if answer.verdict is Verdict.RUN:
             self._grant(place)
         return place

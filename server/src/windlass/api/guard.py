@@ -36,12 +36,12 @@ from windlass.api.asgi import (
     with_body,
 )
 from windlass.api.body import EMPTY, Body
-from windlass.api.budget import Budget
+from windlass.api.budget import Budget, Shares
 from windlass.api.gate import Gate, in_turn
 from windlass.api.intake import SMALL_BYTES, Gone, Hold, Intake, announced_bytes
 from windlass.api.key_document import Key
 from windlass.api.keys import NOBODY, KeyFile, KeyRing
-from windlass.api.outbox import Outbox, Reader, Stock
+from windlass.api.outbox import UNREAD_BYTES_MAX, Outbox, Reader, Stock
 from windlass.api.refusal import Refusal
 from windlass.api.remedies import Asked
 from windlass.api.routes import Access, Route, Rows
@@ -51,6 +51,10 @@ from windlass.api.stopping import on_stop
 from windlass.api.tracing import Traces
 from windlass.limits.limiter import Limiter
 from windlass.limits.settings import replicas
+from windlass.processes import numbers
+from windlass.processes.member import Link, SharedGate, SharedLimits
+from windlass.processes.numbers import Numbers
+from windlass.processes.wire import STALLED, STARTED, STEPS
 from windlass.progress import rule, watch
 from windlass.progress.rule import Progress
 from windlass.progress.watch import Watch
@@ -108,19 +112,26 @@ class Guard:
         self._settings = settings = ApiSettings.from_json(environment.get(SETTINGS_VARIABLE, ""))
         file = KeyFile(settings.keys_file) if settings.keys_file else None
         self._keys = KeyRing(environment.get(KEYS_VARIABLE, ""), file)
-        self._replicas = replicas(environment, self._keys)
+        self._link = Link.of(environment)
+        self._replicas = SharedLimits(self._link) if self._link else replicas(environment, self._keys)
         self._accounts = Accounts(Limiter(self._replicas), journal.Journals(journal.root(environment)))
         self._service = environment.get(SERVICE_VARIABLE, "")
         self._traces = Traces(environment)
         self._start = Start(environment.get(KEY_VARIABLE, ""))
-        self._watch = Watch(_progress(environment), lambda: self._start.is_over)
+        progress = _progress(environment)
+        self._watch = Watch(progress, lambda: self._start.is_over)
         self._watching: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
         self._sockets = 0
-        self._gate = Gate(settings.concurrency, settings.queue)
-        self._stock = Stock()
+        self._gate = SharedGate(self._link) if self._link else Gate(settings.concurrency, settings.queue)
+        self._stock = Stock(Shares(UNREAD_BYTES_MAX // settings.processes))
         self._bodies = Budget(settings.bodies_bytes)
         self._parsers = ThreadPoolExecutor(PARSERS, "windlass-parse")
         self._refused: Counter[int] = Counter()
+        if self._link:
+            self._link.counted, self._link.on_started = self._counted, self._start.end
+            self._link.on_elsewhere = progress.stepped_elsewhere
+            self._watch.tell = partial(self._link.send, STALLED)
         connections.install()  # the engine reads its server's configuration after it made its middleware
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,8 +150,13 @@ class Guard:
             fetching.guard(self._settings.image_domains)
             if client := watch.client_of(app):
                 self._watching = asyncio.create_task(self._watch.run(client, lambda: self._sockets))
+            if self._link:
+                await self._link.start()
+                self._reporting = asyncio.create_task(self._report(self._link))
             await self._replicas.start()
         elif message["type"] == "lifespan.shutdown.complete":
+            if self._link:
+                self._link.stop()
             await self._replicas.stop()
         await send(message)
 
@@ -190,7 +206,8 @@ class Guard:
     def _unwell(self, request: Request) -> Refusal | None:
         if request.is_ours or request.path not in PROBES:
             return None
-        return self._start.refusal() or self._watch.refusal()
+        told = self._link.stalled if self._link else ""
+        return self._start.refusal() or self._watch.refusal(told)
 
     def _asked(self, request: Request) -> Request:
         return replace(request, is_ours=self._start.has_key(request.scope["headers"]))
@@ -291,6 +308,8 @@ class Guard:
 
     async def _started(self, answer: Answer) -> None:
         self._start.end()
+        if self._link:
+            self._link.send(STARTED)
         await answer.give(200, b"{}\n")
 
     async def _front(self, scope: Scope, answer: Answer) -> None:
@@ -303,14 +322,35 @@ class Guard:
         await answer.give(200, page, type_.encode(), others)
 
     async def _facts(self, scope: Scope, answer: Answer) -> None:
-        required = self._keys.required
-        names_ = self._names(scope)
-        await answer.give(200, pages.facts(self._settings, names_, self._gate, self._refused, keys=required))
+        required, known = self._keys.required, await self._numbers()
+        await answer.give(200, pages.facts(self._settings, self._names(scope), known, keys=required))
 
     async def _metrics(self, _: Scope, answer: Answer) -> None:
-        text = pages.metrics(self._gate, self._refused, self._stock, self._bodies.shares)
-        text += pages.quantization(self._service, self._settings.quantization)
-        await answer.give(200, text + pages.usage(self._service, self._accounts, self._keys), pages.TEXT)
+        known = await self._numbers()
+        text = pages.metrics(known) + pages.quantization(self._service, self._settings.quantization)
+        await answer.give(200, text + pages.usage(self._service, known), pages.TEXT)
+
+    async def _numbers(self) -> Numbers:
+        """Of all API processes."""
+        return await self._link.sums() if self._link else self._counted()
+
+    def _counted(self) -> Numbers:
+        """Of this process; places and replicas are the owner's where there is one."""
+        accounts, limiter = self._accounts, self._accounts.limiter
+        held = [] if isinstance(self._gate, SharedGate) else [numbers.of_gate(self._gate)]
+        held += [] if isinstance(self._replicas, SharedLimits) else [numbers.of_replicas(self._replicas)]
+        own: Numbers = Counter()
+        own[numbers.UNREAD,], own[numbers.ENDED,] = self._stock.unread_bytes, self._stock.ended
+        own[numbers.BODIES,], own[numbers.UNRECORDED,] = self._bodies.shares.held_bytes, accounts.journals.unrecorded
+        own[numbers.KEYS_WRONG,] = int(self._keys.is_wrong)
+        own.update({(numbers.REFUSED, str(status)): number for status, number in self._refused.items()})
+        own.update({(numbers.OVER_LIMIT, *place): number for place, number in limiter.refused.items()})
+        return numbers.added([own, numbers.usage(accounts.totals), *held])
+
+    async def _report(self, link: Link) -> None:
+        while True:
+            link.send(STEPS, rule.OF_THIS_PROCESS.steps)
+            await asyncio.sleep(rule.EVERY_S)
 
     def _names(self, scope: Scope) -> tuple[str, ...]:
         return names.served(self._settings, scope.get("app"))

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from windlass.api.budget import Shares
-from windlass.api.gate import Gate
-from windlass.api.keys import KeyRing
-from windlass.api.outbox import Stock
 from windlass.api.refusal import Refusal
 from windlass.api.settings import ApiSettings
+from windlass.processes import numbers
+from windlass.processes.numbers import Numbers
 from windlass.usage import counters
-from windlass.usage.account import Accounts
 
 FACTS_VERSION = 1
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
@@ -33,9 +29,7 @@ def front(names: tuple[str, ...], root: str) -> bytes:
     )
 
 
-def facts(
-    settings: ApiSettings, names: tuple[str, ...], gate: Gate, refused: Mapping[int, int], *, keys: bool
-) -> bytes:
+def facts(settings: ApiSettings, names: tuple[str, ...], known: Numbers, *, keys: bool) -> bytes:
     """The settings without secrets, and what goes on now."""
     return _json(
         {
@@ -51,32 +45,36 @@ def facts(
                 "concurrency": settings.concurrency,
                 "queue": settings.queue,
             },
-            "running": gate.running,
-            "waiting": gate.waiting,
-            "stopping": gate.is_stopping,
-            "refused": {str(status): number for status, number in sorted(refused.items())},
+            "processes": settings.processes,
+            "running": known[numbers.RUNNING,],
+            "waiting": known[numbers.WAITING,],
+            "stopping": bool(known[numbers.STOPPING,]),
+            "refused": {status: number for (status,), number in numbers.labelled(known, numbers.REFUSED).items()},
         }
     )
 
 
-def metrics(gate: Gate, refused: Mapping[int, int], stock: Stock, bodies: Shares) -> bytes:
+def metrics(known: Numbers) -> bytes:
     """The same numbers for Prometheus."""
     lines = [
         *_metric("windlass_api_requests_running", "gauge", "requests that the engine works on"),
-        f"windlass_api_requests_running {gate.running}",
+        f"windlass_api_requests_running {known[numbers.RUNNING,]}",
         *_metric("windlass_api_requests_waiting", "gauge", "requests that wait for a place"),
-        f"windlass_api_requests_waiting {gate.waiting}",
+        f"windlass_api_requests_waiting {known[numbers.WAITING,]}",
         *_metric("windlass_api_wait_seconds", "summary", "how long requests waited for their place"),
-        f"windlass_api_wait_seconds_count {gate.granted}",
-        f"windlass_api_wait_seconds_sum {gate.waited_s:.6f}",
+        f"windlass_api_wait_seconds_count {known[numbers.GRANTED,]}",
+        f"windlass_api_wait_seconds_sum {known[numbers.WAITED_S,]:.6f}",
         *_metric("windlass_api_unread_bytes", "gauge", "answers that are made and that slow clients have not read"),
-        f"windlass_api_unread_bytes {stock.unread_bytes}",
+        f"windlass_api_unread_bytes {known[numbers.UNREAD,]}",
         *_metric("windlass_api_readers_ended_total", "counter", "connections ended because the client took nothing"),
-        f"windlass_api_readers_ended_total {stock.ended}",
+        f"windlass_api_readers_ended_total {known[numbers.ENDED,]}",
         *_metric("windlass_api_body_bytes", "gauge", "bodies of requests that are being read or answered"),
-        f"windlass_api_body_bytes {bodies.held_bytes}",
+        f"windlass_api_body_bytes {known[numbers.BODIES,]}",
         *_metric("windlass_api_requests_refused_total", "counter", "requests that the guard refused, by HTTP status"),
-        *(f'windlass_api_requests_refused_total{{status="{code}"}} {n}' for code, n in sorted(refused.items())),
+        *(
+            f'windlass_api_requests_refused_total{{status="{code}"}} {n}'
+            for (code,), n in numbers.labelled(known, numbers.REFUSED).items()
+        ),
     ]
     return ("\n".join(lines) + "\n").encode()
 
@@ -89,25 +87,25 @@ def quantization(service: str, method: str) -> bytes:
     return ("\n".join([*_metric(name, "gauge", help_), f"{name}{{{labels}}} 1"]) + "\n").encode()
 
 
-def usage(service: str, accounts: Accounts, keys: KeyRing) -> bytes:
+def usage(service: str, known: Numbers) -> bytes:
     """What keys used, by the names of keys alone, and whether their limits hold, for Prometheus."""
     lines = [
-        *counters.lines(service, accounts.totals),
+        *counters.lines(service, numbers.totals(known)),
         *_metric("windlass_usage_unrecorded_total", "counter", "answered requests that the hourly records lack"),
-        f"windlass_usage_unrecorded_total {accounts.journals.unrecorded}",
+        f"windlass_usage_unrecorded_total {known[numbers.UNRECORDED,]}",
         *_metric(
             "windlass_limits_refused_total", "counter", "requests refused because a limit of their key was reached"
         ),
         *(
             f'windlass_limits_refused_total{{key="{key}",limit="{limit}"}} {number}'
-            for (key, limit), number in sorted(accounts.limiter.refused.items())
+            for (key, limit), number in numbers.labelled(known, numbers.OVER_LIMIT).items()
         ),
         *_metric("windlass_limits_replicas", "gauge", "other replicas that hold the limits together with this one"),
-        f"windlass_limits_replicas {accounts.limiter.replicas.connected}",
+        f"windlass_limits_replicas {known[numbers.REPLICAS,]}",
         *_metric("windlass_limits_alone_total", "counter", "requests decided without the replica that decides for all"),
-        f"windlass_limits_alone_total {accounts.limiter.replicas.alone}",
+        f"windlass_limits_alone_total {known[numbers.ALONE,]}",
         *_metric("windlass_api_keys_wrong", "gauge", "whether the key file cannot be used as it is"),
-        f"windlass_api_keys_wrong {int(keys.is_wrong)}",
+        f"windlass_api_keys_wrong {int(known[numbers.KEYS_WRONG,] > 0)}",
     ]
     return ("\n".join(lines) + "\n").encode()
 

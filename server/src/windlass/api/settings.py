@@ -38,7 +38,8 @@ class ApiSettings:
     """Numbers, strings, lists and objects of a body."""
     max_json_depth: int = 64
     max_bodies_bytes: int = 256 * 1024**2
-    """What all bodies that are being read or answered hold together; four of the largest at least."""
+    """What all bodies that are being read or answered hold together; four of the largest at least, and two for each of
+    several API processes."""
     allowed_hosts: tuple[str, ...] = ()
     """What the header Host may name, as `llm.example.com` or `*.example.com`; empty: anything."""
     opened_routes: tuple[str, ...] = ()
@@ -46,9 +47,11 @@ class ApiSettings:
     image_domains: tuple[str, ...] = ()
     """Hosts that media is fetched from, as `images.example.com` or `*.example.com`; empty: `data:` URLs only."""
     concurrency: int = 128
-    """Requests that the engine works on at a time, for each API process."""
+    """Requests that the engine works on at a time."""
     queue: int = 512
     """Requests that wait for one of those places."""
+    processes: int = 1
+    """API processes behind the port, which share all of these bounds."""
     extra_stop_ids: tuple[int, ...] = ()
     keys_file: str = ""
     generation_fields: tuple[str, ...] = ()
@@ -72,8 +75,10 @@ class ApiSettings:
 
     @property
     def bodies_bytes(self) -> int:
-        """What all bodies may hold together."""
-        return max(self.max_bodies_bytes, 4 * self.max_body_bytes)
+        """What all bodies of one API process may hold together: its part of the bound, which has room for two."""
+        return max(self.max_bodies_bytes, 4 * self.max_body_bytes, 2 * self.processes * self.max_body_bytes) // (
+            self.processes
+        )
 
     def to_json(self) -> str:
         """The document for the variable."""
@@ -139,6 +144,7 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "image_domains": (_domains, "a list of host names, as images.example.com or *.example.com"),
     "concurrency": (lambda value: _whole(value, 1), "a whole number of at least 1"),
     "queue": (lambda value: _whole(value, 0), "a whole number of at least 0"),
+    "processes": (lambda value: _whole(value, 1), "a whole number of at least 1"),
     "extra_stop_ids": (_ids, "a list of token ids"),
     "keys_file": (lambda value: isinstance(value, str), "a path"),
     "generation_fields": (_names, "a list of field names"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 
@@ -18,7 +19,18 @@ from windlass.errors import EngineError, GroupError, UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.group.plan import group_plan
 from windlass.group.start import join
-from windlass.launch import chat_templates, first_chat, hook, listening, paths, planned, probe, quantize, values
+from windlass.launch import (
+    chat_templates,
+    first_chat,
+    hook,
+    listening,
+    paths,
+    planned,
+    probe,
+    processes,
+    quantize,
+    values,
+)
 from windlass.launch.flags import Flag, Kind
 from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import RUN, Style, looked_for, resolve
@@ -28,6 +40,8 @@ from windlass.license.model import holder
 from windlass.log import say
 from windlass.lookahead import ready
 from windlass.prefix_offload import counts
+from windlass.processes.owner import Owner
+from windlass.processes.wire import VARIABLE as OWNER
 from windlass.progress import rule
 from windlass.quantization import keep
 from windlass.startup import files, model_infos, phases
@@ -94,8 +108,9 @@ async def _serve(argv: tuple[str, ...], environment: Mapping[str, str], style: S
                 alone = _engine(launch, environment)
                 engine, member = join(machine.group, machine.cards, alone, launch.engine_args, _group_report(board))
                 board.set_health_url(engine.health_url)
-                supervisor = Supervisor(engine, board, kept, lambda: _serving(board, preread), member)
-                return await _supervised(supervisor, environment)
+                async with _owned(launch, environment, engine) as owned:
+                    supervisor = Supervisor(owned, board, kept, lambda: _serving(board, preread), member)
+                    return await _supervised(supervisor, environment)
 
 
 async def _supervised(supervisor: Supervisor, environment: Mapping[str, str]) -> int:
@@ -105,6 +120,18 @@ async def _supervised(supervisor: Supervisor, environment: Mapping[str, str]) ->
         last_lines = excerpt(supervisor.output.lines, termination.EXCERPT_BYTES)
         termination.write(termination.last_words(error, last_lines), environment)
         raise
+
+
+@asynccontextmanager
+async def _owned(launch: LaunchPlan, environment: Mapping[str, str], engine: Engine) -> AsyncIterator[Engine]:
+    """The engine with the owner of what several API processes share; one process needs none."""
+    if processes.count(launch.value(processes.NAME)) == 1:
+        yield engine
+        return
+    async with Owner.of({**environment, **launch.variables}) as owner:
+        variables = {**engine.variables, OWNER: owner.path}
+        drain_s = processes.drain_s(launch.value(processes.DRAIN))
+        yield replace(engine, variables=variables, drain=partial(owner.drain, drain_s))
 
 
 @contextmanager
@@ -142,7 +169,7 @@ def _serving(board: FactsBoard, preread: Preread | None) -> None:
 
 
 def _engine(launch: LaunchPlan, environment: Mapping[str, str]) -> Engine:
-    command = (sys.executable, "-m", hook.ENGINE_MODULE, *launch.engine_args)
+    command = (sys.executable, *processes.command(launch.value(processes.NAME), launch.engine_args))
     opening = Opening.of(launch.questions) if _asks(environment) else None
     variables = {
         **log.engine_level(environment),

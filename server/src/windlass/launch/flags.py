@@ -90,6 +90,10 @@ FLAGS: tuple[Flag, ...] = (
          ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",)),
     Flag("worker-num", Kind.WHOLE, "engines in one container, behind one port; GPUs = TP × this", ("WORKER_NUM",), "1",
          engine="data-parallel-size"),
+    Flag("api-server-count", Kind.WHOLE, "API processes behind the port, which share queue, limits and metrics",
+         ("API_SERVER_COUNT",), "1", effect=Effect.OURS),
+    Flag("shutdown-timeout", Kind.WHOLE, "seconds that running answers have to end once the server is told to stop",
+         ("SHUTDOWN_TIMEOUT",), "60"),
     # How the model is loaded.
     Flag("quantization", Kind.TEXT, "fp8, ifq, ifq_nf4, smoothquant, auto or none, or a method of the engine's own",
          ("QUANTIZATION",), aliases=("q",)),
@@ -173,8 +177,6 @@ FLAGS: tuple[Flag, ...] = (
          instead="this engine schedules ahead by itself"),
     Flag("disable-log-requests", Kind.SWITCH, "older engines' quiet log", effect=Effect.NONE,
          instead="requests are logged only with --enable-log-requests"),
-    Flag("api-server-count", Kind.WHOLE, "the engine's number of API processes", effect=Effect.NONE,
-         instead="one API process serves all workers, so that limits and queue hold for the container"),
 )  # fmt: skip
 
 ROW: dict[str, Flag] = {flag.name: flag for flag in FLAGS}

@@ -59,6 +59,7 @@ def front(
         image_domains=domains,
         concurrency=_whole(settings, "limit-worker-concurrency", 128) * workers,
         queue=_whole(settings, "max-waiting-requests", 512),
+        processes=_whole(settings, "api-server-count", 1),
         keys_file=str(_value(settings, "api-keys-file") or ""),
         generation_fields=tuple(sorted(model.generation)),
         quantization=str(_value(settings, "quantization") or model.quantization or "none"),

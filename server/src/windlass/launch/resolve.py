@@ -25,6 +25,7 @@ from windlass.launch import (
     loopback,
     lora,
     prefix_offload,
+    processes,
     quantize,
     sequence_parallel,
     speculation,
@@ -109,6 +110,7 @@ def resolve(
     settings |= lora.changes(adapters, settings, model)
     conflicts.check(_question(settings, machine, model, environment, line))
     start = LaunchInputs(settings, machine, model, line.engine_words, environment)
+    processes.check(start)
     drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
     split = sequence_parallel.decide(start)
     dry = dry_run.decide(start, (*drafts.arguments, *offload.arguments, *split.arguments))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Protocol
 
 from windlass.api.key_document import Key, Limits
 from windlass.api.refusal import Headers, Refusal
 from windlass.limits.decide import LONGEST_RETRY_S, Verdict
 from windlass.limits.member import PendingRequest
-from windlass.limits.replicas import Replicas
 
 FIRST_TOKENS_A_BYTE = 0.25
 FIRST_TOKENS_OUT = 256.0
@@ -44,10 +44,20 @@ class Expected:
         self._out = MEMORY * self._out + (1 - MEMORY) * tokens_out
 
 
+class Deciding(Protocol):
+    """Who decides: this process, with the other replicas, or the owner of several API processes."""
+
+    async def enter(self, wish: PendingRequest) -> Verdict:
+        """Whether a request may begin; who may must `end` it."""
+
+    def end(self, wish: PendingRequest, second: int, tokens: int) -> None:
+        """A request that began has ended, and used so many tokens."""
+
+
 class Slot:
     """One request that began; ended once, however often `end` is called."""
 
-    def __init__(self, replicas: Replicas, wish: PendingRequest, verdict: Verdict) -> None:
+    def __init__(self, replicas: Deciding, wish: PendingRequest, verdict: Verdict) -> None:
         """It counts from now on."""
         self._replicas, self._wish, self._verdict = replicas, wish, verdict
         self._is_over = False
@@ -63,7 +73,7 @@ class Slot:
 class Limiter:
     """All keys' limits."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Deciding) -> None:
         """Nothing is used yet."""
         self.replicas = replicas
         self.refused: Counter[tuple[str, str]] = Counter()

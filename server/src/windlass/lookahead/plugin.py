@@ -1,7 +1,8 @@
 """vLLM's entry point `vllm.general_plugins`: shows the cache's counts at the API's /metrics.
 
 vLLM calls `register` in every process; only that of the API has a page of metrics, and a process without lookahead
-is left as it is.
+is left as it is. With several API processes vLLM makes a registry of their files for each page: it gets the collector
+too, which reads the same counts whatever process is asked.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass.lookahead import settings
+
+SEVERAL_PROCESSES = "PROMETHEUS_MULTIPROC_DIR"
+"""Set by vLLM in each of several API processes."""
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -26,7 +30,22 @@ def register() -> None:
         return
     from prometheus_client import REGISTRY
 
-    REGISTRY.register(Collector(Path(known.counts_dir)))
+    collector = Collector(Path(known.counts_dir))
+    REGISTRY.register(collector)
+    if os.environ.get(SEVERAL_PROCESSES):
+        _join(collector)
+
+
+def _join(collector: Collector) -> None:
+    """Add the collector to each registry that collects the files of several processes."""
+    from prometheus_client import CollectorRegistry, multiprocess
+
+    class WithCounts(multiprocess.MultiProcessCollector):
+        def __init__(self, registry: CollectorRegistry, path: str | None = None) -> None:
+            super().__init__(registry, path)  # type: ignore[no-untyped-call]
+            registry.register(collector)
+
+    multiprocess.MultiProcessCollector = WithCounts  # type: ignore[misc]  # vLLM takes it from the module
 
 
 class Collector:

@@ -1,4 +1,4 @@
-"""Where prompts' tokens were found, as files: the engine's API writes one for each engine, the supervisor reads them.
+"""Where prompts' tokens were found, as files: an API process writes one for each engine, the supervisor reads them.
 
 Standard library only, since the supervisor imports no vLLM. A file that cannot be read counts as none.
 """
@@ -35,13 +35,13 @@ def of_words(words: Sequence[str]) -> Path | None:
 
 
 def write(place: Path, engine: int, count: HitCount) -> None:
-    """Replace the file of one engine; a full or read-only directory loses the figures and nothing else."""
+    """Replace our file of one engine: it tells each of several API processes a part. A full disk loses the figures."""
     text = json.dumps(dict(zip(FIELDS, (count.asked, count.card, count.host), strict=True)))
     with suppress(OSError):
         place.mkdir(parents=True, exist_ok=True)
         partial = place / f".{engine}.{os.getpid()}"
         partial.write_text(text)
-        partial.replace(place / f"{engine}.json")
+        partial.replace(place / f"{engine}.{os.getpid()}.json")
 
 
 def read(place: Path) -> dict[str, int] | None:

@@ -24,6 +24,7 @@ class Progress:
         """`floor_s` is what a step may take at least; 0 is for ever."""
         self.floor_s = floor_s
         self.steps = 0
+        self._elsewhere = 0
         self.still_s = 0.0
         self.longest_s = 0.0
 
@@ -32,6 +33,13 @@ class Progress:
         self.steps += 1
         self.longest_s = max(self.longest_s, self.still_s)
         self.still_s = 0.0
+
+    def stepped_elsewhere(self, steps: int) -> None:
+        """So many steps were reported to other API processes: the engine reports each step to one of them."""
+        if steps > self._elsewhere:
+            self._elsewhere = steps
+            self.longest_s = max(self.longest_s, self.still_s)
+            self.still_s = 0.0
 
     def passed(self, seconds: float, *, has_work: bool) -> None:
         """Time went by, with requests in the engine or without."""
@@ -49,14 +57,14 @@ class Progress:
     @property
     def is_stalled(self) -> bool:
         """Whether it hangs; an engine whose steps nobody reports is not judged."""
-        return self.floor_s > 0 and self.steps > 0 and self.still_s >= self.bound_s
+        return self.floor_s > 0 and self.steps + self._elsewhere > 0 and self.still_s >= self.bound_s
 
     def sentence(self, requests: int) -> str:
         """What is told of it."""
         longest = f"{self.longest_s:.0f} s" if self.longest_s >= 1 else "less than a second"
         return (
             f"the engine holds {requests} requests and has ended no step for {self.still_s:.0f} s; "
-            f"the longest of the {self.steps} steps before took {longest}"
+            f"the longest of the {self.steps + self._elsewhere} steps before took {longest}"
         )
 
 

@@ -37,10 +37,13 @@ class Watch:
         self._progress, self._is_judged = progress, is_judged
         self.told = ""
         """What is wrong; empty while nothing is."""
+        self.tell: Callable[[str], object] = _nobody
+        """Called with `told` where it changes."""
 
-    def refusal(self) -> Refusal | None:
-        """What a probe hears while the engine hangs."""
-        return Refusal(503, self.told, headers=((HEADER, "1"),)) if self.told else None
+    def refusal(self, elsewhere: str = "") -> Refusal | None:
+        """What a probe hears while the engine hangs; `elsewhere` is what another API process found."""
+        told = self.told or elsewhere
+        return Refusal(503, told, headers=((HEADER, "1"),)) if told else None
 
     async def run(self, client: Client, sockets: Callable[[], int], every_s: float = EVERY_S) -> None:
         """Judge for ever. A process that was stopped as a whole has lost no time: at most two turns are counted."""
@@ -65,7 +68,13 @@ class Watch:
             log.error("windlass: %s", told)
         elif self.told and not told:
             log.warning("windlass: the engine ends steps again")
-        self.told = told
+        if told != self.told:
+            self.told = told
+            self.tell(told)
+
+
+def _nobody(_: str) -> None:
+    return
 
 
 async def _is_paused(client: Client) -> bool:

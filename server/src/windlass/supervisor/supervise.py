@@ -66,6 +66,8 @@ class Engine:
     name: str = "the engine"
     failure: Failure = EngineError
     """The error for its end, from a sentence and its exit code."""
+    drain: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Awaited before an engine that serves is told to stop; None: it ends its answers by itself."""
     opening: Opening | None = None
     """What it is asked before it counts as ready; None: it is ready when it is healthy."""
 
@@ -124,13 +126,22 @@ class Supervisor:
                 loop.remove_signal_handler(number)
 
     def _stop(self, number: signal.Signals) -> None:
+        drain = None if self._stopping else self._engine.drain
         self._stopping = True
-        if self._child is not None:
+        if self._child is not None and drain and self._serving.is_set():
+            self._ending = asyncio.create_task(self._drained(drain, self._child, number))
+        elif self._child is not None:
             self._child.send(number)
             if not self._serving.is_set():  # nobody waits for an answer, and others may wait for the license
                 self._ending = asyncio.create_task(self._child.stop(START_STOP_S_MAX))
         elif self._work is not None:
             self._work.cancel()
+
+    async def _drained(
+        self, drain: Callable[[], Coroutine[Any, Any, None]], child: Child, number: signal.Signals
+    ) -> None:
+        await drain()
+        child.send(number)
 
     def _note_output(self, line: str) -> None:
         self._board.note_output(line)

@@ -1,0 +1,82 @@
+"""How many API processes: the engine's command, the guard's settings, and what several cannot do."""
+
+import pytest
+from windlass.api.settings import ApiSettings
+from windlass.errors import UsageError
+from windlass.group.plan import GroupPlan
+from windlass.launch import processes
+from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.resolve import NATIVE, RUN, Style, resolve
+
+L20 = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))
+PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)
+SEVERAL = "--api-server-count 4"
+
+
+def launch(words: str, machine: Machine = L20, style: Style = RUN, **environment: str) -> LaunchPlan:
+    return resolve(tuple(words.split()), environment, PLAIN, machine, style)
+
+
+def command(plan: LaunchPlan) -> tuple[str, ...]:
+    return processes.command(plan.value(processes.NAME), plan.engine_args)
+
+
+def guards(plan: LaunchPlan) -> ApiSettings:
+    return ApiSettings.from_json(plan.variables["WINDLASS_API"])
+
+
+@pytest.mark.parametrize("words", ["", "--api-server-count 1"])
+def test_one_is_the_engines_module(words: str) -> None:
+    """The default; nothing of it reaches the engine's flags."""
+    plan = launch(words)
+    assert command(plan)[:2] == ("-m", "vllm.entrypoints.openai.api_server")
+    assert "--api-server-count" not in command(plan)
+    assert guards(plan).processes == 1
+
+
+@pytest.mark.parametrize("style", [RUN, NATIVE])
+def test_several_are_the_engines_serve(style: Style) -> None:
+    """The module starts one whatever it is told; the guard knows how many share its bounds."""
+    plan = launch(SEVERAL, style=style)
+    assert command(plan)[:5] == ("-m", "vllm.entrypoints.cli.main", "serve", "--api-server-count", "4")
+    assert command(plan)[5:] == plan.engine_args
+    assert guards(plan).processes == 4
+
+
+def test_the_variable_says_it_too() -> None:
+    """For `windlass run` alone."""
+    assert guards(launch("", API_SERVER_COUNT="3")).processes == 3
+    assert guards(launch("", style=NATIVE, API_SERVER_COUNT="3")).processes == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "said"),
+    [
+        ("--api-server-count 0", {}, "--api-server-count 0 leaves no API; set at least 1"),
+        (SEVERAL, {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}, "an adapter would be loaded for one of the API processes"),
+        (SEVERAL, {"VLLM_ENABLE_RESPONSES_API_STORE": "True"}, "a stored response would be known to one of the API"),
+        (SEVERAL, {"VLLM_USE_RUST_FRONTEND": "1"}, "is one process and has no guard"),
+    ],
+)
+def test_what_several_cannot_do(words: str, environment: dict[str, str], said: str) -> None:
+    """Refused in one sentence before anything starts."""
+    with pytest.raises(UsageError) as error:
+        launch(words, **environment)
+    assert said in str(error.value)
+    assert ";" in str(error.value), "it says what to do"
+    assert launch(words, **dict.fromkeys(environment, "0")) if environment else True
+
+
+def test_a_group_has_one() -> None:
+    """Its followers have no API, and its head waits for them in its own way."""
+    machine = Machine("cuda", L20.gpus, group=GroupPlan("head", 2, 0, "native"))
+    with pytest.raises(UsageError, match="--api-server-count 4 is for a server in one pod"):
+        launch(SEVERAL, machine)
+
+
+def test_running_answers_have_a_minute_at_the_end() -> None:
+    """The engine's default is none, which its own commands keep; the operator says its own."""
+    for words, expected in (("", 60.0), ("--shutdown-timeout 5", 5.0)):
+        assert processes.drain_s(launch(words).value(processes.DRAIN)) == expected
+    assert "--shutdown-timeout" in launch("").engine_args
+    assert processes.drain_s(launch("", style=NATIVE).value(processes.DRAIN)) == 0.0

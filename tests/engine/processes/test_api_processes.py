@@ -1,0 +1,151 @@
+"""`windlass run --api-server-count 2` with the engine: one queue, one set of limits, one page of metrics, one end."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from windlass_testbed import daemon
+
+from ..conftest import Engine
+
+PLACES, SHARE, STREAMS, TOKENS = 4, 3, 12, 900
+"""One place is kept from the key that holds all others."""
+FLAGS = (
+    "--dtype float32 --max-model-len 1024 --served-model-name demo --api-server-count 2 --use-lookahead "
+    f"--limit-worker-concurrency {PLACES} --api-keys-file /keys/keys.yaml"
+)
+KEYS = """\
+keys:
+  - {name: free, key: sk-free-1}
+  - {name: few, key: sk-few-few-1, requestsPerMinute: 3}
+"""
+PROCESSES = (
+    "import pathlib\n"
+    "rows = {path.parent.name: path.read_bytes() for path in pathlib.Path('/proc').glob('[0-9]*/cmdline')}\n"
+    "print(*sorted(pid for pid, row in rows.items() if row.startswith(b'VLLM::APIServer_')))\n"
+)
+BODY = {"model": "demo", "prompt": "def add(a, b):", "max_tokens": TOKENS, "ignore_eos": True, "stream": True}
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    (folder / "keys.yaml").write_text(KEYS)
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o755)  # the server is no root
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(engine: Engine, keys: Path) -> Iterator[str]:
+    with engine.serving("windlass", "run", *FLAGS.split(), mounts={keys: "/keys:ro"}) as address:
+        yield address
+
+
+@contextmanager
+def connections(url: str, number: int, key: str = "sk-free-1") -> Iterator[list[httpx.Client]]:
+    """So many clients, each with a connection of its own, which any of the processes may take."""
+    with ExitStack() as stack:
+        headers = {"Authorization": f"Bearer {key}"}
+        yield [stack.enter_context(httpx.Client(base_url=url, headers=headers, timeout=120)) for _ in range(number)]
+
+
+def ask(client: httpx.Client, **more: object) -> httpx.Response:
+    """One completion."""
+    return client.post("/v1/completions", json=BODY | more)
+
+
+def page(url: str, path: str = "/windlass/metrics") -> dict[str, float]:
+    """The sums of a page's metrics by name, as one of the processes has them."""
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(httpx.get(url + path, timeout=10).text):
+        for sample in family.samples:
+            found[sample.name] = found.get(sample.name, 0) + sample.value
+    return found
+
+
+def api_processes(engine: Engine, url: str) -> list[str]:
+    """Their ids in the container."""
+    return daemon.docker(engine.paths, "exec", engine.container(url), "python3", "-c", PROCESSES).split()
+
+
+def test_places_and_queue_are_the_containers(engine: Engine, url: str) -> None:
+    """Never more than the places run, and what waits is seen by each process."""
+    assert len(api_processes(engine, url)) == 2
+    before = page(url).get("windlass_usage_requests_total", 0)
+    seen: list[tuple[float, float]] = []
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.is_set():
+            found = page(url)
+            seen.append((found["windlass_api_requests_running"], found["windlass_api_requests_waiting"]))
+            time.sleep(0.05)
+
+    with ThreadPoolExecutor(STREAMS + 1) as pool, connections(url, STREAMS) as clients:
+        watching = pool.submit(watch)
+        answers = list(pool.map(ask, clients))
+        is_over.set()
+        watching.result()
+    assert [answer.status_code for answer in answers] == [200] * STREAMS
+    assert all(answer.text.endswith("data: [DONE]\n\n") for answer in answers)
+    assert max(running for running, _ in seen) == SHARE
+    assert max(waiting for _, waiting in seen) > 0
+    pages = [page(url) for _ in range(8)]
+    assert {found["windlass_usage_requests_total"] for found in pages} == {before + STREAMS}
+
+
+def test_limits_are_the_services(url: str) -> None:
+    """Three requests a minute, whatever process gets them."""
+    with ThreadPoolExecutor(8) as pool, connections(url, 8, "sk-few-few-1") as clients:
+        codes = sorted(pool.map(lambda one: ask(one, max_tokens=8).status_code, clients))
+    assert codes == [200] * 3 + [429] * 5
+
+
+def test_the_engines_page_has_lookaheads_counts(url: str) -> None:
+    """From each process, and the engine's own requests of both."""
+    pages = [page(url, "/metrics") for _ in range(8)]
+    assert all("windlass_lookahead_requests_total" in found for found in pages)
+    assert len({found["vllm:request_success_total"] for found in pages}) == 1
+
+
+def test_running_answers_end_before_the_server(engine: Engine, keys: Path) -> None:
+    """SIGTERM: who runs gets all tokens, who comes is refused, and the container ends well."""
+    with engine.started("windlass", "run", *FLAGS.split(), mounts={keys: "/keys:ro"}) as (name, host):
+        url = f"http://{host}"
+        assert _is_up(url)
+        with ThreadPoolExecutor(SHARE) as pool, connections(url, SHARE) as clients:
+            running = [pool.submit(ask, one) for one in clients]
+            while page(url)["windlass_api_requests_running"] < SHARE and not any(one.done() for one in running):
+                time.sleep(0.01)
+            daemon.docker(engine.paths, "kill", "--signal", "TERM", name)
+            answers = [one.result() for one in running]
+        assert all(answer.text.endswith("data: [DONE]\n\n") for answer in answers)
+        assert daemon.docker(engine.paths, "wait", name).strip() == "0"
+
+
+def test_a_lost_process_ends_the_server(engine: Engine, keys: Path) -> None:
+    """The pod starts anew with all of them."""
+    with engine.started("windlass", "run", *FLAGS.split(), mounts={keys: "/keys:ro"}) as (name, host):
+        assert _is_up(f"http://{host}")
+        victim = api_processes(engine, f"http://{host}")[0]
+        daemon.docker(engine.paths, "exec", name, "python3", "-c", f"import os; os.kill({victim}, 9)")
+        assert daemon.docker(engine.paths, "wait", name).strip() != "0"
+        assert "the engine ended with exit code 1: RuntimeError: Process ApiServer_" in engine.log(name, "all")
+
+
+def _is_up(url: str) -> bool:
+    for _ in range(120):
+        try:
+            if httpx.get(f"{url}/health", timeout=5).is_success:
+                return True
+        except httpx.HTTPError:
+            pass
+        time.sleep(1)
+    return False
