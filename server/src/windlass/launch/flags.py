@@ -110,7 +110,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("sequence-parallel-size", Kind.WHOLE, "GPUs that share each long prompt; GPUs = TP × PP × this",
          ("SEQUENCE_PARALLEL_SIZE",), "1", effect=Effect.OURS),
     Flag("gpu-memory-utilization", Kind.FRACTION, "share of each GPU's memory", ("GPU_MEMORY_UTILIZATION",), "0.9"),
-    Flag("conservative-dry-run", Kind.SWITCH, "keep full steps' memory free; not yet verified on a GPU",
+    Flag("conservative-dry-run", Kind.SWITCH, "keep full steps' memory free",
          ("CONSERVATIVE_DRY_RUN",), "false", effect=Effect.OURS),
     Flag("enable-prefix-caching", Kind.SWITCH, "reuse the cache of equal starts", ("ENABLE_PREFIX_CACHING",), "true"),
     Flag("trust-remote-code", Kind.SWITCH, "run code of the model directory", ("TRUST_REMOTE_CODE",), "true"),
