@@ -69,10 +69,3 @@ def test_something_is_left_to_compute():
 
 def test_the_next_copy_would_wait_for_those_under_way():
     assert not step().allows("a", 9_984, 16, loads=True)
-
-
-def test_a_preempted_one_is_nobody_to_wait_for():
-    one = step()
-    one.joined("b")
-    one.ended("b")
-    assert granted(one, "a")

@@ -1,10 +1,12 @@
 """In the image: which requests are copied inside their step, and that vLLM copies all of their blocks. Prints JSON."""
 
+import inspect
 import json
 from types import SimpleNamespace
 
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler import OffloadingConnectorScheduler
 from vllm.v1.kv_offload.base import OffloadPolicy
+from vllm.v1.kv_offload.cpu.gpu_worker import CPUOffloadingWorker, SingleDirectionOffloadingHandler
 from windlass.prefix_offload import connector
 from windlass.prefix_offload.connector import PrefixOffloadConnector
 from windlass.prefix_offload.in_step import InStep
@@ -88,8 +90,16 @@ def in_step():
     return found
 
 
-def copied(blocks):
-    """Blocks that vLLM's own scheduler copies of those that a copy inside the step is for."""
+PRIVATE = {
+    OffloadingConnectorScheduler: "self._jobs",
+    CPUOffloadingWorker: "self._load_handler",
+    SingleDirectionOffloadingHandler: "self._transfer_events",
+}
+"""Names of vLLM's that the connector reads."""
+
+
+def copied(blocks, computed=0):
+    """Blocks that vLLM's own scheduler copies of those that a copy inside the step is for, behind computed tokens."""
     real = OffloadingConnectorScheduler.__new__(OffloadingConnectorScheduler)
     group = SimpleNamespace(
         group_idx=0, tokens_per_block=BLOCK, tokens_per_chunk=CHUNK, sliding_window_size_in_chunks=None,
@@ -98,14 +108,14 @@ def copied(blocks):
     real.config = SimpleNamespace(kv_group_configs=[group], blocks_per_chunk=CHUNK // BLOCK, num_workers=1)
     state = SimpleNamespace(offload_keys=list(range(FOUND // CHUNK)), next_stored_chunk_idx=0)
     request = SimpleNamespace(
-        num_locally_computed_tokens=0, partial_tail_boundary=None, load_key_ranges=[], group_states=[state],
+        num_locally_computed_tokens=computed, partial_tail_boundary=None, load_key_ranges=[], group_states=[state],
         offloading_context=SimpleNamespace(policy=OffloadPolicy.CHUNK_LEVEL), req_context=None, transfer_jobs=set(),
     )  # fmt: skip
     real._req_status = {"a": request}
     real._current_batch_allocated_block_ids, real._current_batch_load_jobs, real._jobs = set(), {}, {}
     real._chunks_being_loaded, real._generate_job_id = None, lambda: 1
     real.manager = SimpleNamespace(prepare_load=lambda keys, context: keys)
-    real.update_state_after_alloc(SimpleNamespace(request_id="a"), blocks, FOUND)
+    real.update_state_after_alloc(SimpleNamespace(request_id="a"), blocks, FOUND - computed)
     return len(real._current_batch_load_jobs[1].dst_spec.block_ids)
 
 
@@ -116,6 +126,8 @@ def main():
     ]
     blocks = SimpleNamespace(blocks=(marked,))
     found = in_step() | {"copied": {"marked": copied(blocks), "ours": copied(connector._unmarked(blocks, 0))}}
+    found["copied"]["behind 256 tokens"] = copied(connector._unmarked(blocks, CHUNK // BLOCK), CHUNK)
+    found["renamed"] = [name for cls, name in PRIVATE.items() if name not in inspect.getsource(cls.__init__)]
     print("RESULT " + json.dumps(found))
 
 

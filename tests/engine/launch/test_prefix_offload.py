@@ -28,7 +28,8 @@ def test_one_that_is_alone_is_copied_inside_its_step(engine):
         "preempted": ["b"],
         "waits": ["end of 1"],
         "reported": [["b"], ["a", "b"]],
-        "copied": {"marked": 0, "ours": 624},
+        "copied": {"marked": 0, "ours": 624, "behind 256 tokens": 608},
+        "renamed": [],
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.config import get_offloading_group_ids
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading_connector import OffloadingConnector
 from vllm.platforms import current_platform
+from vllm.v1.kv_cache_interface import UniformTypeKVCacheSpecs
 
 from windlass.prefix_offload.in_step import InStep
 from windlass.prefix_offload.settings import CARD_LIMIT, IN_STEP, NO_LIMIT, beyond, blocks_per_chunk
@@ -34,11 +35,13 @@ class PrefixOffloadConnector(OffloadingConnector):  # type: ignore[misc] # vLLM 
         self._card_limit = int(extra.get(CARD_LIMIT, NO_LIMIT))
         self._pool: Any = None
         self._in_step: InStep | None = None
-        if extra.get(IN_STEP) and extra.get("offload_prompt_only") and len(kv_cache_config.kv_cache_groups) == 1:
-            spec = kv_cache_config.kv_cache_groups[0].kv_cache_spec
-            block_bytes = spec.page_size_bytes * len(kv_cache_config.kv_cache_groups[0].layer_names)
-            self._block_tokens = spec.block_size
-            self._in_step = InStep(block_bytes // spec.block_size, extra["blocks_per_chunk"] * spec.block_size)
+        parallel = vllm_config.parallel_config
+        is_whole = parallel.decode_context_parallel_size == 1 and parallel.prefill_context_parallel_size == 1
+        is_one = is_whole and len(kv_cache_config.kv_cache_groups) == 1  # blocks of one size, each on one rank
+        if is_one and extra.get(IN_STEP) and extra.get("offload_prompt_only"):
+            self._block_tokens = kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
+            token_bytes = _block_bytes(kv_cache_config.kv_cache_groups[0]) // self._block_tokens
+            self._in_step = InStep(token_bytes, extra["blocks_per_chunk"] * self._block_tokens)
         self._copied_in_step: set[str] = set()
         """Requests whose copy's end is not reported yet; the worker's side."""
         super().__init__(vllm_config, role, kv_cache_config)
@@ -81,7 +84,7 @@ class PrefixOffloadConnector(OffloadingConnector):  # type: ignore[misc] # vLLM 
         if not self._in_step:
             return super().build_connector_meta(scheduler_output)
         meta = super().build_connector_meta(self._without_loads(scheduler_output))
-        self._in_step.ended(*(scheduler_output.preempted_req_ids or ()))
+        self._in_step.ended(*(scheduler_output.preempted_req_ids or set()) - {*scheduler_output.num_scheduled_tokens})
         meta.in_step = self._in_step.taken()
         return meta
 
@@ -120,6 +123,13 @@ class PrefixOffloadConnector(OffloadingConnector):  # type: ignore[misc] # vLLM 
         inside = received & self._copied_in_step
         self._copied_in_step -= inside
         return sent, received - inside
+
+
+def _block_bytes(group: Any) -> int:  # noqa: ANN401 - vLLM's own
+    """Of all layers; specs of several sizes have the sum already."""
+    layers = 1 if isinstance(group.kv_cache_spec, UniformTypeKVCacheSpecs) else len(group.layer_names)
+    found: int = group.kv_cache_spec.page_size_bytes * layers
+    return found
 
 
 def _unmarked(blocks: Any, first: int) -> Any:  # noqa: ANN401 - vLLM's own

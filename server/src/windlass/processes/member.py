@@ -184,7 +184,7 @@ class SharedGate:
         return self._link.enter(key, shared=shared)
 
     def stop(self) -> None:
-        """Refuse whoever waits or comes, in all processes."""
+        """Refuse new and waiting requests, in all processes."""
         self._link.send(wire.STOP)
 
 

@@ -1,12 +1,13 @@
 """The owner of what API processes share: places and queue, limits of keys, the start, the verdict on the engine.
 
 It lives in the process that starts the engine, which has nothing else to do while requests are served. An API process
-asks it at the start and at the end of a request, never for a token. What a process holds ends with its connection.
+asks it at the start and at the end of a request, never for a token. A process that goes gives all back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ from windlass.limits.settings import PORT_VARIABLE, replicas
 from windlass.processes import numbers, wire
 from windlass.processes.numbers import Numbers
 
+log = logging.getLogger(__name__)
 COUNT_TIMEOUT_S = 1.0
 """Seconds for all processes to tell their numbers; of a slower one the numbers before count."""
 SILENT_S = 60.0
@@ -83,7 +85,7 @@ class Owner:
             self._folder.cleanup()
 
     async def drain(self, limit_s: float) -> None:
-        """Refuse what comes and what waits; return when nothing runs any more, or when the time is over."""
+        """Refuse new and waiting requests; return when nothing runs any more, or when the time is over."""
         self.gate.stop()
         until = self.clock() + limit_s
         while self.gate.running and self.clock() < until:  # noqa: ASYNC110 - the gate has no event for it
@@ -109,7 +111,7 @@ class Owner:
         return sum(one.steps for one in self._connections if one is not but)
 
     def judge(self) -> None:
-        """What is wrong with the engine or with a process, told to all: a probe asks any of them."""
+        """Tell all processes which engine or process hangs: a probe asks any of them."""
         now = self.clock()
         found = [one.stalled for one in self._connections if one.stalled]
         silent = sum(now - one.heard_at > SILENT_S for one in self._connections)
@@ -257,4 +259,11 @@ class _Connection(wire.Lines):
     def _spawn(self, work: Any) -> None:  # noqa: ANN401 - a coroutine of ours
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._is_over)
+
+    def _is_over(self, task: asyncio.Task[None]) -> None:
+        """End the connection where a question got no answer: its request would wait for ever."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("windlass: a question of an API process cannot be answered: %r", error)
+            self.close()

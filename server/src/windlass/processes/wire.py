@@ -1,6 +1,6 @@
 """One connection between an API process and the owner: a message is a line of JSON, a list that begins with its name.
 
-The socket is a file in a folder that the server's user alone can enter, so who connects is one of our own processes.
+The socket is a file in a folder that the server's user alone can enter, so only our own processes connect.
 """
 
 from __future__ import annotations

@@ -44,6 +44,8 @@ ENDED_BY_SIGNAL = 128
 
 DYING_S = 10.0
 """How long an engine that failed on a question may take to end by itself: then its log says why."""
+ENGINE_ENDS_S = 25.0
+"""Of an engine whose answers have ended or run out of time; a pod has 30 s for it."""
 START_STOP_S_MAX = 5.0
 """How long an engine that does not serve yet may take to end; starting, it often listens to no signal."""
 GROUP_STOP_S_MAX = 5.0
@@ -140,8 +142,14 @@ class Supervisor:
     async def _drained(
         self, drain: Callable[[], Coroutine[Any, Any, None]], child: Child, number: signal.Signals
     ) -> None:
-        await drain()
-        child.send(number)
+        """Let answers end, then the engine; one that is not gone `ENGINE_ENDS_S` later is not waited for."""
+        try:
+            await drain()
+        finally:
+            child.send(number)
+        await asyncio.wait({child.ended}, timeout=ENGINE_ENDS_S)
+        if not child.ended.done():
+            await child.stop(0)
 
     def _note_output(self, line: str) -> None:
         self._board.note_output(line)

@@ -92,8 +92,9 @@ class Journals:
             self._unwritten += 1
             batch = self._batch
             if batch is None:
-                batch = self._batch = Batch()
-                self._writing.submit(self._write_batch, self._place)
+                batch = Batch()
+                self._writing.submit(self._write_batch, self._place)  # which takes the lock first
+                self._batch = batch
             batch.records.append(record)
         return batch
 
@@ -103,11 +104,13 @@ class Journals:
             batch, self._batch = self._batch, None
         if batch is None:
             return
-        for hour, records in groupby(batch.records, lambda record: record[0]):
-            self._write(place, hour, [line for _, line in records])
-        with self._lock:
-            self._unwritten -= len(batch.records)
-        batch.set_result(None)
+        try:
+            for hour, records in groupby(batch.records, lambda record: record[0]):
+                self._write(place, hour, [line for _, line in records])
+        finally:
+            with self._lock:
+                self._unwritten -= len(batch.records)
+            batch.set_result(None)
 
     def _write(self, place: Path, hour: str, lines: list[bytes]) -> None:
         now = self._clock()
@@ -120,8 +123,7 @@ class Journals:
             if lost := self._writer.write(hour, lines):
                 self._failed += lost
                 self._report(place, now, OSError("the disk is full"))
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            # A broken disk must not stop the service; the counter and the log show the gap.
+        except Exception as error:  # whatever it is: the counter and the log show the gap, and the service goes on
             self._failed += len(lines)
             self._report(place, now, error)
 
@@ -167,10 +169,10 @@ class _Writer:
         journal = Journal(self._number + 1, hour)
         file = os.open(self._folder / journal.name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         before, self._journal, self._number = self._journal, journal, journal.number
+        old, self._file, self._bytes = self._file, file, 0
         if before:
-            os.close(self._file)
+            os.close(old)
             self._folding.submit(self._fold, before.number)
-        self._file, self._bytes = file, 0
 
     def _fold(self, last: int) -> None:
         try:
