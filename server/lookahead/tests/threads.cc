@@ -64,15 +64,20 @@ std::size_t trips() {
   windlass::Cache cache(small());
   std::vector<std::string> ids;
   for (int row = 0; row < kRows; ++row) ids.push_back(std::to_string(row));
-  const windlass::Shared shared{
-      records.data(), tokens.data(), confidences.data(), &doorbell, &completed, nullptr, kRows, kMost, kSpan};
+  std::vector<float> model(kMost);
+  const windlass::Shared shared{records.data(), tokens.data(), confidences.data(), &doorbell,
+                                &completed,     nullptr,       model.data(),       kRows,
+                                kMost,          kSpan};
   windlass::RoundTrip trip(cache, shared, 5000);
+  trip.add_model();
   std::atomic<bool> ended{false};
   std::atomic<std::size_t> chosen{0};
   std::thread engine([&] {
     const std::vector<double> costs(static_cast<std::size_t>(kRows * kMost + 1), 1.0);
-    while (!ended)
+    while (!ended) {
+      trip.model_drafts(ids, 1.0);
       chosen += static_cast<std::size_t>(trip.choose(ids, std::vector<int>(kRows, kMost), costs, kRows, true));
+    }
   });
   const auto await = [&](int number) {
     while (static_cast<std::int32_t>(__atomic_load_n(&completed, __ATOMIC_ACQUIRE)) < number) std::this_thread::yield();
@@ -80,7 +85,7 @@ std::size_t trips() {
   for (int number = 1; number <= kTrips; ++number) {
     const bool wanted =
         number / kRun % 2 == 1;  // some steps are waited for, then some are not, more than there are records
-    windlass::Step step{static_cast<std::uint32_t>(number), {}, {}, ids, wanted};
+    windlass::Step step{static_cast<std::uint32_t>(number), {}, {}, ids, wanted, kMost};
     for (int row = 0; row < kRows && number == 1; ++row)
       step.begun.emplace_back(ids[static_cast<std::size_t>(row)], text(row, 0, 60));
     trip.submit(std::move(step));
@@ -89,6 +94,7 @@ std::size_t trips() {
       std::int32_t* record = records.data() + (number % static_cast<int>(windlass::kRecords) * kRows + row) *
                                                   (windlass::kRecordHeader + kSpan);
       record[0] = number, record[1] = 1, record[2] = 0, record[3] = 60 + number;
+      record[4] = 2, record[2] = row % 2;  // half of the rows had a draft of the model, which was rejected
       record[windlass::kRecordHeader] = static_cast<std::int32_t>(text(row, 59 + number, 1)[0]);
     }
     __atomic_store_n(&doorbell, static_cast<std::uint32_t>(number), __ATOMIC_RELEASE);
