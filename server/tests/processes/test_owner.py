@@ -40,6 +40,22 @@ async def test_a_process_without_owner_ends(serve) -> None:
     assert [process.exits for process in server.processes] == [[1], [1]]
 
 
+async def test_a_question_that_cannot_be_answered_ends_its_process(serve, tmp_path, monkeypatch) -> None:
+    """Its request would wait for ever."""
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"keys": [{"name": "one", "key": "sk-one-key", "concurrency": 1}]}))
+    server = await serve(ApiSettings(served_names=("demo",), concurrency=1, processes=2, keys_file=str(path)))
+
+    async def broken(_: object) -> None:
+        raise RuntimeError("no verdict")
+
+    monkeypatch.setattr(server.owner.limits, "enter", broken)
+    asked = server.processes[0].begin("sk-one-key")
+    await until(lambda: server.processes[0].exits == [1])
+    asked.cancel()
+    assert server.processes[1].exits == []
+
+
 async def test_a_client_that_leaves_the_queue_leaves_it_everywhere(serve) -> None:
     """The next one gets its turn."""
     server = await serve(ONE_PLACE)

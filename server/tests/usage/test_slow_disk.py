@@ -134,3 +134,19 @@ def test_of_a_batch_that_a_full_disk_cuts_short_the_cut_lines_are_counted(
     monkeypatch.setattr(journal, "os", os)
     journals.add("a", "m", TOKENS, estimated=False).result(10)
     assert sum(row["requests"] for row in hours.records(tmp_path)) == 2
+
+
+def test_a_writer_that_fails_in_whatever_way_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records are counted as lost, and the next are written."""
+    journals = Journals(tmp_path)
+    journals.add("a", "m", TOKENS, estimated=False).result(10)
+
+    def broken(*_: object) -> int:
+        raise RuntimeError("no more threads")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal._Writer, "write", broken)
+        journals.add("a", "m", TOKENS, estimated=False).result(10)
+    assert (journals.unrecorded, journals._unwritten) == (1, 0)
+    journals.add("a", "m", TOKENS, estimated=False).result(10)
+    assert sum(row["requests"] for row in hours.records(tmp_path)) == 2
