@@ -119,9 +119,9 @@ def main() -> None:
 
 def asked(port: int, clients: dict[str, Client], wanted: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Rounds in turns, the next in the other order, until the time is over; a load of each size before them."""
-    for streams in wanted.streams if wanted.at else ():
-        by_windlass(port, streams, 0, wanted)
     began = time.monotonic()
+    for streams in wanted.streams if wanted.at else ():
+        by_windlass(port, streams, wanted.rounds, wanted)
     for number in range(wanted.rounds):
         for streams in wanted.streams:
             for name in list(clients)[:: 1 if number % 2 == 0 else -1]:

@@ -3,7 +3,7 @@
     PYTHONPATH=server/src:base/src:sizing/src python benchmarks/front/owner_alone.py [--requests N] [--at-once N]
 
 A process of its own is the owner; this one asks for places and gives them back, so many at once, as an API process
-does. The second line is the same with a gate in this process, as with one API process.
+does. The third line is the same with a gate in this process, as with one API process.
 """
 
 from __future__ import annotations

@@ -150,3 +150,19 @@ def test_a_writer_that_fails_in_whatever_way_holds_nobody_up(tmp_path: Path, mon
     assert (journals.unrecorded, journals._unwritten) == (1, 0)
     journals.add("a", "m", TOKENS, estimated=False).result(10)
     assert sum(row["requests"] for row in hours.records(tmp_path)) == 2
+
+
+def test_without_a_thread_the_record_is_counted_and_the_answer_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container at its limit of processes."""
+    journals = Journals(tmp_path)
+
+    def full(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journals._writing, "submit", full)
+        assert journals.add("a", "m", TOKENS, estimated=False) is None
+    assert (journals.unrecorded, journals._unwritten) == (1, 0)
+    journals.add("a", "m", TOKENS, estimated=False).result(10)

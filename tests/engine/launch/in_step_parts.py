@@ -74,6 +74,10 @@ def in_step():
     found["beside"] = one.get_num_new_matched_tokens(b, 0)
     one.request_finished_all_groups(a, ())
     found["alone again"] = one.get_num_new_matched_tokens(b, 0)
+    one.update_state_after_alloc(b, SimpleNamespace(blocks=([],)), FOUND)
+    built(one, "b", preempted=("b",))
+    found["beside one that came back"] = one.get_num_new_matched_tokens(a, 0)
+    one.request_finished_all_groups(b, ())
     one.connector_scheduler._jobs = {1: SimpleNamespace(req_id="a", is_store=False)}
     built(one, preempted=("a", "b"))
     found["preempted"] = one.connector_scheduler.preempted[-1]

@@ -25,6 +25,7 @@ def test_one_that_is_alone_is_copied_inside_its_step(engine):
         "step": ["a"],
         "beside": [9_984, True],
         "alone again": [9_984, False],
+        "beside one that came back": [9_984, True],
         "preempted": ["b"],
         "waits": ["end of 1"],
         "reported": [["b"], ["a", "b"]],

@@ -12,7 +12,6 @@ from typing import Any
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.config import get_offloading_group_ids
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading_connector import OffloadingConnector
 from vllm.platforms import current_platform
-from vllm.v1.kv_cache_interface import UniformTypeKVCacheSpecs
 
 from windlass.prefix_offload.in_step import InStep
 from windlass.prefix_offload.settings import CARD_LIMIT, IN_STEP, NO_LIMIT, beyond, blocks_per_chunk
@@ -39,9 +38,10 @@ class PrefixOffloadConnector(OffloadingConnector):  # type: ignore[misc] # vLLM 
         is_whole = parallel.decode_context_parallel_size == 1 and parallel.prefill_context_parallel_size == 1
         is_one = is_whole and len(kv_cache_config.kv_cache_groups) == 1  # blocks of one size, each on one rank
         if is_one and extra.get(IN_STEP) and extra.get("offload_prompt_only"):
-            self._block_tokens = kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
-            token_bytes = _block_bytes(kv_cache_config.kv_cache_groups[0]) // self._block_tokens
-            self._in_step = InStep(token_bytes, extra["blocks_per_chunk"] * self._block_tokens)
+            spec = kv_cache_config.kv_cache_groups[0].kv_cache_spec
+            block_bytes = spec.page_size_bytes * len(kv_cache_config.kv_cache_groups[0].layer_names)
+            self._block_tokens = spec.block_size
+            self._in_step = InStep(block_bytes // spec.block_size, extra["blocks_per_chunk"] * spec.block_size)
         self._copied_in_step: set[str] = set()
         """Requests whose copy's end is not reported yet; the worker's side."""
         super().__init__(vllm_config, role, kv_cache_config)
@@ -111,8 +111,9 @@ class PrefixOffloadConnector(OffloadingConnector):  # type: ignore[misc] # vLLM 
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:  # noqa: ANN401 - vLLM's own
         """Submit the copies; the card computes this step after those inside it."""
         super().start_load_kv(forward_context, **kwargs)
-        inside = getattr(self._connector_metadata, "in_step", ())
-        for job, load in self._connector_metadata.load_jobs.items() if inside else ():
+        metadata = self._get_connector_metadata()
+        inside = getattr(metadata, "in_step", ())
+        for job, load in metadata.load_jobs.items() if inside else ():
             if load.req_id in inside:
                 current_platform.current_stream().wait_event(load_end(self.connector_worker.worker, job))
                 self._copied_in_step.add(load.req_id)
@@ -123,13 +124,6 @@ class PrefixOffloadConnector(OffloadingConnector):  # type: ignore[misc] # vLLM 
         inside = received & self._copied_in_step
         self._copied_in_step -= inside
         return sent, received - inside
-
-
-def _block_bytes(group: Any) -> int:  # noqa: ANN401 - vLLM's own
-    """Of all layers; specs of several sizes have the sum already."""
-    layers = 1 if isinstance(group.kv_cache_spec, UniformTypeKVCacheSpecs) else len(group.layer_names)
-    found: int = group.kv_cache_spec.page_size_bytes * layers
-    return found
 
 
 def _unmarked(blocks: Any, first: int) -> Any:  # noqa: ANN401 - vLLM's own

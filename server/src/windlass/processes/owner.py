@@ -265,5 +265,5 @@ class _Connection(wire.Lines):
         """End the connection where a question got no answer: its request would wait for ever."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            log.error("windlass: a question of an API process cannot be answered: %r", error)
+            log.error("windlass: a question of an API process cannot be answered", exc_info=error)
             self.close()

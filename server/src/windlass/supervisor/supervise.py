@@ -44,7 +44,7 @@ ENDED_BY_SIGNAL = 128
 
 DYING_S = 10.0
 """How long an engine that failed on a question may take to end by itself: then its log says why."""
-ENGINE_ENDS_S = 25.0
+ENGINE_ENDS_S = 20.0
 """Of an engine whose answers have ended or run out of time; a pod has 30 s for it."""
 START_STOP_S_MAX = 5.0
 """How long an engine that does not serve yet may take to end; starting, it often listens to no signal."""
@@ -142,7 +142,7 @@ class Supervisor:
     async def _drained(
         self, drain: Callable[[], Coroutine[Any, Any, None]], child: Child, number: signal.Signals
     ) -> None:
-        """Let answers end, then the engine; one that is not gone `ENGINE_ENDS_S` later is not waited for."""
+        """Let answers end, then the engine; one that is not gone `ENGINE_ENDS_S` later is killed."""
         try:
             await drain()
         finally:

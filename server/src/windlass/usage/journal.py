@@ -89,12 +89,17 @@ class Journals:
             return None
         record = (hours.hour_of(self._clock()), hours.line(key, model, tokens, estimated=estimated))
         with self._lock:
-            self._unwritten += 1
             batch = self._batch
             if batch is None:
                 batch = Batch()
-                self._writing.submit(self._write_batch, self._place)  # which takes the lock first
+                try:
+                    self._writing.submit(self._write_batch, self._place)  # which takes the lock first
+                except RuntimeError as error:  # no thread can be started
+                    self._crowded += 1
+                    self._report(self._place, self._clock(), error)
+                    return None
                 self._batch = batch
+            self._unwritten += 1
             batch.records.append(record)
         return batch
 
@@ -129,7 +134,7 @@ class Journals:
 
     def _report(self, place: Path, now: float, error: Exception) -> None:
         if now >= self._retry_at:
-            log.error("windlass: usage cannot be recorded in %s: %s", place, error)
+            log.error("windlass: usage cannot be recorded in %s: %s", place, error, exc_info=error)
             self._retry_at = now + 60
 
 
@@ -148,12 +153,12 @@ class _Writer:
             left = (journal.number for journal in hours.journals(self._folder))
             folded = (hours.sound_hour(self._folder, hour).folded for hour in hours.hours(self._folder))
             self._number = max([*folded, *left], default=0)
+            # One thread, so that journals are folded in their order; a record does not wait for a fold.
+            self._folding = ThreadPoolExecutor(1, "windlass-usage")
+            self._folding.submit(self._fold, self._number)
         except BaseException:
             os.close(self._lock)
             raise
-        # One thread, so that journals are folded in their order; a record does not wait for a fold.
-        self._folding = ThreadPoolExecutor(1, "windlass-usage")
-        self._folding.submit(self._fold, self._number)
         self._journal: Journal | None = None
         self._file, self._bytes = -1, 0
 
