@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -68,6 +70,13 @@ class Server:
     owner: Owner
     processes: list[Process]
     start: Callable[[], Awaitable[Process]]
+
+
+def key_file(folder: Path, *rows: dict[str, Any]) -> ApiSettings:
+    """Settings with a file of such keys."""
+    path = folder / "keys.json"
+    path.write_text(json.dumps({"keys": list(rows)}))
+    return ApiSettings(served_names=("demo",), processes=2, keys_file=str(path))
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -1,7 +1,6 @@
 """Ends: of a client that waits, of a process, of the owner, of the server."""
 
 import asyncio
-import json
 import stat
 from pathlib import Path
 
@@ -11,16 +10,15 @@ from windlass.api.settings import ApiSettings
 from windlass.errors import UsageError
 from windlass.limits.member import PendingRequest
 
-from .conftest import until
+from .conftest import key_file, until
 
 ONE_PLACE = ApiSettings(served_names=("demo",), concurrency=1, queue=1, processes=2)
+ONE_AT_A_TIME = {"name": "one", "key": "sk-one-key", "concurrency": 1}
 
 
 async def test_a_process_that_dies_gives_back_what_it_held(serve, tmp_path) -> None:
     """Its place and its slot of the key are free at once."""
-    path = tmp_path / "keys.json"
-    path.write_text(json.dumps({"keys": [{"name": "one", "key": "sk-one-key", "concurrency": 1}]}))
-    server = await serve(ApiSettings(served_names=("demo",), concurrency=1, processes=2, keys_file=str(path)))
+    server = await serve(key_file(tmp_path, ONE_AT_A_TIME))
     one, other = server.processes
     one.engine.may_answer.clear()
     held = one.begin("sk-one-key")
@@ -42,9 +40,7 @@ async def test_a_process_without_owner_ends(serve) -> None:
 
 async def test_a_question_that_cannot_be_answered_ends_its_process(serve, tmp_path, monkeypatch) -> None:
     """Its request would wait for ever."""
-    path = tmp_path / "keys.json"
-    path.write_text(json.dumps({"keys": [{"name": "one", "key": "sk-one-key", "concurrency": 1}]}))
-    server = await serve(ApiSettings(served_names=("demo",), concurrency=1, processes=2, keys_file=str(path)))
+    server = await serve(key_file(tmp_path, ONE_AT_A_TIME))
 
     async def broken(_: object) -> None:
         raise RuntimeError("no verdict")

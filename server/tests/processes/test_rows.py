@@ -1,24 +1,16 @@
 """What API processes of one server share, a test for each row of the table in ADR 93."""
 
 import asyncio
-import json
 
 from prometheus_client.parser import text_string_to_metric_families
 from windlass.api.outbox import UNREAD_BYTES_MAX
 from windlass.api.settings import ApiSettings
 from windlass.usage import hours
 
-from .conftest import START_KEY, until
+from .conftest import START_KEY, key_file, until
 
 ONE_PLACE = ApiSettings(served_names=("demo",), concurrency=1, queue=1, processes=2)
 HEALTH = "/health"
-
-
-def key_file(folder, *rows: dict) -> ApiSettings:
-    """Settings with a file of such keys."""
-    path = folder / "keys.json"
-    path.write_text(json.dumps({"keys": list(rows)}))
-    return ApiSettings(served_names=("demo",), processes=2, keys_file=str(path))
 
 
 def value(text: str, name: str, **labels: str) -> float:
@@ -176,7 +168,7 @@ async def test_an_engine_that_hangs_ends_the_server_by_any_process(serve) -> Non
     assert (await other.client.get(HEALTH)).status_code == 200
 
 
-async def test_a_process_that_hangs_is_told_by_the_others(serve) -> None:
+async def test_the_others_report_a_process_that_hangs(serve) -> None:
     """It says nothing for a minute; the report of another one shows it."""
     server = await serve()
     one, _ = server.processes

@@ -82,7 +82,7 @@ def test_no_alarm_while_every_step_is_below_the_floor(turns: list[tuple[float, b
         assert one.bound_s == max(60, TIMES * one.longest_s)
 
 
-def test_a_step_told_to_another_process_is_a_step() -> None:
+def test_a_step_reported_to_another_process_is_a_step() -> None:
     """The engine reports each step to one of several API processes, and never in turn."""
     one = Progress(10.0)
     one.stepped_elsewhere(3)

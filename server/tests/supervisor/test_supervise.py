@@ -66,7 +66,7 @@ async def test_serves_and_stops_on_a_signal(free_port: int) -> None:
     assert served == ["serving"]
 
 
-async def test_an_engine_is_told_to_stop_after_the_drain(free_port: int) -> None:
+async def test_an_engine_gets_its_signal_after_the_drain(free_port: int) -> None:
     """Several API processes: the first signal waits for the answers that run, the second waits for nothing."""
     answered = asyncio.Event()
     engine = python(SERVES.replace("PORT", str(free_port)), f"http://127.0.0.1:{free_port}/health")

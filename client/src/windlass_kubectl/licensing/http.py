@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -15,7 +15,7 @@ from windlass_base.kube.errors import ClientError, UnreachableError
 from windlass_client import paths
 from windlass_client.licenses import PORT, LicenseServer
 
-from windlass_kubectl.forward import port_forward
+from windlass_kubectl.forward import Forward, port_forward
 from windlass_kubectl.licensing.errors import LicensingError
 from windlass_kubectl.session import Session
 from windlass_kubectl.talk import http_address
@@ -98,11 +98,24 @@ async def reach(session: Session, server: LicenseServer) -> AsyncIterator[Server
         async with _client(http_address(address).rstrip("/"), headers, verify=True) as http:
             yield ServerHttp(http)
         return
-    async with port_forward(server.name, session.kubectl_flags(server.namespace), port=PORT) as forward:
-        url = forward.url.replace("http:", "https:", 1) if server.https else forward.url
-        # The API server has led to the pod; its certificate is for its own name, not for 127.0.0.1.
-        async with _client(url, headers, verify=False) as http:
-            yield ServerHttp(http)
+    until = asyncio.get_running_loop().time() + PATIENCE_S
+    while True:
+        async with port_forward(server.name, session.kubectl_flags(server.namespace), port=PORT) as forward:
+            url = forward.url.replace("http:", "https:", 1) if server.https else forward.url
+            # The API server has led to the pod; its certificate is for its own name, not for 127.0.0.1.
+            async with _client(url, headers, verify=False) as http:
+                if await stands(http, forward) or asyncio.get_running_loop().time() > until:
+                    yield ServerHttp(http)
+                    return
+
+
+async def stands(http: httpx2.AsyncClient, forward: Forward) -> bool:
+    """Whether the port-forward lasts: kubectl ends at a first connection to a pod that does not listen yet."""
+    with suppress(httpx2.HTTPError):
+        await http.get("/ls/view")
+        return True
+    await asyncio.sleep(AGAIN_S)
+    return forward.process.returncode is None
 
 
 def _client(url: str, headers: dict[str, str], *, verify: bool) -> httpx2.AsyncClient:

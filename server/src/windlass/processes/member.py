@@ -45,7 +45,7 @@ class Link(wire.Lines):
         self.on_elsewhere: Callable[[int], None] = _nothing_of
         self.stalled = ""
         """What is wrong, as any of the processes found."""
-        self._does: dict[str, Callable[..., None]] = {
+        self._does = {
             wire.HELLO: self._greeted, wire.RUN: self._run, wire.WAIT: self._wait, wire.REFUSE: self._refuse,
             wire.VERDICT: self._answer, wire.SUMS: self._answer, wire.COUNT: self._count,
             wire.STARTED: self._started, wire.ELSEWHERE: self._stepped,
@@ -79,10 +79,6 @@ class Link(wire.Lines):
         self._end(UNSERVED)
         if self._greeting and not self._greeting.done():
             self._greeting.set_result(None)
-
-    def heard(self, name: str, *words: Any) -> None:  # noqa: ANN401 - what JSON gives
-        """A message of the owner."""
-        self._does[name](*words)
 
     def enter(self, key: str, *, shared: bool) -> SharedPlace:
         """Ask for a place."""

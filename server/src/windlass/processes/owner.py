@@ -152,7 +152,7 @@ class _Connection(wire.Lines):
         self._counts: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_lost = False
-        self._does: dict[str, Callable[..., None]] = {
+        self._does = {
             wire.ENTER: self._enter, wire.LEAVE: self._leave, wire.BEGIN: self._begin, wire.END: self._end,
             wire.ASK: self._ask, wire.COUNTED: self._counted, wire.STEPS: self._stepped,
             wire.STALLED: self._has_stalled,
@@ -179,7 +179,7 @@ class _Connection(wire.Lines):
 
     def heard(self, name: str, *words: Any) -> None:  # noqa: ANN401 - what JSON gives
         self.heard_at = self._owner.clock()
-        self._does[name](*words)
+        super().heard(name, *words)
 
     async def count(self) -> None:
         """Return when the process has told its numbers."""

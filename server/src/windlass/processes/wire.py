@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 VARIABLE = "WINDLASS_API_OWNER"
@@ -18,16 +19,17 @@ HELLO, STARTED, STOP, STEPS, ELSEWHERE, STALLED = "hello", "started", "stop", "s
 
 
 class Lines(asyncio.Protocol):
-    """Sends and receives messages; subclasses say what a message does."""
+    """Sends and receives messages; subclasses fill the table of what each does."""
 
     def __init__(self) -> None:
         """Not connected yet."""
         self._transport: asyncio.Transport | None = None
         self._rest = b""
+        self._does: dict[str, Callable[..., None]] = {}
 
     def heard(self, name: str, *words: Any) -> None:  # noqa: ANN401 - what JSON gives
         """A message came."""
-        raise NotImplementedError
+        self._does[name](*words)
 
     def send(self, *message: Any) -> None:  # noqa: ANN401 - what JSON takes
         """Send a message; nothing once the connection is gone."""
