@@ -1,11 +1,11 @@
 """On a GPU: where the time of a step goes, with lookahead and without, and what planning by draft budgets is worth.
 
     python steps.py WORKLOADS.json.gz OUT.json [--seconds 240] [--only "no repeats"] [--batches 1,10] [--rounds 3]
-                    [--policies stock,budgets] [--traces FOLDER]
+                    [--policies stock,budgets] [--traces FOLDER] [--cells]
 
 Two engines as in `on_device.py`, which picks the requests as this does. Each policy meets the same requests with the
 same cache; every step of every run is written. `--traces` records one more run of each, kernel by kernel; recording
-slows the host for the rest of the run.
+slows the host for the rest of the run. With `--cells` the texts are those of `prepare_cells.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from arms import Arm
+from cells import halves
 from on_device import LAST, OUTPUT_TOKENS, common, ours, rounds_of, workloads
 
 POLICIES = ("stock", "budgets")
@@ -71,8 +72,11 @@ def measure(arm: Arm, policy: str, name: str, rows: list[Any], batch: int, round
 
 def arms_of(rows: list[Any], batches: list[int]) -> tuple[Arm, Arm]:
     """The engine without lookahead and the one with it, warm, with their clocks."""
-    none = Arm("none", {**common(), "worker_cls": "steps_worker.PlainWorker"}, {"VLLM_CACHE_ROOT": "/tmp/vllm-none"})  # noqa: S108
-    arm = ours(6, common(), "steps_worker.StepsWorker")
+    options = common()
+    if (most := max(batches)) > options["max_num_seqs"]:
+        options |= {"max_num_seqs": most, "kv_cache_memory_bytes": 10 << 30}
+    none = Arm("none", {**options, "worker_cls": "steps_worker.PlainWorker"}, {"VLLM_CACHE_ROOT": "/tmp/vllm-none"})  # noqa: S108
+    arm = ours(6, options, "steps_worker.StepsWorker")
     for one in (none, arm):
         one.start()
     for one in (none, arm):
@@ -96,10 +100,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--policies", type=lambda text: text.split(","), default=POLICIES)
     parser.add_argument("--traces", type=Path)
+    parser.add_argument("--cells", action="store_true")
     arguments = parser.parse_args()
     until = time.monotonic() + arguments.seconds
-    found, results = workloads(arguments.workloads), []
-    none, arm = arms_of(found["gsm8k"][1], arguments.batches)
+    found, results = (halves if arguments.cells else workloads)(arguments.workloads), []
+    none, arm = arms_of(found["chat" if arguments.cells else "gsm8k"][1], arguments.batches)
     print(f"ready, {until - time.monotonic():.0f} s left", flush=True)
     for name in arguments.only:
         arm.ask("run", LAST, 2, True)

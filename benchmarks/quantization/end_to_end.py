@@ -49,6 +49,8 @@ class Plan:
 
 
 SMALL = Plan((1, 3), 20, 8, ((1, 1), (32, 2)), 1, 128)
+EXTRA: dict[str, Any] = {}
+"""Words of the engine that win over the others; a program that starts engines by `engine` sets them."""
 
 
 def engine(method: str, wanted: argparse.Namespace) -> Any:  # noqa: ANN401  the engine has no types here
@@ -77,7 +79,7 @@ def engine(method: str, wanted: argparse.Namespace) -> Any:  # noqa: ANN401  the
     else:  # several share the card
         words |= {"gpu_memory_utilization": 0.05, "kv_cache_memory_bytes": 3 * GIB}
         words |= {"compilation_config": EAGER} if wanted.eager else {}
-    return LLM(**words)
+    return LLM(**words | EXTRA)
 
 
 def watch_loading(row: dict[str, object]) -> None:
@@ -147,11 +149,13 @@ def one(method: str, wanted: argparse.Namespace) -> None:
 class Started:
     """An engine's process, read as it talks."""
 
-    def __init__(self, method: str, wanted: argparse.Namespace) -> None:
+    def __init__(
+        self, method: str, wanted: argparse.Namespace, program: str = __file__, more: tuple[str, ...] = ()
+    ) -> None:
         self.method, self.lines, self.errors = method, [], []
         words = [word for name in ("small", "eager", "real") if getattr(wanted, name) for word in (f"--{name}",)]
         words += ["--lengths", *map(str, wanted.lengths)]
-        command = [sys.executable, __file__, "--one", method, "--work", str(wanted.work), *words]
+        command = [sys.executable, program, "--one", method, "--work", str(wanted.work), *words, *more]
         own = {"VLLM_CACHE_ROOT": str(wanted.work / f"cache-{method}"), "WINDLASS_QUANTIZED_CACHE": "off"}
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         self.process = keeper.start(command, patience_s=1, text=True, env=os.environ | own, **pipes)
