@@ -25,6 +25,7 @@ CLOCKED = (
     "cudagraph_manager.run_fullgraph",
     "draft_tokens_handler.set_draft_tokens",
     "gather_batch_req_state",
+    "lookahead.record",
     "model_state.prepare_attn",
     "postprocess_sampled",
     "prepare_attn",

@@ -7,7 +7,8 @@
 The load is that of `serving.py`. The server is the engine's own command with our plug-in, since `windlass run` closes
 the profiler's paths. The engine's profiler marks each step. A step's time on the card is that of its kernels; a gap is
 time in which no kernel runs. Recording makes the host slower, so gaps are upper bounds. The sum of gaps is also taken
-with kernels recorded alone, which costs less.
+with kernels recorded alone, which costs less. --small runs on a CPU with a tiny shape: it tests the
+program and measures nothing.
 """
 
 from __future__ import annotations
@@ -29,17 +30,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import keeper
 import serving
 import shapes
 from beside import ROOT, plugin
-from serving import Answer
+from serving import Answer, keeper
 
 METHODS = ("none", "fp8", "ifq", "ifq_nf4")
 KINDS = ("decode", "prompt")
 STEP = re.compile(r"execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)")
 RECORDED = {"steps": ["CPU", "CUDA"], "kernels": ["CUDA"]}
-KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
+KERNELS = ("kernel", "gpu_memcpy", "gpu_memset", "cpu_op")
+"""Kinds of events; operators of a CPU are recorded by `--small` alone."""
+SHARED = ("--gpu-memory-utilization", "0.05", "--kv-cache-memory-bytes", str(2 * 2**30))
 WARM_S, SECONDS = 8.0, 1.0
 TOP = 14
 """Kernels by name that are kept of each kind of step."""
@@ -52,16 +54,22 @@ def command(method: str, port: int, recorded: str, wanted: argparse.Namespace) -
 
     profiler = {
         "profiler": "torch", "torch_profiler_dir": str(folder(method, recorded, wanted)),
-        "torch_profiler_activities": RECORDED[recorded], "torch_profiler_with_stack": False,
-        "torch_profiler_dump_cuda_time_total": False, "ignore_frontend": True,
+        "torch_profiler_activities": ["CPU"] if wanted.small else RECORDED[recorded],
+        "torch_profiler_with_stack": False, "torch_profiler_dump_cuda_time_total": False, "ignore_frontend": True,
     }  # fmt: skip
     words = ["--served-model-name", serving.MODEL, "--host", "127.0.0.1", "--port", str(port), "--load-format", "dummy"]
     words += ["--dtype", "float16", "--max-model-len", "4096", "--no-enable-prefix-caching", "--skip-tokenizer-init"]
-    words += ["--gpu-memory-utilization", "0.05", "--kv-cache-memory-bytes", str(2 * 2**30)]
+    words += ["--enforce-eager"] if wanted.small else list(SHARED)
     words += ["--profiler-config", json.dumps(profiler)]
     if method != "none":
         words += ["--quantization", str(engine_value(METHOD, method))]
     return [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(wanted.work / "model"), *words]
+
+
+def shape(*, small: bool) -> dict[str, Any]:
+    """Of the model."""
+    found: dict[str, Any] = shapes.SMALL if small else shapes.QWEN2_7B
+    return found
 
 
 def folder(method: str, recorded: str, wanted: argparse.Namespace) -> Path:
@@ -75,14 +83,15 @@ def start(method: str, port: int, recorded: str, wanted: argparse.Namespace) -> 
     paths = (plugin(wanted.work), *(ROOT / f"{one}/src" for one in ("server", "base", "sizing")))
     path = ":".join(map(str, (*paths, os.environ.get("PYTHONPATH", ""))))
     own = {"PYTHONPATH": path, "VLLM_CACHE_ROOT": str(wanted.work / f"cache-{method}"), "VLLM_NO_USAGE_STATS": "1"}
+    own |= {"VLLM_CPU_KVCACHE_SPACE": "1"} if wanted.small else {}
     own |= {"VLLM_USE_FLASHINFER_SAMPLER": "0", "XDG_CACHE_HOME": str(wanted.work / f"home-{method}")}
     log = (wanted.work / f"{method}-{recorded}.log").open("wb")
     return keeper.start(command(method, port, recorded, wanted), stdout=log, stderr=log, env=os.environ | own)
 
 
-def record(url: str, seed: int) -> None:
+def record(url: str, seed: int, *, small: bool) -> None:
     """Ten clients; after some seconds one is recorded."""
-    vocabulary = shapes.QWEN2_7B["vocab_size"]
+    vocabulary = shape(small=small)["vocab_size"]
 
     def profile() -> None:
         time.sleep(WARM_S)
@@ -137,13 +146,14 @@ def steps(found: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str
     marks = sorted((float(one["ts"]), one["name"]) for one in found
                    if one.get("cat") == "user_annotation" and STEP.match(one["name"]))  # fmt: skip
     called, kernels = launches(found), [one for one in found if one.get("cat") in KERNELS]
-    kernels.sort(key=lambda one: called.get(one["args"].get("correlation"), 0.0))
+    began = [called.get(one.get("args", {}).get("correlation"), float(one["ts"])) for one in kernels]
+    order = sorted(range(len(kernels)), key=began.__getitem__)
     at = 0
     for number, (begin, name) in enumerate(marks[:-1]):
         end, own = marks[number + 1][0], []
-        while at < len(kernels) and called.get(kernels[at]["args"].get("correlation"), 0.0) < end:
-            if called.get(kernels[at]["args"].get("correlation"), 0.0) >= begin:
-                own.append(kernels[at])
+        while at < len(order) and began[order[at]] < end:
+            if began[order[at]] >= begin:
+                own.append(kernels[order[at]])
             at += 1
         parts = STEP.match(name)
         if parts is None or not own or not int(parts[1]) + int(parts[3]):
@@ -184,7 +194,7 @@ def whole_of(found: list[dict[str, Any]]) -> dict[str, float]:
 
 def measure(wanted: argparse.Namespace) -> None:
     """Start all servers, record one after the other."""
-    shapes.describe(wanted.work / "model", shapes.QWEN2_7B)
+    shapes.describe(wanted.work / "model", shape(small=wanted.small))
     arms = [(method, recorded) for method in wanted.methods for recorded in RECORDED]
     servers = {arm: start(arm[0], serving.FIRST_PORT + at, arm[1], wanted) for at, arm in enumerate(arms)}
     results: dict[str, Any] = {}
@@ -195,7 +205,7 @@ def measure(wanted: argparse.Namespace) -> None:
             if not serving.wait(url, servers[method, recorded], deadline):
                 results[f"{method} {recorded}"] = Path(wanted.work, f"{method}-{recorded}.log").read_text()[-1500:]
                 continue
-            record(url, 9)
+            record(url, 9, small=wanted.small)
             found = events(method, recorded, wanted)
             described_as = described if recorded == "steps" else whole_of
             results[f"{method} {recorded}"] = described_as(found)
@@ -237,6 +247,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--limit-s", type=float, default=400, help="seconds until all servers are ready")
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--plot", nargs=2, type=Path, metavar=("OUT.json", "PICTURE.png"))
     wanted = parser.parse_args()
     if wanted.plot:
