@@ -20,6 +20,7 @@ from windlass.launch import (
     cpu,
     dry_run,
     engine_words,
+    graphs,
     legacy,
     lookahead,
     loopback,
@@ -113,7 +114,8 @@ def resolve(
     processes.check(start)
     drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
     split = sequence_parallel.decide(start)
-    dry = dry_run.decide(start, (*drafts.arguments, *offload.arguments, *split.arguments))
+    others = (*drafts.arguments, *offload.arguments, *split.arguments)
+    dry = dry_run.decide(start, others)
     api = front(settings, model, line.engine_words, adapters, environment.get(start_command.PLUGINS_VARIABLE))
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
@@ -121,6 +123,7 @@ def resolve(
         engine_args=(
             *(*_all_words(engine), *api.arguments),
             *dry.arguments,
+            *(() if style.leaves_defaults else graphs.arguments(start, others)),
             *(*group_words, *(line.engine_words if drafts.changed is None else drafts.changed)),
         ),
         warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes, *split.notes, *dry.notes),

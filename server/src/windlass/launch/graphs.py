@@ -1,0 +1,43 @@
+"""How long a step of the engine may be to run as a CUDA graph, where few requests share one. Pure.
+
+The engine captures graphs of up to twice `--max-num-seqs` tokens, at most 512. Where few requests share a step, one
+that reads a prompt is longer than that, and its kernels are started one by one. Quantized products are started more
+slowly than they run, so short prompts wait for the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.launch.inputs import LaunchInputs
+
+FLAG = "--max-cudagraph-capture-size"
+TOKENS = 512
+"""The engine's own limit of its default on cards before Blackwell; from 256 requests on it is reached anyway."""
+TOKENS_EACH = 2
+"""Tokens for each request of a step, in the engine's default."""
+OF_THE_USER = (
+    *(FLAG, "--cudagraph-capture-sizes", "--cudagraph-capture-size", "--compilation-config", "-cc"),
+    *("--optimization-level", "-O", "--performance-mode", "--config"),
+)
+"""Flags of the engine that say something of graphs themselves, whole or up to a dot or a number."""
+DRAFTING = ("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens")
+"""Beside drafts the engine captures by their number, and leaves that out where a size is given."""
+
+
+def arguments(start: LaunchInputs, others: Sequence[str]) -> tuple[str, ...]:
+    """Words for the engine's command line; `others` are those of other features."""
+    requests = start.whole("max-num-seqs", TOKENS)
+    few = requests * TOKENS_EACH < TOKENS
+    is_compiled = start.machine.engine != "cpu" and not start.value("enforce-eager")
+    if not (few and is_compiled) or any(_begins(word, OF_THE_USER) for word in start.words):
+        return ()
+    if any(_begins(word, DRAFTING) for word in (*start.words, *others)):
+        return ()
+    return (FLAG, str(TOKENS))
+
+
+def _begins(word: str, flags: Sequence[str]) -> bool:
+    """Whether a word is one of the flags, with or without a value or a key behind it; `-O3` is one, too."""
+    name = word.replace("_", "-") if word.startswith("--") else word
+    return any(name == flag or name.startswith((f"{flag}=", f"{flag}.")) for flag in flags) or name.startswith("-O")
