@@ -138,6 +138,15 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
             self._group.broadcast(self._drafts.sure[:rows], src=0)
         return drafts
 
+    def leaves_drafting_out(self, wanted: object) -> bool:
+        """Whether a step needs `record` alone in the place of `propose`: nobody wants its drafts, on the one rank."""
+        return wanted == 0 and self.is_serving and self._drafter is not None and self._group.world_size == 1
+
+    def record(self, batch: Any, num_sampled: Tensor, num_rejected: Tensor) -> None:  # noqa: ANN401 - the engine has no types here
+        """Queue what a step emitted; nobody wants its drafts."""
+        if self._drafter:
+            self._drafter.draft(batch, self._runner.req_states, num_sampled, num_rejected, wanted=False)
+
     def _takes_now(self, batch: Any) -> bool:  # noqa: ANN401 - the engine has no types here
         """Whether drafts are taken behind the step that they follow: the host asks for those of structured output."""
         return not self._takes_later or batch.has_structured_output_reqs
@@ -232,6 +241,7 @@ class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no t
     def __init__(self, vllm_config: VllmConfig, device: torch.device) -> None:
         """The engine's own signature."""
         super().__init__(vllm_config, device)
+        self._undrafted: Any = None  # the batch of a step whose drafts nobody wants
         self.lookahead = DeviceSpeculator(vllm_config, device, self)
         if isinstance(self.speculator, DraftModelSpeculator):
             self.lookahead.add_model(self.speculator)
@@ -243,6 +253,35 @@ class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no t
         super().initialize_kv_cache(*words, **more)
         if self.adaptive_verification is not None:
             self.adaptive_verification = self.lookahead.verification(self.adaptive_verification)
+
+    def sample_tokens(self, grammar_output: Any) -> Any:  # noqa: ANN401 - the engine's own signature
+        """The engine's own; where nobody wants drafts, without what it does for them on the host.
+
+        It fills, scatters and gathers drafts in each step, which takes the time of the engine's one thread.
+        """
+        state, kept = self.execute_model_state, self.speculator
+        wanted = getattr(state, "num_spec_tokens_to_schedule", None)
+        if kept is self.lookahead and self.lookahead.leaves_drafting_out(wanted):
+            self._undrafted = state.input_batch
+        try:
+            return super().sample_tokens(grammar_output)
+        finally:
+            self._undrafted, self.speculator = None, kept
+
+    def postprocess_sampled(
+        self,
+        idx_mapping: Tensor,
+        sampled_tokens: Tensor,
+        num_sampled: Tensor,
+        num_rejected: Tensor,
+        *words: Any,  # noqa: ANN401 - the engine has no types here
+        **more: Any,  # noqa: ANN401
+    ) -> None:
+        """The engine's own, and its last before it drafts: without a speculator it does not."""
+        super().postprocess_sampled(idx_mapping, sampled_tokens, num_sampled, num_rejected, *words, **more)
+        if self._undrafted is not None:
+            self.lookahead.record(self._undrafted, num_sampled, num_rejected)
+            self.speculator = None
 
     def finish_requests(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
         """A preempted request has not ended: it comes back with all its tokens."""
