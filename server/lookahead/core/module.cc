@@ -2,11 +2,13 @@
 // meanwhile.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "cache.h"
+#include "recorded_drafter.h"
 #include "round_trip.h"
 
 namespace nb = nanobind;
@@ -187,19 +189,52 @@ void bind_policy(nb::module_& module) {
       .def("model_judged", &SpeculationPolicy::model_judged)
       .def("model_tokens", &SpeculationPolicy::model_tokens)
       .def("model_drafts", &SpeculationPolicy::model_drafts)
+      .def("add_host_model", &SpeculationPolicy::add_host_model)
+      .def("host_reads", &SpeculationPolicy::host_reads)
+      .def("host_drafts", &SpeculationPolicy::host_drafts)
+      .def("host_would_draft", &SpeculationPolicy::host_would_draft)
+      .def("awaits_host", &SpeculationPolicy::awaits_host)
+      .def("host_wait_us", &SpeculationPolicy::host_wait_us)
       .def_prop_ro("step_us", &SpeculationPolicy::step_us);
 }
 
 nb::tuple trip_counts(const windlass::RoundTrip& trip) {
   const windlass::TripCounts counts = trip.counts();
   return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.models, counts.lost,
-                        counts.released, counts.wait_us, counts.step_us);
+                        counts.released, counts.wait_us, counts.step_us, counts.hosted, counts.host_us);
+}
+
+// A drafter that Python made and a RoundTrip takes over.
+struct OwnedDrafter {
+  std::unique_ptr<windlass::HostDrafter> drafter;
+
+  std::unique_ptr<windlass::HostDrafter> take() {
+    if (!drafter) throw nb::value_error("this drafter is in use already; make another.");
+    return std::move(drafter);
+  }
+};
+
+void bind_drafters(nb::module_& module) {
+  nb::class_<OwnedDrafter>(module, "HostDrafter");
+  module.def(
+      "recorded_drafter",
+      [](OwnedDrafter* inner, double acceptance, double pass_ms, unsigned seed, const nb::list& texts) {
+        auto made = std::make_unique<windlass::RecordedDrafter>(
+            inner == nullptr ? nullptr : inner->take(), acceptance, pass_ms, seed);
+        for (const nb::handle one : texts) {
+          const auto pair = nb::cast<std::pair<nb::object, nb::object>>(one);
+          made->record(tokens_of(pair.first), tokens_of(pair.second));
+        }
+        return OwnedDrafter{std::move(made)};
+      },
+      nb::arg("inner").none(), nb::arg("acceptance"), nb::arg("pass_ms"), nb::arg("seed"), nb::arg("texts"));
 }
 
 }  // namespace
 
 NB_MODULE(_core, module) {
   bind_policy(module);
+  bind_drafters(module);
   nb::class_<Cache>(module, "Core")
       .def("__init__", [](Cache* self, const nb::dict& options) { new (self) Cache(options_of(options)); })
       .def("begin",
@@ -259,6 +294,11 @@ NB_MODULE(_core, module) {
       .def("choose", &choose)
       .def("add_model", &windlass::RoundTrip::add_model)
       .def("model_drafts", &windlass::RoundTrip::model_drafts)
+      .def("add_host_model",
+           [](windlass::RoundTrip& trip, OwnedDrafter& drafter, int most, Token vocabulary) {
+             trip.add_host_model(drafter.take(), most, vocabulary);
+           })
+      .def("host_wait_us", &windlass::RoundTrip::host_wait_us)
       .def("awaited", &windlass::RoundTrip::awaited)
       .def("counts", &trip_counts);
 }
