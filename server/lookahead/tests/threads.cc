@@ -1,10 +1,13 @@
 // Rows of one batch on several threads, under the thread sanitizer, which ends the program at the first race.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "recorded_drafter.h"
 #include "round_trip.h"
 
 namespace {
@@ -50,8 +53,8 @@ std::size_t batches() {
 }
 
 // A device that writes step records and rings the doorbell, and an engine's thread beside it that asks how many drafts
-// to verify; the sum of the answers.
-std::size_t trips() {
+// to verify; the sum of the answers. The model beside the cache is on the device or on the host.
+std::size_t trips(bool on_host) {
   constexpr int kMost = 6;
   constexpr int kSpan = kMost + 1;
   constexpr int kTrips = 400;
@@ -69,13 +72,23 @@ std::size_t trips() {
                                 &completed,     nullptr,       model.data(),       kRows,
                                 kMost,          kSpan};
   windlass::RoundTrip trip(cache, shared, 5000);
-  trip.add_model();
+  if (on_host) {
+    auto drafter = std::make_unique<windlass::RecordedDrafter>(nullptr, 0.5, 0.01, 1);
+    for (int row = 0; row < kRows; ++row) drafter->record(text(row, 0, 60), text(row, 60, kTrips));
+    trip.add_host_model(std::move(drafter), kMost, 1000);
+  } else {
+    trip.add_model();
+  }
   std::atomic<bool> ended{false};
   std::atomic<std::size_t> chosen{0};
   std::thread engine([&] {
     const std::vector<double> costs(static_cast<std::size_t>(kRows * kMost + 1), 1.0);
     while (!ended) {
-      trip.model_drafts(ids, 1.0);
+      if (on_host) {
+        chosen += static_cast<std::size_t>(trip.host_wait_us());
+      } else {
+        trip.model_drafts(ids, 1.0);
+      }
       chosen += static_cast<std::size_t>(trip.choose(ids, std::vector<int>(kRows, kMost), costs, kRows, true));
     }
   });
@@ -94,7 +107,7 @@ std::size_t trips() {
       std::int32_t* record = records.data() + (number % static_cast<int>(windlass::kRecords) * kRows + row) *
                                                   (windlass::kRecordHeader + kSpan);
       record[0] = number, record[1] = 1, record[2] = row % 2, record[3] = 60 + number;
-      record[4] = number % 2 != 0 ? 2 : 0;  // in every second step drafts were the model's; half of all are rejected
+      record[4] = number % 2 != 0 && !on_host ? 2 : 0;  // in every second step drafts were the model's; half of all are rejected
       record[windlass::kRecordHeader] = static_cast<std::int32_t>(text(row, 59 + number, 1)[0]);
     }
     __atomic_store_n(&doorbell, static_cast<std::uint32_t>(number), __ATOMIC_RELEASE);
@@ -108,7 +121,7 @@ std::size_t trips() {
 
 int main() {
   const std::size_t drafted = batches();
-  const std::size_t chosen = trips();
+  const std::size_t chosen = std::min(trips(false), trips(true));
   std::printf("%d rows on 4 threads: %zu tokens drafted, %zu chosen, no race\n", kRows, drafted, chosen);
   return drafted == 0 || chosen == 0 ? 1 : 0;
 }
