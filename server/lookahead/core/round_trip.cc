@@ -68,6 +68,7 @@ int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int
   const int steps_behind = static_cast<std::int32_t>(load(shared_.doorbell) - load(shared_.completed));
   const std::lock_guard lock(policy_mutex_);
   const int drafts = policy_.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
+  has_chosen_ = true;
   choices_[submitted_ % kChoices] = {submitted_, true, policy_.awaits_host()};
   host_wait_us_ = policy_.awaits_host() ? static_cast<int>(policy_.host_wait_us()) : 0;
   return drafts;
@@ -360,6 +361,7 @@ void RoundTrip::plan_host(const Step& step) {
     would_draft = host_->is_resting() && policy_.host_would_draft(step.rows, ms) > 0;
     const int made = policy_.host_drafts(step.rows, ms);
     has_changed = (std::exchange(host_made_, made) > 0) != (made > 0);
+    if (!has_chosen_) host_wait_us_ = made > 0 ? static_cast<int>(policy_.host_usual_wait_us()) : 0;
     host_idle_ = made > 0 ? 0 : host_idle_ + policy_.could_host_draft();
     if (has_changed) publish_budgets();
   }

@@ -180,7 +180,8 @@ class RoundTrip {
   int host_idle_ = 0;                                        // steps in a row that could have had its drafts
   std::atomic<int> host_wait_us_{0};
   std::atomic<std::uint32_t> submitted_{0};    // the last step with rows
-  std::array<Choice, kChoices> choices_;       // by the step's number, under policy_mutex_
+  bool has_chosen_ = false;                    // the engine asks; several ranks choose for themselves, so theirs does not
+  std::array<Choice, kChoices> choices_;       // by the step's number; both under policy_mutex_
   std::atomic<bool> stopping_{false};
   std::thread server_;
   std::thread watchdog_;

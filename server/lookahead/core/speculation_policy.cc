@@ -205,7 +205,7 @@ SpeculationPolicy::Best SpeculationPolicy::best_beside_host(const NextStep& step
   const Best best = best_of(step.costs_ms, step.emitting, extra_ms + host_ms_, nullptr, rows);
   if (best.drafts == 0 || best.times <= cache.times) return cache;
   awaits_host_ = true;
-  host_wait_us_ = std::min(1000 * (host_ms_ + best.spare_ms), 1500 * host_ms_ + config_.host_late_us);
+  host_wait_us_ = std::min(1000 * (host_ms_ + best.spare_ms), host_usual_wait_us());
   return best;
 }
 

@@ -111,6 +111,8 @@ class SpeculationPolicy {
   // Whether the step of the last drafts_to_verify waits for the model's drafts, and for how many µs at most.
   bool awaits_host() const { return awaits_host_; }
   double host_wait_us() const { return host_wait_us_; }
+  // The same for a step that nobody asks drafts_to_verify for.
+  double host_usual_wait_us() const { return 1500 * host_ms_ + config_.host_late_us; }
 
   // -- Verification. --
 
