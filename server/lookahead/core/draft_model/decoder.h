@@ -6,15 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "../options.h"
 #include "crew.h"
 #include "kernels.h"
-#include "table.h"
 
 namespace windlass {
 
@@ -32,6 +32,7 @@ struct DecoderConfig {
   bool has_output_bias = false;  // of the attention's output projection
   bool has_qk_norm = false;      // a norm of each head's query and key before rotation (Qwen3)
   bool is_tied = false;          // the head is the embedding
+  int window = 1024;             // tokens of a row that it sees at most
   int body_bits = 8;             // of a weight in the layers: 8 or 4
   int head_bits = 8;             // of a weight in the head: 8 or 4
   int threads = 1;               // with the calling one
@@ -44,39 +45,39 @@ enum class Kind { kFloat32, kFloat16, kBfloat16 };
 // of 16 positions needs no sum across a register.
 class KeyValues {
  public:
-  KeyValues(const DecoderConfig& config, int window);
-  std::uint16_t* keys(int layer, int kv_head) { return memory_.data() + (layer * kv_heads_ + kv_head) * 2 * plane_; }
+  explicit KeyValues(const DecoderConfig& config);
+  std::uint16_t* keys(int layer, int kv_head) {
+    return memory_.data() + static_cast<std::size_t>(layer * kv_heads_ + kv_head) * 2 * plane_;
+  }
   std::uint16_t* values(int layer, int kv_head) { return keys(layer, kv_head) + plane_; }
-  std::size_t bytes() const { return memory_.size() * sizeof(std::uint16_t); }
+  static std::size_t bytes(const DecoderConfig& config);
 
  private:
   int kv_heads_;
   std::size_t plane_;  // numbers of one head's keys
-  std::vector<std::uint16_t> memory_;
+  std::vector<std::uint16_t, LargePages<std::uint16_t>> memory_;
 };
 
-// Tokens that go through the layers together. Tokens of one row stand in the order of their positions.
+// Tokens that go through the layers together. Those of one row stand in the order of their positions.
 struct Batch {
   struct Item {
-    KeyValues* kv;
-    int position;
-    Token token;
-    bool is_last;  // its next token is wanted
+    KeyValues* kv = nullptr;
+    int position = 0;
+    Token token = 0;
+    bool is_last = false;  // its next token is wanted
   };
   std::vector<Item> items;
   int next_layer = 0;
-
-  // Filled by the decoder, [items] by what the name says.
-  std::vector<float> stream, qkv, attention, gated;
-  std::vector<std::int8_t> quantized;
-  std::vector<float> scales;
-  std::vector<std::int32_t> sums;
-  std::vector<Token> next;  // [items that are last]: the likeliest next token
+  std::vector<float> stream;  // [items, hidden]
+  std::vector<Token> next;    // of each item that is last, in order: the likeliest next token
 };
 
 class Decoder {
  public:
+  // Throws std::invalid_argument with a sentence when it cannot run such a model.
   explicit Decoder(const DecoderConfig& config);
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
 
   // Takes over one tensor under its usual name ("model.layers.0.mlp.up_proj.weight"), quantized at once. Throws
   // std::invalid_argument with a sentence when the name, the shape or a number in it is not what the config says.
@@ -88,21 +89,79 @@ class Decoder {
   void enter(Batch& batch);
   // Runs layers [batch.next_layer, to).
   void layers(Batch& batch, int to);
-  // Final norm, head and argmax for the last items; with `logits` also all numbers, [last items, vocabulary].
-  void head(Batch& batch, std::vector<float>* logits = nullptr);
-  // enter, all layers, head: one wake of the threads.
-  void pass(Batch& batch);
+  // All layers from the first, then the head: the likeliest next token of each last item. With `logits` also all
+  // numbers, [last items, vocabulary].
+  void pass(Batch& batch, std::vector<float>* logits = nullptr);
 
   const DecoderConfig& config() const { return config_; }
   int threads() const { return crew_.size(); }
-  Path path() const { return kernels_.path; }
-  std::size_t bytes() const;
+  const Kernels& kernels() const { return kernels_; }
+  std::size_t bytes() const;  // of the weights
 
  private:
-  struct Layer;
+  struct Layer {
+    Matrix qkv, output, gate_up, down;
+    std::vector<float> attention_norm, mlp_norm, query_norm, key_norm;
+  };
+  // Where a tensor goes.
+  struct Target {
+    std::vector<std::int64_t> shape;
+    std::vector<float>* numbers = nullptr;  // of a tensor with one dimension
+    Matrix* matrix = nullptr;
+    int offset = 0;               // of its first row among the matrix's outputs, or among the numbers
+    bool is_half = false;         // panels of it alternate with those of another tensor
+    bool is_embedding = false;
+    bool has_come = false;
+  };
+  // Activations by what they are inputs of.
+  struct Inputs {
+    Activations hidden, heads, gated;
+  };
+  // What one thread needs for itself.
+  struct Own {
+    Inputs inputs;
+    std::vector<float> row;
+    std::vector<float> scores;
+    std::vector<float> tile;
+    std::vector<float> best;
+    std::vector<Token> tokens;
+  };
+  using Fill = std::function<const float*(int item, Own& own)>;
+
+  void check() const;
+  void expect_layer(int number);
+  void expect(const std::string& name, Matrix& matrix, int offset, int rows, bool is_half);
+  void expect(const std::string& name, std::vector<float>& numbers, int offset, int count);
+  void place(const Target& target, int row, const float* numbers);
+  void reserve(const Batch& batch);
+  static void fit(Inputs& inputs, const DecoderConfig& config, int items);
+  const Activations& prepare(int items, Activations Inputs::* which, int id, const Fill& fill);
+  void layer(Batch& batch, int number, int id);
+  void keep_keys(Batch& batch, int number, int id);
+  void attend(Batch& batch, int number, int id);
+  void mlp(Batch& batch, int number, int id);
+  void head(Batch& batch, int id, std::vector<float>* logits);
+  void choose(Batch& batch);
+  float* qkv_of(int item) { return qkv_.data() + static_cast<std::size_t>(item) * qkv_width(); }
+  std::size_t qkv_width() const {
+    return static_cast<std::size_t>((config_.heads + 2 * config_.kv_heads) * config_.head_dim);
+  }
+
   DecoderConfig config_;
-  Crew crew_;
   const Kernels& kernels_;
+  Crew crew_;
+  std::map<std::string, Target> targets_;
+  std::vector<Layer> layers_;
+  std::vector<std::uint16_t, LargePages<std::uint16_t>> embedding_;  // bfloat16, [vocabulary, hidden]
+  Matrix head_;
+  std::vector<float> final_norm_;
+  std::vector<float> cosines_, sines_;  // [window, head_dim / 2]
+
+  // Of the pass under way, [items, …].
+  std::vector<float> qkv_, attention_, pairs_, gated_;
+  Inputs shared_;
+  std::vector<Own> own_;
+  std::vector<int> last_;  // items whose next token is wanted
 };
 
 }  // namespace windlass
