@@ -79,7 +79,7 @@ def test_a_drawn_draft_is_refused() -> None:
 
 
 def test_where_the_engine_has_the_processors_itself() -> None:
-    with pytest.raises(UsageError, match="CPU's cores itself|has the CPU's cores"):
+    with pytest.raises(UsageError, match="the engine itself has the CPU's cores"):
         launch(WORDS, CPU, DRAFTED)
 
 

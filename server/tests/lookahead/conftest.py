@@ -20,9 +20,14 @@ class Device:
     """Writes records, rings and waits as a stream does."""
 
     def __init__(
-        self, patience_ms: int = 5000, budgets: int = 0, rows: int = ROWS, policy: dict[str, float] | None = None
+        self,
+        patience_ms: int = 5000,
+        budgets: int = 0,
+        rows: int = ROWS,
+        policy: dict[str, float] | None = None,
+        vocabulary: int = 1000,
     ) -> None:
-        self.cache = LookaheadCache(Options(voc_size=1000, eos_token_id=999, min_gain=0.001))
+        self.cache = LookaheadCache(Options(voc_size=vocabulary, eos_token_id=999, min_gain=0.001))
         self.records = np.zeros((RECORDS, rows, RECORD_HEADER + MOST + 1), dtype=np.int32)
         self.tokens = np.zeros((rows, MOST), dtype=np.int64)
         self.confidences = np.full((rows, MOST), 0.5, dtype=np.float32)
@@ -36,9 +41,7 @@ class Device:
             self.model.ctypes.data,
         )
         numbers = config() | (policy or {})
-        self.trip = RoundTrip(
-            self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms, policy=numbers
-        )
+        self.trip = RoundTrip(self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms, policy=numbers)
         self.lengths: dict[str, int] = {}
         self.step_s = 0.0
 

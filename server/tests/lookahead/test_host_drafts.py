@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
-from windlass_lookahead import InputError
+from windlass_lookahead import InputError, draft_model
 from windlass_lookahead._core import recorded_drafter
 from windlass_lookahead.round_trip import CACHE, LATE, RECORD_HEADER, RECORDS
 
 from .conftest import MOST, TEXT, Device, wait_until
 
 K = 4
-VOCABULARY = 1000
+VOCABULARY, MANY = 1000, 100_000
+DEMO = Path(__file__).parents[3] / "models/demo"
 COSTS = np.linspace(10.0, 10.4, MOST + 1)
 """Milliseconds by the engine's table; the simulated device is quicker."""
 
@@ -176,6 +178,26 @@ def test_a_token_beyond_the_vocabulary_ends_the_chain():
         device.step(2, {"a": [text[1]]})
         device.step(3, {"a": [text[2]]})
         assert device.drafted(0) == []
+    finally:
+        device.trip.close()
+
+
+def test_a_model_drafts_its_own_text():
+    """The decoder itself beside the cache: the demo model's greedy text, so that each draft is right."""
+    settings = draft_model.Settings(rows=2, threads=1)
+    model, text = draft_model.load(DEMO, settings), [5, 17, 300, 42]
+    model.begin("a", text)
+    while len(text) < 120:
+        [chain] = model.draft(["a"], 8)
+        model.append("a", chain)
+        text += chain
+    device = Device(vocabulary=MANY)
+    device.trip.add_host_model(draft_model.host_drafter(DEMO, settings), K, MANY)
+    engine = Engine(device, text, 8.0)
+    try:
+        engine.run(20)
+        assert device.trip.counts().hosted > 10
+        assert sum(accepted for _, accepted in engine.verified[2:]) > 20
     finally:
         device.trip.close()
 

@@ -24,9 +24,7 @@ KNOWN = frozenset({"method", "model", speculation.TOKENS, "draft_sample_method"}
 """Keys of the speculative configuration that mean the same on the host."""
 
 
-def taken(
-    line: CommandLine, settings: Mapping[str, Setting]
-) -> tuple[CommandLine, speculation.Requested | None]:
+def taken(line: CommandLine, settings: Mapping[str, Setting]) -> tuple[CommandLine, speculation.Requested | None]:
     """The line without what drafts on the host, and what does: None where nothing is asked to.
 
     UsageError for a switch without a draft model.

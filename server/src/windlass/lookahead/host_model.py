@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from windlass_lookahead import draft_model
-from windlass_lookahead.round_trip import HostDrafter
+from windlass_lookahead._core import HostDrafter
 
 logger = logging.getLogger("windlass.lookahead")
 ROWS_MAX = 64
@@ -21,7 +21,10 @@ def settings_of(rows: int) -> draft_model.Settings:
 
 def host_drafter(directory: str, rows: int) -> HostDrafter:
     """The drafter of a model directory for a batch of at most `rows` requests."""
-    begun = time.monotonic()
-    drafter = draft_model.host_drafter(Path(directory), settings_of(rows))
-    logger.info("%s drafts on the host's cores; it was read in %.1f s", directory, time.monotonic() - begun)
+    begun, chosen = time.monotonic(), settings_of(rows)
+    drafter = draft_model.host_drafter(Path(directory), chosen)
+    gib, spent_s = draft_model.check(Path(directory), chosen) / 2**30, time.monotonic() - begun
+    logger.info(
+        "%s drafts on the host's cores, in %.1f GiB of its memory; it was read in %.1f s", directory, gib, spent_s
+    )
     return drafter
