@@ -5,7 +5,7 @@
 
 namespace windlass {
 
-HostDrafting::HostDrafting(std::unique_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config)
+HostDrafting::HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config)
     : drafter_(std::move(drafter)), most_(most), vocabulary_(vocabulary), config_(config) {}
 
 // A drafter that fails, as for want of memory, drafts no more; serving goes on.

@@ -24,7 +24,7 @@ class HostDrafting {
   using Clock = std::chrono::steady_clock;
 
   // Drafts at most `most` tokens, each below `vocabulary`.
-  HostDrafting(std::unique_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config);
+  HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config);
 
   void begin(const std::string& id, const std::vector<Token>& prompt);
   void append(const std::string& id, const std::vector<Token>& tokens);
@@ -50,7 +50,7 @@ class HostDrafting {
   template <class Work>
   void guarded(Work&& work);
 
-  std::unique_ptr<HostDrafter> drafter_;
+  std::shared_ptr<HostDrafter> drafter_;
   int most_;
   Token vocabulary_;
   PolicyConfig config_;

@@ -295,13 +295,13 @@ nb::tuple trip_counts(const windlass::RoundTrip& trip) {
                         counts.released, counts.wait_us, counts.step_us, counts.hosted, counts.host_us);
 }
 
-// A drafter that Python made and a RoundTrip takes over.
+// A drafter that Python made. One RoundTrip has it at a time, since one thread may call it.
 struct OwnedDrafter {
-  std::unique_ptr<windlass::HostDrafter> drafter;
+  std::shared_ptr<windlass::HostDrafter> drafter;
 
-  std::unique_ptr<windlass::HostDrafter> take() {
-    if (!drafter) throw nb::value_error("this drafter is in use already; make another.");
-    return std::move(drafter);
+  std::shared_ptr<windlass::HostDrafter> take() const {
+    if (drafter.use_count() > 1) throw nb::value_error("this drafter is in use already; make another.");
+    return drafter;
   }
 };
 
@@ -311,12 +311,12 @@ void bind_drafters(nb::module_& module) {
     weights.get();
     const nb::gil_scoped_release free;
     auto model = std::make_unique<windlass::DraftModel>(std::move(weights.decoder), rows_max);
-    return OwnedDrafter{std::make_unique<windlass::ModelDrafter>(std::move(model))};
+    return OwnedDrafter{std::make_shared<windlass::ModelDrafter>(std::move(model))};
   });
   module.def(
       "recorded_drafter",
-      [](OwnedDrafter* inner, double acceptance, double pass_ms, unsigned seed, const nb::list& texts) {
-        auto made = std::make_unique<windlass::RecordedDrafter>(
+      [](const OwnedDrafter* inner, double acceptance, double pass_ms, unsigned seed, const nb::list& texts) {
+        auto made = std::make_shared<windlass::RecordedDrafter>(
             inner == nullptr ? nullptr : inner->take(), acceptance, pass_ms, seed);
         for (const nb::handle one : texts) {
           const auto pair = nb::cast<std::pair<nb::object, nb::object>>(one);
@@ -393,7 +393,7 @@ NB_MODULE(_core, module) {
       .def("add_model", &windlass::RoundTrip::add_model)
       .def("model_drafts", &windlass::RoundTrip::model_drafts)
       .def("add_host_model",
-           [](windlass::RoundTrip& trip, OwnedDrafter& drafter, int most, Token vocabulary) {
+           [](windlass::RoundTrip& trip, const OwnedDrafter& drafter, int most, Token vocabulary) {
              trip.add_host_model(drafter.take(), most, vocabulary);
            })
       .def("host_wait_us", &windlass::RoundTrip::host_wait_us)

@@ -17,7 +17,7 @@ class RecordedDrafter : public HostDrafter {
  public:
   // Each token is the recorded one with probability `acceptance`. Without an `inner` drafter a pass over the rows takes
   // `pass_ms`; with one its drafts are made and thrown away.
-  RecordedDrafter(std::unique_ptr<HostDrafter> inner, double acceptance, double pass_ms, unsigned seed)
+  RecordedDrafter(std::shared_ptr<HostDrafter> inner, double acceptance, double pass_ms, unsigned seed)
       : inner_(std::move(inner)), is_right_(acceptance), pass_ms_(pass_ms), random_(seed) {}
 
   // What follows a prompt; to be called before its request begins.
@@ -72,7 +72,7 @@ class RecordedDrafter : public HostDrafter {
     }
   }
 
-  std::unique_ptr<HostDrafter> inner_;
+  std::shared_ptr<HostDrafter> inner_;
   std::bernoulli_distribution is_right_;
   double pass_ms_;
   std::mt19937 random_;

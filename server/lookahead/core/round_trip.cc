@@ -80,7 +80,7 @@ void RoundTrip::add_model() {
   publish_model();
 }
 
-void RoundTrip::add_host_model(std::unique_ptr<HostDrafter> drafter, int most, Token vocabulary) {
+void RoundTrip::add_host_model(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary) {
   const std::lock_guard lock(policy_mutex_);
   most = std::clamp(most, 0, shared_.most);
   host_ = std::make_unique<HostDrafting>(std::move(drafter), most, vocabulary, config_);

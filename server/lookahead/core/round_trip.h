@@ -100,7 +100,7 @@ class RoundTrip {
   void add_model();
   // From here on a model on the host's cores drafts beside the cache, at most `most` tokens below `vocabulary` of a row;
   // before the first step.
-  void add_host_model(std::unique_ptr<HostDrafter> drafter, int most, Token vocabulary);
+  void add_host_model(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary);
   // µs that the device waits for the drafts of the step under way, beside what it waits for the cache's.
   int host_wait_us() const { return host_wait_us_; }
   // Drafts that the model makes of each row after this step: SpeculationPolicy::model_drafts. For any thread.

@@ -64,7 +64,7 @@ class SpeculationPolicy:
     def step_us(self) -> float: ...
 
 class HostDrafter:
-    """Drafts on the host's cores; a RoundTrip takes it over."""
+    """Drafts on the host's cores; one RoundTrip has it at a time."""
 
 def model_drafter(weights: DraftWeights, rows_max: int) -> HostDrafter: ...
 def recorded_drafter(
