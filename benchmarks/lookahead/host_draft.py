@@ -53,7 +53,12 @@ class Line:
 
 
 def random_model(shape: Shape, settings: Settings) -> DraftModel:
-    """A model of numbers drawn by chance, from a pool that all tensors share."""
+    """A model of numbers drawn by chance."""
+    return DraftModel(random_weights(shape, settings), settings.rows)
+
+
+def random_weights(shape: Shape, settings: Settings) -> DraftWeights:
+    """Numbers drawn by chance, from a pool that all tensors share."""
     chance = np.random.default_rng(0)
     pool = (chance.normal(0, 0.02, POOL).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     weights = DraftWeights(native_config(shape, settings))
@@ -62,7 +67,7 @@ def random_model(shape: Shape, settings: Settings) -> DraftModel:
         start = int(chance.integers(POOL // 2))
         numbers = np.resize(pool[start:], count)
         weights.add(name, numbers.view(np.uint8), "BF16", sizes)
-    return DraftModel(weights, settings.rows)
+    return weights
 
 
 def tensors_of(shape: Shape) -> Iterator[tuple[str, list[int]]]:

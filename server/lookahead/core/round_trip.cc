@@ -179,7 +179,7 @@ void RoundTrip::answer(const Step& step) {
   }
   if (!reached(load(shared_.completed), step.number))
     __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
-  answered_at_ = Clock::now();
+  completed_at_ = Clock::now();
   const double waited_us = us_since(doorbell_at);
   host_us_ = host_us;
   {
@@ -292,7 +292,7 @@ void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
 
 // -- A draft model on the host's cores. --
 
-void RoundTrip::tell_host(const Batch& batch) {
+void RoundTrip::append_on_host(const Batch& batch) {
   for (std::size_t i = 0; i < batch.ids.size(); ++i) host_->append(batch.ids[i], batch.tokens[i]);
 }
 
@@ -300,8 +300,8 @@ void RoundTrip::tell_host(const Batch& batch) {
 // is drafted for a step that takes no drafts of the model.
 double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch& later,
                                 const std::vector<Draft>& drafts) {
-  tell_host(soon);
-  tell_host(later);
+  append_on_host(soon);
+  append_on_host(later);
   if (!step.wanted) return 0;
   for (const std::string& id : soon.ids) requests_[id].hosted = 0;
   for (const std::string& id : later.ids) requests_[id].hosted = 0;
@@ -373,7 +373,7 @@ void RoundTrip::plan_host(const Step& step) {
 
 // Reads prompts in the time that the step under way is expected to take still, and where it takes much longer.
 void RoundTrip::read_on_host() {
-  const double passed_us = us_since(answered_at_);
+  const double passed_us = us_since(completed_at_);
   const double left_us = policy_.step_us() - passed_us;
   if (left_us > kReadUs || left_us < -0.5 * policy_.step_us()) host_->work(std::max(left_us - kReadUs, kReadUs));
 }

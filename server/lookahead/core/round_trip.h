@@ -138,7 +138,7 @@ class RoundTrip {
   void note(const Batch& batch, const std::vector<Draft>& drafts);
   void plan(const Step& step);
   void publish_budgets() const;
-  void tell_host(const Batch& batch);
+  void append_on_host(const Batch& batch);
   double draft_on_host(const Step& step, const Batch& soon, const Batch& later, const std::vector<Draft>& drafts);
   bool host_may_draft(const Step& step);
   void write_chain(int row, const std::vector<Token>& chain);
@@ -174,7 +174,7 @@ class RoundTrip {
   std::vector<std::pair<std::size_t, std::size_t>> judged_;  // of its rows with the model's drafts: verified, accepted
   bool is_decoding_ = false;                                 // every row of it got a token
   std::unique_ptr<HostDrafting> host_;                       // of the drafting thread, as what follows
-  Clock::time_point answered_at_;                            // when the last answer was there
+  Clock::time_point completed_at_;                            // when the last answer was there
   double host_us_ = 0;                                       // that the device waited for the host's model before it
   int host_made_ = 0;                                        // drafts of each row that it makes after a step
   int host_idle_ = 0;                                        // steps in a row that could have had its drafts
