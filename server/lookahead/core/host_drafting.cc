@@ -84,7 +84,8 @@ void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
   if (trial_.empty()) {
     const auto found = texts_.find(ids[next_++ % ids.size()]);
     if (found == texts_.end()) return;
-    const std::size_t length = std::min<std::size_t>(found->second.size(), static_cast<std::size_t>(config_.host_trial_tokens));
+    const std::size_t length =
+        std::min<std::size_t>(found->second.size(), static_cast<std::size_t>(config_.host_trial_tokens));
     trial_ = found->first;
     chains_ = 0;
     guarded([&] { drafter_->begin(trial_, std::span(found->second).last(length)); });

@@ -1,8 +1,9 @@
 // The rows of a drafter on the host: their text, what of it the drafter has, and its trials while it rests.
 //
 // The drafter rests where the policy found that it cannot win: it then holds no text, and no step waits for it. Now and
-// then it reads the end of one row's text and drafts a chain that no device sees. The text that follows judges the chain,
-// so the policy learns whether waking it pays. A trial takes the allowance of PolicyConfig::host_trial_share and no more.
+// then it reads the end of one row's text and drafts a chain that no device sees. The text that follows judges the
+// chain, so the policy learns whether waking it pays. A trial takes the allowance of PolicyConfig::host_trial_share and
+// no more.
 #pragma once
 
 #include <chrono>
@@ -57,11 +58,11 @@ class HostDrafting {
   std::unordered_map<std::string, std::vector<Token>> texts_;  // the end of each, at least a window
   bool is_resting_ = false;
   bool has_failed_ = false;
-  std::string trial_;                 // the row that is tried; empty for none
-  std::vector<Token> chain_;          // its drafts that are not judged yet
-  std::size_t agreed_ = 0;            // of them, that the text has taken over
-  int chains_ = 0;                    // of this trial
-  std::size_t next_ = 0;              // row of the step that the next trial takes
+  std::string trial_;         // the row that is tried; empty for none
+  std::vector<Token> chain_;  // its drafts that are not judged yet
+  std::size_t agreed_ = 0;    // of them, that the text has taken over
+  int chains_ = 0;            // of this trial
+  std::size_t next_ = 0;      // row of the step that the next trial takes
   double allowance_us_ = 0;
   std::vector<std::pair<std::size_t, std::size_t>> judged_;
 };

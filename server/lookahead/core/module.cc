@@ -8,9 +8,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "cache.h"
+#include "draft_model/draft_model.h"
 #include "model_drafter.h"
 #include "recorded_drafter.h"
-#include "draft_model/draft_model.h"
 #include "round_trip.h"
 
 namespace nb = nanobind;
@@ -242,8 +242,9 @@ struct Weights {
     for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
     if (data.size() != count)
       throw nb::value_error(("tensor \"" + name + "\" has not as many bytes as its shape says.").c_str());
-    const windlass::Kind number =
-        is_wide ? windlass::Kind::kFloat32 : kind == "F16" ? windlass::Kind::kFloat16 : windlass::Kind::kBfloat16;
+    const windlass::Kind number = is_wide         ? windlass::Kind::kFloat32
+                                  : kind == "F16" ? windlass::Kind::kFloat16
+                                                  : windlass::Kind::kBfloat16;
     const nb::gil_scoped_release free;
     get().add(name, data.data(), number, shape);
   }
@@ -316,8 +317,8 @@ void bind_drafters(nb::module_& module) {
   module.def(
       "recorded_drafter",
       [](const OwnedDrafter* inner, double acceptance, double pass_ms, unsigned seed, const nb::list& texts) {
-        auto made = std::make_shared<windlass::RecordedDrafter>(
-            inner == nullptr ? nullptr : inner->take(), acceptance, pass_ms, seed);
+        auto made = std::make_shared<windlass::RecordedDrafter>(inner == nullptr ? nullptr : inner->take(), acceptance,
+                                                                pass_ms, seed);
         for (const nb::handle one : texts) {
           const auto pair = nb::cast<std::pair<nb::object, nb::object>>(one);
           made->record(tokens_of(pair.first), tokens_of(pair.second));
@@ -392,10 +393,8 @@ NB_MODULE(_core, module) {
       .def("choose", &choose)
       .def("add_model", &windlass::RoundTrip::add_model)
       .def("model_drafts", &windlass::RoundTrip::model_drafts)
-      .def("add_host_model",
-           [](windlass::RoundTrip& trip, const OwnedDrafter& drafter, int most, Token vocabulary) {
-             trip.add_host_model(drafter.take(), most, vocabulary);
-           })
+      .def("add_host_model", [](windlass::RoundTrip& trip, const OwnedDrafter& drafter, int most,
+                                Token vocabulary) { trip.add_host_model(drafter.take(), most, vocabulary); })
       .def("host_wait_us", &windlass::RoundTrip::host_wait_us)
       .def("awaited", &windlass::RoundTrip::awaited)
       .def("counts", &trip_counts);

@@ -1,5 +1,5 @@
-// Drafts recorded text with a chosen acceptance, in the time that another drafter takes. For tests and measurements: the
-// curve of a draft model over its acceptance needs no trained model.
+// Drafts recorded text with a chosen acceptance, in the time that another drafter takes. For tests and measurements:
+// the curve of a draft model over its acceptance needs no trained model.
 #pragma once
 
 #include <chrono>

@@ -11,9 +11,9 @@ namespace windlass {
 
 namespace {
 using Clock = RoundTrip::Clock;
-constexpr auto kSpin = std::chrono::milliseconds(20);        // spinning before a nap: some times a decode step; guess
-constexpr auto kNap = std::chrono::microseconds(50);         // between two looks at the doorbell of a long step; guess
-constexpr double kReadUs = 300;     // µs before a doorbell in which no prompt is read; guess
+constexpr auto kSpin = std::chrono::milliseconds(20);  // spinning before a nap: some times a decode step; guess
+constexpr auto kNap = std::chrono::microseconds(50);   // between two looks at the doorbell of a long step; guess
+constexpr double kReadUs = 300;                        // µs before a doorbell in which no prompt is read; guess
 constexpr double kStepShare = 0.2;  // of the time between two doorbells that counts as the step's at least; guess
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);  // between two looks of the watchdog; guess
 
@@ -296,8 +296,8 @@ void RoundTrip::append_on_host(const Batch& batch) {
   for (std::size_t i = 0; i < batch.ids.size(); ++i) host_->append(batch.ids[i], batch.tokens[i]);
 }
 
-// Chains for the rows whose drafts of the cache save less; the µs that they took. The device waits meanwhile, so nothing
-// is drafted for a step that takes no drafts of the model.
+// Chains for the rows whose drafts of the cache save less; the µs that they took. The device waits meanwhile, so
+// nothing is drafted for a step that takes no drafts of the model.
 double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch& later,
                                 const std::vector<Draft>& drafts) {
   append_on_host(soon);

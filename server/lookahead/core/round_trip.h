@@ -98,8 +98,8 @@ class RoundTrip {
              int emitting, bool is_decoding);
   // From here on a model drafts beside the cache; before the first step.
   void add_model();
-  // From here on a model on the host's cores drafts beside the cache, at most `most` tokens below `vocabulary` of a row;
-  // before the first step.
+  // From here on a model on the host's cores drafts beside the cache, at most `most` tokens below `vocabulary` of a
+  // row; before the first step.
   void add_host_model(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary);
   // µs that the device waits for the drafts of the step under way, beside what it waits for the cache's.
   int host_wait_us() const { return host_wait_us_; }
@@ -174,14 +174,14 @@ class RoundTrip {
   std::vector<std::pair<std::size_t, std::size_t>> judged_;  // of its rows with the model's drafts: verified, accepted
   bool is_decoding_ = false;                                 // every row of it got a token
   std::unique_ptr<HostDrafting> host_;                       // of the drafting thread, as what follows
-  Clock::time_point completed_at_;                            // when the last answer was there
+  Clock::time_point completed_at_;                           // when the last answer was there
   double host_us_ = 0;                                       // that the device waited for the host's model before it
   int host_made_ = 0;                                        // drafts of each row that it makes after a step
   int host_idle_ = 0;                                        // steps in a row that could have had its drafts
   std::atomic<int> host_wait_us_{0};
-  std::atomic<std::uint32_t> submitted_{0};    // the last step with rows
-  bool has_chosen_ = false;                    // the engine asks; several ranks choose for themselves, so theirs does not
-  std::array<Choice, kChoices> choices_;       // by the step's number; both under policy_mutex_
+  std::atomic<std::uint32_t> submitted_{0};  // the last step with rows
+  bool has_chosen_ = false;                  // the engine asks; several ranks choose for themselves, so theirs does not
+  std::array<Choice, kChoices> choices_;     // by the step's number; both under policy_mutex_
   std::atomic<bool> stopping_{false};
   std::thread server_;
   std::thread watchdog_;

@@ -155,8 +155,8 @@ float SpeculationPolicy::host_tokens() const {
   return std::accumulate(model_survivals_.begin(), model_survivals_.begin() + made, 0.0F);
 }
 
-// A row's gain is what the model's drafts save beyond the cache's latest. What the cache's drafts add to the step is left
-// out on both sides.
+// A row's gain is what the model's drafts save beyond the cache's latest. What the cache's drafts add to the step is
+// left out on both sides.
 SpeculationPolicy::HostChoice SpeculationPolicy::best_of_host(const std::vector<std::string>& ids, const HostCosts& ms,
                                                               bool is_resting) const {
   HostChoice best;
@@ -195,8 +195,8 @@ SpeculationPolicy::HostChoice SpeculationPolicy::best_of_host(const std::vector<
   return best;
 }
 
-// The step waits for the model's drafts where they make the rate higher than the cache's alone. A row that the model has
-// not read has the cache's.
+// The step waits for the model's drafts where they make the rate higher than the cache's alone. A row that the model
+// has not read has the cache's.
 SpeculationPolicy::Best SpeculationPolicy::best_beside_host(const NextStep& step, Best cache, double extra_ms) {
   awaits_host_ = false;
   if (model_made_ == 0) return cache;
@@ -272,7 +272,8 @@ SpeculationPolicy::Best SpeculationPolicy::best_of(const std::vector<double>& co
   return best;
 }
 
-// Of a model each row has the first `made` drafts, of one on the host if it has read the row; of a late host none has drafts of the cache.
+// Of a model each row has the first `made` drafts, of one on the host if it has read the row; of a late host none has
+// drafts of the cache.
 template <class Planned>
 void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Planned planned, std::size_t made,
                                        bool is_late) {

@@ -32,8 +32,8 @@ class StepCostModel {
     return found == groups_.end() || found->second.costs_ms.size() < 2 ? nullptr : &found->second.costs_ms;
   }
 
-  // Milliseconds of a step of `rows` rows that verifies n drafts, by the engine's table and what plain steps were seen to
-  // take; 0 where no table covers a draft. More drafts than the table has count as its last.
+  // Milliseconds of a step of `rows` rows that verifies n drafts, by the engine's table and what plain steps were seen
+  // to take; 0 where no table covers a draft. More drafts than the table has count as its last.
   double step_ms(std::size_t rows, std::size_t drafts) const {
     const std::vector<double>* table = group_table(rows);
     if (table == nullptr) return 0;

@@ -107,7 +107,9 @@ std::size_t trips(bool on_host) {
       std::int32_t* record = records.data() + (number % static_cast<int>(windlass::kRecords) * kRows + row) *
                                                   (windlass::kRecordHeader + kSpan);
       record[0] = number, record[1] = 1, record[2] = row % 2, record[3] = 60 + number;
-      record[4] = number % 2 != 0 && !on_host ? 2 : 0;  // in every second step drafts were the model's; half of all are rejected
+      record[4] = number % 2 != 0 && !on_host
+                      ? 2
+                      : 0;  // in every second step drafts were the model's; half of all are rejected
       record[windlass::kRecordHeader] = static_cast<std::int32_t>(text(row, 59 + number, 1)[0]);
     }
     __atomic_store_n(&doorbell, static_cast<std::uint32_t>(number), __ATOMIC_RELEASE);

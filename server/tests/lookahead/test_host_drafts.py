@@ -32,8 +32,8 @@ class Engine:
     def __init__(self, device, text, step_ms):
         self.device, self.text, self.step_s = device, text, step_ms / 1000
         self.at, self.number, self.source, self.rejected = 1, 0, CACHE, 0
-        self.is_patient = True
-        self.waits = []
+        self.patience_s, self.costs = 5.0, COSTS
+        self.waits = 0
         self.verified = []
 
     def run(self, steps):
@@ -47,23 +47,24 @@ class Engine:
         begun = [("a", self.text[:1])] if self.number == 1 else []
         emitted = 1 if self.number == 1 else self.emitted
         device.trip.submit(self.number, [], begun, ["a"], wanted=True)
-        drafts = device.trip.choose(["a"], [MOST], COSTS, 1, decoding=self.number > 1)
+        drafts = device.trip.choose(["a"], [MOST], self.costs, 1, decoding=self.number > 1)
         time.sleep(self.step_s)
         record = device.records[self.number % RECORDS]
         self.at += emitted
         record[0, :RECORD_HEADER] = (self.number, emitted, self.rejected, self.at, self.source)
         newest = self.text[self.at - emitted : self.at][::-1]
         record[0, RECORD_HEADER : RECORD_HEADER + emitted] = newest
+        wait_until(lambda: device.trip.awaited == self.number)
         device.doorbell.value = self.number
         self.source, self.rejected, self.emitted = CACHE, 0, 1
         if drafts:
             self._verify(drafts)
 
     def _verify(self, drafts):
-        since, patience_s = time.monotonic(), (500 + self.device.trip.host_wait_us) / 1e6 * self.is_patient
-        while self.device.completed.value != self.number and time.monotonic() - since < patience_s:
-            time.sleep(0)
-        self.waits.append(time.monotonic() - since)
+        until = time.monotonic() + self.patience_s
+        while self.device.completed.value != self.number and time.monotonic() < until:
+            time.sleep(0.0001)
+        self.waits += 1
         if self.device.completed.value != self.number:
             self.source, self.rejected = LATE, drafts
             return
@@ -121,16 +122,17 @@ def test_confidences_are_what_the_policy_learned_by_place(engines):
     assert not sure[2:].any()
 
 
-@pytest.mark.parametrize(("acceptance", "pass_ms"), [(0.0, 0.3), (1.0, 8.0)], ids=["always wrong", "slow"])
+@pytest.mark.parametrize(("acceptance", "pass_ms"), [(0.0, 0.3), (1.0, 45.0)], ids=["always wrong", "slow"])
 def test_a_model_that_cannot_win_is_not_waited_for(engines, acceptance, pass_ms):
     """It is asked for at first, where nothing is known of it; after that no step drafts and none waits."""
-    engine = engines(acceptance, pass_ms, 3.0, text=new_text(7, 900))
-    engine.run(250)
-    counts, waits = engine.device.trip.counts(), len(engine.waits)
-    engine.run(80)
-    wait_until(lambda: engine.device.trip.counts().steps == 330)
-    assert engine.device.trip.counts().hosted == counts.hosted < 150
-    assert len(engine.waits) == waits
+    engine = engines(acceptance, pass_ms, 3.0, text=new_text(7, 990))
+    seen = []
+    for _ in range(11):
+        engine.run(60)
+        seen.append((engine.device.trip.counts().hosted, engine.waits))
+        if seen[-2:-1] == seen[-1:]:
+            break
+    assert seen[-2] == seen[-1]
 
 
 def test_a_resting_model_wakes_when_its_trials_are_right(engines):
@@ -158,7 +160,7 @@ def test_late_drafts_are_dropped(engines):
     """The device verified something else in their place, so the policy does not judge the model by that."""
     engine = engines(1.0, 0.3, 6.0)
     engine.run(20)
-    engine.is_patient = False
+    engine.patience_s = 0.0
     engine.run(20)
     wait_until(lambda: engine.device.trip.counts().steps == 40)
     counts = engine.device.trip.counts()
@@ -194,6 +196,7 @@ def test_a_model_drafts_its_own_text():
     device = Device(vocabulary=MANY)
     device.trip.add_host_model(draft_model.host_drafter(DEMO, settings), K, MANY)
     engine = Engine(device, text, 8.0)
+    engine.costs = 100 * COSTS  # a step is long enough on a busy machine, too
     try:
         engine.run(20)
         assert device.trip.counts().hosted > 10
