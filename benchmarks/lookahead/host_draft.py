@@ -62,33 +62,13 @@ def random_weights(shape: Shape, settings: Settings) -> DraftWeights:
     chance = np.random.default_rng(0)
     pool = (chance.normal(0, 0.02, POOL).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     weights = DraftWeights(native_config(shape, settings))
-    for name, sizes in tensors_of(shape):
+    for name in weights.missing:
+        sizes = weights.shape(name)
         count = int(np.prod(sizes))
         start = int(chance.integers(POOL // 2))
         numbers = np.resize(pool[start:], count)
         weights.add(name, numbers.view(np.uint8), "BF16", sizes)
     return weights
-
-
-def tensors_of(shape: Shape) -> Iterator[tuple[str, list[int]]]:
-    """Names and shapes of a decoder's tensors."""
-    width, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    yield "model.embed_tokens.weight", [shape.vocabulary, shape.hidden]
-    yield "model.norm.weight", [shape.hidden]
-    if not shape.is_tied:
-        yield "lm_head.weight", [shape.vocabulary, shape.hidden]
-    for layer in range(shape.layers):
-        at = f"model.layers.{layer}."
-        for name, rows in (("q", width), ("k", keys), ("v", keys)):
-            yield f"{at}self_attn.{name}_proj.weight", [rows, shape.hidden]
-            if shape.has_qkv_bias:
-                yield f"{at}self_attn.{name}_proj.bias", [rows]
-        yield f"{at}self_attn.o_proj.weight", [shape.hidden, width]
-        yield f"{at}mlp.gate_proj.weight", [shape.intermediate, shape.hidden]
-        yield f"{at}mlp.up_proj.weight", [shape.intermediate, shape.hidden]
-        yield f"{at}mlp.down_proj.weight", [shape.hidden, shape.intermediate]
-        yield f"{at}input_layernorm.weight", [shape.hidden]
-        yield f"{at}post_attention_layernorm.weight", [shape.hidden]
 
 
 def bytes_a_pass(shape: Shape, settings: Settings) -> float:

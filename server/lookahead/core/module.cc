@@ -258,6 +258,7 @@ void bind_draft_model(nb::module_& module) {
              new (self) Weights{std::make_unique<windlass::Decoder>(decoder_config_of(config))};
            })
       .def("add", &Weights::add)
+      .def("shape", [](const Weights& weights, const std::string& name) { return weights.get().shape(name); })
       .def_prop_ro("missing", [](const Weights& weights) { return weights.get().missing(); });
   nb::class_<DraftModel>(module, "DraftModel")
       .def("__init__",

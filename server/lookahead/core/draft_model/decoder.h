@@ -84,6 +84,8 @@ class Decoder {
   void add(const std::string& name, const void* data, Kind kind, std::span<const std::int64_t> shape);
   // Names of tensors that have not come yet.
   std::vector<std::string> missing() const;
+  // The shape that the config gives a tensor of this name; empty for a name that it does not know.
+  std::vector<std::int64_t> shape(const std::string& name) const;
 
   // Puts the items' embeddings into the batch and starts it at layer 0.
   void enter(Batch& batch);

@@ -166,4 +166,9 @@ std::vector<std::string> Decoder::missing() const {
   return names;
 }
 
+std::vector<std::int64_t> Decoder::shape(const std::string& name) const {
+  const auto found = targets_.find(name);
+  return found == targets_.end() ? std::vector<std::int64_t>() : found->second.shape;
+}
+
 }  // namespace windlass

@@ -278,7 +278,14 @@ void gate(const float* pairs, int first, int last, float* to) {
 
 void rotate(float* head, const float* cosines, const float* sines, int dim) {
   const int half = dim / 2;
-  for (int i = 0; i < half; ++i) {
+  int i = 0;
+  for (; i + 16 <= half; i += 16) {
+    const F16 a = load<F16>(head + i);
+    const F16 b = load<F16>(head + i + half);
+    store(head + i, a * load<F16>(cosines + i) - b * load<F16>(sines + i));
+    store(head + i + half, b * load<F16>(cosines + i) + a * load<F16>(sines + i));
+  }
+  for (; i < half; ++i) {
     const float a = head[i];
     const float b = head[i + half];
     head[i] = a * cosines[i] - b * sines[i];

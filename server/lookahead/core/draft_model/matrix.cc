@@ -103,7 +103,7 @@ std::size_t Matrix::bytes() const {
 void Activations::reserve(int tokens, int width) {
   inputs = width;
   depth = padded(width, kPadding);
-  const auto count = static_cast<std::size_t>(tokens);
+  const auto count = static_cast<std::size_t>(padded(tokens, 16));
   if (scales.size() >= count) return;
   values.resize(count * static_cast<std::size_t>(depth));
   groups.resize(count * static_cast<std::size_t>(depth / kGroup));

@@ -50,7 +50,7 @@ struct Activations {
   std::vector<std::int32_t> totals;                          // [tokens]: 128 x the sum of the values
   std::vector<std::int32_t> groups;                          // [tokens, depth / 32]: -8 x the sum of a group's values
 
-  void reserve(int tokens, int width);
+  void reserve(int tokens, int width);  // room for a multiple of 16 tokens, which tiles read
 };
 
 std::uint16_t to_bfloat16(float value);
