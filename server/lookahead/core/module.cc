@@ -308,7 +308,9 @@ struct OwnedDrafter {
 };
 
 void bind_drafters(nb::module_& module) {
-  nb::class_<OwnedDrafter>(module, "HostDrafter");
+  nb::class_<OwnedDrafter>(module, "HostDrafter").def_prop_ro("is_in_use", [](const OwnedDrafter& owned) {
+    return owned.drafter.use_count() > 1;
+  });
   module.def("model_drafter", [](Weights& weights, int rows_max) {
     weights.get();
     const nb::gil_scoped_release free;

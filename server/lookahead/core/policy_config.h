@@ -127,6 +127,17 @@ struct PolicyConfig {
 // Calls visitor(name, number) for each number of a configuration, in the order above.
 #define WINDLASS_NUMBER(name) visitor(#name, config.name)
 template <class Config, class Visitor>
+void visit_host(Config& config, Visitor&& visitor) {
+  WINDLASS_NUMBER(host_gain_min);
+  WINDLASS_NUMBER(host_wait_us_max);
+  WINDLASS_NUMBER(host_late_us);
+  WINDLASS_NUMBER(host_rest_steps);
+  WINDLASS_NUMBER(host_trial_share);
+  WINDLASS_NUMBER(host_trial_us_max);
+  WINDLASS_NUMBER(host_trial_tokens);
+  WINDLASS_NUMBER(host_trial_chains);
+}
+template <class Config, class Visitor>
 void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(new_request_survival);
   WINDLASS_NUMBER(new_request_weight);
@@ -166,14 +177,7 @@ void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(model_weight);
   WINDLASS_NUMBER(model_forgotten);
   WINDLASS_NUMBER(model_first_share);
-  WINDLASS_NUMBER(host_gain_min);
-  WINDLASS_NUMBER(host_wait_us_max);
-  WINDLASS_NUMBER(host_late_us);
-  WINDLASS_NUMBER(host_rest_steps);
-  WINDLASS_NUMBER(host_trial_share);
-  WINDLASS_NUMBER(host_trial_us_max);
-  WINDLASS_NUMBER(host_trial_tokens);
-  WINDLASS_NUMBER(host_trial_chains);
+  visit_host(config, visitor);
 }
 #undef WINDLASS_NUMBER
 

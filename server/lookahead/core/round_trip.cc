@@ -167,13 +167,13 @@ void RoundTrip::answer(const Step& step) {
   Batch soon;
   Batch later;
   std::vector<Draft> drafts;
-  double host_us = 0;
+  host_us_ = 0;
   if (step.wanted) clear(step);
   try {
     sort(step, soon, later);
     drafts = follow(soon);
     write(soon, drafts);
-    if (host_) host_us = draft_on_host(step, soon, later, drafts);
+    if (host_) host_us_ = draft_on_host(step, soon, later, drafts);
   } catch (const std::exception&) {
     for (const std::string& id : soon.ids) lose(id);
   }
@@ -181,7 +181,6 @@ void RoundTrip::answer(const Step& step) {
     __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
   completed_at_ = Clock::now();
   const double waited_us = us_since(doorbell_at);
-  host_us_ = host_us;
   {
     const std::lock_guard lock(policy_mutex_);
     policy_.completed({step.rows.size(), is_decoding_, step.wanted, verified_});
@@ -199,6 +198,10 @@ void RoundTrip::answer(const Step& step) {
   } catch (const std::exception&) {
     for (const std::string& id : later.ids) lose(id);
   }
+  count(soon, later, waited_us);
+}
+
+void RoundTrip::count(const Batch& soon, const Batch& later, double waited_us) {
   const std::lock_guard lock(mutex_);
   counts_.steps += 1;
   counts_.in_time += soon.ids.size();
@@ -207,8 +210,8 @@ void RoundTrip::answer(const Step& step) {
   counts_.models += judged_.size();
   counts_.wait_us += waited_us;
   counts_.step_us = policy_.step_us();
-  counts_.hosted += host_us > 0;
-  counts_.host_us += host_us;
+  counts_.hosted += host_us_ > 0;
+  counts_.host_us += host_us_;
 }
 
 // Reads the step's record for the last time: once the step is completed, the device may reuse the record.

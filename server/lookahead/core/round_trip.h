@@ -133,6 +133,7 @@ class RoundTrip {
   bool await(const Step& step);
   void change(Step& step);
   void answer(const Step& step);
+  void count(const Batch& soon, const Batch& later, double waited_us);
   void sort(const Step& step, Batch& soon, Batch& later);
   std::vector<Draft> follow(const Batch& batch);
   void note(const Batch& batch, const std::vector<Draft>& drafts);

@@ -66,6 +66,9 @@ class SpeculationPolicy:
 class HostDrafter:
     """Drafts on the host's cores; one RoundTrip has it at a time."""
 
+    @property
+    def is_in_use(self) -> bool: ...
+
 def model_drafter(weights: DraftWeights, rows_max: int) -> HostDrafter: ...
 def recorded_drafter(
     inner: HostDrafter | None,
