@@ -205,6 +205,24 @@ def test_a_model_drafts_its_own_text():
         device.trip.close()
 
 
+def test_a_drafter_goes_on_to_the_next_round_trip():
+    """One after the other, as a benchmark does; beneath recorded drafts, whose time is the model's."""
+    model = draft_model.host_drafter(DEMO, draft_model.Settings(rows=2, threads=1))
+    text = new_text(7)
+    for seed in range(2):
+        device = Device()
+        recorded = recorded_drafter(model, 1.0, 0.0, seed, [(text[:1], text[1:])])
+        device.trip.add_host_model(recorded, K, VOCABULARY)
+        assert recorded.is_in_use
+        engine = Engine(device, text, 4.0)
+        engine.costs = 100 * COSTS
+        engine.run(20)
+        assert engine.at > 30
+        device.trip.close()
+        del recorded
+        assert not model.is_in_use
+
+
 def test_a_drafter_serves_one_round_trip(device):
     drafter = recorded_drafter(None, 1.0, 0.1, 3, [])
     device.trip.add_host_model(drafter, K, VOCABULARY)
