@@ -233,14 +233,15 @@ struct Weights {
     for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
     if (data.size() != count)
       throw nb::value_error(("tensor \"" + name + "\" has not as many bytes as its shape says.").c_str());
-    const windlass::Kind number =
-        is_wide ? windlass::Kind::kFloat32 : kind == "F16" ? windlass::Kind::kFloat16 : windlass::Kind::kBfloat16;
+    const windlass::Kind number = is_wide         ? windlass::Kind::kFloat32
+                                  : kind == "F16" ? windlass::Kind::kFloat16
+                                                  : windlass::Kind::kBfloat16;
     const nb::gil_scoped_release free;
     get().add(name, data.data(), number, shape);
   }
 };
 
-void bind_draft_model(nb::module_& module) {
+void bind_draft_model(const nb::module_& module) {
   using windlass::DraftModel;
   nb::class_<Weights>(module, "DraftWeights")
       .def("__init__",

@@ -40,7 +40,10 @@ def weights_of(config: Mapping[str, Any], seed: int = 0) -> dict[str, Array]:
     heads, kv_heads, dim = dims(config)
     hidden, middle, vocabulary = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
     is_qwen2 = config["architectures"][0] == "Qwen2ForCausalLM"
-    weights = {"model.embed_tokens.weight": draw(chance, vocabulary, hidden), "model.norm.weight": norms(chance, hidden)}
+    weights = {
+        "model.embed_tokens.weight": draw(chance, vocabulary, hidden),
+        "model.norm.weight": norms(chance, hidden),
+    }
     if not config["tie_word_embeddings"]:
         weights["lm_head.weight"] = draw(chance, vocabulary, hidden)
     for layer in range(config["num_hidden_layers"]):

@@ -25,7 +25,7 @@ std::size_t KeyValues::bytes(const DecoderConfig& config) {
 }
 
 Decoder::Decoder(const DecoderConfig& config)
-    : config_(config), kernels_(windlass::kernels(config.path)), crew_(config.threads) {
+    : crew_(config.threads), config_(config), kernels_(windlass::kernels(config.path)) {
   check();
   const int dim = config.head_dim;
   layers_.resize(static_cast<std::size_t>(config.layers));
@@ -34,8 +34,8 @@ Decoder::Decoder(const DecoderConfig& config)
   head_ = Matrix(config.vocabulary, config.hidden, config.head_bits);
   final_norm_.resize(static_cast<std::size_t>(config.hidden));
   expect("model.norm.weight", final_norm_, 0, config.hidden);
-  targets_["model.embed_tokens.weight"] = {{config.vocabulary, config.hidden}, nullptr, config.is_tied ? &head_ : nullptr,
-                                           0, false, true, false};
+  targets_["model.embed_tokens.weight"] = {
+      {config.vocabulary, config.hidden}, nullptr, config.is_tied ? &head_ : nullptr, 0, false, true, false};
   if (!config.is_tied) expect("lm_head.weight", head_, 0, config.vocabulary, false);
   for (int position = 0; position < config.window; ++position) {
     for (int i = 0; i < dim / 2; ++i) {
@@ -63,10 +63,11 @@ void Decoder::enter(Batch& batch) {
   const auto hidden = static_cast<std::size_t>(config_.hidden);
   batch.stream.resize(batch.items.size() * hidden);
   batch.next_layer = 0;
-  float* to = batch.stream.data();
-  for (const Batch::Item& item : batch.items) {
-    const std::uint16_t* from = embedding_.data() + std::min<std::size_t>(item.token, config_.vocabulary - 1) * hidden;
-    for (std::size_t i = 0; i < hidden; ++i) *to++ = from_bfloat16(from[i]);
+  for (std::size_t item = 0; item < batch.items.size(); ++item) {
+    const std::size_t token = std::min<std::size_t>(batch.items[item].token, config_.vocabulary - 1);
+    const std::uint16_t* from = embedding_.data() + token * hidden;
+    std::transform(from, from + hidden, batch.stream.begin() + static_cast<std::ptrdiff_t>(item * hidden),
+                   from_bfloat16);
   }
 }
 
@@ -77,7 +78,7 @@ void Decoder::reserve(const Batch& batch) {
   };
   const auto intermediate = static_cast<std::size_t>(config_.intermediate);
   grow(qkv_, qkv_width());
-  grow(attention_, static_cast<std::size_t>(config_.heads * config_.head_dim));
+  grow(attention_, static_cast<std::size_t>(config_.heads) * static_cast<std::size_t>(config_.head_dim));
   grow(pairs_, 2 * intermediate);
   grow(gated_, intermediate);
   fit(shared_, config_, static_cast<int>(items));

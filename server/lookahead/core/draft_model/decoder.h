@@ -110,8 +110,8 @@ class Decoder {
     std::vector<std::int64_t> shape;
     std::vector<float>* numbers = nullptr;  // of a tensor with one dimension
     Matrix* matrix = nullptr;
-    int offset = 0;               // of its first row among the matrix's outputs, or among the numbers
-    bool is_half = false;         // panels of it alternate with those of another tensor
+    int offset = 0;        // of its first row among the matrix's outputs, or among the numbers
+    bool is_half = false;  // panels of it alternate with those of another tensor
     bool is_embedding = false;
     bool has_come = false;
   };
@@ -146,12 +146,12 @@ class Decoder {
   void choose(Batch& batch);
   float* qkv_of(int item) { return qkv_.data() + static_cast<std::size_t>(item) * qkv_width(); }
   std::size_t qkv_width() const {
-    return static_cast<std::size_t>((config_.heads + 2 * config_.kv_heads) * config_.head_dim);
+    return static_cast<std::size_t>(config_.heads + 2 * config_.kv_heads) * static_cast<std::size_t>(config_.head_dim);
   }
 
+  Crew crew_;
   DecoderConfig config_;
   const Kernels& kernels_;
-  Crew crew_;
   std::map<std::string, Target> targets_;
   std::vector<Layer> layers_;
   std::vector<std::uint16_t, LargePages<std::uint16_t>> embedding_;  // bfloat16, [vocabulary, hidden]

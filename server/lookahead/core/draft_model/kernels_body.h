@@ -66,8 +66,8 @@ constexpr float kRounder = 12582912.0F;
 [[gnu::always_inline]] inline I16 dot(const I16& sum, const I16& weights, const std::int8_t* activations) {
   std::int32_t four;
   __builtin_memcpy(&four, activations, sizeof four);
-  return reinterpret_cast<I16>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(weights),
-                                                   _mm512_set1_epi32(four)));
+  return reinterpret_cast<I16>(
+      _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(weights), _mm512_set1_epi32(four)));
 }
 #elif WINDLASS_AVX2
 [[gnu::always_inline]] inline I16 dot(const I16& sum, const I16& weights, const std::int8_t* activations) {

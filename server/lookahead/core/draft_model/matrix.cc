@@ -55,7 +55,10 @@ std::uint16_t to_bfloat16(float value) {
 float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
 Matrix::Matrix(int outputs, int inputs, int bits)
-    : outputs(outputs), inputs(inputs), depth(padded(inputs, kPadding)), panels(padded(outputs, kPanel) / kPanel),
+    : outputs(outputs),
+      inputs(inputs),
+      depth(padded(inputs, kPadding)),
+      panels(padded(outputs, kPanel) / kPanel),
       bits(bits) {
   const auto channels = static_cast<std::size_t>(panels) * kPanel;
   weights.assign(panel_bytes() * static_cast<std::size_t>(panels), bits == 8 ? 0x80 : 0x88);
