@@ -154,7 +154,7 @@ void Decoder::layer(Batch& batch, int number, int id) {
   mlp(batch, number, id);
 }
 
-// Turns keys to their positions and puts keys and values into the rows' caches.
+// Rotates keys by their positions and puts keys and values into the rows' caches.
 void Decoder::keep_keys(Batch& batch, int number, int id) {
   const int dim = config_.head_dim;
   const int heads = config_.kv_heads;

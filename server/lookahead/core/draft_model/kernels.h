@@ -22,7 +22,7 @@ struct Kernels {
   void (*norm)(const float* row, const float* weight, int count, float epsilon, float* to);
   // to[i] = silu(gate) * up of panels [first, last) of `pairs`, where 16 gates and 16 ups alternate.
   void (*gate)(const float* pairs, int first, int last, float* to);
-  // Turns pairs (i, i + dim / 2) by the angles whose cosines and sines are given.
+  // Rotates pairs (i, i + dim / 2) by the angles whose cosines and sines are given.
   void (*rotate)(float* head, const float* cosines, const float* sines, int dim);
   // Weighs the values of `count` positions by their keys; `scores` has room for count + 16 numbers.
   void (*attend)(const float* query, const std::uint16_t* keys, const std::uint16_t* values, int count, int dim,
