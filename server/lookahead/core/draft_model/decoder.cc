@@ -48,7 +48,7 @@ Decoder::Decoder(const DecoderConfig& config)
   for (Own& own : own_) {
     fit(own.inputs, config, kAlone);
     own.row.resize(static_cast<std::size_t>(std::max(config.hidden, dim)));
-    own.scores.resize(static_cast<std::size_t>(padded(config.window, 16)) + 16);
+    own.scores.resize(static_cast<std::size_t>(padded(config.window, 16)) * kHeadsAtOnce);
   }
 }
 
@@ -186,16 +186,23 @@ void Decoder::attend(Batch& batch, int number, int id) {
   const Layer& layer = layers_[static_cast<std::size_t>(number)];
   Own& own = own_[static_cast<std::size_t>(id)];
   const Share part = share(static_cast<int>(batch.items.size()) * heads, id, crew_.size());
-  for (int unit = part.from; unit < part.to; ++unit) {
+  const int group_size = heads / config_.kv_heads;
+  const auto stride = static_cast<std::size_t>(padded(config_.window, 16));
+  for (int unit = part.from; unit < part.to;) {
     const Batch::Item& item = batch.items[static_cast<std::size_t>(unit / heads)];
     const int head = unit % heads;
-    float* query = qkv_of(unit / heads) + head * dim;
-    if (config_.has_qk_norm) kernels_.norm(query, layer.query_norm.data(), dim, config_.norm_epsilon, query);
+    const int group = head / group_size;
+    const int together = std::min((group + 1) * group_size - head, part.to - unit);
+    float* queries = qkv_of(unit / heads) + head * dim;
     const std::size_t angles = static_cast<std::size_t>(item.position) * static_cast<std::size_t>(dim / 2);
-    kernels_.rotate(query, cosines_.data() + angles, sines_.data() + angles, dim);
-    const int group = head / (heads / config_.kv_heads);
-    kernels_.attend(query, item.kv->keys(number, group), item.kv->values(number, group), item.position + 1, dim,
-                    own.scores.data(), attention_.data() + static_cast<std::size_t>(unit) * dim);
+    for (int i = 0; i < together; ++i) {
+      float* query = queries + i * dim;
+      if (config_.has_qk_norm) kernels_.norm(query, layer.query_norm.data(), dim, config_.norm_epsilon, query);
+      kernels_.rotate(query, cosines_.data() + angles, sines_.data() + angles, dim);
+    }
+    kernels_.attend(queries, together, item.kv->keys(number, group), item.kv->values(number, group), item.position + 1,
+                    dim, own.scores.data(), stride, attention_.data() + static_cast<std::size_t>(unit) * dim);
+    unit += together;
   }
 }
 
