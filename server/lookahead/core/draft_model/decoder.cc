@@ -15,9 +15,9 @@ constexpr int kTile = 4;  // panels of the head that one thread does at once
 }  // namespace
 
 KeyValues::KeyValues(const DecoderConfig& config)
-    : kv_heads_(config.kv_heads), plane_(static_cast<std::size_t>(padded(config.window, 16)) * config.head_dim) {
-  memory_.resize(bytes(config) / sizeof(std::uint16_t));
-}
+    : kv_heads_(config.kv_heads),
+      plane_(static_cast<std::size_t>(padded(config.window, 16)) * config.head_dim),
+      memory_(LargePages<std::uint16_t>().allocate(bytes(config) / sizeof(std::uint16_t))) {}
 
 std::size_t KeyValues::bytes(const DecoderConfig& config) {
   const auto plane = static_cast<std::size_t>(padded(config.window, 16)) * config.head_dim;
