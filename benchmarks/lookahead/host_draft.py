@@ -24,12 +24,19 @@ from windlass_lookahead._core import DraftModel, DraftWeights
 from windlass_lookahead.draft_model import Settings, Shape, bytes_of_weight, native_config, shape_of
 
 QWEN2 = {"architectures": ["Qwen2ForCausalLM"], "rope_theta": 1e6, "max_position_embeddings": 32768}
-LLAMA = {"architectures": ["LlamaForCausalLM"], "rope_theta": 1e4, "max_position_embeddings": 2048}
-SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size")
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 768,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "vocab_size": 32000,
+}
 CONFIGS: dict[str, dict[str, Any]] = {
-    "0.5b": QWEN2 | dict(zip(SIZES, (24, 896, 14, 2, 4864))) | {"vocab_size": 151936, "tie_word_embeddings": True},
-    "160m": LLAMA | dict(zip(SIZES, (12, 768, 12, 12, 3072))) | {"vocab_size": 32000},
-    "68m": LLAMA | dict(zip(SIZES, (2, 768, 12, 12, 3072))) | {"vocab_size": 32000},
+    "0.5b": QWEN2
+    | {"num_hidden_layers": 24, "hidden_size": 896, "num_attention_heads": 14, "num_key_value_heads": 2}
+    | {"intermediate_size": 4864, "vocab_size": 151936, "tie_word_embeddings": True},
+    "160m": LLAMA | {"num_hidden_layers": 12},
+    "68m": LLAMA | {"num_hidden_layers": 2},
 }
 """Shapes of Qwen2.5-0.5B, and of Llamas of 160 and 68 million weights."""
 ROWS = (1, 4, 16, 64)
@@ -139,6 +146,7 @@ def settings_of(options: argparse.Namespace) -> Iterator[tuple[str, Settings]]:
 
 
 def main() -> None:
+    """Print a line for each figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", default=",".join(CONFIGS), help=f"of {', '.join(CONFIGS)}")
     parser.add_argument("--threads", default="", help="counts between commas; without it 1, 2, 4 … up to all cores")

@@ -250,7 +250,7 @@ struct Weights {
   }
 };
 
-void bind_draft_model(nb::module_& module) {
+void bind_draft_model(const nb::module_& module) {
   using windlass::DraftModel;
   nb::class_<Weights>(module, "DraftWeights")
       .def("__init__",

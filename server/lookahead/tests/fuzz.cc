@@ -147,9 +147,15 @@ void draft_round(Source& source) {
   for (int call = 0; call < 60 && !source.ended(); ++call) {
     const std::string key(1, static_cast<char>('a' + source.below(6)));
     switch (source.below(6)) {
-      case 0: model->begin(key, tokens(200)); break;
-      case 1: model->finish(key); break;
-      case 2: model->work(source.below(2) * 200); break;
+      case 0:
+        model->begin(key, tokens(200));
+        break;
+      case 1:
+        model->finish(key);
+        break;
+      case 2:
+        model->work(source.below(2) * 200);
+        break;
       case 3: {
         std::vector<std::vector<Token>> chains;
         const std::vector<std::string> keys = {"a", "b", "c", "d", "e", "f", "none"};
@@ -163,7 +169,8 @@ void draft_round(Source& source) {
         }
         break;
       }
-      default: model->append(key, tokens(source.below(4) == 0 ? 100 : 6));
+      default:
+        model->append(key, tokens(source.below(4) == 0 ? 100 : 6));
     }
   }
 }

@@ -148,7 +148,7 @@ def attention(config: Mapping[str, Any], weights: Mapping[str, Array], at: str, 
     if f"{at}self_attn.q_norm.weight" in weights:
         queries = rms(config, queries, weights[f"{at}self_attn.q_norm.weight"])
         keys = rms(config, keys, weights[f"{at}self_attn.k_norm.weight"])
-    queries, keys = turned(config, queries, dim), turned(config, keys, dim)
+    queries, keys = rotated(config, queries, dim), rotated(config, keys, dim)
     keys, values = (np.repeat(each, heads // kv_heads, axis=1) for each in (keys, values))
     scores = np.einsum("qhd,khd->hqk", queries, keys) / math.sqrt(dim)
     scores = np.where(np.tril(np.ones((count, count), bool)), scores, -np.inf)
@@ -158,8 +158,8 @@ def attention(config: Mapping[str, Any], weights: Mapping[str, Array], at: str, 
     return mixed @ weights[f"{at}self_attn.o_proj.weight"].T
 
 
-def turned(config: Mapping[str, Any], parts: Array, dim: int) -> Array:
-    """Heads turned by their positions, [tokens, heads, dim]."""
+def rotated(config: Mapping[str, Any], parts: Array, dim: int) -> Array:
+    """Heads rotated by their positions, [tokens, heads, dim]."""
     frequencies = config["rope_theta"] ** (-2 * np.arange(dim // 2) / dim)
     angles = np.arange(len(parts))[:, None, None] * frequencies
     low, high = parts[..., : dim // 2], parts[..., dim // 2 :]

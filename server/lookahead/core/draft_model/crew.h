@@ -18,6 +18,7 @@
 
 namespace windlass {
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): words that threads spin on have lines of their own
 class Crew {
  public:
   // The calling thread is number 0, so `count` - 1 are started; fewer where the system has no more.
@@ -28,12 +29,7 @@ class Crew {
     }
   }
   ~Crew() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-      round_.fetch_add(1);
-    }
-    wake_.notify_all();
+    publish(nullptr);
     for (std::thread& worker : workers_) worker.join();
   }
   Crew(const Crew&) = delete;
@@ -43,14 +39,7 @@ class Crew {
 
   // Calls task(0) … task(size() - 1) side by side and returns when all are done. The task must not throw.
   void run(const std::function<void(int)>& task) {
-    if (!workers_.empty()) {
-      {
-        const std::lock_guard lock(mutex_);
-        task_ = &task;
-        round_.fetch_add(1, std::memory_order_release);
-      }
-      wake_.notify_all();
-    }
+    if (!workers_.empty()) publish(&task);
     task(0);
     meet();
   }
@@ -76,19 +65,29 @@ class Crew {
   static constexpr int kLooks = 2000;                            // some 50 us
   static constexpr auto kSpin = std::chrono::microseconds(300);  // the next pass of a chain comes at once
 
+  // A task, or null as the end of all.
+  void publish(const std::function<void(int)>* task) {
+    bool are_asleep = false;
+    {
+      const std::lock_guard lock(mutex_);
+      task_ = task;
+      round_.fetch_add(1, std::memory_order_release);
+      are_asleep = sleeping_ > 0;
+    }
+    if (are_asleep) wake_.notify_all();
+  }
   void serve(int id) {
-    for (std::size_t seen = 0;;) {
+    for (std::size_t seen = 0;; ++seen) {  // nobody misses a round: it ends when all have met
       const auto until = std::chrono::steady_clock::now() + kSpin;
       while (round_.load(std::memory_order_relaxed) == seen && std::chrono::steady_clock::now() < until) pause();
-      const std::function<void(int)>* task = nullptr;
-      {
+      if (round_.load(std::memory_order_acquire) == seen) {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return stopping_ || round_.load(std::memory_order_relaxed) != seen; });
-        if (stopping_) return;
-        seen = round_.load(std::memory_order_relaxed);
-        task = task_;
+        ++sleeping_;
+        wake_.wait(lock, [&] { return round_.load(std::memory_order_acquire) != seen; });
+        --sleeping_;
       }
-      (*task)(id);
+      if (task_ == nullptr) return;
+      (*task_)(id);
       meet();
     }
   }
@@ -97,7 +96,7 @@ class Crew {
   std::mutex mutex_;
   std::condition_variable wake_;
   const std::function<void(int)>* task_ = nullptr;
-  bool stopping_ = false;
+  int sleeping_ = 0;
   std::atomic<std::size_t> round_{0};
   alignas(64) std::atomic<std::size_t> arrived_{0};
   alignas(64) std::atomic<std::size_t> meetings_{0};

@@ -15,9 +15,9 @@ constexpr int kTile = 4;  // panels of the head that one thread does at once
 }  // namespace
 
 KeyValues::KeyValues(const DecoderConfig& config)
-    : kv_heads_(config.kv_heads), plane_(static_cast<std::size_t>(padded(config.window, 16)) * config.head_dim) {
-  memory_.resize(bytes(config) / sizeof(std::uint16_t));
-}
+    : kv_heads_(config.kv_heads),
+      plane_(static_cast<std::size_t>(padded(config.window, 16)) * config.head_dim),
+      memory_(LargePages<std::uint16_t>().allocate(bytes(config) / sizeof(std::uint16_t))) {}
 
 std::size_t KeyValues::bytes(const DecoderConfig& config) {
   const auto plane = static_cast<std::size_t>(padded(config.window, 16)) * config.head_dim;
@@ -25,7 +25,7 @@ std::size_t KeyValues::bytes(const DecoderConfig& config) {
 }
 
 Decoder::Decoder(const DecoderConfig& config)
-    : config_(config), kernels_(windlass::kernels(config.path)), crew_(config.threads) {
+    : crew_(config.threads), config_(config), kernels_(windlass::kernels(config.path)) {
   check();
   const int dim = config.head_dim;
   layers_.resize(static_cast<std::size_t>(config.layers));
@@ -34,8 +34,8 @@ Decoder::Decoder(const DecoderConfig& config)
   head_ = Matrix(config.vocabulary, config.hidden, config.head_bits);
   final_norm_.resize(static_cast<std::size_t>(config.hidden));
   expect("model.norm.weight", final_norm_, 0, config.hidden);
-  targets_["model.embed_tokens.weight"] = {{config.vocabulary, config.hidden}, nullptr, config.is_tied ? &head_ : nullptr,
-                                           0, false, true, false};
+  targets_["model.embed_tokens.weight"] = {
+      {config.vocabulary, config.hidden}, nullptr, config.is_tied ? &head_ : nullptr, 0, false, true, false};
   if (!config.is_tied) expect("lm_head.weight", head_, 0, config.vocabulary, false);
   for (int position = 0; position < config.window; ++position) {
     for (int i = 0; i < dim / 2; ++i) {
@@ -48,7 +48,7 @@ Decoder::Decoder(const DecoderConfig& config)
   for (Own& own : own_) {
     fit(own.inputs, config, kAlone);
     own.row.resize(static_cast<std::size_t>(std::max(config.hidden, dim)));
-    own.scores.resize(static_cast<std::size_t>(padded(config.window, 16)) + 16);
+    own.scores.resize(static_cast<std::size_t>(padded(config.window, 16)) * kHeadsAtOnce);
   }
 }
 
@@ -63,10 +63,11 @@ void Decoder::enter(Batch& batch) {
   const auto hidden = static_cast<std::size_t>(config_.hidden);
   batch.stream.resize(batch.items.size() * hidden);
   batch.next_layer = 0;
-  float* to = batch.stream.data();
-  for (const Batch::Item& item : batch.items) {
-    const std::uint16_t* from = embedding_.data() + std::min<std::size_t>(item.token, config_.vocabulary - 1) * hidden;
-    for (std::size_t i = 0; i < hidden; ++i) *to++ = from_bfloat16(from[i]);
+  for (std::size_t item = 0; item < batch.items.size(); ++item) {
+    const std::size_t token = std::min<std::size_t>(batch.items[item].token, config_.vocabulary - 1);
+    const std::uint16_t* from = embedding_.data() + token * hidden;
+    std::transform(from, from + hidden, batch.stream.begin() + static_cast<std::ptrdiff_t>(item * hidden),
+                   from_bfloat16);
   }
 }
 
@@ -77,7 +78,7 @@ void Decoder::reserve(const Batch& batch) {
   };
   const auto intermediate = static_cast<std::size_t>(config_.intermediate);
   grow(qkv_, qkv_width());
-  grow(attention_, static_cast<std::size_t>(config_.heads * config_.head_dim));
+  grow(attention_, static_cast<std::size_t>(config_.heads) * static_cast<std::size_t>(config_.head_dim));
   grow(pairs_, 2 * intermediate);
   grow(gated_, intermediate);
   fit(shared_, config_, static_cast<int>(items));
@@ -153,7 +154,7 @@ void Decoder::layer(Batch& batch, int number, int id) {
   mlp(batch, number, id);
 }
 
-// Turns keys to their positions and puts keys and values into the rows' caches.
+// Rotates keys by their positions and puts keys and values into the rows' caches.
 void Decoder::keep_keys(Batch& batch, int number, int id) {
   const int dim = config_.head_dim;
   const int heads = config_.kv_heads;
@@ -185,16 +186,23 @@ void Decoder::attend(Batch& batch, int number, int id) {
   const Layer& layer = layers_[static_cast<std::size_t>(number)];
   Own& own = own_[static_cast<std::size_t>(id)];
   const Share part = share(static_cast<int>(batch.items.size()) * heads, id, crew_.size());
-  for (int unit = part.from; unit < part.to; ++unit) {
+  const int group_size = heads / config_.kv_heads;
+  const auto stride = static_cast<std::size_t>(padded(config_.window, 16));
+  for (int unit = part.from; unit < part.to;) {
     const Batch::Item& item = batch.items[static_cast<std::size_t>(unit / heads)];
     const int head = unit % heads;
-    float* query = qkv_of(unit / heads) + head * dim;
-    if (config_.has_qk_norm) kernels_.norm(query, layer.query_norm.data(), dim, config_.norm_epsilon, query);
+    const int group = head / group_size;
+    const int together = std::min((group + 1) * group_size - head, part.to - unit);
+    float* queries = qkv_of(unit / heads) + head * dim;
     const std::size_t angles = static_cast<std::size_t>(item.position) * static_cast<std::size_t>(dim / 2);
-    kernels_.rotate(query, cosines_.data() + angles, sines_.data() + angles, dim);
-    const int group = head / (heads / config_.kv_heads);
-    kernels_.attend(query, item.kv->keys(number, group), item.kv->values(number, group), item.position + 1, dim,
-                    own.scores.data(), attention_.data() + static_cast<std::size_t>(unit) * dim);
+    for (int i = 0; i < together; ++i) {
+      float* query = queries + i * dim;
+      if (config_.has_qk_norm) kernels_.norm(query, layer.query_norm.data(), dim, config_.norm_epsilon, query);
+      kernels_.rotate(query, cosines_.data() + angles, sines_.data() + angles, dim);
+    }
+    kernels_.attend(queries, together, item.kv->keys(number, group), item.kv->values(number, group), item.position + 1,
+                    dim, own.scores.data(), stride, attention_.data() + static_cast<std::size_t>(unit) * dim);
+    unit += together;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,15 +48,19 @@ class KeyValues {
  public:
   explicit KeyValues(const DecoderConfig& config);
   std::uint16_t* keys(int layer, int kv_head) {
-    return memory_.data() + static_cast<std::size_t>(layer * kv_heads_ + kv_head) * 2 * plane_;
+    return memory_.get() + static_cast<std::size_t>(layer * kv_heads_ + kv_head) * 2 * plane_;
   }
   std::uint16_t* values(int layer, int kv_head) { return keys(layer, kv_head) + plane_; }
   static std::size_t bytes(const DecoderConfig& config);
 
  private:
+  struct Free {
+    void operator()(std::uint16_t* memory) const { LargePages<std::uint16_t>().deallocate(memory, 0); }
+  };
+
   int kv_heads_;
-  std::size_t plane_;  // numbers of one head's keys
-  std::vector<std::uint16_t, LargePages<std::uint16_t>> memory_;
+  std::size_t plane_;                              // numbers of one head's keys
+  std::unique_ptr<std::uint16_t[], Free> memory_;  // not set to zero, so that pages come as positions are written
 };
 
 // Tokens that go through the layers together. Those of one row stand in the order of their positions.
@@ -110,8 +115,8 @@ class Decoder {
     std::vector<std::int64_t> shape;
     std::vector<float>* numbers = nullptr;  // of a tensor with one dimension
     Matrix* matrix = nullptr;
-    int offset = 0;               // of its first row among the matrix's outputs, or among the numbers
-    bool is_half = false;         // panels of it alternate with those of another tensor
+    int offset = 0;        // of its first row among the matrix's outputs, or among the numbers
+    bool is_half = false;  // panels of it alternate with those of another tensor
     bool is_embedding = false;
     bool has_come = false;
   };
@@ -146,12 +151,12 @@ class Decoder {
   void choose(Batch& batch);
   float* qkv_of(int item) { return qkv_.data() + static_cast<std::size_t>(item) * qkv_width(); }
   std::size_t qkv_width() const {
-    return static_cast<std::size_t>((config_.heads + 2 * config_.kv_heads) * config_.head_dim);
+    return static_cast<std::size_t>(config_.heads + 2 * config_.kv_heads) * static_cast<std::size_t>(config_.head_dim);
   }
 
+  Crew crew_;
   DecoderConfig config_;
   const Kernels& kernels_;
-  Crew crew_;
   std::map<std::string, Target> targets_;
   std::vector<Layer> layers_;
   std::vector<std::uint16_t, LargePages<std::uint16_t>> embedding_;  // bfloat16, [vocabulary, hidden]

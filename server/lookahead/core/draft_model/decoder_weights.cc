@@ -85,7 +85,7 @@ void Decoder::expect_layer(int number) {
   layer.output = Matrix(c.hidden, queries, c.body_bits);
   layer.gate_up = Matrix(2 * c.intermediate, c.hidden, c.body_bits);
   layer.down = Matrix(c.hidden, c.intermediate, c.body_bits);
-  if (c.has_qkv_bias) layer.qkv.bias.resize(static_cast<std::size_t>(queries + 2 * keys));
+  if (c.has_qkv_bias) layer.qkv.bias.resize(qkv_width());
   if (c.has_output_bias) layer.output.bias.resize(static_cast<std::size_t>(c.hidden));
   const struct {
     const char* name;

@@ -7,10 +7,10 @@ namespace windlass {
 
 namespace {
 
-constexpr std::size_t kPiece = 96;       // tokens of a prompt that go through the layers together
-constexpr double kWeight = 0.1;          // of the newest figure in a running mean
-constexpr double kMostOff = 4;           // a pass that took longer, or shorter, says something about the machine alone
-constexpr double kLongMs = 300;          // a pass beyond it is not repeated, and larger ones are not timed
+constexpr std::size_t kPiece = 96;  // tokens of a prompt that go through the layers together
+constexpr double kWeight = 0.1;     // of the newest figure in a running mean
+constexpr double kMostOff = 4;      // a pass that took longer, or shorter, says something about the machine alone
+constexpr double kLongMs = 300;     // a pass beyond it is not repeated, and larger ones are not timed
 constexpr double kUsInMs = 1000;
 
 double us_since(DraftModel::Clock::time_point begun) {
@@ -28,7 +28,8 @@ std::unique_ptr<Decoder> complete(std::unique_ptr<Decoder> decoder) {
 }  // namespace
 
 DraftModel::DraftModel(std::unique_ptr<Decoder> decoder, int rows_max)
-    : decoder_(complete(std::move(decoder))), rows_max_(static_cast<std::size_t>(std::max(rows_max, 1))),
+    : decoder_(complete(std::move(decoder))),
+      rows_max_(static_cast<std::size_t>(std::max(rows_max, 1))),
       window_(static_cast<std::size_t>(decoder_->config().window)) {
   measure();
 }
@@ -175,8 +176,7 @@ void DraftModel::enter_newest(std::span<Row* const> rows) {
     row->agreed = std::min(row->agreed, row->text.size() - 1);
     row->fed.resize(row->agreed);
     for (std::size_t at = row->agreed; at < row->text.size(); ++at) {
-      batch_.items.push_back(
-          {row->kv.get(), static_cast<int>(at), row->text[at], at + 1 == row->text.size()});
+      batch_.items.push_back({row->kv.get(), static_cast<int>(at), row->text[at], at + 1 == row->text.size()});
       row->fed.push_back(row->text[at]);
     }
     row->agreed = row->text.size();
@@ -222,8 +222,8 @@ std::vector<float> DraftModel::logits(const std::string& key) {
   std::vector<float> numbers;
   const auto found = rows_.find(key);
   if (found == rows_.end() || !is_ready(found->second) || !acquire(found->second)) return numbers;
-  Row* const row = &found->second;
-  enter_newest({&row, 1});
+  const std::array<Row*, 1> rows = {&found->second};
+  enter_newest(rows);
   decoder_->pass(batch_, &numbers);
   return numbers;
 }

@@ -1,7 +1,8 @@
 // A small decoder on the host's cores that drafts greedy chains for the rows of a batch.
 //
 // It follows each row's text in a key-value cache of its own. A draft may see only the end of a long text, or text that
-// is a little late: its worth suffers, what is served does not. One thread calls; the decoder's own threads are beneath.
+// is a little late: its worth suffers, what is served does not. One thread calls; the decoder's own threads are
+// beneath.
 #pragma once
 
 #include <array>

@@ -23,7 +23,8 @@ namespace windlass {
 
 // Sums stay in registers when the loops over panels and tokens are gone.
 #define WINDLASS_UNROLL _Pragma("GCC unroll 8")
-#define WINDLASS_KERNELS(path, name) Kernels{path, name, multiply, quantize, norm, gate, rotate, attend, best}
+#define WINDLASS_KERNELS(path, name) \
+  Kernels { path, name, multiply, quantize, norm, gate, rotate, attend, best }
 
 namespace portable {
 namespace {
@@ -70,8 +71,8 @@ constexpr Kernels kKernels = WINDLASS_KERNELS(Path::kVnni, "avx512_vnni");
 namespace tiles {
 namespace {
 #include "tiles.h"
-constexpr Kernels kKernels = {Path::kAmx,   "amx_int8",   multiply_tiles, vnni::quantize, vnni::norm,
-                              vnni::gate,   vnni::rotate, vnni::attend,   vnni::best};
+constexpr Kernels kKernels = {Path::kAmx, "amx_int8",   multiply_tiles, vnni::quantize, vnni::norm,
+                              vnni::gate, vnni::rotate, vnni::attend,   vnni::best};
 }  // namespace
 }  // namespace tiles
 #pragma GCC pop_options
@@ -124,7 +125,8 @@ Path most_capable() {
   __builtin_cpu_init();
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) {
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vnni")) {
 #if WINDLASS_TILES
     if (may_use_tiles() && tiles_agree()) return Path::kAmx;
 #endif

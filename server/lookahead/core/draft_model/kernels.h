@@ -10,6 +10,8 @@ namespace windlass {
 
 enum class Path { kBest = 0, kPortable = 1, kAvx2 = 2, kVnni = 3, kAmx = 4 };
 
+constexpr int kHeadsAtOnce = 4;
+
 struct Kernels {
   Path path;
   const char* name;
@@ -22,11 +24,12 @@ struct Kernels {
   void (*norm)(const float* row, const float* weight, int count, float epsilon, float* to);
   // to[i] = silu(gate) * up of panels [first, last) of `pairs`, where 16 gates and 16 ups alternate.
   void (*gate)(const float* pairs, int first, int last, float* to);
-  // Turns pairs (i, i + dim / 2) by the angles whose cosines and sines are given.
+  // Rotates pairs (i, i + dim / 2) by the angles whose cosines and sines are given.
   void (*rotate)(float* head, const float* cosines, const float* sines, int dim);
-  // Weighs the values of `count` positions by their keys; `scores` has room for count + 16 numbers.
-  void (*attend)(const float* query, const std::uint16_t* keys, const std::uint16_t* values, int count, int dim,
-                 float* scores, float* out);
+  // Weighs the values of `count` positions by their keys, for heads that share them: `queries` and `out` are
+  // [heads, dim], `scores` has room for kHeadsAtOnce x `stride` numbers, and stride is a multiple of 16 from count up.
+  void (*attend)(const float* queries, int heads, const std::uint16_t* keys, const std::uint16_t* values, int count,
+                 int dim, float* scores, std::size_t stride, float* out);
   // The index of the largest of `count` numbers, the first of equals.
   int (*best)(const float* numbers, int count);
 };

@@ -21,9 +21,15 @@ template <class Vector>
   __builtin_memcpy(to, &value, sizeof value);
 }
 
+#if WINDLASS_VNNI
+[[gnu::always_inline]] inline F16 widen(const std::uint16_t* bfloat) {
+  return reinterpret_cast<F16>(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load<__m256i>(bfloat)), 16));
+}
+#else
 [[gnu::always_inline]] inline F16 widen(const std::uint16_t* bfloat) {
   return reinterpret_cast<F16>(__builtin_convertvector(load<H16>(bfloat), U16) << 16);
 }
+#endif
 
 [[gnu::always_inline]] inline F16 larger(const F16& a, const F16& b) { return a > b ? a : b; }
 
@@ -66,8 +72,8 @@ constexpr float kRounder = 12582912.0F;
 [[gnu::always_inline]] inline I16 dot(const I16& sum, const I16& weights, const std::int8_t* activations) {
   std::int32_t four;
   __builtin_memcpy(&four, activations, sizeof four);
-  return reinterpret_cast<I16>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(weights),
-                                                   _mm512_set1_epi32(four)));
+  return reinterpret_cast<I16>(
+      _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum), reinterpret_cast<__m512i>(weights), _mm512_set1_epi32(four)));
 }
 #elif WINDLASS_AVX2
 [[gnu::always_inline]] inline I16 dot(const I16& sum, const I16& weights, const std::int8_t* activations) {
@@ -293,52 +299,100 @@ void rotate(float* head, const float* cosines, const float* sines, int dim) {
   }
 }
 
-// One part of the weighed sum: J x 16 numbers of each position's value.
-template <int J>
-void weigh(const float* scores, const std::uint16_t* values, int count, int dim, float factor, float* out) {
-  F16 sums[J] = {};
-  for (int position = 0; position < count; ++position) {
+// What the queries of H heads attend to: they share keys and values, which are widened once for all.
+struct Attention {
+  const float* queries;         // [H, dim]
+  const std::uint16_t* keys;    // [positions / 16, dim, 16]
+  const std::uint16_t* values;  // [positions, dim]
+  int count;                    // of positions
+  int dim;
+  float* scores;       // [H, stride]
+  std::size_t stride;  // a multiple of 16 that holds all positions
+  float* out;          // [H, dim]
+};
+
+template <int H>
+void score(const Attention& attention) {
+  constexpr int kSums = 4 / H;  // of each head, so that an addition need not wait for the one before it
+  const int dim = attention.dim;
+  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(dim));
+  for (int from = 0; from < attention.count; from += 16) {
+    const std::uint16_t* block = attention.keys + static_cast<std::size_t>(from) * dim;
+    F16 sums[H][kSums] = {};
+    for (int d = 0; d < dim; d += kSums) {
+      WINDLASS_UNROLL
+      for (int j = 0; j < kSums; ++j) {
+        const F16 key = widen(block + (d + j) * 16);
+        WINDLASS_UNROLL
+        for (int h = 0; h < H; ++h) sums[h][j] += key * attention.queries[h * dim + d + j];
+      }
+    }
     WINDLASS_UNROLL
-    for (int j = 0; j < J; ++j)
-      sums[j] += widen(values + static_cast<std::size_t>(position) * dim + j * 16) * scores[position];
+    for (int h = 0; h < H; ++h) {
+      F16 total = sums[h][0];
+      WINDLASS_UNROLL
+      for (int j = 1; j < kSums; ++j) total += sums[h][j];
+      store(attention.scores + static_cast<std::size_t>(h) * attention.stride + from, total * scale);
+    }
   }
-  WINDLASS_UNROLL
-  for (int j = 0; j < J; ++j) store(out + j * 16, sums[j] * factor);
 }
 
-void attend(const float* query, const std::uint16_t* keys, const std::uint16_t* values, int count, int dim,
-            float* scores, float* out) {
-  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(dim));
+// Turns scores into weights and returns the inverse of their sum.
+inline float soften(float* scores, int count) {
   constexpr float kNever = -1e30F;
+  for (int i = count; i % 16 != 0; ++i) scores[i] = kNever;  // exp of it is next to nothing
   F16 most = F16{} + kNever;
-  for (int from = 0; from < count; from += 16) {
-    const std::uint16_t* block = keys + static_cast<std::size_t>(from) * dim;
-    F16 sums[4] = {};
-    for (int d = 0; d < dim; d += 4) {
-      WINDLASS_UNROLL
-      for (int j = 0; j < 4; ++j) sums[j] += widen(block + (d + j) * 16) * query[d + j];
-    }
-    F16 score = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scale;
-    if (count - from < 16) {
-      for (int i = count - from; i < 16; ++i) score[i] = kNever;
-    }
-    store(scores + from, score);
-    most = larger(most, score);
-  }
+  for (int from = 0; from < count; from += 16) most = larger(most, load<F16>(scores + from));
   const float top = largest(most);
   F16 total = {};
   for (int from = 0; from < count; from += 16) {
-    F16 weight = exponential(load<F16>(scores + from) - top);
-    if (count - from < 16) {
-      for (int i = count - from; i < 16; ++i) weight[i] = 0;
-    }
+    const F16 weight = exponential(load<F16>(scores + from) - top);
     store(scores + from, weight);
     total += weight;
   }
-  const float factor = 1.0F / sum(total);
+  return 1.0F / sum(total);
+}
+
+// Of each value 16 x J numbers from `d` on.
+template <int J, int H>
+void weigh(const Attention& attention, int d, const float* factors) {
+  F16 sums[H][J] = {};
+  const std::uint16_t* value = attention.values + d;
+  for (int position = 0; position < attention.count; ++position, value += attention.dim) {
+    WINDLASS_UNROLL
+    for (int j = 0; j < J; ++j) {
+      const F16 wide = widen(value + j * 16);
+      WINDLASS_UNROLL
+      for (int h = 0; h < H; ++h)
+        sums[h][j] += wide * attention.scores[static_cast<std::size_t>(h) * attention.stride + position];
+    }
+  }
+  for (int h = 0; h < H; ++h) {
+    WINDLASS_UNROLL
+    for (int j = 0; j < J; ++j) store(attention.out + h * attention.dim + d + j * 16, sums[h][j] * factors[h]);
+  }
+}
+
+template <int H>
+void attend_heads(const Attention& attention) {
+  score<H>(attention);
+  float factors[H];
+  for (int h = 0; h < H; ++h)
+    factors[h] = soften(attention.scores + static_cast<std::size_t>(h) * attention.stride, attention.count);
   int d = 0;
-  for (; d + 64 <= dim; d += 64) weigh<4>(scores, values + d, count, dim, factor, out + d);
-  for (; d < dim; d += 16) weigh<1>(scores, values + d, count, dim, factor, out + d);
+  for (; d + 64 <= attention.dim; d += 64) weigh<4, H>(attention, d, factors);
+  for (; d < attention.dim; d += 16) weigh<1, H>(attention, d, factors);
+}
+
+void attend(const float* queries, int heads, const std::uint16_t* keys, const std::uint16_t* values, int count, int dim,
+            float* scores, std::size_t stride, float* out) {
+  for (int head = 0; head < heads;) {
+    const Attention attention{queries + head * dim, keys, values, count, dim, scores, stride, out + head * dim};
+    const int left = heads - head;
+    const int together = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    (together == 4 ? attend_heads<4> : together == 2 ? attend_heads<2> : attend_heads<1>)(attention);
+    head += together;
+  }
 }
 
 int best(const float* numbers, int count) {

@@ -11,8 +11,11 @@ namespace {
 constexpr float kMost8 = 127;
 constexpr float kLeast4 = -8;
 constexpr float kMost4 = 7;
-// A scale below the largest weight's cuts that weight and rounds the others finer; the best of these is taken.
-constexpr float kShrink[] = {1.0F, 0.94F, 0.88F};
+// A scale below the largest weight's cuts that weight and rounds the others finer; the best is taken.
+constexpr float kShrink[] = {0.94F, 0.88F};
+
+// The nearest integer of a number within a few hundreds, without a call to the library.
+int nearest(float value) { return static_cast<int>(value + 1024.5F) - 1024; }
 
 struct Rounded {
   float scale;
@@ -24,7 +27,7 @@ Rounded round_group(const float* row, int count, float scale) {
   Rounded rounded{from_bfloat16(to_bfloat16(scale)), 0, {}};
   const float inverse = rounded.scale == 0 ? 0 : 1 / rounded.scale;
   for (int i = 0; i < count; ++i) {
-    const float value = std::clamp(std::nearbyint(row[i] * inverse), kLeast4, kMost4);
+    const float value = std::clamp(static_cast<float>(nearest(row[i] * inverse)), kLeast4, kMost4);
     rounded.values[i] = static_cast<std::int8_t>(value);
     const float off = row[i] - value * rounded.scale;
     rounded.error += off * off;
@@ -55,7 +58,10 @@ std::uint16_t to_bfloat16(float value) {
 float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
 Matrix::Matrix(int outputs, int inputs, int bits)
-    : outputs(outputs), inputs(inputs), depth(padded(inputs, kPadding)), panels(padded(outputs, kPanel) / kPanel),
+    : outputs(outputs),
+      inputs(inputs),
+      depth(padded(inputs, kPadding)),
+      panels(padded(outputs, kPanel) / kPanel),
       bits(bits) {
   const auto channels = static_cast<std::size_t>(panels) * kPanel;
   weights.assign(panel_bytes() * static_cast<std::size_t>(panels), bits == 8 ? 0x80 : 0x88);
@@ -78,8 +84,7 @@ void Matrix::set(int output, const float* row) {
     scales[static_cast<std::size_t>(output)] = scale;
     const float inverse = scale == 0 ? 0 : 1 / scale;
     for (int i = 0; i < inputs; ++i)
-      to[i / kInputsAtOnce * kLine + i % kInputsAtOnce] =
-          static_cast<std::uint8_t>(static_cast<int>(std::nearbyint(row[i] * inverse)) + 128);
+      to[i / kInputsAtOnce * kLine + i % kInputsAtOnce] = static_cast<std::uint8_t>(nearest(row[i] * inverse) + 128);
     return;
   }
   for (int from = 0; from < inputs; from += kGroup) {

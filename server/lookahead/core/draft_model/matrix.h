@@ -22,7 +22,7 @@ inline int padded(int count, int to) { return (count + to - 1) / to * to; }
 struct Matrix {
   int outputs = 0;
   int inputs = 0;
-  int depth = 0;   // inputs with padding
+  int depth = 0;  // inputs with padding
   int panels = 0;
   int bits = 8;
   // 8 bits: weight + 128, [panels, depth / 4, 16, 4]. 4 bits: weight + 8, [panels, depth / 8, 16, 4], of which the low
@@ -44,7 +44,7 @@ struct Matrix {
 // that must be taken off again.
 struct Activations {
   int inputs = 0;
-  int depth = 0;  // inputs with padding
+  int depth = 0;                                             // inputs with padding
   std::vector<std::int8_t, LargePages<std::int8_t>> values;  // [tokens, depth]
   std::vector<float> scales;                                 // [tokens]
   std::vector<std::int32_t> totals;                          // [tokens]: 128 x the sum of the values

@@ -105,7 +105,8 @@ inline void multiply_tiles(const Matrix& weights, int first, int last, const Act
     return;
   }
   const TilePlace place{weights, activations, tokens, out, stride, add};
-  static constexpr TileConfig kConfig;  // in memory as a whole: the compiler knows only of its first bytes that it is read
+  static constexpr TileConfig
+      kConfig;  // in memory as a whole: the compiler knows only of its first bytes that it is read
   _tile_loadconfig(&kConfig);
   for (int panel = first; panel < last;) {
     const int panels = last - panel >= 2 ? 2 : 1;

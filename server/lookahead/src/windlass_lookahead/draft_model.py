@@ -170,8 +170,8 @@ def llama3_frequency(frequency: float, scaling: Mapping[str, Any]) -> float:
     """Long waves are stretched by the factor, short ones kept, those between mixed."""
     length = float(scaling["original_max_position_embeddings"])
     low, high = float(scaling["low_freq_factor"]), float(scaling["high_freq_factor"])
-    turns_in_training = length * frequency / (2 * math.pi)
-    share_kept = min(1.0, max(0.0, (turns_in_training - low) / (high - low)))
+    waves_in_training = length * frequency / (2 * math.pi)
+    share_kept = min(1.0, max(0.0, (waves_in_training - low) / (high - low)))
     return frequency * (share_kept + (1 - share_kept) / float(scaling["factor"]))
 
 
@@ -297,17 +297,17 @@ def tensors(path: Path) -> Iterator[tuple[str, str, list[int], memoryview]]:
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         size = int.from_bytes(mapped[:8], "little")
-        try:
-            header = json.loads(mapped[8 : 8 + size]) if size <= len(mapped) - 8 else None
-            rows = [
-                (name, row["dtype"], row["shape"], *row["data_offsets"])
-                for name, row in header.items()
-                if name != "__metadata__"
-            ]
-        except (ValueError, AttributeError, KeyError, TypeError):
-            raise OptionError(f"{path} is no safetensors file; download the draft model again.") from None
-        for name, kind, shape, begin, end in rows:
+        for name, kind, shape, begin, end in rows_of(mapped[8 : 8 + size], path):
             if not 0 <= begin <= end <= len(mapped) - 8 - size:
                 raise OptionError(f"{path} ends before tensor {name!r}; download the draft model again.")
             with memoryview(mapped) as whole, whole[8 + size + begin : 8 + size + end] as data:
                 yield name, kind, shape, data
+
+
+def rows_of(header: bytes, path: Path) -> list[tuple[str, str, list[int], int, int]]:
+    """Name, type, shape, first byte and end of each tensor that a file's header names."""
+    try:
+        named = {name: row for name, row in json.loads(header).items() if name != "__metadata__"}
+        return [(name, row["dtype"], list(row["shape"]), *map(int, row["data_offsets"])) for name, row in named.items()]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise OptionError(f"{path} is no safetensors file; download the draft model again.") from None
