@@ -1,7 +1,7 @@
 """The GPU integration whose model on the host drafts recorded text, rightly with a chosen acceptance.
 
-The decoder beneath has the shape of a real draft model and random weights: each draft takes its time, and its tokens are
-thrown away. Named by `worker_cls` in `host_drafts_on_device`.
+The decoder beneath has the shape of a real draft model and random weights. Each draft takes its time, and its tokens
+are thrown away. Named by `worker_cls` in `host_drafts_on_device`.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ def test_a_model_drafts_its_own_text():
     engine.costs = 100 * COSTS  # a step is long enough on a busy machine, too
     try:
         engine.run(20)
-        assert device.trip.counts().hosted > 10
+        assert device.trip.counts().models > 3  # the text comes to repeat itself, which the cache knows, too
         assert sum(accepted for _, accepted in engine.verified[2:]) > 20
     finally:
         device.trip.close()
