@@ -13,7 +13,8 @@ namespace {
 using Clock = RoundTrip::Clock;
 constexpr auto kSpin = std::chrono::milliseconds(20);  // spinning before a nap: some times a decode step; guess
 constexpr auto kNap = std::chrono::microseconds(50);   // between two looks at the doorbell of a long step; guess
-constexpr double kReadUs = 300;                        // µs before a doorbell in which no prompt is read; guess
+constexpr int kHostMost = 16;       // drafts of a row that a model on the host makes: longer chains hardly survive
+constexpr double kReadUs = 300;     // µs before a doorbell in which no prompt is read; guess
 constexpr double kStepShare = 0.2;  // of the time between two doorbells that counts as the step's at least; guess
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);  // between two looks of the watchdog; guess
 
@@ -82,7 +83,7 @@ void RoundTrip::add_model() {
 
 void RoundTrip::add_host_model(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary) {
   const std::lock_guard lock(policy_mutex_);
-  most = std::clamp(most, 0, shared_.most);
+  most = std::clamp(most, 0, std::min(shared_.most, kHostMost));
   host_ = std::make_unique<HostDrafting>(std::move(drafter), most, vocabulary, config_);
   policy_.add_host_model(static_cast<std::size_t>(most));
 }

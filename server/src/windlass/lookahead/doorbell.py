@@ -79,7 +79,8 @@ class Drafter:
         self._places = places = replace(self._pinned.places, budgets=_address(self._budgets) if self._budgets else 0)
         self.trip = RoundTrip(self._drafting.cache, places, rows, most, span)
         if known.draft_model:
-            self.trip.add_host_model(host_drafter(known.draft_model, rows), most, facts.vocab_size)
+            drafter = host_drafter(known.draft_model, rows, known.workers)
+            self.trip.add_host_model(drafter, most, facts.vocab_size)
         self._completed = self._pinned.flags.numpy()[COMPLETED_AT:]
         self._number = 0
         self._pending: tuple[Any, Tensor] | None = None  # what is needed to take the last step's drafts

@@ -14,14 +14,14 @@ ROWS_MAX = 64
 """Rows with a key-value cache on the host; a draft for more of them takes longer than a step. A guess."""
 
 
-def settings_of(rows: int) -> draft_model.Settings:
-    """How the draft model runs for a batch of at most `rows` requests."""
-    return draft_model.Settings(rows=min(rows, ROWS_MAX))
+def settings_of(rows: int, workers: int = 1) -> draft_model.Settings:
+    """How the draft model runs for a batch of at most `rows` requests, beside those of the other workers."""
+    return draft_model.Settings(rows=min(rows, ROWS_MAX), threads=max(1, draft_model.free_cores() // workers))
 
 
-def host_drafter(directory: str, rows: int) -> HostDrafter:
-    """The drafter of a model directory for a batch of at most `rows` requests."""
-    begun, chosen = time.monotonic(), settings_of(rows)
+def host_drafter(directory: str, rows: int, workers: int = 1) -> HostDrafter:
+    """The drafter of a model directory for a batch of at most `rows` requests; `workers` share the host's cores."""
+    begun, chosen = time.monotonic(), settings_of(rows, workers)
     drafter = draft_model.host_drafter(Path(directory), chosen)
     gib, spent_s = draft_model.check(Path(directory), chosen) / 2**30, time.monotonic() - begun
     logger.info(
