@@ -22,8 +22,8 @@ def test_workers_share_the_cores(monkeypatch, rows, workers, expected):
 
 def test_a_directory_becomes_a_drafter(monkeypatch):
     """And the log says what it takes of the host's memory."""
-    told = []
-    monkeypatch.setattr(host_model.logger, "info", lambda text, *values: told.append(text % values))
+    lines = []
+    monkeypatch.setattr(host_model.logger, "info", lambda text, *values: lines.append(text % values))
     drafter = host_model.host_drafter(str(DEMO), rows=2)
     assert not drafter.is_in_use
-    assert "drafts on the host's cores, in 0.0 GiB" in told[0]
+    assert "drafts on the host's cores, in 0.0 GiB" in lines[0]
