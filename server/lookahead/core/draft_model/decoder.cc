@@ -45,6 +45,7 @@ Decoder::Decoder(const DecoderConfig& config)
     }
   }
   own_.resize(static_cast<std::size_t>(crew_.size()));
+  best_.resize(own_.size());
   for (Own& own : own_) {
     fit(own.inputs, config, kAlone);
     own.row.resize(static_cast<std::size_t>(std::max(config.hidden, dim)));
@@ -86,8 +87,8 @@ void Decoder::reserve(const Batch& batch) {
 
 void Decoder::layers(Batch& batch, int to) {
   reserve(batch);
-  crew_.run([&](int id) {
-    for (int number = batch.next_layer; number < to; ++number) layer(batch, number, id);
+  crew_.run([&](Crew::Place& place) {
+    for (int number = batch.next_layer; number < to; ++number) layer(batch, number, place);
   });
   batch.next_layer = to;
 }
@@ -100,9 +101,9 @@ void Decoder::pass(Batch& batch, std::vector<float>* logits) {
     if (batch.items[i].is_last) last_.push_back(static_cast<int>(i));
   }
   if (logits != nullptr) logits->resize(last_.size() * static_cast<std::size_t>(config_.vocabulary));
-  crew_.run([&](int id) {
-    for (int number = 0; number < config_.layers; ++number) layer(batch, number, id);
-    head(batch, id, logits);
+  crew_.run([&](Crew::Place& place) {
+    for (int number = 0; number < config_.layers; ++number) layer(batch, number, place);
+    head(batch, place, logits);
   });
   batch.next_layer = config_.layers;
   choose(batch);
@@ -114,52 +115,62 @@ void Decoder::fit(Inputs& inputs, const DecoderConfig& config, int items) {
   inputs.gated.reserve(items, config.intermediate);
 }
 
-// Quantizes what `fill` yields for each item: each thread for itself, or all together.
-const Activations& Decoder::prepare(int items, Activations Inputs::* which, int id, const Fill& fill) {
-  Own& own = own_[static_cast<std::size_t>(id)];
-  const bool is_alone = items <= kAlone;
-  Activations& to = (is_alone ? own.inputs : shared_).*which;
-  const Share part = is_alone ? Share{0, items} : share(items, id, crew_.size());
-  for (int item = part.from; item < part.to; ++item) kernels_.quantize(fill(item, own), to, item);
-  if (!is_alone) crew_.meet();
-  return to;
+// Quantizes what `fill` yields for each item; few items are quantized by each thread for itself, in inputs().
+void Decoder::share_inputs(Crew::Place& place, int items, Activations Inputs::* which, const Fill& fill) {
+  if (items <= kAlone) return;
+  Own& own = own_[static_cast<std::size_t>(place.id)];
+  crew_.together(place, [&](int part) {
+    const Share mine = share(items, part, crew_.size());
+    for (int item = mine.from; item < mine.to; ++item) kernels_.quantize(fill(item, own), shared_.*which, item);
+  });
 }
 
-void Decoder::layer(Batch& batch, int number, int id) {
+const Activations& Decoder::inputs(Own& own, int items, Activations Inputs::* which, const Fill& fill) const {
+  if (items > kAlone) return shared_.*which;
+  for (int item = 0; item < items; ++item) kernels_.quantize(fill(item, own), own.inputs.*which, item);
+  return own.inputs.*which;
+}
+
+// out = or += matrix x inputs, each part some panels of it.
+void Decoder::project(Crew::Place& place, const Matrix& matrix, int items, Activations Inputs::* which,
+                      const Fill& fill, std::vector<float>& out, std::size_t stride, bool add) {
+  share_inputs(place, items, which, fill);
+  Own& own = own_[static_cast<std::size_t>(place.id)];
+  crew_.together(place, [&](int part) {
+    const Share mine = share(matrix.panels, part, crew_.size());
+    kernels_.multiply(matrix, mine.from, mine.to, inputs(own, items, which, fill), items,
+                      out.data() + mine.from * kPanel, stride, add);
+  });
+}
+
+void Decoder::layer(Batch& batch, int number, Crew::Place& place) {
   const Layer& layer = layers_[static_cast<std::size_t>(number)];
   const int items = static_cast<int>(batch.items.size());
-  const int hidden = config_.hidden;
-  const auto width = static_cast<std::size_t>(hidden);
-  const auto normed = [&](int item, Own& own) -> const float* {
-    kernels_.norm(batch.stream.data() + static_cast<std::size_t>(item) * width, layer.attention_norm.data(), hidden,
-                  config_.norm_epsilon, own.row.data());
+  const auto width = static_cast<std::size_t>(config_.hidden);
+  const Fill normed = [&](int item, Own& own) -> const float* {
+    kernels_.norm(batch.stream.data() + static_cast<std::size_t>(item) * width, layer.attention_norm.data(),
+                  config_.hidden, config_.norm_epsilon, own.row.data());
     return own.row.data();
   };
-  const Activations& inputs = prepare(items, &Inputs::hidden, id, normed);
-  const Share qkv = share(layer.qkv.panels, id, crew_.size());
-  kernels_.multiply(layer.qkv, qkv.from, qkv.to, inputs, items, qkv_.data() + qkv.from * kPanel, qkv_width(), false);
-  crew_.meet();
-  keep_keys(batch, number, id);
-  crew_.meet();
-  attend(batch, number, id);
-  crew_.meet();
-  const int heads_width = config_.heads * config_.head_dim;
-  const Activations& attended = prepare(items, &Inputs::heads, id, [&](int item, Own&) -> const float* {
-    return attention_.data() + static_cast<std::size_t>(item) * static_cast<std::size_t>(heads_width);
-  });
-  const Share out = share(layer.output.panels, id, crew_.size());
-  kernels_.multiply(layer.output, out.from, out.to, attended, items, batch.stream.data() + out.from * kPanel, width,
-                    true);
-  crew_.meet();
-  mlp(batch, number, id);
+  project(place, layer.qkv, items, &Inputs::hidden, normed, qkv_, qkv_width(), false);
+  crew_.together(place,
+                 [&](int part) { keep_keys(batch, number, share(items * config_.kv_heads, part, crew_.size())); });
+  Own& own = own_[static_cast<std::size_t>(place.id)];
+  crew_.together(place,
+                 [&](int part) { attend(batch, number, share(items * config_.heads, part, crew_.size()), own); });
+  const auto heads_width = static_cast<std::size_t>(config_.heads) * static_cast<std::size_t>(config_.head_dim);
+  const Fill attended = [&](int item, Own&) {
+    return attention_.data() + static_cast<std::size_t>(item) * heads_width;
+  };
+  project(place, layer.output, items, &Inputs::heads, attended, batch.stream, width, true);
+  mlp(batch, number, place);
 }
 
 // Rotates keys by their positions and puts keys and values into the rows' caches.
-void Decoder::keep_keys(Batch& batch, int number, int id) {
+void Decoder::keep_keys(Batch& batch, int number, Share part) {
   const int dim = config_.head_dim;
   const int heads = config_.kv_heads;
   const Layer& layer = layers_[static_cast<std::size_t>(number)];
-  const Share part = share(static_cast<int>(batch.items.size()) * heads, id, crew_.size());
   for (int unit = part.from; unit < part.to; ++unit) {
     const Batch::Item& item = batch.items[static_cast<std::size_t>(unit / heads)];
     const int head = unit % heads;
@@ -180,12 +191,10 @@ void Decoder::keep_keys(Batch& batch, int number, int id) {
   }
 }
 
-void Decoder::attend(Batch& batch, int number, int id) {
+void Decoder::attend(Batch& batch, int number, Share part, Own& own) {
   const int dim = config_.head_dim;
   const int heads = config_.heads;
   const Layer& layer = layers_[static_cast<std::size_t>(number)];
-  Own& own = own_[static_cast<std::size_t>(id)];
-  const Share part = share(static_cast<int>(batch.items.size()) * heads, id, crew_.size());
   const int group_size = heads / config_.kv_heads;
   const auto stride = static_cast<std::size_t>(padded(config_.window, 16));
   for (int unit = part.from; unit < part.to;) {
@@ -206,61 +215,63 @@ void Decoder::attend(Batch& batch, int number, int id) {
   }
 }
 
-void Decoder::mlp(Batch& batch, int number, int id) {
+void Decoder::mlp(Batch& batch, int number, Crew::Place& place) {
   const Layer& layer = layers_[static_cast<std::size_t>(number)];
   const int items = static_cast<int>(batch.items.size());
   const auto hidden = static_cast<std::size_t>(config_.hidden);
   const auto intermediate = static_cast<std::size_t>(config_.intermediate);
-  const Activations& inputs = prepare(items, &Inputs::hidden, id, [&](int item, Own& own) -> const float* {
+  const Fill normed = [&](int item, Own& own) -> const float* {
     kernels_.norm(batch.stream.data() + static_cast<std::size_t>(item) * hidden, layer.mlp_norm.data(), config_.hidden,
                   config_.norm_epsilon, own.row.data());
     return own.row.data();
+  };
+  share_inputs(place, items, &Inputs::hidden, normed);
+  Own& own = own_[static_cast<std::size_t>(place.id)];
+  crew_.together(place, [&](int part) {
+    const Share mine = share(config_.intermediate / kPanel, part, crew_.size());
+    float* pairs = pairs_.data() + static_cast<std::size_t>(mine.from) * 2 * kPanel;
+    kernels_.multiply(layer.gate_up, 2 * mine.from, 2 * mine.to, inputs(own, items, &Inputs::hidden, normed), items,
+                      pairs, 2 * intermediate, false);
+    for (std::size_t item = 0; item < batch.items.size(); ++item)
+      kernels_.gate(pairs + item * 2 * intermediate, mine.from, mine.to,
+                    gated_.data() + item * intermediate + mine.from * kPanel);
   });
-  const Share part = share(config_.intermediate / kPanel, id, crew_.size());
-  float* pairs = pairs_.data() + static_cast<std::size_t>(part.from) * 2 * kPanel;
-  kernels_.multiply(layer.gate_up, 2 * part.from, 2 * part.to, inputs, items, pairs, 2 * intermediate, false);
-  for (int item = 0; item < items; ++item) {
-    const auto at = static_cast<std::size_t>(item);
-    kernels_.gate(pairs + at * 2 * intermediate, part.from, part.to,
-                  gated_.data() + at * intermediate + part.from * kPanel);
-  }
-  crew_.meet();
-  const Activations& gated = prepare(items, &Inputs::gated, id, [&](int item, Own&) -> const float* {
-    return gated_.data() + static_cast<std::size_t>(item) * intermediate;
-  });
-  const Share down = share(layer.down.panels, id, crew_.size());
-  kernels_.multiply(layer.down, down.from, down.to, gated, items, batch.stream.data() + down.from * kPanel, hidden,
-                    true);
-  crew_.meet();
+  const Fill gated = [&](int item, Own&) { return gated_.data() + static_cast<std::size_t>(item) * intermediate; };
+  project(place, layer.down, items, &Inputs::gated, gated, batch.stream, hidden, true);
 }
 
-// Each thread keeps the best token of its part of the vocabulary; choose() takes the best of them.
-void Decoder::head(Batch& batch, int id, std::vector<float>* logits) {
-  Own& own = own_[static_cast<std::size_t>(id)];
+// Each part keeps the best token of its panels; choose() takes the best of them.
+void Decoder::head(const Batch& batch, Crew::Place& place, std::vector<float>* logits) {
   const auto hidden = static_cast<std::size_t>(config_.hidden);
   const int count = static_cast<int>(last_.size());
-  const auto wanted = last_.size();
-  own.best.assign(wanted, -std::numeric_limits<float>::infinity());
-  own.tokens.assign(wanted, 0);
-  if (count == 0) return;
-  const Activations& inputs = prepare(count, &Inputs::hidden, id, [&](int index, Own& mine) -> const float* {
+  const Fill normed = [&](int index, Own& own) -> const float* {
     const auto item = static_cast<std::size_t>(last_[static_cast<std::size_t>(index)]);
     kernels_.norm(batch.stream.data() + item * hidden, final_norm_.data(), config_.hidden, config_.norm_epsilon,
-                  mine.row.data());
-    return mine.row.data();
-  });
+                  own.row.data());
+    return own.row.data();
+  };
+  share_inputs(place, count, &Inputs::hidden, normed);
+  Own& own = own_[static_cast<std::size_t>(place.id)];
+  crew_.together(place, [&](int part) { search(inputs(own, count, &Inputs::hidden, normed), part, own, logits); });
+}
+
+void Decoder::search(const Activations& normed, int part, Own& own, std::vector<float>* logits) {
+  const auto wanted = last_.size();
+  Best& best = best_[static_cast<std::size_t>(part)];
+  best.logits.assign(wanted, -std::numeric_limits<float>::infinity());
+  best.tokens.assign(wanted, 0);
   constexpr std::size_t kWidth = kTile * kPanel;
   if (own.tile.size() < wanted * kWidth) own.tile.resize(wanted * kWidth);
-  const Share part = share(head_.panels, id, crew_.size());
-  for (int panel = part.from; panel < part.to; panel += kTile) {
-    const int last = std::min(panel + kTile, part.to);
-    kernels_.multiply(head_, panel, last, inputs, count, own.tile.data(), kWidth, false);
+  const Share mine = share(head_.panels, part, crew_.size());
+  for (int panel = mine.from; panel < mine.to; panel += kTile) {
+    const int last = std::min(panel + kTile, mine.to);
+    kernels_.multiply(head_, panel, last, normed, static_cast<int>(wanted), own.tile.data(), kWidth, false);
     const int first = panel * kPanel;
     const int channels = std::min(last * kPanel, config_.vocabulary) - first;
     for (std::size_t row = 0; row < wanted; ++row) {
       const float* tile = own.tile.data() + row * kWidth;
       const int at = kernels_.best(tile, channels);
-      if (tile[at] > own.best[row]) own.best[row] = tile[at], own.tokens[row] = static_cast<Token>(first + at);
+      if (tile[at] > best.logits[row]) best.logits[row] = tile[at], best.tokens[row] = static_cast<Token>(first + at);
       if (logits != nullptr) std::copy(tile, tile + channels, logits->data() + row * config_.vocabulary + first);
     }
   }
@@ -269,9 +280,9 @@ void Decoder::head(Batch& batch, int id, std::vector<float>* logits) {
 void Decoder::choose(Batch& batch) {
   batch.next.assign(last_.size(), 0);
   for (std::size_t row = 0; row < last_.size(); ++row) {
-    const Own* best = own_.data();
-    for (const Own& own : own_) {  // in the order of tokens, so that the first of equals stays
-      if (own.best[row] > best->best[row]) best = &own;
+    const Best* best = best_.data();
+    for (const Best& part : best_) {  // in the order of tokens, so that the first of equals stays
+      if (part.logits[row] > best->logits[row]) best = &part;
     }
     batch.next[row] = best->tokens[row];
   }

@@ -130,10 +130,13 @@ class Decoder {
     std::vector<float> row;
     std::vector<float> scores;
     std::vector<float> tile;
-    std::vector<float> best;
+  };
+  // The best tokens of one part of the vocabulary, by last items.
+  struct Best {
+    std::vector<float> logits;
     std::vector<Token> tokens;
   };
-  using Fill = std::function<const float*(int item, Own& own)>;
+  using Fill = std::function<const float*(int item, Own& own)>;  // one item's inputs
 
   void check() const;
   void expect_layer(int number);
@@ -142,12 +145,16 @@ class Decoder {
   void place(const Target& target, int row, const float* numbers);
   void reserve(const Batch& batch);
   static void fit(Inputs& inputs, const DecoderConfig& config, int items);
-  const Activations& prepare(int items, Activations Inputs::* which, int id, const Fill& fill);
-  void layer(Batch& batch, int number, int id);
-  void keep_keys(Batch& batch, int number, int id);
-  void attend(Batch& batch, int number, int id);
-  void mlp(Batch& batch, int number, int id);
-  void head(Batch& batch, int id, std::vector<float>* logits);
+  void share_inputs(Crew::Place& place, int items, Activations Inputs::* which, const Fill& fill);
+  const Activations& inputs(Own& own, int items, Activations Inputs::* which, const Fill& fill) const;
+  void project(Crew::Place& place, const Matrix& matrix, int items, Activations Inputs::* which, const Fill& fill,
+               std::vector<float>& out, std::size_t stride, bool add);
+  void layer(Batch& batch, int number, Crew::Place& place);
+  void keep_keys(Batch& batch, int number, Share part);
+  void attend(Batch& batch, int number, Share part, Own& own);
+  void mlp(Batch& batch, int number, Crew::Place& place);
+  void head(const Batch& batch, Crew::Place& place, std::vector<float>* logits);
+  void search(const Activations& normed, int part, Own& own, std::vector<float>* logits);
   void choose(Batch& batch);
   float* qkv_of(int item) { return qkv_.data() + static_cast<std::size_t>(item) * qkv_width(); }
   std::size_t qkv_width() const {
@@ -167,8 +174,9 @@ class Decoder {
   // Of the pass under way, [items, …].
   std::vector<float> qkv_, attention_, pairs_, gated_;
   Inputs shared_;
-  std::vector<Own> own_;
-  std::vector<int> last_;  // items whose next token is wanted
+  std::vector<Own> own_;    // [threads]
+  std::vector<Best> best_;  // [parts of the vocabulary]
+  std::vector<int> last_;   // items whose next token is wanted
 };
 
 }  // namespace windlass

@@ -145,13 +145,15 @@ void Decoder::add(const std::string& name, const void* data, Kind kind, std::spa
   } else {
     std::atomic<bool> is_finite{true};
     const int columns = static_cast<int>(shape[1]);
-    crew_.run([&](int id) {
-      std::vector<float> row(static_cast<std::size_t>(columns));
-      const Share part = share(static_cast<int>(shape[0]), id, crew_.size());
-      for (int at = part.from; at < part.to; ++at) {
-        if (!read_row(data, kind, static_cast<std::size_t>(at), columns, row.data())) is_finite = false;
-        if (is_finite) place(target, at, row.data());
-      }
+    crew_.run([&](Crew::Place& thread) {
+      crew_.together(thread, [&](int part) {
+        std::vector<float> row(static_cast<std::size_t>(columns));
+        const Share mine = share(static_cast<int>(shape[0]), part, crew_.size());
+        for (int at = mine.from; at < mine.to; ++at) {
+          if (!read_row(data, kind, static_cast<std::size_t>(at), columns, row.data())) is_finite = false;
+          if (is_finite) place(target, at, row.data());
+        }
+      });
     });
     demand(is_finite, odd);
   }
