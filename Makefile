@@ -151,7 +151,7 @@ fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and
 fuzz-api: sync ## ten minutes of drawn requests at every route of the server
 	@WINDLASS_FUZZ_S=600 $(ENGINE_TESTS) tests/engine/api/test_openapi_fuzz.py
 sanitize-lookahead: sync ## the lookahead core under address, undefined-behaviour and thread sanitizers
-	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz 150 1 && TSAN_OPTIONS=halt_on_error=1 .cache/lookahead-fuzz/lookahead_threads
+	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz 150 1 && .cache/lookahead-fuzz/lookahead_tiles && TSAN_OPTIONS=halt_on_error=1 .cache/lookahead-fuzz/lookahead_threads
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
 	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz $(or $(ROUNDS),5000) $(or $(SEED),1)
 soak: sync ## ten minutes at rest: the operator must write nothing, and take back every edit; REST=600

@@ -1,5 +1,6 @@
 """The offline API without an engine: what it would be called with, and that importing it is cheap."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import windlass
 from windlass import offline
 from windlass.errors import UsageError
+from windlass.lookahead import settings
 from windlass.sampling.start_command import PROCESSOR
 
 MODEL = str(Path(__file__).parents[2] / "models" / "demo")
@@ -169,3 +171,35 @@ def test_calls_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.options["dtype"] == "float32"
     assert model.chat([{"role": "user"}], use_tqdm=False) == (([{"role": "user"}], None), {"use_tqdm": False})
     assert model.get_tokenizer() == "tokenizer"
+
+
+def host_drafts(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], **more: object) -> dict[str, object]:
+    """What the engine is called with where the demo model drafts for itself on the host."""
+    monkeypatch.setattr("windlass.lookahead.ready.check", lambda *_: None)
+    words = {"speculative_model": MODEL, "cpu_draft_worker": True, "num_speculative_tokens": 3, **more}
+    return offline.engine_options(MODEL, words, environment)
+
+
+def test_a_draft_model_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine gets our classes and no draft model; its processes learn of it by a variable."""
+    environment = {"WINDLASS_ENGINE": "cuda"}
+    words = host_drafts(monkeypatch, environment)
+    assert words["worker_cls"] == "windlass.lookahead.vllm_gpu.DeviceWorker"
+    assert words["scheduler_cls"] == "windlass.lookahead.scheduler.LookaheadScheduler"
+    assert words["speculative_config"]["num_speculative_tokens"] == 3
+    assert not {"cpu_draft_worker", "speculative_model", "num_speculative_tokens"} & set(words)
+    known = settings.read(environment)
+    assert known is not None
+    assert (known.draft_model, known.has_cache) == (MODEL, False)
+    assert known.counts_dir.endswith(f"-{os.getpid()}")
+
+
+def test_a_draft_model_on_the_host_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU image the engine has the cores itself."""
+    with pytest.raises(UsageError, match="drafts beside a GPU"):
+        host_drafts(monkeypatch, dict(CPU))
+
+
+def test_other_drafts_are_for_a_server_still() -> None:
+    with pytest.raises(UsageError, match="num_speculative_tokens is for a server"):
+        offline.engine_options(MODEL, {"num_speculative_tokens": 3}, dict(CPU))

@@ -104,10 +104,39 @@ struct PolicyConfig {
   // share of a pass of the model that its first draft takes: the output head, beside reading what was accepted; guess,
   // between heads of 128,000 and of 32,000 tokens
   double model_first_share = 0.5;
+
+  // -- When a draft model on the host's cores drafts. --
+  // times the rate without it, from which on steps wait for its drafts; guess, above the noise of its times
+  double host_gain_min = 1.03;
+  // µs that a step waits for its drafts at most; guess, some times the step of the largest model on one GPU
+  double host_wait_us_max = 40'000;
+  // µs that a wait may exceed the expected one, beside half of that; guess
+  double host_late_us = 1000;
+  // steps in a row that could have had its drafts and would not, after which it rests; guess
+  int host_rest_steps = 64;
+  // share of the time that its trials take while it rests, of the host's cores and not of the device
+  double host_trial_share = 0.005;
+  // µs of trials that may be saved up; guess, a short text's reading
+  double host_trial_us_max = 20'000;
+  // tokens at the end of a text that a trial reads; guess
+  int host_trial_tokens = 128;
+  // chains that it drafts of one text; guess
+  int host_trial_chains = 16;
 };
 
 // Calls visitor(name, number) for each number of a configuration, in the order above.
 #define WINDLASS_NUMBER(name) visitor(#name, config.name)
+template <class Config, class Visitor>
+void visit_host(Config& config, Visitor&& visitor) {
+  WINDLASS_NUMBER(host_gain_min);
+  WINDLASS_NUMBER(host_wait_us_max);
+  WINDLASS_NUMBER(host_late_us);
+  WINDLASS_NUMBER(host_rest_steps);
+  WINDLASS_NUMBER(host_trial_share);
+  WINDLASS_NUMBER(host_trial_us_max);
+  WINDLASS_NUMBER(host_trial_tokens);
+  WINDLASS_NUMBER(host_trial_chains);
+}
 template <class Config, class Visitor>
 void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(new_request_survival);
@@ -148,6 +177,7 @@ void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(model_weight);
   WINDLASS_NUMBER(model_forgotten);
   WINDLASS_NUMBER(model_first_share);
+  visit_host(config, visitor);
 }
 #undef WINDLASS_NUMBER
 

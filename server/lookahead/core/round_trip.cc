@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <numeric>
 
 #include "pause.h"
 
@@ -10,8 +11,11 @@ namespace windlass {
 
 namespace {
 using Clock = RoundTrip::Clock;
-constexpr auto kSpin = std::chrono::milliseconds(20);        // spinning before a nap: some times a decode step; guess
-constexpr auto kNap = std::chrono::microseconds(50);         // between two looks at the doorbell of a long step; guess
+constexpr auto kSpin = std::chrono::milliseconds(20);  // spinning before a nap: some times a decode step; guess
+constexpr auto kNap = std::chrono::microseconds(50);   // between two looks at the doorbell of a long step; guess
+constexpr int kHostMost = 16;       // drafts of a row that a model on the host makes: longer chains hardly survive
+constexpr double kReadUs = 300;     // µs before a doorbell in which no prompt is read; guess
+constexpr double kStepShare = 0.2;  // of the time between two doorbells that counts as the step's at least; guess
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);  // between two looks of the watchdog; guess
 
 std::uint32_t crc32(const std::string& text) {
@@ -30,7 +34,7 @@ bool reached(std::uint32_t at, std::uint32_t number) { return static_cast<std::i
 }  // namespace
 
 RoundTrip::RoundTrip(Cache& cache, const Shared& shared, int patience_ms, const PolicyConfig& policy)
-    : cache_(cache), shared_(shared), patience_ms_(patience_ms), policy_(shared.most, policy) {
+    : cache_(cache), shared_(shared), patience_ms_(patience_ms), config_(policy), policy_(shared.most, policy) {
   server_ = std::thread([this] { serve(); });
   watchdog_ = std::thread([this] { watch(); });
 }
@@ -46,6 +50,7 @@ RoundTrip::~RoundTrip() {
 }
 
 void RoundTrip::submit(Step step) {
+  if (!step.rows.empty()) submitted_ = step.number;
   {
     const std::lock_guard lock(mutex_);
     steps_.push_back(std::move(step));
@@ -63,13 +68,24 @@ int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int
                       const std::vector<double>& costs_ms, int emitting, bool is_decoding) {
   const int steps_behind = static_cast<std::int32_t>(load(shared_.doorbell) - load(shared_.completed));
   const std::lock_guard lock(policy_mutex_);
-  return policy_.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
+  const int drafts = policy_.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
+  has_chosen_ = true;
+  choices_[submitted_ % kChoices] = {submitted_, true, policy_.awaits_host()};
+  host_wait_us_ = policy_.awaits_host() ? static_cast<int>(policy_.host_wait_us()) : 0;
+  return drafts;
 }
 
 void RoundTrip::add_model() {
   const std::lock_guard lock(policy_mutex_);
   policy_.add_model();
   publish_model();
+}
+
+void RoundTrip::add_host_model(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary) {
+  const std::lock_guard lock(policy_mutex_);
+  most = std::clamp(most, 0, std::min(shared_.most, kHostMost));
+  host_ = std::make_unique<HostDrafting>(std::move(drafter), most, vocabulary, config_);
+  policy_.add_host_model(static_cast<std::size_t>(most));
 }
 
 int RoundTrip::model_drafts(const std::vector<std::string>& ids, double model_ms) {
@@ -109,6 +125,7 @@ bool RoundTrip::await(const Step& step) {
   awaited_ = step.number;
   while (!reached(load(shared_.doorbell), step.number)) {
     if (stopping_) return false;
+    if (host_) read_on_host();
     if (Clock::now() - since > kSpin) {
       std::this_thread::sleep_for(kNap);
     } else {
@@ -119,7 +136,8 @@ bool RoundTrip::await(const Step& step) {
   // it.
   const double period_us = us_since(doorbell_at_);
   doorbell_at_ = Clock::now();
-  policy_.doorbell(period_us, is_late, step.rows.size());
+  // A step is as long as it would be without the model on the host, whose time is counted by itself.
+  policy_.doorbell(std::max(period_us - host_us_, kStepShare * period_us), is_late, step.rows.size());
   return true;
 }
 
@@ -128,6 +146,7 @@ void RoundTrip::change(Step& step) {
   for (const std::string& id : step.finished) {
     cache_.finish(id);
     requests_.erase(id);
+    if (host_) host_->finish(id);
     const std::lock_guard lock(policy_mutex_);
     policy_.finish(id);
   }
@@ -135,7 +154,8 @@ void RoundTrip::change(Step& step) {
     try {
       cache_.begin(id, prompt);
       const float expected = policy_.new_request_tokens();
-      const Request& request = requests_[id] = {static_cast<std::uint32_t>(prompt.size()), expected, place_of(id)};
+      const Request& request = requests_[id] = {static_cast<std::uint32_t>(prompt.size()), expected, 0, place_of(id)};
+      if (host_) host_->begin(id, prompt);
       publish(request.budget, policy_.draft_budget(expected));
     } catch (const std::exception&) {
       lose(id);
@@ -148,16 +168,19 @@ void RoundTrip::answer(const Step& step) {
   Batch soon;
   Batch later;
   std::vector<Draft> drafts;
+  host_us_ = 0;
   if (step.wanted) clear(step);
   try {
     sort(step, soon, later);
     drafts = follow(soon);
     write(soon, drafts);
+    if (host_) host_us_ = draft_on_host(step, soon, later, drafts);
   } catch (const std::exception&) {
     for (const std::string& id : soon.ids) lose(id);
   }
   if (!reached(load(shared_.completed), step.number))
     __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
+  completed_at_ = Clock::now();
   const double waited_us = us_since(doorbell_at);
   {
     const std::lock_guard lock(policy_mutex_);
@@ -171,10 +194,15 @@ void RoundTrip::answer(const Step& step) {
     note(later, follow(later));
     cache_.withhold(later.ids);
     cache_.settle();
+    if (host_) plan_host(step);
     plan(step);
   } catch (const std::exception&) {
     for (const std::string& id : later.ids) lose(id);
   }
+  count(soon, later, waited_us);
+}
+
+void RoundTrip::count(const Batch& soon, const Batch& later, double waited_us) {
   const std::lock_guard lock(mutex_);
   counts_.steps += 1;
   counts_.in_time += soon.ids.size();
@@ -183,6 +211,8 @@ void RoundTrip::answer(const Step& step) {
   counts_.models += judged_.size();
   counts_.wait_us += waited_us;
   counts_.step_us = policy_.step_us();
+  counts_.hosted += host_us_ > 0;
+  counts_.host_us += host_us_;
 }
 
 // Reads the step's record for the last time: once the step is completed, the device may reuse the record.
@@ -195,12 +225,15 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
     const auto found = requests_.find(step.rows[row]);
     const std::int32_t* record = this->record(step.number, row);
     const int emitted = record[1];
-    const auto source = static_cast<Source>(record[4]);
+    auto source = static_cast<Source>(record[4]);
+    const int hosted = found == requests_.end() ? 0 : found->second.hosted;
+    if (source == Source::kCache && hosted > 0) source = Source::kModel;  // the device takes the host's answer as one
+    const int modelled = host_ ? hosted : step.modelled;
     const int verified = std::max(0, emitted - 1 + record[2]);
     missed_ += source == Source::kLate && verified > 0;
-    if (source == Source::kModel && verified > 0 && step.modelled > 0)
-      judged_.emplace_back(static_cast<std::size_t>(std::min(verified, step.modelled)),
-                           static_cast<std::size_t>(std::clamp(emitted - 1, 0, step.modelled)));
+    if (source == Source::kModel && verified > 0 && modelled > 0)
+      judged_.emplace_back(static_cast<std::size_t>(std::min(verified, modelled)),
+                           static_cast<std::size_t>(std::clamp(emitted - 1, 0, modelled)));
     verified_ += static_cast<std::size_t>(verified);
     is_decoding_ = is_decoding_ && emitted > 0;
     if (found == requests_.end() || emitted <= 0) continue;
@@ -261,11 +294,102 @@ void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
   }
 }
 
+// -- A draft model on the host's cores. --
+
+void RoundTrip::append_on_host(const Batch& batch) {
+  for (std::size_t i = 0; i < batch.ids.size(); ++i) host_->append(batch.ids[i], batch.tokens[i]);
+}
+
+// Chains for the rows whose drafts of the cache save less; the µs that they took. The device waits meanwhile, so
+// nothing is drafted for a step that takes no drafts of the model.
+double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch& later,
+                                const std::vector<Draft>& drafts) {
+  append_on_host(soon);
+  append_on_host(later);
+  if (!step.wanted) return 0;
+  for (const std::string& id : soon.ids) requests_[id].hosted = 0;
+  for (const std::string& id : later.ids) requests_[id].hosted = 0;
+  if (!host_may_draft(step)) return 0;
+  const float worth = policy_.host_tokens();
+  std::vector<std::string> ids;
+  std::vector<int> places;
+  const auto add = [&](const Batch& batch, std::size_t i, float cached) {
+    if (cached >= worth || !host_->ready(batch.ids[i])) return;
+    ids.push_back(batch.ids[i]);
+    places.push_back(batch.places[i]);
+  };
+  for (std::size_t i = 0; i < soon.ids.size(); ++i) {
+    const std::vector<float>& survivals = drafts[i].probabilities;
+    add(soon, i, std::accumulate(survivals.begin(), survivals.end(), 0.0F));
+  }
+  for (std::size_t i = 0; i < later.ids.size(); ++i) add(later, i, 0);
+  if (ids.empty()) return 0;
+  const auto since = Clock::now();
+  const std::vector<std::vector<Token>> chains = host_->draft(ids, host_made_);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    requests_[ids[i]].hosted = static_cast<int>(chains[i].size());
+    if (!chains[i].empty()) write_chain(places[i], chains[i]);
+  }
+  return us_since(since);
+}
+
+// Where the engine has not planned the next step yet, the policy's last word counts.
+bool RoundTrip::host_may_draft(const Step& step) {
+  if (host_made_ == 0) return false;
+  const std::lock_guard lock(policy_mutex_);
+  const Choice& choice = choices_[step.number % kChoices];
+  return !choice.is_made || choice.number != step.number || choice.awaits_host;
+}
+
+void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {
+  const std::vector<float>& accepted = policy_.model_accepted();
+  std::int64_t* tokens = shared_.tokens + row * shared_.most;
+  float* confidences = shared_.confidences + row * shared_.most;
+  for (std::size_t at = 0; at < chain.size(); ++at) {
+    tokens[at] = chain[at];
+    confidences[at] = accepted[at];
+  }
+  std::fill(confidences + chain.size(), confidences + shared_.most, 0.0F);
+}
+
+// What the model makes after the next step; whether it rests; its trials while it does.
+void RoundTrip::plan_host(const Step& step) {
+  const HostCosts ms = [this](std::size_t rows, int drafts) { return host_->draft_ms(rows, drafts); };
+  host_->step(step.rows, policy_.step_us());
+  bool has_changed = false;
+  bool would_draft = false;
+  {
+    const std::lock_guard lock(policy_mutex_);
+    for (const auto& [made, accepted] : host_->take_judged()) policy_.model_judged(made, accepted);
+    for (const std::string& id : step.rows) policy_.host_reads(id, host_->ready(id));
+    would_draft = host_->is_resting() && policy_.host_would_draft(step.rows, ms) > 0;
+    const int made = policy_.host_drafts(step.rows, ms);
+    has_changed = (std::exchange(host_made_, made) > 0) != (made > 0);
+    if (!has_chosen_) host_wait_us_ = made > 0 ? static_cast<int>(policy_.host_usual_wait_us()) : 0;
+    host_idle_ = made > 0 ? 0 : host_idle_ + policy_.could_host_draft();
+    if (has_changed) publish_budgets();
+  }
+  if (would_draft) host_->wake();
+  if (host_idle_ < config_.host_rest_steps) return;
+  host_idle_ = 0;
+  host_->rest();
+}
+
+// Reads prompts in the time that the step under way is expected to take still, and where it takes much longer.
+void RoundTrip::read_on_host() {
+  const double passed_us = us_since(completed_at_);
+  const double left_us = policy_.step_us() - passed_us;
+  if (left_us > kReadUs || left_us < -0.5 * policy_.step_us()) host_->work(std::max(left_us - kReadUs, kReadUs));
+}
+
 // All requests are followed whether their drafts are planned or not, so the policy knows what the next step would
 // verify.
 void RoundTrip::plan(const Step& step) {
   const std::lock_guard lock(policy_mutex_);
-  if (!policy_.update_planning(step.rows, is_decoding_)) return;
+  if (policy_.update_planning(step.rows, is_decoding_)) publish_budgets();
+}
+
+void RoundTrip::publish_budgets() const {
   for (const auto& [id, request] : requests_) publish(request.budget, policy_.draft_budget(request.expected));
 }
 
@@ -294,6 +418,7 @@ void RoundTrip::lose(const std::string& id) {
   const std::string lost = id;  // NOLINT(performance-unnecessary-copy-initialization): `id` may be the erased key
   cache_.finish(lost);
   requests_.erase(lost);
+  if (host_) host_->finish(lost);
   {
     const std::lock_guard lock(policy_mutex_);
     policy_.abandon(lost);

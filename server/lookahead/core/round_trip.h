@@ -9,11 +9,13 @@
 // its own. Before it reuses the record of a step that is not completed, it waits.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -22,6 +24,7 @@
 #include <vector>
 
 #include "cache.h"
+#include "host_drafting.h"
 #include "speculation_policy.h"
 
 namespace windlass {
@@ -71,6 +74,8 @@ struct TripCounts {
   std::uint64_t released = 0;  // answers that the watchdog gave
   double wait_us = 0;          // between doorbell and answer, all steps together
   double step_us = 0;          // of a step, a running mean
+  std::uint64_t hosted = 0;    // steps after which the model on the host drafted
+  double host_us = 0;          // that it took, all of them together
 };
 
 class RoundTrip {
@@ -93,6 +98,11 @@ class RoundTrip {
              int emitting, bool is_decoding);
   // From here on a model drafts beside the cache; before the first step.
   void add_model();
+  // From here on a model on the host's cores drafts beside the cache, at most `most` tokens below `vocabulary` of a
+  // row; before the first step.
+  void add_host_model(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary);
+  // µs that the device waits for the drafts of the step under way, beside what it waits for the cache's.
+  int host_wait_us() const { return host_wait_us_; }
   // Drafts that the model makes of each row after this step: SpeculationPolicy::model_drafts. For any thread.
   int model_drafts(const std::vector<std::string>& ids, double model_ms);
 
@@ -100,6 +110,7 @@ class RoundTrip {
   struct Request {
     std::uint32_t length = 0;        // of the text, in tokens
     float expected = 0;              // tokens that a draft is expected to save
+    int hosted = 0;                  // its latest drafts are the host's model's: so many
     std::uint8_t* budget = nullptr;  // its place among the draft budgets, or null
   };
   struct Batch {
@@ -108,6 +119,13 @@ class RoundTrip {
     std::vector<int> verified;
     std::vector<int> places;
   };
+  // What the engine's thread decided on the step after `number`.
+  struct Choice {
+    std::uint32_t number = 0;
+    bool is_made = false;
+    bool awaits_host = false;
+  };
+  static constexpr std::size_t kChoices = 8;  // steps that the engine plans ahead, and more
 
   void serve();
   void linger() const;
@@ -115,10 +133,18 @@ class RoundTrip {
   bool await(const Step& step);
   void change(Step& step);
   void answer(const Step& step);
+  void count(const Batch& soon, const Batch& later, double waited_us);
   void sort(const Step& step, Batch& soon, Batch& later);
   std::vector<Draft> follow(const Batch& batch);
   void note(const Batch& batch, const std::vector<Draft>& drafts);
   void plan(const Step& step);
+  void publish_budgets() const;
+  void append_on_host(const Batch& batch);
+  double draft_on_host(const Step& step, const Batch& soon, const Batch& later, const std::vector<Draft>& drafts);
+  bool host_may_draft(const Step& step);
+  void write_chain(int row, const std::vector<Token>& chain);
+  void plan_host(const Step& step);
+  void read_on_host();
   void write(const Batch& batch, const std::vector<Draft>& drafts);
   void clear(const Step& step);
   void lose(const std::string& id);
@@ -133,6 +159,7 @@ class RoundTrip {
   Cache& cache_;
   Shared shared_;
   int patience_ms_;
+  const PolicyConfig config_;
   std::mutex policy_mutex_;  // over what drafts_to_verify shares with the drafting thread
   SpeculationPolicy policy_;
   mutable std::mutex mutex_;
@@ -147,6 +174,15 @@ class RoundTrip {
   std::uint64_t missed_ = 0;                                 // rows of it that verified something else
   std::vector<std::pair<std::size_t, std::size_t>> judged_;  // of its rows with the model's drafts: verified, accepted
   bool is_decoding_ = false;                                 // every row of it got a token
+  std::unique_ptr<HostDrafting> host_;                       // of the drafting thread, as what follows
+  Clock::time_point completed_at_;                           // when the last answer was there
+  double host_us_ = 0;                                       // that the device waited for the host's model before it
+  int host_made_ = 0;                                        // drafts of each row that it makes after a step
+  int host_idle_ = 0;                                        // steps in a row that could have had its drafts
+  std::atomic<int> host_wait_us_{0};
+  std::atomic<std::uint32_t> submitted_{0};  // the last step with rows
+  bool has_chosen_ = false;                  // the engine asks; several ranks choose for themselves, so theirs does not
+  std::array<Choice, kChoices> choices_;     // by the step's number; both under policy_mutex_
   std::atomic<bool> stopping_{false};
   std::thread server_;
   std::thread watchdog_;

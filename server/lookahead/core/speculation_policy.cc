@@ -59,7 +59,7 @@ float SpeculationPolicy::expected_tokens(float before, const std::vector<float>&
 
 int SpeculationPolicy::draft_budget(float tokens) const {
   const int limit = std::min(static_cast<int>(max_drafts_), kBudgetMax);
-  tokens = std::max(tokens, model_tokens_);
+  tokens = std::max(tokens, host_most_ > 0 ? host_tokens() : model_tokens_);
   const float drafts = std::ceil(config_.drafts_per_token * tokens - config_.tokens_ignored);
   return is_planning_ && is_awaited(tokens) ? 1 + std::clamp(static_cast<int>(drafts), 0, limit) : 0;
 }
@@ -124,19 +124,110 @@ const std::vector<float>& SpeculationPolicy::cache_survivals(const std::string& 
   return found == latest_.end() ? new_request_ : found->second;
 }
 
+void SpeculationPolicy::add_host_model(std::size_t most) {
+  add_model();
+  host_most_ = std::min(most, max_drafts_);
+  model_made_ = 0;
+}
+
+void SpeculationPolicy::host_reads(const std::string& id, bool is_ready) {
+  if (is_ready) {
+    host_ready_.insert(id);
+  } else {
+    host_ready_.erase(id);
+  }
+}
+
+int SpeculationPolicy::host_drafts(const std::vector<std::string>& ids, const HostCosts& ms) {
+  const HostChoice choice = best_of_host(ids, ms, false);
+  model_made_ = choice.drafts;
+  host_ms_ = choice.ms;
+  could_host_ = choice.could;
+  return static_cast<int>(choice.drafts);
+}
+
+int SpeculationPolicy::host_would_draft(const std::vector<std::string>& ids, const HostCosts& ms) const {
+  return static_cast<int>(best_of_host(ids, ms, true).drafts);
+}
+
+float SpeculationPolicy::host_tokens() const {
+  const auto made = static_cast<std::ptrdiff_t>(std::min(model_made_, model_survivals_.size()));
+  return std::accumulate(model_survivals_.begin(), model_survivals_.begin() + made, 0.0F);
+}
+
+// A row's gain is what the model's drafts save beyond the cache's latest. What the cache's drafts add to the step is
+// left out on both sides.
+SpeculationPolicy::HostChoice SpeculationPolicy::best_of_host(const std::vector<std::string>& ids, const HostCosts& ms,
+                                                              bool is_resting) const {
+  HostChoice best;
+  double tokens = 0;
+  std::vector<float> cached;
+  for (const std::string& id : ids) {
+    const std::vector<float>& survivals = cache_survivals(id);
+    const float cache = std::accumulate(survivals.begin(), survivals.end(), 0.0F);
+    tokens += 1 + cache;
+    if (is_resting || host_ready_.contains(id)) cached.push_back(cache);
+  }
+  best.could = !cached.empty();
+  const double table_ms = costs_.step_ms(ids.size(), 0);
+  const double plain_ms = table_ms > 0 ? table_ms : known_step_us_ / 1000;
+  double best_rate = config_.host_gain_min * tokens / plain_ms;
+  float worth = 0;
+  for (std::size_t k = 1; k <= host_most_; ++k) {
+    worth += model_survivals_[k - 1];
+    double gain = 0;
+    std::size_t rows = 0;
+    for (const float cache : cached) {
+      if (cache >= worth) continue;
+      gain += worth - cache;
+      rows += 1;
+    }
+    if (rows == 0) continue;
+    const double draft_ms = ms(rows, static_cast<int>(k));
+    if (1000 * draft_ms > config_.host_wait_us_max) break;
+    const double step_ms = table_ms > 0 ? costs_.step_ms(ids.size(), rows * k) : plain_ms;
+    const double rate = (tokens + gain) / (step_ms + draft_ms);
+    if (rate <= best_rate) continue;
+    best_rate = rate;
+    best.drafts = k;
+    best.ms = draft_ms;
+  }
+  return best;
+}
+
+// The step waits for the model's drafts where they make the rate higher than the cache's alone. A row that the model
+// has not read has the cache's.
+SpeculationPolicy::Best SpeculationPolicy::best_beside_host(const NextStep& step, Best cache, double extra_ms) {
+  awaits_host_ = false;
+  if (model_made_ == 0) return cache;
+  collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; }, model_made_, false);
+  const auto rows = static_cast<double>(step.ids.size());
+  const Best best = best_of(step.costs_ms, step.emitting, extra_ms + host_ms_, nullptr, rows);
+  if (best.drafts == 0 || best.times <= cache.times) return cache;
+  awaits_host_ = true;
+  host_wait_us_ = std::min(1000 * (host_ms_ + best.spare_ms), host_usual_wait_us());
+  return best;
+}
+
 int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
   const bool is_late = step.steps_behind > config_.steps_behind_max;
-  if (is_late && model_survivals_.empty()) return 0;
-  collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; }, model_made_, is_late);
+  const bool has_host = host_most_ > 0;
+  awaits_host_ = false;
+  if (is_late && (has_host || model_survivals_.empty())) return 0;
+  const std::size_t made = has_host ? 0 : model_made_;
+  collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; }, made, is_late);
   const std::size_t rows = step.ids.size();
   if (step.is_decoding && !step.costs_ms.empty()) costs_.set_table(rows, step.costs_ms);
   const double extra_ms = step.is_decoding ? costs_.extra_ms(rows) : 0;
   const bool has_mean = static_cast<int>(rows) <= config_.mean_rows_max;
   std::vector<double>* mean = has_mean ? &means_[{rows, scores_.size()}] : nullptr;
   if (mean != nullptr) mean->resize(scores_.size(), 0.0);
-  const Best best = best_of(step.costs_ms, step.emitting, extra_ms, mean, static_cast<double>(rows));
+  const Best cache = best_of(step.costs_ms, step.emitting, extra_ms, mean, static_cast<double>(rows));
+  const Best best = has_host ? best_beside_host(step, cache, extra_ms) : cache;
   const bool is_small = best.drafts > 0 && best.times < config_.sure_gain;
-  return step.is_decoding && is_small && costs_.take_plain_step(rows) ? 0 : best.drafts;
+  if (!step.is_decoding || !is_small || !costs_.take_plain_step(rows)) return best.drafts;
+  awaits_host_ = false;
+  return 0;
 }
 
 std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::string>& ids) {
@@ -144,10 +235,11 @@ std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::strin
   if (static_cast<int>(rows) <= config_.always_planned_rows) return true;
   const std::vector<double>* costs_ms = costs_.group_table(rows);
   if (costs_ms == nullptr) return std::nullopt;
-  collect_scores(ids, [this](std::size_t) { return static_cast<int>(max_drafts_); }, max_drafts_, false);
+  const std::size_t made = host_most_ > 0 ? model_made_ : max_drafts_;
+  collect_scores(ids, [this](std::size_t) { return static_cast<int>(max_drafts_); }, made, false);
   const auto likely = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
   if (static_cast<std::size_t>(likely) >= costs_ms->size()) return std::nullopt;
-  const double extra_ms = costs_.extra_ms(rows) + costs_.planning_ms(rows);
+  const double extra_ms = costs_.extra_ms(rows) + costs_.planning_ms(rows) + (made > 0 ? host_ms_ : 0);
   const Best best = best_of(*costs_ms, static_cast<int>(rows), extra_ms, nullptr, static_cast<double>(rows));
   return best.drafts > 0 && (best.times >= config_.sure_gain || !costs_.needs_plain_step(rows));
 }
@@ -173,13 +265,15 @@ SpeculationPolicy::Best SpeculationPolicy::best_of(const std::vector<double>& co
     const double rate = (emitting + gain) / (costs_ms[n + 1] + extra_ms);
     if (rate > best_rate) {
       best_rate = rate;
-      best = {static_cast<int>(n) + 1, plain_rate > 0 ? rate / plain_rate : config_.sure_gain};
+      const double spare_ms = plain_rate > 0 ? (emitting + gain) / plain_rate - costs_ms[n + 1] - extra_ms : 0;
+      best = {static_cast<int>(n) + 1, plain_rate > 0 ? rate / plain_rate : config_.sure_gain, spare_ms};
     }
   }
   return best;
 }
 
-// Of a model each row has the first `made` drafts; of a late host none has drafts of the cache.
+// Of a model each row has the first `made` drafts, of one on the host if it has read the row; of a late host none has
+// drafts of the cache.
 template <class Planned>
 void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Planned planned, std::size_t made,
                                        bool is_late) {
@@ -189,7 +283,9 @@ void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Plan
   const float models_tokens = std::accumulate(models.begin(), models.end(), 0.0F);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::vector<float>& cached = cache_survivals(ids[i]);
-    const bool is_models = is_late || std::accumulate(cached.begin(), cached.end(), 0.0F) < models_tokens;
+    const bool is_made = host_most_ == 0 || host_ready_.contains(ids[i]);
+    const float cached_tokens = std::accumulate(cached.begin(), cached.end(), 0.0F);
+    const bool is_models = is_late || (is_made && cached_tokens < models_tokens);
     const std::vector<float>& survivals = is_models ? models : cached;
     const std::size_t count = std::min(max_drafts_, static_cast<std::size_t>(std::max(0, planned(i))));
     scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));

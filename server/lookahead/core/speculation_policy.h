@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,9 @@
 #include "step_cost_model.h"
 
 namespace windlass {
+
+// Milliseconds that a model on the host takes for so many rows and so many drafts of each.
+using HostCosts = std::function<double(std::size_t rows, int drafts)>;
 
 // The next step of a batch as the engine schedules it.
 struct NextStep {
@@ -69,7 +74,10 @@ class SpeculationPolicy {
   void drafted(const std::string& id, const std::vector<float>& survivals, float tokens);
   // The request is served without drafts from here on.
   void abandon(const std::string& id) { keep(id, {}, false); }
-  void finish(const std::string& id) { latest_.erase(id); }
+  void finish(const std::string& id) {
+    latest_.erase(id);
+    host_ready_.erase(id);
+  }
 
   // -- A draft model or a head that drafts beside the cache. --
 
@@ -85,6 +93,27 @@ class SpeculationPolicy {
   // accepted in any case. `model_ms`: the milliseconds that it takes for all of them.
   int model_drafts(const std::vector<std::string>& ids, double model_ms);
 
+  // -- A draft model on the host's cores, for whose drafts a step waits. --
+
+  // From here on it drafts at most `most` tokens for a row without better drafts of the cache.
+  void add_host_model(std::size_t most);
+  // Whether the model has read the row's text.
+  void host_reads(const std::string& id, bool is_ready);
+  // How many drafts of each row it makes after the next step: those with the highest rate of tokens, 0 where none are
+  // worth the wait. `ms` tells what so many rows and drafts take.
+  int host_drafts(const std::vector<std::string>& ids, const HostCosts& ms);
+  // The same for a model that rests: what it would make if it had read all rows; nothing changes.
+  int host_would_draft(const std::vector<std::string>& ids, const HostCosts& ms) const;
+  // A row's drafts are the model's if they save more tokens than this; no row's where the model makes none.
+  float host_tokens() const;
+  // Whether any row could have had drafts of the model when host_drafts was last asked.
+  bool could_host_draft() const { return could_host_; }
+  // Whether the step of the last drafts_to_verify waits for the model's drafts, and for how many µs at most.
+  bool awaits_host() const { return awaits_host_; }
+  double host_wait_us() const { return host_wait_us_; }
+  // The same for a step that nobody asks drafts_to_verify for.
+  double host_usual_wait_us() const { return 1500 * host_ms_ + config_.host_late_us; }
+
   // -- Verification. --
 
   // Drafts to verify in a step whose drafts are not known yet: those with the most tokens for the time.
@@ -98,13 +127,21 @@ class SpeculationPolicy {
  private:
   struct Best {
     int drafts = 0;
-    double times = 1;  // rate of tokens, as a multiple of the rate without drafts
+    double times = 1;     // rate of tokens, as a multiple of the rate without drafts
+    double spare_ms = 0;  // by which the step could be longer and still have that rate
+  };
+  struct HostChoice {
+    std::size_t drafts = 0;
+    double ms = 0;  // that they take
+    bool could = false;
   };
 
   void keep(const std::string& id, const std::vector<float>& survivals, bool is_awaited);
   const std::vector<float>& cache_survivals(const std::string& id) const;
   template <class Planned>
   void collect_scores(const std::vector<std::string>& ids, Planned planned, std::size_t made, bool is_late);
+  Best best_beside_host(const NextStep& step, Best cache, double extra_ms);
+  HostChoice best_of_host(const std::vector<std::string>& ids, const HostCosts& ms, bool is_resting) const;
   Best best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms, std::vector<double>* mean,
                double rows) const;
 
@@ -133,6 +170,12 @@ class SpeculationPolicy {
   std::vector<float> model_survivals_;  // by place: it and all before it are accepted
   float model_tokens_ = 0;              // their sum
   std::size_t model_made_;              // drafts of each row that the model was last asked for
+  std::size_t host_most_ = 0;           // that the model on the host makes; 0 without one
+  std::unordered_set<std::string> host_ready_;  // rows whose text it has read
+  double host_ms_ = 0;                          // that its drafts take after the next step
+  bool could_host_ = false;
+  bool awaits_host_ = false;
+  double host_wait_us_ = 0;
   StepCostModel costs_;
 };
 

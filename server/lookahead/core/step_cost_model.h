@@ -32,6 +32,16 @@ class StepCostModel {
     return found == groups_.end() || found->second.costs_ms.size() < 2 ? nullptr : &found->second.costs_ms;
   }
 
+  // Milliseconds of a step of `rows` rows that verifies n drafts, by the engine's table and what plain steps were seen
+  // to take; 0 where no table covers a draft. More drafts than the table has count as its last.
+  double step_ms(std::size_t rows, std::size_t drafts) const {
+    const std::vector<double>* table = group_table(rows);
+    if (table == nullptr) return 0;
+    const Mean& plain = groups_.find(group_of(rows))->second.plain;
+    const double ms = (*table)[std::min(drafts, table->size() - 1)];
+    return ms + (is_known(plain) ? (plain.mean - 1) * (*table)[0] : 0);
+  }
+
   // Learns from a step of `us` µs in which every row got a token; `planned`: the scheduler had planned drafts for it.
   void completed(std::size_t rows, bool planned, std::size_t verified, double us) {
     const auto found = tables_.find(rows);

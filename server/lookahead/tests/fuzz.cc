@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "cache.h"
+#include "random_decoder.h"
 
 namespace {
 
@@ -133,6 +134,47 @@ void round(Source& source, const std::string& file) {
   }
 }
 
+// Rows of a draft model that begin, go on and end in any order; a chain has as many tokens as were asked for.
+void draft_round(Source& source) {
+  const auto path = static_cast<windlass::Path>(source.below(5));
+  const auto model = windlass::random_model(source.below(2) == 0 ? 8 : 4, path, 1 + static_cast<int>(source.below(2)),
+                                            1 + static_cast<int>(source.below(4)), 64);
+  const auto tokens = [&](std::uint32_t most) {
+    std::vector<Token> text(source.below(most));
+    for (Token& token : text) token = source.below(windlass::kTinyVocabulary);
+    return text;
+  };
+  for (int call = 0; call < 60 && !source.ended(); ++call) {
+    const std::string key(1, static_cast<char>('a' + source.below(6)));
+    switch (source.below(6)) {
+      case 0:
+        model->begin(key, tokens(200));
+        break;
+      case 1:
+        model->finish(key);
+        break;
+      case 2:
+        model->work(source.below(2) * 200);
+        break;
+      case 3: {
+        std::vector<std::vector<Token>> chains;
+        const std::vector<std::string> keys = {"a", "b", "c", "d", "e", "f", "none"};
+        std::vector<bool> ready;
+        for (const std::string& one : keys) ready.push_back(model->ready(one));
+        const std::uint32_t k = source.below(20);
+        model->draft(keys, static_cast<int>(k), chains);
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+          if (!chains[i].empty() && (!ready[i] || chains[i].size() != std::min<std::size_t>(k, 16))) std::abort();
+          if (source.below(2) == 0) model->append(keys[i], chains[i]);
+        }
+        break;
+      }
+      default:
+        model->append(key, tokens(source.below(4) == 0 ? 100 : 6));
+    }
+  }
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -148,6 +190,7 @@ int main(int count, char** words) {
     for (int i = 0; i < rounds; ++i) {
       Source source(static_cast<std::uint32_t>(seed + i));
       round(source, file);
+      if (i % 4 == 0) draft_round(source);
     }
     std::printf("%d rounds from seed %d: nothing found\n", rounds, seed);
   }

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from windlass.errors import UsageError
 from windlass.launch.flags import FLAGS, ROW, Effect, Kind
 from windlass.launch.quantize import engine_value
 from windlass.launch.resolve import ENGINES_OWN
+from windlass.lookahead import settings
 from windlass.sampling.ngrams import PARAMETER as NO_REPEAT
 from windlass.sampling.ngrams import size_of
 from windlass.sampling.start_command import PROCESSOR
@@ -34,6 +36,11 @@ OURS_TOO = ("conv-template",)
 """Rows of our own that mean the same without a server."""
 ENGINE_DECIDES = -1
 PROCESSORS, SPECULATION = "logits_processors", "--speculative-config"
+ON_HOST = "cpu_draft_worker"
+HOST_DRAFTS = (ON_HOST, "speculative_model", "num_speculative_tokens")
+"""Options of a draft model on the host's cores."""
+CLASSES = ("--worker-cls", "--scheduler-cls")
+"""The engine's words for the classes that draft with it."""
 TOLD = ("hf-overrides", "speculative-config", "runner", "convert")
 """The engine's own words that decisions of ours depend on: how long the context is, whether sampling rules work."""
 
@@ -102,8 +109,11 @@ def with_no_repeat(size: int | None, sampling: Mapping[str, Any]) -> dict[str, A
     return {**sampling, "extra_args": extra}
 
 
-def engine_options(model: str, options: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """What the engine's class is called with: our rows as `run` resolves them, the caller's other words untouched."""
+def engine_options(model: str, options: Mapping[str, Any], environment: MutableMapping[str, str]) -> dict[str, Any]:
+    """What the engine's class is called with: our rows as `run` resolves them, the caller's other words untouched.
+
+    What the engine's processes must know of drafts on the host is put into the environment.
+    """
     from windlass.launch import exec as launch
     from windlass.launch import planned
 
@@ -117,16 +127,38 @@ def engine_options(model: str, options: Mapping[str, Any], environment: Mapping[
     for sentence in plan.warnings:
         print(f"windlass: {sentence}", file=sys.stderr)
     planned.write(plan.files)
-    others = {name: value for name, value in options.items() if _row(name) not in ROW}
+    others = {name: value for name, value in options.items() if _row(name) not in ROW and name not in _drafts(options)}
     if PROCESSOR in plan.engine_args:
         others[PROCESSORS] = [*(others.get(PROCESSORS) or ()), PROCESSOR]
     if SPECULATION in plan.engine_args:  # method and number of tokens are filled in, as for a server
         others["speculative_config"] = json.loads(plan.engine_args[plan.engine_args.index(SPECULATION) + 1])
+    if _drafts(options):
+        others |= _classes(plan.engine_args)
+        environment[settings.VARIABLE] = _apart(plan.variables[settings.VARIABLE])
     return {**others, **keywords_of(plan)}
+
+
+def _drafts(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The options of drafts on the host, where they are asked for."""
+    return HOST_DRAFTS if options.get(ON_HOST) else ()
+
+
+def _classes(words: Sequence[str]) -> dict[str, str]:
+    """The classes that the plan names, as keywords."""
+    found = ((flag, words.index(flag) + 1) for flag in CLASSES if flag in words)
+    return {flag.removeprefix("--").replace("-", "_"): words[at] for flag, at in found}
+
+
+def _apart(text: str) -> str:
+    """The settings with a directory of counts of this process's own: a server may run beside it."""
+    known = settings.read({settings.VARIABLE: text}) or settings.LookaheadSettings()
+    return replace(known, counts_dir=f"{known.counts_dir}-{os.getpid()}").to_json()
 
 
 def _refuse_servers_own(options: Mapping[str, Any]) -> None:
     for name in options:
+        if name in _drafts(options):
+            continue
         flag = ROW.get(_row(name))
         if flag and (flag.name in SERVERS_OWN or (flag.effect is Effect.OURS and flag.name not in OURS_TOO)):
             raise UsageError(f"{name} is for a server, and LLM is none; leave it out, or start `windlass run`")
@@ -136,7 +168,8 @@ def words_of(options: Mapping[str, Any]) -> tuple[str, ...]:
     """The options that are rows of the start command, as its words; None means the default."""
     said = [(_row(name), value) for name, value in options.items() if value is not None]
     words = [f"--{name}={_text(value)}" for name, value in said if name in ROW]
-    return (*words, *(f"--{name}={_text(value)}" for name, value in said if name in TOLD))
+    told = (*TOLD, *map(_row, _drafts(options)))
+    return (*words, *(f"--{name}={_text(value)}" for name, value in said if name in told and name not in ROW))
 
 
 def without_flags(environment: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 from windlass_lookahead import LookaheadCache, Options
+from windlass_lookahead.policy import config
 from windlass_lookahead.round_trip import CACHE, RECORD_HEADER, RECORDS, Places, RoundTrip
 
 MOST, ROWS = 6, 4
@@ -18,8 +19,15 @@ TEXT = list(range(100, 140))
 class Device:
     """Writes records, rings and waits as a stream does."""
 
-    def __init__(self, patience_ms: int = 5000, budgets: int = 0, rows: int = ROWS) -> None:
-        self.cache = LookaheadCache(Options(voc_size=1000, eos_token_id=999, min_gain=0.001))
+    def __init__(
+        self,
+        patience_ms: int = 5000,
+        budgets: int = 0,
+        rows: int = ROWS,
+        policy: dict[str, float] | None = None,
+        vocabulary: int = 1000,
+    ) -> None:
+        self.cache = LookaheadCache(Options(voc_size=vocabulary, eos_token_id=999, min_gain=0.001))
         self.records = np.zeros((RECORDS, rows, RECORD_HEADER + MOST + 1), dtype=np.int32)
         self.tokens = np.zeros((rows, MOST), dtype=np.int64)
         self.confidences = np.full((rows, MOST), 0.5, dtype=np.float32)
@@ -32,7 +40,8 @@ class Device:
             budgets,
             self.model.ctypes.data,
         )
-        self.trip = RoundTrip(self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms)
+        numbers = config() | (policy or {})
+        self.trip = RoundTrip(self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms, policy=numbers)
         self.lengths: dict[str, int] = {}
         self.step_s = 0.0
 

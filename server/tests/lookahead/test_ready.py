@@ -44,3 +44,36 @@ def test_an_image_without_the_core_says_so(monkeypatch):
     ready.check({})
     with pytest.raises(UsageError, match="needs the package windlass-lookahead; install windlass-server"):
         ready.check({VARIABLE: LookaheadSettings().to_json()})
+
+
+def check_draft_model(folder: Path, config: dict[str, object]) -> None:
+    (folder / "config.json").write_text(json.dumps(config))
+    ready.check({VARIABLE: LookaheadSettings(draft_model=str(folder)).to_json()})
+
+
+QWEN = {
+    "architectures": ["Qwen2ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 512, "max_position_embeddings": 512,
+}  # fmt: skip
+
+
+def test_a_draft_model_that_the_decoder_knows_is_taken(tmp_path):
+    (tmp_path / "model.safetensors").touch()
+    check_draft_model(tmp_path, QWEN)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"architectures": ["GPT2LMHeadModel"]}, "does not know GPT2LMHeadModel"),
+        ({}, "has no model.safetensors"),
+        ({"vocab_size": 10**12}, "GiB of the host's memory"),
+    ],
+)
+def test_a_draft_model_that_cannot_run_on_the_host_is_refused(tmp_path, config, words):
+    """Before the engine starts, with the flag that asked for it."""
+    if "vocab_size" in config:
+        (tmp_path / "model.safetensors").touch()
+    with pytest.raises(UsageError, match=words) as error:
+        check_draft_model(tmp_path, {**QWEN, **config})
+    assert str(error.value).startswith("--cpu-draft-worker: ")

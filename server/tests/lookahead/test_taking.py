@@ -26,6 +26,7 @@ using std::max; using std::min;
 static struct { int x; } threadIdx, blockDim{1};
 static void __syncthreads() {}
 static int __shfl_up_sync(unsigned, int value, int) { return value; }
+extern "C" unsigned long long clock_ns = 0;
 """
 MACROS = {"MOST": MOST, "SPAN": 5, "RECORD_HEADER": 5, "PATIENCE_NS": 0, "ROW_NS": 0, "THREADS": 32, "ROWS": 1}
 
@@ -35,7 +36,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The kernels as functions of a library; what is in the GPU's own language reads and writes words."""
     source = resources.files("windlass").joinpath("lookahead/kernels.cu").read_text()
     source = source.replace('asm volatile("ld.acquire', 'value = *word; // asm volatile("ld.acquire')
-    source = source.replace('asm volatile("mov.u64', 'time = 0; // asm volatile("mov.u64')
+    source = source.replace('asm volatile("mov.u64', 'time = clock_ns += 1000; // asm volatile("mov.u64')
     source = re.sub(r'asm volatile\("st\.release[^\n]*', "*doorbell = step;", source)
     folder = tmp_path_factory.mktemp("kernels")
     (folder / "kernels.cc").write_text(HOST + source)
@@ -91,7 +92,7 @@ def test_each_row_has_the_better_drafts(kernels: ctypes.CDLL, count: int, came: 
         kernels.take_drafts(
             (ctypes.c_int * 1)(7 if came else 5), flat(ctypes.c_int64, cached[0]), flat(ctypes.c_float, cached[1]),
             (ctypes.c_int64 * rows)(*places), flat(ctypes.c_int64, model), flat(ctypes.c_float, [by_place]),
-            drafts, sure, drafts_by_place, sure_by_place, source, STRIDE, rows, 7, count,
+            drafts, sure, drafts_by_place, sure_by_place, source, STRIDE, rows, 7, count, 0,
         )  # fmt: skip
         for row, place in enumerate(places):
             own = (cached[0][row], cached[1][row]) if came else None
@@ -103,6 +104,20 @@ def test_each_row_has_the_better_drafts(kernels: ctypes.CDLL, count: int, came: 
             assert list(zip(drafts_by_place[to], sure_by_place[of_place], strict=True)) == expected
             assert source[place] == whose
     assert seen == {CACHE if came else LATE} | ({MODEL} if count else set())
+
+
+@pytest.mark.parametrize(("behind", "waited_us"), [(1, 700), (2, 0), (0, 0)], ids=["next", "two behind", "there"])
+def test_a_host_that_drafts_with_a_model_is_waited_for_longer(
+    kernels: ctypes.CDLL, behind: int, waited_us: int
+) -> None:
+    """As many microseconds as the policy says; a host that is two steps behind is not waited for at all."""
+    clock_ns = ctypes.c_ulonglong.in_dll(kernels, "clock_ns")
+    before, ints, floats = clock_ns.value, ctypes.c_int64 * STRIDE, ctypes.c_float * STRIDE
+    kernels.take_drafts(
+        (ctypes.c_int * 1)(7 - behind), ints(), floats(), ints(), ints(), floats(),
+        ints(), floats(), ints(), floats(), (ctypes.c_int * 1)(), STRIDE, 1, 7, 0, 700,
+    )  # fmt: skip
+    assert (clock_ns.value - before) / 1000 == pytest.approx(waited_us, abs=3)
 
 
 def test_the_record_says_whose_the_drafts_were(kernels: ctypes.CDLL) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
+from windlass_lookahead._core import HostDrafter
 from windlass_lookahead._core import RoundTrip as NativeRoundTrip
 from windlass_lookahead.cache import LookaheadCache, TokenIds, sentences
 from windlass_lookahead.policy import DEFAULTS, Config
@@ -73,7 +74,11 @@ class TripCounts:
     wait_us: float
     """Between doorbell and answer, all steps together."""
     step_us: float
-    """Of a step, a running mean from doorbell to doorbell."""
+    """Of a step, a running mean from doorbell to doorbell, without the time of the model on the host."""
+    hosted: int = 0
+    """Steps after which the model on the host drafted."""
+    host_us: float = 0.0
+    """What its drafts took, all of them together."""
 
 
 class RoundTrip:
@@ -131,6 +136,23 @@ class RoundTrip:
         """From here on a model drafts beside the cache; to be called before the first step."""
         if self._native is not None:
             self._native.add_model()
+
+    def add_host_model(self, drafter: HostDrafter, most: int, vocabulary: int) -> None:
+        """From here on a model on the host's cores drafts beside the cache; to be called before the first step.
+
+        It drafts at most `most` tokens of a row, each below `vocabulary`. The round trip keeps the drafter.
+
+        Raises:
+            InputError: the drafter is in use already.
+        """
+        if self._native is not None:
+            with sentences():
+                self._native.add_host_model(drafter, most, vocabulary)
+
+    @property
+    def host_wait_us(self) -> int:
+        """Microseconds that the device waits for the next answer, beside what it waits for the cache's drafts."""
+        return self._native.host_wait_us() if self._native is not None else 0
 
     def model_drafts(self, rows: Sequence[str], model_ms: float) -> int:
         """How many drafts of each row the model makes after this step: all, the first alone, or none.

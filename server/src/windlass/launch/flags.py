@@ -152,6 +152,8 @@ FLAGS: tuple[Flag, ...] = (
          "0.15", effect=Effect.OURS),
     Flag("ignore-prompt-for-lookahead-cache", Kind.SWITCH, "keep prompts out of the lookahead cache", (), "false",
          effect=Effect.OURS),
+    Flag("cpu-draft-worker", Kind.SWITCH, "draft with --speculative-model on the host's cores, not on the GPU",
+         ("CPU_DRAFT_WORKER",), "false", effect=Effect.OURS),
     # Prefixes that the KV cache evicts, kept in host memory.
     Flag("enable-prefix-cache-offload", Kind.SWITCH, "keep evicted blocks of the prefix cache in host memory",
          ("ENABLE_PREFIX_CACHE_OFFLOAD",), "false", effect=Effect.OURS),

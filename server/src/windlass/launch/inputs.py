@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.launch.model import Machine, ModelFiles, Setting
+from windlass.launch.speculation import Requested
 from windlass.launch.values import Value
 
 Settings = Mapping[str, Setting]
@@ -20,6 +21,8 @@ class LaunchInputs:
     model: ModelFiles
     words: Sequence[str]
     environment: Mapping[str, str]
+    on_host: Requested | None = None
+    """What drafts on the host's cores; its words are not among those of the command line."""
 
     def value(self, name: str) -> Value | None:
         """Return the value of a setting, None when nobody says one."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from windlass_sizing.model import drafter
 
 from windlass.errors import UsageError
-from windlass.launch import speculation
+from windlass.launch import host_drafts, speculation
 from windlass.launch.inputs import LaunchInputs, Settings
 from windlass.launch.model import DEFAULT
 from windlass.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
@@ -59,7 +59,8 @@ def is_asked(settings: Settings) -> bool:
 
 def decide(start: LaunchInputs) -> Lookahead:
     """The words, or why there are none; UsageError for what contradicts itself."""
-    if not is_asked(start.settings):
+    host_drafts.check(start)
+    if not is_asked(start.settings) and start.on_host is None:
         said = (name for name in OURS if (one := start.settings.get(name)) and one.source != DEFAULT)
         return Lookahead(notes=tuple(f"--{name} has no effect: it counts with --{SWITCH}" for name in said))
     for rule in CONTRADICTIONS:
@@ -67,6 +68,8 @@ def decide(start: LaunchInputs) -> Lookahead:
             raise UsageError(sentence)
     for obstacle in OBSTACLES:
         if why := obstacle(start):
+            if start.on_host:
+                raise UsageError(f"--{host_drafts.SWITCH} cannot draft: {why}; leave it out")
             return Lookahead(notes=(f"--{SWITCH} is off for this start: {why}",))
     words = _host_words(start) if start.machine.engine == "cpu" else _device_words(start)
     return Lookahead(words, _variables(start), _fixed(start), _changed(start))
@@ -88,7 +91,7 @@ def _beside(start: LaunchInputs) -> speculation.Requested | None:
 
 def _tokens(start: LaunchInputs) -> int:
     """Tokens drafted at most."""
-    asked = _beside(start)
+    asked = _beside(start) or start.on_host
     return int(str(asked.config[speculation.TOKENS])) if asked else start.whole(TOKENS, TOKENS_DEFAULT)
 
 
@@ -144,6 +147,8 @@ def _variables(start: LaunchInputs) -> dict[str, str]:
         ignore_prompt=bool(start.value(IGNORE_PROMPT)),
         cache_dir=f"{cache}/windlass/lookahead" if cache.startswith("/") else "",
         counts_dir=f"{temporary}/windlass-lookahead-{start.whole('port', 8000)}",
+        has_cache=is_asked(start.settings),
+        draft_model=start.on_host.directory if start.on_host else "",
     )
     copies = start.environment.get(RAY_COPIES)
     return {VARIABLE: settings.to_json(), RAY_COPIES: f"{copies},{VARIABLE}" if copies else VARIABLE}
@@ -173,17 +178,22 @@ def _drawn(start: LaunchInputs) -> str | None:
     return f"--{SWITCH} takes greedy drafts beside it; leave draft_sample_method out of {SPECULATION}"
 
 
+def _switch(start: LaunchInputs) -> str:
+    """The flag that asks for this integration."""
+    return SWITCH if is_asked(start.settings) else host_drafts.SWITCH
+
+
 def _steps(start: LaunchInputs) -> str | None:
     steps = start.whole("num-scheduler-steps", 1)
     if steps <= 1:
         return None
-    return f"--{SWITCH} and --num-scheduler-steps {steps} exclude each other; leave one of the two out"
+    return f"--{_switch(start)} and --num-scheduler-steps {steps} exclude each other; leave one of the two out"
 
 
 def _chunks(start: LaunchInputs) -> str | None:
     if not start.value("enable-chunked-prefill"):
         return None
-    return f"--{SWITCH} and --enable-chunked-prefill exclude each other; set --enable-chunked-prefill false"
+    return f"--{_switch(start)} and --enable-chunked-prefill exclude each other; set --enable-chunked-prefill false"
 
 
 def _count(start: LaunchInputs) -> str | None:

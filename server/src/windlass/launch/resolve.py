@@ -21,6 +21,7 @@ from windlass.launch import (
     dry_run,
     engine_words,
     graphs,
+    host_drafts,
     legacy,
     lookahead,
     loopback,
@@ -101,6 +102,7 @@ def resolve(
     settings = _settings(line, environment, model, style)
     _check_words(settings, line)
     line, notes = _drafted(line, settings, model)
+    line, on_host = host_drafts.taken(line, settings)
     warnings += [*notes, *_without_effect(settings)]
     for step in style.steps:
         changed, sentences = step(settings, machine, model, environment)
@@ -110,7 +112,7 @@ def resolve(
     adapters = lora.decide(settings, model, environment, discovers=style.discovers)
     settings |= lora.changes(adapters, settings, model)
     conflicts.check(_question(settings, machine, model, environment, line))
-    start = LaunchInputs(settings, machine, model, line.engine_words, environment)
+    start = LaunchInputs(settings, machine, model, line.engine_words, environment, on_host)
     processes.check(start)
     drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
     split = sequence_parallel.decide(start)

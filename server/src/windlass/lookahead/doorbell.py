@@ -20,6 +20,7 @@ from windlass.lookahead import settings
 from windlass.lookahead.draft_budgets import DraftBudgets
 from windlass.lookahead.drafting import Drafting
 from windlass.lookahead.engine_facts import engine_facts
+from windlass.lookahead.host_model import host_drafter
 from windlass.lookahead.kernels import Drafts, ModelDrafts, take_drafts, write_record
 from windlass.lookahead.stream import wait
 
@@ -77,6 +78,9 @@ class Drafter:
         self._budgets = DraftBudgets(known.counts_dir, facts.engine) if known.counts_dir else None
         self._places = places = replace(self._pinned.places, budgets=_address(self._budgets) if self._budgets else 0)
         self.trip = RoundTrip(self._drafting.cache, places, rows, most, span)
+        if known.draft_model:
+            drafter = host_drafter(known.draft_model, rows, known.workers)
+            self.trip.add_host_model(drafter, most, facts.vocab_size)
         self._completed = self._pinned.flags.numpy()[COMPLETED_AT:]
         self._number = 0
         self._pending: tuple[Any, Tensor] | None = None  # what is needed to take the last step's drafts
@@ -140,7 +144,8 @@ class Drafter:
         pinned = self._pinned
         answer = pinned.device_tokens, pinned.device_confidences
         by_place = states.draft_tokens
-        take_drafts(self._signed, pinned.device_completed, answer, places, self._drafts, by_place, self.model)
+        completed, more_us = pinned.device_completed, self.trip.host_wait_us
+        take_drafts(self._signed, completed, answer, places, self._drafts, by_place, self.model, more_us)
 
     def warm(self, states: Any) -> None:  # noqa: ANN401
         """Compile what the first request would wait for: an empty record is written and taken, as step 0, before all

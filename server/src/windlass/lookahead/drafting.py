@@ -14,6 +14,9 @@ from windlass.lookahead.store import Store, now, tokenizer_of
 from windlass.lookahead.upkeep import Upkeep, speak
 from windlass.startup import memory
 
+SMALLEST = 16
+"""Entries of a shared cache that is switched off: as few as the core takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
@@ -41,9 +44,11 @@ def options(settings: LookaheadSettings, facts: EngineFacts, memory_bytes: int, 
     else:
         found = options_from_mapping({}, "the defaults", **known)
     share = settings.memory_share / settings.workers
+    size = entries_for_memory(found.cache_size, memory_bytes, share)
     return replace(
         found,
-        cache_size=entries_for_memory(found.cache_size, memory_bytes, share),
+        cache_size=size if settings.has_cache else SMALLEST,
+        global_cache_switch=found.global_cache_switch and settings.has_cache,
         ignore_prompt=found.ignore_prompt or settings.ignore_prompt,
         num_threads=max(1, min(found.num_threads, cores)),
     )

@@ -51,6 +51,7 @@ __device__ __forceinline__ float expected_tokens(const float* sure) {
 }
 
 // One block: all drafts and confidences, as soon as the host has completed this step; without an answer in time, none.
+// A host whose own model drafts is waited for `more_us` longer.
 // Beside the cache a model has made its first `modelled` drafts, 0 for no model, sure by place: a row has those that
 // save more tokens, the cache's where both save the same. `source` tells whose they are: 0 the cache's, 1 none, 2 the
 // model's. One thread reads the word: several would read one after the other, 1 us each, and might see different words.
@@ -58,12 +59,12 @@ __device__ __forceinline__ float expected_tokens(const float* sure) {
 extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, const float* confidences,
                                        const i64* places, const i64* model_tokens, const float* model_sure, i64* drafts,
                                        float* sure, i64* drafts_by_place, float* sure_by_place, int* source, int stride,
-                                       int rows, int step, int modelled) {
+                                       int rows, int step, int modelled, int more_us) {
   __shared__ bool came;
   __shared__ float models[MOST];
   for (int at = threadIdx.x; at < MOST; at += blockDim.x) models[at] = at < modelled ? __ldcv(model_sure + at) : 0;
   if (threadIdx.x == 0) {
-    const u64 begun = now_ns(), patience = PATIENCE_NS + (u64)ROW_NS * rows;
+    const u64 begun = now_ns(), patience = PATIENCE_NS + (u64)ROW_NS * rows + (u64)1000 * more_us;
     auto behind = [&] { return (int)((unsigned)step - (unsigned)acquired(completed)); };
     int left = behind();
     for (bool waits = left == 1; waits; waits = left > 0 && now_ns() - begun < patience) left = behind();

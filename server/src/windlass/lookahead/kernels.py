@@ -78,18 +78,20 @@ def take_drafts(  # noqa: PLR0913, PLR0917 - what lies on the device, and where 
     drafts: Drafts,
     tokens_by_place: Tensor,
     model: ModelDrafts | None = None,
+    more_us: int = 0,
 ) -> None:
     """A step's drafts as soon as they are there, or none: 0, sure by 0, and LATE.
 
     `completed` int32 [1] is the last step that the host completed; its answer are tokens int64 and confidences float32,
     [rows, most]. Tokens go to `tokens_by_place` int64 [requests, most or more], too. A row has the model's drafts where
-    they are expected to save more tokens than the cache's.
+    they are expected to save more tokens than the cache's. A host that drafts with a model of its own is waited for
+    `more_us` microseconds longer.
     """
     beside = model or ModelDrafts(drafts.tokens, drafts.sure, 0)
     _only(torch.int64, places, tokens_by_place, beside.tokens)
     _only(torch.float32, beside.sure)
     launch = _take(places.get_device(), answer[0].shape[1])
-    launch.numbered(tokens_by_place.stride(0), len(places), step, beside.count)(
+    launch.numbered(tokens_by_place.stride(0), len(places), step, beside.count, more_us)(
         *(completed, *answer, places, beside.tokens, beside.sure),
         *(drafts.tokens, drafts.sure, tokens_by_place, drafts.sure_by_place, drafts.source),
     )
@@ -130,7 +132,7 @@ def _write(device: int, span: int) -> Launch:
 @functools.cache
 def _take(device: int, most: int) -> Launch:
     run = kernel(device, FILES, "take_drafts", 0, _macros(MOST=most))
-    return Launch(run, (1, 1, 1), _TAKING, 11, 0, 0, 0, 0)
+    return Launch(run, (1, 1, 1), _TAKING, 11, 0, 0, 0, 0, 0)
 
 
 @functools.cache

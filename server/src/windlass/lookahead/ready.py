@@ -9,7 +9,9 @@ from pathlib import Path
 
 from windlass.errors import UsageError
 from windlass.lookahead import settings
+from windlass.startup import memory
 
+GIB = 2**30
 PACKAGE = "windlass_lookahead"
 SMALL = 16
 """Entries of the cache that a warm-up file is tried on: as few as the core takes."""
@@ -22,8 +24,10 @@ def check(variables: Mapping[str, str], vocabulary: int | None = None) -> None:
         return
     if find_spec(PACKAGE) is None:
         raise UsageError(
-            "--use-lookahead needs the package windlass-lookahead; install windlass-server[lookahead] or leave it out"
+            f"{_switch(known)} needs the package windlass-lookahead; install windlass-server[lookahead] or leave it out"
         )
+    if known.draft_model:
+        _check_draft_model(known)
     from windlass_lookahead import LookaheadCache, OptionError, options_from_directory
 
     known_size = {"voc_size": vocabulary} if vocabulary else {}
@@ -34,3 +38,23 @@ def check(variables: Mapping[str, str], vocabulary: int | None = None) -> None:
         raise UsageError(
             f"--lookahead-cache-config-dir: {str(error).rstrip('.')}; correct it or leave it out"
         ) from None
+
+
+def _switch(known: settings.LookaheadSettings) -> str:
+    return "--cpu-draft-worker" if known.draft_model else "--use-lookahead"
+
+
+def _check_draft_model(known: settings.LookaheadSettings) -> None:
+    """UsageError for a model that the decoder on the host does not know, or that the host's memory does not hold."""
+    from windlass_lookahead import OptionError, draft_model
+
+    try:
+        needed = known.workers * draft_model.check(Path(known.draft_model))
+    except OptionError as error:
+        raise UsageError(f"--cpu-draft-worker: {str(error).rstrip('.')}; or leave --cpu-draft-worker out") from None
+    there = memory.host_bytes()
+    if 0 < there < needed:
+        raise UsageError(
+            f"--cpu-draft-worker: {known.draft_model} takes {needed / GIB:.1f} GiB of the host's memory with "
+            f"{known.workers} worker(s), and there are {there / GIB:.1f}; take a smaller draft model, or leave it out"
+        )

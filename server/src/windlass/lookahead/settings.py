@@ -24,6 +24,10 @@ class LookaheadSettings:
     """Where the shared cache survives restarts."""
     counts_dir: str = ""
     """Where each engine leaves its counts for the API's process."""
+    has_cache: bool = True
+    """Whether text is kept for later requests; without it a request's drafts come from its own text."""
+    draft_model: str = ""
+    """Directory of a model that drafts on the host's cores."""
 
     def to_json(self) -> str:
         """As the variable has it."""

@@ -304,7 +304,9 @@ class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types her
 
     def _make_model_runner(self) -> Any:  # noqa: ANN401 - the engine has no types here
         if not self.use_v2_model_runner:
-            raise RuntimeError("the engine took its runner without drafts on the device; leave --use-lookahead out")
+            raise RuntimeError(
+                "the engine took its runner without drafts on the device; leave lookahead and --cpu-draft-worker out"
+            )
         return DeviceRunner(self.vllm_config, self.device)
 
     def compile_or_warm_up_model(self) -> Any:  # noqa: ANN401 - the engine's own

@@ -23,7 +23,7 @@ FIGURES = (
     ("REQ/S", "request_throughput", "requests_per_s", 2),
 )
 """Heading, the client's field, the prediction's, digits."""
-DRAFTING = ("--use-lookahead", "--speculative-config")
+DRAFTING = ("--use-lookahead", "--speculative-config", "--cpu-draft-worker")
 VALUES = ("--quantization", "--tensor-parallel-size", "--pipeline-parallel-size", "--dtype", "--max-model-len")
 
 

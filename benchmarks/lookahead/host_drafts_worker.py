@@ -1,0 +1,64 @@
+"""The GPU integration whose model on the host drafts recorded text, rightly with a chosen acceptance.
+
+The decoder beneath has the shape of a real draft model and random weights. Each draft takes its time, and its tokens
+are thrown away. Named by `worker_cls` in `host_drafts_on_device`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from host_draft import CONFIGS, random_weights
+from windlass.lookahead.host_model import settings_of
+from windlass.lookahead.verification import Verification
+from windlass.lookahead.vllm_gpu import DeviceWorker
+from windlass_lookahead._core import HostDrafter, model_drafter, recorded_drafter
+from windlass_lookahead.draft_model import shape_of
+from windlass_lookahead.round_trip import RoundTrip
+
+Exchange = tuple[list[int], list[int]]
+
+
+class HostDraftsWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no types here
+    """Its methods are called by `collective_rpc`, while no request runs."""
+
+    _model: HostDrafter | None = None
+    _off: RoundTrip | None = None
+    _on: RoundTrip | None = None
+
+    def load_draft(self, shape: str) -> str:
+        """Make the draft model on the host; what the card is called."""
+        rows = self.model_runner.lookahead._drafts.tokens.shape[0]
+        chosen = settings_of(rows)
+        self._model = model_drafter(random_weights(shape_of(CONFIGS[shape]), chosen), chosen.rows)
+        return str(torch.cuda.get_device_name(self.device))
+
+    def learn_anew(self, acceptance: float, texts: list[Exchange], seed: int) -> None:
+        """A policy that knows nothing, and drafts that are right with this probability."""
+        drafter = self.model_runner.lookahead._drafter
+        drafter.rest()
+        self._off = self._off or drafter.trip
+        if self._on is not None:
+            self._use(self._off)
+            self._on.close()
+        rows, most = drafter._drafts.tokens.shape
+        self._on = RoundTrip(drafter._drafting.cache, drafter._places, rows, most, most + 1)
+        vocabulary = self.vllm_config.model_config.get_vocab_size()
+        self._on.add_host_model(recorded_drafter(self._model, acceptance, 0.0, seed, texts), most, vocabulary)
+
+    def drafting(self, is_on: bool) -> None:
+        """Whether the next requests have drafts of the host."""
+        self.model_runner.lookahead._drafter.rest()
+        self._use(self._on if is_on else self._off)
+
+    def figures(self) -> dict[str, Any]:
+        """The counts of the round trip that drafts."""
+        return asdict(self._on.counts()) if self._on else {}
+
+    def _use(self, trip: RoundTrip | None) -> None:
+        self.model_runner.lookahead._drafter.trip = trip
+        manager = self.model_runner.adaptive_verification
+        if isinstance(manager, Verification):
+            manager._trip = trip

@@ -1,0 +1,120 @@
+#include "host_drafting.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace windlass {
+
+HostDrafting::HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config)
+    : drafter_(std::move(drafter)), most_(most), vocabulary_(vocabulary), config_(config) {}
+
+// A drafter that fails, as for want of memory, drafts no more; serving goes on.
+template <class Work>
+void HostDrafting::guarded(Work&& work) {
+  if (has_failed_) return;
+  try {
+    work();
+  } catch (const std::exception&) {
+    has_failed_ = true;
+  }
+}
+
+void HostDrafting::begin(const std::string& id, const std::vector<Token>& prompt) {
+  const std::size_t kept = std::min(prompt.size(), static_cast<std::size_t>(drafter_->window()));
+  texts_[id].assign(prompt.end() - static_cast<std::ptrdiff_t>(kept), prompt.end());
+  if (id == trial_) end_trial();
+  if (!is_resting_) guarded([&] { drafter_->begin(id, prompt); });
+}
+
+// A text is cut at two windows, so that cutting costs nothing a token.
+void HostDrafting::append(const std::string& id, const std::vector<Token>& tokens) {
+  const auto found = texts_.find(id);
+  if (found == texts_.end()) return;
+  std::vector<Token>& text = found->second;
+  text.insert(text.end(), tokens.begin(), tokens.end());
+  const auto window = static_cast<std::size_t>(drafter_->window());
+  if (text.size() > 2 * window) text.erase(text.begin(), text.end() - static_cast<std::ptrdiff_t>(window));
+  if (id == trial_) judge(tokens);
+  if (!is_resting_ || id == trial_) guarded([&] { drafter_->append(id, tokens); });
+}
+
+void HostDrafting::finish(const std::string& id) {
+  texts_.erase(id);
+  if (id == trial_) end_trial();
+  if (!is_resting_) guarded([&] { drafter_->finish(id); });
+}
+
+std::vector<std::vector<Token>> HostDrafting::draft(const std::vector<std::string>& ids, int k) {
+  std::vector<std::vector<Token>> chains(ids.size());
+  guarded([&] { drafter_->draft(ids, k, chains); });
+  if (has_failed_) chains.assign(ids.size(), {});
+  for (std::vector<Token>& chain : chains) {
+    const auto unknown = std::find_if(chain.begin(), chain.end(), [this](Token token) { return token >= vocabulary_; });
+    chain.erase(unknown, chain.end());
+  }
+  return chains;
+}
+
+void HostDrafting::work(double budget_us) {
+  if (!is_resting_) guarded([&] { drafter_->work(budget_us); });
+}
+
+void HostDrafting::rest() {
+  if (is_resting_) return;
+  is_resting_ = true;
+  guarded([&] {
+    for (const auto& [id, text] : texts_) drafter_->finish(id);
+  });
+}
+
+void HostDrafting::wake() {
+  if (!is_resting_) return;
+  end_trial();
+  is_resting_ = false;
+  guarded([&] {
+    for (const auto& [id, text] : texts_) drafter_->begin(id, text);
+  });
+}
+
+void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
+  if (!is_resting_ || has_failed_ || ids.empty()) return;
+  allowance_us_ = std::min(allowance_us_ + config_.host_trial_share * step_us, config_.host_trial_us_max);
+  if (allowance_us_ <= 0 || !chain_.empty()) return;
+  const auto since = Clock::now();
+  if (trial_.empty()) {
+    const auto found = texts_.find(ids[next_++ % ids.size()]);
+    if (found == texts_.end()) return;
+    const std::size_t length =
+        std::min<std::size_t>(found->second.size(), static_cast<std::size_t>(config_.host_trial_tokens));
+    trial_ = found->first;
+    chains_ = 0;
+    guarded([&] { drafter_->begin(trial_, std::span(found->second).last(length)); });
+  } else if (!drafter_->ready(trial_)) {
+    guarded([&] { drafter_->work(std::min(allowance_us_, step_us)); });
+  } else {
+    chain_ = draft({trial_}, most_)[0];
+    agreed_ = 0;
+    if (chain_.empty() || ++chains_ > config_.host_trial_chains) end_trial();
+  }
+  allowance_us_ -= std::chrono::duration<double, std::micro>(Clock::now() - since).count();
+}
+
+void HostDrafting::judge(const std::vector<Token>& tokens) {
+  for (const Token token : tokens) {
+    if (chain_.empty()) return;
+    const bool is_right = chain_[agreed_] == token;
+    agreed_ += is_right;
+    if (is_right && agreed_ < chain_.size()) continue;
+    judged_.emplace_back(chain_.size(), agreed_);
+    chain_.clear();
+  }
+}
+
+void HostDrafting::end_trial() {
+  chain_.clear();
+  if (trial_.empty()) return;
+  guarded([&] { drafter_->finish(trial_); });
+  trial_.clear();
+}
+
+}  // namespace windlass

@@ -1,0 +1,70 @@
+// The rows of a drafter on the host: their text, what of it the drafter has, and its trials while it rests.
+//
+// The drafter rests where the policy found that it cannot win: it then holds no text, and no step waits for it. Now and
+// then it reads the end of one row's text and drafts a chain that no device sees. The text that follows judges the
+// chain, so the policy learns whether waking it pays. A trial takes the allowance of PolicyConfig::host_trial_share and
+// no more.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "host_drafter.h"
+#include "policy_config.h"
+
+namespace windlass {
+
+class HostDrafting {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Drafts at most `most` tokens, each below `vocabulary`.
+  HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config);
+
+  void begin(const std::string& id, const std::vector<Token>& prompt);
+  void append(const std::string& id, const std::vector<Token>& tokens);
+  void finish(const std::string& id);
+  bool is_resting() const { return is_resting_; }
+  bool ready(const std::string& id) const { return !is_resting_ && !has_failed_ && drafter_->ready(id); }
+  double draft_ms(std::size_t rows, int k) const { return drafter_->draft_ms(static_cast<int>(rows), k); }
+  // Chains of at most k tokens; none where the drafter failed, which ends it.
+  std::vector<std::vector<Token>> draft(const std::vector<std::string>& ids, int k);
+  // Reads text that waits.
+  void work(double budget_us);
+
+  void rest();
+  void wake();
+  // A step of these rows took so many µs; a trial goes on where its allowance is left. Trials that the text judged are
+  // put out as drafts made and drafts accepted.
+  void step(const std::vector<std::string>& ids, double step_us);
+  std::vector<std::pair<std::size_t, std::size_t>> take_judged() { return std::exchange(judged_, {}); }
+
+ private:
+  void judge(const std::vector<Token>& tokens);
+  void end_trial();
+  template <class Work>
+  void guarded(Work&& work);
+
+  std::shared_ptr<HostDrafter> drafter_;
+  int most_;
+  Token vocabulary_;
+  PolicyConfig config_;
+  std::unordered_map<std::string, std::vector<Token>> texts_;  // the end of each, at least a window
+  bool is_resting_ = false;
+  bool has_failed_ = false;
+  std::string trial_;         // the row that is tried; empty for none
+  std::vector<Token> chain_;  // its drafts that are not judged yet
+  std::size_t agreed_ = 0;    // of them, that the text has taken over
+  int chains_ = 0;            // of this trial
+  std::size_t next_ = 0;      // row of the step that the next trial takes
+  double allowance_us_ = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> judged_;
+};
+
+}  // namespace windlass

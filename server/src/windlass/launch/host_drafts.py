@@ -1,0 +1,89 @@
+"""A draft model on the host's cores (`--cpu-draft-worker`): its words, which the engine does not get, and what
+contradicts it. Pure.
+
+The lookahead integration drafts with it, and `lookahead` writes the engine's words. A start that cannot have it is
+refused: without the flag the draft model would take memory and time of the GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from windlass_sizing.model import drafter
+
+from windlass.errors import UsageError
+from windlass.launch import speculation
+from windlass.launch.inputs import LaunchInputs
+from windlass.launch.model import Setting
+from windlass.launch.parse import CommandLine
+
+SWITCH, MODEL = "cpu-draft-worker", "--speculative-model"
+V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+KNOWN = frozenset({"method", "model", speculation.TOKENS, "draft_sample_method"})
+"""Keys of the speculative configuration that mean the same on the host."""
+
+
+def taken(line: CommandLine, settings: Mapping[str, Setting]) -> tuple[CommandLine, speculation.Requested | None]:
+    """The line without what drafts on the host, and what does: None where nothing is asked to.
+
+    UsageError for a switch without a draft model.
+    """
+    switch = settings.get(SWITCH)
+    if switch is None or not switch.value:
+        return line, None
+    found = speculation.requested(line.engine_words)
+    if found is None:
+        raise UsageError(f"--{SWITCH} drafts with a model of its own; name its directory with {MODEL}, or leave it out")
+    return replace(line, engine_words=found.others), found
+
+
+def check(start: LaunchInputs) -> None:
+    """UsageError for what contradicts drafts on the host."""
+    if start.on_host is None:
+        return
+    for rule in CONTRADICTIONS:
+        if sentence := rule(start, start.on_host):
+            raise UsageError(f"--{SWITCH} {sentence}")
+
+
+def _other_method(_: LaunchInputs, asked: speculation.Requested) -> str | None:
+    if asked.directory and asked.method in ("", drafter.DRAFT_MODEL):
+        return None
+    by = asked.method or asked.config.get("model") or "nothing"
+    return (
+        f"runs complete draft models, and the speculative configuration drafts by {by}; "
+        f"name a draft model's directory with {MODEL}, or leave --{SWITCH} out"
+    )
+
+
+def _no_gpu(start: LaunchInputs, _: speculation.Requested) -> str | None:
+    if start.machine.engine != "cpu":
+        return None
+    return "drafts beside a GPU, and here the engine itself has the CPU's cores; leave it out"
+
+
+def _older_runner(start: LaunchInputs, _: speculation.Requested) -> str | None:
+    if start.environment.get(V2_RUNNER) != "0":
+        return None
+    return f"needs the engine's V2 runner, and {V2_RUNNER} is 0; leave one of the two out"
+
+
+def _not_greedy(_: LaunchInputs, asked: speculation.Requested) -> str | None:
+    if asked.config.get("draft_sample_method", "greedy") == "greedy":
+        return None
+    return "drafts greedily; leave draft_sample_method out of the speculative configuration"
+
+
+def _for_the_card(_: LaunchInputs, asked: speculation.Requested) -> str | None:
+    key = next((key for key in asked.config if key not in KNOWN), None)
+    return None if key is None else f"does not go with {key} of the speculative configuration; leave one of the two out"
+
+
+CONTRADICTIONS: tuple[Callable[[LaunchInputs, speculation.Requested], str | None], ...] = (
+    _no_gpu,
+    _other_method,
+    _older_runner,
+    _not_greedy,
+    _for_the_card,
+)

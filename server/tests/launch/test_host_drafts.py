@@ -1,0 +1,88 @@
+"""A9: a draft model on the host's cores: which words the engine gets, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from windlass.errors import UsageError
+from windlass.launch.model import DraftFiles
+
+from .test_lookahead import ADAPTIVE, CPU, DEVICE, EMBEDDER, L20, QWEN, TWO, launch, settings, speculation
+
+DRAFTED = replace(QWEN, draft=DraftFiles("/draft", "/m"))
+WORDS = "--speculative-model /draft --cpu-draft-worker"
+FOUR = {"num_speculative_tokens": 4}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (WORDS, ADAPTIVE | FOUR),
+        (f"{WORDS} --num-speculative-tokens 3", ADAPTIVE | {"num_speculative_tokens": 3}),
+        (f"{WORDS} --use-lookahead", ADAPTIVE | FOUR),
+        (f"{WORDS} --enforce-eager", DEVICE | FOUR),
+        ("--spec-model /draft --cpu-draft-worker", ADAPTIVE | FOUR),
+        (f"{WORDS} --tensor-parallel-size 2", ADAPTIVE | FOUR),
+    ],
+)
+def test_the_engine_gets_our_worker_and_no_draft_model(line: str, expected: object) -> None:
+    """The card has none of it: the method is the one that the lookahead integration stands in for."""
+    plan = launch(line, TWO, DRAFTED)
+    assert speculation(plan) == expected
+    assert plan.engine_args.count("--speculative-config") == 1
+    assert "windlass.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
+    assert "/draft" not in " ".join(plan.engine_args)
+    assert (known := settings(plan)) is not None
+    assert known.draft_model == "/draft"
+    assert known.has_cache == ("--use-lookahead" in line)
+
+
+def test_by_its_variable() -> None:
+    plan = launch("--speculative-model /draft", L20, DRAFTED, CPU_DRAFT_WORKER="true")
+    assert (known := settings(plan)) is not None
+    assert known.draft_model == "/draft"
+
+
+def test_without_the_switch_the_card_has_the_draft_model() -> None:
+    plan = launch("--speculative-model /draft", L20, DRAFTED)
+    assert settings(plan) is None
+    assert "/draft" in " ".join(plan.engine_args)
+
+
+@pytest.mark.parametrize(
+    ("line", "environment", "sentence"),
+    [
+        ("--cpu-draft-worker", {}, "--speculative-model"),
+        ("--cpu-draft-worker --speculative-model [ngram]", {}, "drafts by ngram"),
+        (f"{WORDS} --spec-method eagle", {}, "drafts by eagle"),
+        (f"{WORDS} --spec-method medusa", {}, "drafts by medusa"),
+        (WORDS, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "V2 runner"),
+        (f"{WORDS} --speculative-model-quantization fp8", {}, "quantization"),
+        (f"{WORDS} --pipeline-parallel-size 2", {}, "over 2 stages"),
+        (f"{WORDS} --worker-cls my.Worker", {}, "names another class"),
+        (f"{WORDS} --enable-chunked-prefill", {}, "--cpu-draft-worker and --enable-chunked-prefill"),
+        (f"{WORDS} --num-speculative-tokens 200", {}, "--num-speculative-tokens 200"),
+    ],
+)
+def test_what_it_does_not_go_with(line: str, environment: dict[str, str], sentence: str) -> None:
+    """Nothing is left out in silence: the draft model would be on the card."""
+    with pytest.raises(UsageError, match=sentence.replace("-", r"\-")):
+        launch(line, L20, DRAFTED, **environment)
+
+
+def test_a_drawn_draft_is_refused() -> None:
+    config = json.dumps({"model": "/draft", "draft_sample_method": "probabilistic"}).replace(" ", "")
+    with pytest.raises(UsageError, match="drafts greedily"):
+        launch(f"--speculative-config {config} --cpu-draft-worker", L20, DRAFTED)
+
+
+def test_where_the_engine_has_the_processors_itself() -> None:
+    with pytest.raises(UsageError, match="the engine itself has the CPU's cores"):
+        launch(WORDS, CPU, DRAFTED)
+
+
+def test_a_model_that_does_not_generate() -> None:
+    with pytest.raises(UsageError, match="does not generate"):
+        launch(WORDS, L20, replace(EMBEDDER, draft=DraftFiles("/draft", "/m")))
