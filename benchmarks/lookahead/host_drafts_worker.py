@@ -30,6 +30,7 @@ class HostDraftsWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no
 
     def load_draft(self, shape: str) -> str:
         """Make the draft model on the host; what the card is called."""
+        self._off = self.model_runner.lookahead._drafter.trip
         rows = self.model_runner.lookahead._drafts.tokens.shape[0]
         chosen = settings_of(rows)
         self._model = model_drafter(random_weights(shape_of(CONFIGS[shape]), chosen), chosen.rows)
@@ -39,7 +40,6 @@ class HostDraftsWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no
         """A policy that knows nothing, and drafts that are right with this probability."""
         drafter = self.model_runner.lookahead._drafter
         drafter.rest()
-        self._off = self._off or drafter.trip
         if self._on is not None:
             self._use(self._off)
             self._on.close()

@@ -39,8 +39,10 @@ METHODS = ("none", "fp8", "ifq", "ifq_nf4")
 KINDS = ("decode", "prompt")
 STEP = re.compile(r"execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)")
 RECORDED = {"steps": ["CPU", "CUDA"], "kernels": ["CUDA"]}
-KERNELS = ("kernel", "gpu_memcpy", "gpu_memset", "cpu_op")
-"""Kinds of events; operators of a CPU are recorded by `--small` alone."""
+KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
+"""Kinds of events on a card."""
+OPERATORS = ("cpu_op",)
+"""What `--small` counts in their place."""
 SHARED = ("--gpu-memory-utilization", "0.05", "--kv-cache-memory-bytes", str(2 * 2**30))
 WARM_S, SECONDS = 8.0, 1.0
 TOP = 14
@@ -115,7 +117,13 @@ def events(method: str, recorded: str, wanted: argparse.Namespace) -> list[dict[
     """Of the one trace of a folder."""
     path = next(folder(method, recorded, wanted).glob("*.json.gz"))
     found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-    return [one for one in found if one.get("ph") == "X"]
+    kinds = KERNELS if not wanted.small else OPERATORS
+    others = ("cuda_runtime", "cuda_driver", "user_annotation")
+    return [
+        {**one, "cat": KERNELS[0] if one["cat"] in kinds else one["cat"]}
+        for one in found
+        if one.get("ph") == "X" and one.get("cat") in (*kinds, *others)
+    ]
 
 
 def busy(spans: list[Span]) -> float:
@@ -145,7 +153,7 @@ def steps(found: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str
     """Kind, name and kernels of each step: a kernel belongs to the step that the host had begun last."""
     marks = sorted((float(one["ts"]), one["name"]) for one in found
                    if one.get("cat") == "user_annotation" and STEP.match(one["name"]))  # fmt: skip
-    called, kernels = launches(found), [one for one in found if one.get("cat") in KERNELS]
+    called, kernels = launches(found), [one for one in found if one["cat"] == KERNELS[0]]
     began = [called.get(one.get("args", {}).get("correlation"), float(one["ts"])) for one in kernels]
     order = sorted(range(len(kernels)), key=began.__getitem__)
     at = 0
@@ -187,7 +195,7 @@ def described(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 def whole_of(found: list[dict[str, Any]]) -> dict[str, float]:
     """Milliseconds from the first kernel to the end of the last, and those without any."""
-    spans = [span(one) for one in found if one.get("cat") in KERNELS]
+    spans = [span(one) for one in found if one.get("cat") == KERNELS[0]]
     wall = max(end for _, end in spans) - min(begin for begin, _ in spans)
     return {"wall_ms": round(wall / 1e3, 2), "idle_ms": round((wall - busy(spans)) / 1e3, 2), "kernels": len(spans)}
 
@@ -199,18 +207,19 @@ def measure(wanted: argparse.Namespace) -> None:
     servers = {arm: start(arm[0], serving.FIRST_PORT + at, arm[1], wanted) for at, arm in enumerate(arms)}
     results: dict[str, Any] = {}
     deadline = time.monotonic() + wanted.limit_s
+    urls = {arm: f"http://127.0.0.1:{serving.FIRST_PORT + at}" for at, arm in enumerate(arms)}
     try:
-        for at, (method, recorded) in enumerate(arms):
-            url = f"http://127.0.0.1:{serving.FIRST_PORT + at}"
-            if not serving.wait(url, servers[method, recorded], deadline):
-                results[f"{method} {recorded}"] = Path(wanted.work, f"{method}-{recorded}.log").read_text()[-1500:]
-                continue
-            record(url, 9, small=wanted.small)
-            found = events(method, recorded, wanted)
-            described_as = described if recorded == "steps" else whole_of
-            results[f"{method} {recorded}"] = described_as(found)
+        ready = {arm: serving.wait(urls[arm], servers[arm], deadline) for arm in arms}
+        for method, recorded in arms:
+            name = f"{method} {recorded}"
+            if ready[method, recorded]:
+                record(urls[method, recorded], 9, small=wanted.small)
+                found = events(method, recorded, wanted)
+                results[name] = described(found) if recorded == "steps" else whole_of(found)
+            else:
+                results[name] = {"failed": Path(wanted.work, f"{method}-{recorded}.log").read_text()[-1500:]}
             wanted.out.write_text(json.dumps(results))
-            print(method, recorded, json.dumps(results[f"{method} {recorded}"])[:600], flush=True)
+            print(name, json.dumps(results[name])[:600], flush=True)
     finally:
         for server in servers.values():
             server.terminate()
@@ -222,7 +231,9 @@ def plot(results: dict[str, Any], picture: Path) -> None:
     """A bar a method: milliseconds of one second."""
     from matplotlib import pyplot
 
-    methods = [name.removesuffix(" steps") for name in results if name.endswith(" steps")]
+    methods = [
+        name.removesuffix(" steps") for name, row in results.items() if name.endswith(" steps") and "failed" not in row
+    ]
     _, axes = pyplot.subplots(figsize=(9, 0.7 * len(methods) + 1.6))
     left = [0.0] * len(methods)
     parts = {"decode steps": "decode", "steps that read a prompt": "prompt", "no kernel runs": "idle"}
