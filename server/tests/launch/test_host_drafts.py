@@ -45,6 +45,17 @@ def test_by_its_variable() -> None:
     assert known.draft_model == "/draft"
 
 
+@pytest.mark.parametrize(("said", "bits"), [("", 8), ("--cpu-draft-bits 4", 4), ("--cpu-draft-bits=8", 8)])
+def test_bits_of_a_weight(said: str, bits: int) -> None:
+    assert (known := settings(launch(f"{WORDS} {said}", L20, DRAFTED))) is not None
+    assert known.draft_bits == bits
+
+
+def test_other_bits_are_refused() -> None:
+    with pytest.raises(UsageError, match="--cpu-draft-bits"):
+        launch(f"{WORDS} --cpu-draft-bits 3", L20, DRAFTED)
+
+
 def test_without_the_switch_the_card_has_the_draft_model() -> None:
     plan = launch("--speculative-model /draft", L20, DRAFTED)
     assert settings(plan) is None

@@ -18,7 +18,7 @@ from windlass.launch.inputs import LaunchInputs
 from windlass.launch.model import Setting
 from windlass.launch.parse import CommandLine
 
-SWITCH, MODEL = "cpu-draft-worker", "--speculative-model"
+SWITCH, BITS, MODEL = "cpu-draft-worker", "cpu-draft-bits", "--speculative-model"
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 KNOWN = frozenset({"method", "model", speculation.TOKENS, "draft_sample_method"})
 """Keys of the speculative configuration that mean the same on the host."""

@@ -149,6 +149,7 @@ def _variables(start: LaunchInputs) -> dict[str, str]:
         counts_dir=f"{temporary}/windlass-lookahead-{start.whole('port', 8000)}",
         has_cache=is_asked(start.settings),
         draft_model=start.on_host.directory if start.on_host else "",
+        draft_bits=start.whole(host_drafts.BITS, 8),
     )
     copies = start.environment.get(RAY_COPIES)
     return {VARIABLE: settings.to_json(), RAY_COPIES: f"{copies},{VARIABLE}" if copies else VARIABLE}

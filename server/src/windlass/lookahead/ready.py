@@ -48,8 +48,9 @@ def _check_draft_model(known: settings.LookaheadSettings) -> None:
     """UsageError for a model that the decoder on the host does not know, or that the host's memory does not hold."""
     from windlass_lookahead import OptionError, draft_model
 
+    chosen = draft_model.Settings(body_bits=known.draft_bits, head_bits=known.draft_bits)
     try:
-        needed = known.workers * draft_model.check(Path(known.draft_model))
+        needed = known.workers * draft_model.check(Path(known.draft_model), chosen)
     except OptionError as error:
         raise UsageError(f"--cpu-draft-worker: {str(error).rstrip('.')}; or leave --cpu-draft-worker out") from None
     there = memory.host_bytes()

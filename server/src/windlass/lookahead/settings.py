@@ -28,6 +28,8 @@ class LookaheadSettings:
     """Whether text is kept for later requests; without it a request's drafts come from its own text."""
     draft_model: str = ""
     """Directory of a model that drafts on the host's cores."""
+    draft_bits: int = 8
+    """Of each of its weights: 8 or 4."""
 
     def to_json(self) -> str:
         """As the variable has it."""
