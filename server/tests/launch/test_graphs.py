@@ -29,6 +29,7 @@ def captured(plan: LaunchPlan) -> list[str]:
         ("", []),
         ("--max-num-seqs 32 --enforce-eager", []),
         ("--max-num-seqs 32 --use-lookahead", []),
+        ('--max-num-seqs 32 --speculative-conf {"method":"ngram","num_speculative_tokens":2}', []),
     ],
 )
 def test_graphs_reach_512_tokens_where_few_requests_share_a_step(words: str, tokens: list[str]) -> None:
@@ -44,6 +45,8 @@ def test_graphs_reach_512_tokens_where_few_requests_share_a_step(words: str, tok
         "-cc.mode=3",
         "-O1",
         "--max_cudagraph_capture_size=64",
+        '--compilation-conf {"cudagraph_capture_sizes":[1,2]}',
+        "--cudagraph-capture-s 1 2",
         "--performance-mode interactivity",
     ],
 )

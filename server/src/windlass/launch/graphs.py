@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windlass.doctor import engine_flags
+from windlass.launch import engine_words
 from windlass.launch.inputs import LaunchInputs
 
 FLAG = "--max-cudagraph-capture-size"
@@ -20,7 +22,7 @@ OF_THE_USER = (
     *(FLAG, "--cudagraph-capture-sizes", "--cudagraph-capture-size", "--compilation-config", "-cc"),
     *("--optimization-level", "-O", "--performance-mode", "--config"),
 )
-"""Flags of the engine that say something of graphs themselves, whole or up to a dot or a number."""
+"""Flags of the engine that say something of graphs themselves."""
 DRAFTING = ("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens")
 """Beside drafts the engine captures by their number, and leaves that out where a size is given."""
 
@@ -38,6 +40,8 @@ def arguments(start: LaunchInputs, others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _begins(word: str, flags: Sequence[str]) -> bool:
-    """Whether a word is one of the flags, with or without a value or a key behind it; `-O3` is one, too."""
-    name = word.replace("_", "-") if word.startswith("--") else word
-    return any(name == flag or name.startswith((f"{flag}=", f"{flag}.")) for flag in flags) or name.startswith("-O")
+    """Whether a word is one of the flags, shortened or not, with or without a value or a key; `-O3` is one, too."""
+    if not word.startswith("-"):
+        return False
+    name = word.partition("=")[0].partition(".")[0].replace("_", "-")
+    return engine_words.meant(name, engine_flags.record()) in flags or (name.startswith("-O") and "-O" in flags)
