@@ -8,11 +8,14 @@ from dataclasses import replace
 import pytest
 from windlass.errors import UsageError
 from windlass.launch.model import DraftFiles
+from windlass_sizing.model.facts import from_config
 
 from .test_lookahead import ADAPTIVE, CPU, DEVICE, EMBEDDER, L20, QWEN, TWO, launch, settings, speculation
+from .test_speculation import SMALL
 
 DRAFTED = replace(QWEN, draft=DraftFiles("/draft", "/m"))
 WORDS = "--speculative-model /draft --cpu-draft-worker"
+DSPARK = from_config(SMALL | {"architectures": ["Qwen3DSparkModel"]})
 FOUR = {"num_speculative_tokens": 4}
 
 
@@ -81,6 +84,18 @@ def test_what_it_does_not_go_with(line: str, environment: dict[str, str], senten
     """Nothing is left out in silence: the draft model would be on the card."""
     with pytest.raises(UsageError, match=sentence.replace("-", r"\-")):
         launch(line, L20, DRAFTED, **environment)
+
+
+@pytest.mark.parametrize("draft", [None, DraftFiles("/draft", "/m", facts=DSPARK)], ids=["not read", "the engine's"])
+def test_a_draft_model_that_the_rules_do_not_know_has_the_default_count(draft: DraftFiles | None) -> None:
+    """Whether the decoder knows it, the check before the start says."""
+    assert speculation(launch(WORDS, L20, replace(QWEN, draft=draft))) == ADAPTIVE | FOUR
+
+
+def test_a_count_that_is_no_number_is_refused() -> None:
+    config = json.dumps({"model": "/draft", "num_speculative_tokens": "many"}).replace(" ", "")
+    with pytest.raises(UsageError, match="drafts a whole number of tokens, and num_speculative_tokens is 'many'"):
+        launch(f"--speculative-config {config} --cpu-draft-worker", L20, QWEN)
 
 
 def test_a_drawn_draft_is_refused() -> None:

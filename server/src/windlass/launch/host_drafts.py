@@ -35,7 +35,8 @@ def taken(line: CommandLine, settings: Mapping[str, Setting]) -> tuple[CommandLi
     found = speculation.requested(line.engine_words)
     if found is None:
         raise UsageError(f"--{SWITCH} drafts with a model of its own; name its directory with {MODEL}, or leave it out")
-    return replace(line, engine_words=found.others), found
+    config = {speculation.TOKENS: speculation.TOKENS_DEFAULT, **found.config}
+    return replace(line, engine_words=found.others), replace(found, config=config)
 
 
 def check(start: LaunchInputs) -> None:
@@ -75,6 +76,13 @@ def _not_greedy(_: LaunchInputs, asked: speculation.Requested) -> str | None:
     return "drafts greedily; leave draft_sample_method out of the speculative configuration"
 
 
+def _no_count(_: LaunchInputs, asked: speculation.Requested) -> str | None:
+    count = asked.config[speculation.TOKENS]
+    if isinstance(count, int) and not isinstance(count, bool):
+        return None
+    return f"drafts a whole number of tokens, and {speculation.TOKENS} is {count!r}; set at least 1"
+
+
 def _for_the_card(_: LaunchInputs, asked: speculation.Requested) -> str | None:
     key = next((key for key in asked.config if key not in KNOWN), None)
     return None if key is None else f"does not go with {key} of the speculative configuration; leave one of the two out"
@@ -85,5 +93,6 @@ CONTRADICTIONS: tuple[Callable[[LaunchInputs, speculation.Requested], str | None
     _other_method,
     _older_runner,
     _not_greedy,
+    _no_count,
     _for_the_card,
 )
