@@ -14,7 +14,7 @@ using Clock = RoundTrip::Clock;
 constexpr auto kSpin = std::chrono::milliseconds(20);  // spinning before a nap: some times a decode step; guess
 constexpr auto kNap = std::chrono::microseconds(50);   // between two looks at the doorbell of a long step; guess
 constexpr int kHostMost = 16;       // drafts of a row that a model on the host makes: longer chains hardly survive
-constexpr double kReadUs = 300;     // µs before a doorbell in which no prompt is read; guess
+constexpr double kReadUs = 300;     // µs of reading prompts between two looks, and before a doorbell none; guess
 constexpr double kStepShare = 0.2;  // of the time between two doorbells that counts as the step's at least; guess
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);  // between two looks of the watchdog; guess
 
@@ -375,11 +375,11 @@ void RoundTrip::plan_host(const Step& step) {
   host_->rest();
 }
 
-// Reads prompts in the time that the step under way is expected to take still, and where it takes much longer.
+// Reads prompts in the time that the step under way is expected to take still, and where it takes much longer; a little
+// at a time, since the doorbell may ring earlier than expected.
 void RoundTrip::read_on_host() {
-  const double passed_us = us_since(completed_at_);
-  const double left_us = policy_.step_us() - passed_us;
-  if (left_us > kReadUs || left_us < -0.5 * policy_.step_us()) host_->work(std::max(left_us - kReadUs, kReadUs));
+  const double left_us = policy_.step_us() - us_since(completed_at_);
+  if (left_us > kReadUs || left_us < -0.5 * policy_.step_us()) host_->work(kReadUs);
 }
 
 // All requests are followed whether their drafts are planned or not, so the policy knows what the next step would

@@ -205,6 +205,24 @@ def test_a_model_drafts_its_own_text():
         device.trip.close()
 
 
+def test_reading_prompts_holds_up_no_doorbell():
+    """A step that ends long before it is expected to has its answer at once, though many prompts wait to be read."""
+    device = Device(policy={"first_step_us": 50_000.0, "step_weight": 0.0}, vocabulary=MANY)
+    device.trip.add_host_model(draft_model.host_drafter(DEMO, draft_model.Settings(rows=64, threads=1)), K, MANY)
+    text = new_text(7)
+    device.step(1, {"a": []}, begun=[("a", text[:1]), *((f"p{at}", new_text(at, 900)) for at in range(60))])
+    waits = []
+    try:
+        for number in range(2, 6):
+            device.step(number, {"a": [text[number]]}, wanted=False)
+            begun = time.monotonic()
+            device.wait(number)
+            waits.append(time.monotonic() - begun)
+    finally:
+        device.trip.close()
+    assert min(waits) < 0.02
+
+
 def test_a_drafter_goes_on_to_the_next_round_trip():
     """One after the other, as a benchmark does; beneath recorded drafts, whose time is the model's."""
     model = draft_model.host_drafter(DEMO, draft_model.Settings(rows=2, threads=1))
