@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,24 @@ def test_a_directory_becomes_a_drafter(monkeypatch):
     drafter = host_model.host_drafter(str(DEMO), rows=2)
     assert not drafter.is_in_use
     assert "drafts on the host's cores, in 0.0 GiB" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("files", "threads"),
+    [
+        ({}, 62),
+        ({"cpu.max": "max 100000\n"}, 62),
+        ({"cpu.max": "800000 100000\n"}, 6),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 62),
+        ({"cpu/cpu.cfs_quota_us": "350000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2),
+        ({"cpu.max": "9900000 100000\n"}, 62),
+    ],
+)
+def test_a_containers_quota_bounds_the_threads(monkeypatch, tmp_path, files, threads):
+    """A pod's limit leaves all processors of its node visible."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert draft_model.free_cores(tmp_path) == threads

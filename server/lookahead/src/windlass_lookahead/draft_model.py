@@ -21,6 +21,9 @@ from windlass_lookahead.errors import OptionError
 
 PATHS = {"best": 0, "portable": 1, "avx2": 2, "vnni": 3, "amx": 4}
 """Kernels by name; one that the processor has not is replaced by the next lesser one."""
+CGROUPS = Path("/sys/fs/cgroup")
+QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
+"""Files with microseconds of processor time and the period that they are for; "max" and -1 stand for no quota."""
 KIND_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 
@@ -73,10 +76,27 @@ class Settings:
     path: str = "best"
 
 
-def free_cores() -> int:
-    """Cores of this process less those that the engine and the drafting thread need."""
-    cores = len(os.sched_getaffinity(0))
+def free_cores(cgroups: Path = CGROUPS) -> int:
+    """Cores of this process less those that the engine and the drafting thread need.
+
+    A container with a quota has no more than that: beyond it the system stops all its threads, the engine's too.
+    """
+    cores = min([len(os.sched_getaffinity(0)), *quota_cores(cgroups)])
     return max(1, cores - (2 if cores > 4 else 1))
+
+
+def quota_cores(cgroups: Path) -> tuple[int, ...]:
+    """Whole cores that a quota of processor time is worth, by version of control groups that has one."""
+    found = (numbers_of(cgroups, files) for files in QUOTAS)
+    return tuple(max(1, int(one[0]) // int(one[1])) for one in found if len(one) == 2 and all(map(str.isdigit, one)))
+
+
+def numbers_of(folder: Path, files: tuple[str, ...]) -> list[str]:
+    """The words of some files one after the other; none where one cannot be read."""
+    try:
+        return [word for name in files for word in (folder / name).read_text(encoding="utf-8").split()]
+    except OSError:
+        return []
 
 
 def shape_of(config: Mapping[str, Any], where: str = "config.json") -> Shape:
