@@ -92,6 +92,13 @@ def test_a_draft_model_that_the_rules_do_not_know_has_the_default_count(draft: D
     assert speculation(launch(WORDS, L20, replace(QWEN, draft=draft))) == ADAPTIVE | FOUR
 
 
+def test_a_draft_model_of_a_shorter_context_drafts_for_the_end_of_a_text() -> None:
+    """On the card it drafts no further than its own context, and the start says so."""
+    draft = DraftFiles("/draft", "/m", facts=from_config(SMALL))
+    card, host = (launch(words, L20, replace(QWEN, draft=draft)) for words in ("--speculative-model /draft", WORDS))
+    assert [("reads 1024 tokens at most" in " ".join(plan.warnings)) for plan in (card, host)] == [True, False]
+
+
 def test_a_count_that_is_no_number_is_refused() -> None:
     config = json.dumps({"model": "/draft", "num_speculative_tokens": "many"}).replace(" ", "")
     with pytest.raises(UsageError, match="drafts a whole number of tokens, and num_speculative_tokens is 'many'"):

@@ -7,15 +7,14 @@ refused: without the flag the draft model would take memory and time of the GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from windlass_sizing.model import drafter
 
 from windlass.errors import UsageError
 from windlass.launch import speculation
-from windlass.launch.inputs import LaunchInputs
-from windlass.launch.model import Setting
+from windlass.launch.inputs import LaunchInputs, Settings
 from windlass.launch.parse import CommandLine
 
 SWITCH, BITS, MODEL = "cpu-draft-worker", "cpu-draft-bits", "--speculative-model"
@@ -24,13 +23,18 @@ KNOWN = frozenset({"method", "model", speculation.TOKENS, "draft_sample_method"}
 """Keys of the speculative configuration that mean the same on the host."""
 
 
-def taken(line: CommandLine, settings: Mapping[str, Setting]) -> tuple[CommandLine, speculation.Requested | None]:
+def is_asked(settings: Settings) -> bool:
+    """Whether the draft model is to run on the host."""
+    switch = settings.get(SWITCH)
+    return switch is not None and bool(switch.value)
+
+
+def taken(line: CommandLine, settings: Settings) -> tuple[CommandLine, speculation.Requested | None]:
     """The line without what drafts on the host, and what does: None where nothing is asked to.
 
     UsageError for a switch without a draft model.
     """
-    switch = settings.get(SWITCH)
-    if switch is None or not switch.value:
+    if not is_asked(settings):
         return line, None
     found = speculation.requested(line.engine_words)
     if found is None:

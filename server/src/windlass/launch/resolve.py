@@ -152,7 +152,8 @@ def _variables(
 
 def _drafted(line: CommandLine, settings: dict[str, Setting], model: ModelFiles) -> tuple[CommandLine, tuple[str, ...]]:
     """The line with what drafts, held to its files; the engine's own configuration takes the setting of its tokens."""
-    drafted = speculation.decide(line, settings.get(legacy.TOKENS), model, _context(settings, model))
+    context = None if host_drafts.is_asked(settings) else _context(settings, model)  # the host reads a text's end alone
+    drafted = speculation.decide(line, settings.get(legacy.TOKENS), model, context)
     if drafted.is_asked:
         settings.pop(legacy.TOKENS, None)
     return drafted.line, drafted.notes
