@@ -99,6 +99,15 @@ def test_a_draft_model_of_a_shorter_context_drafts_for_the_end_of_a_text() -> No
     assert [("reads 1024 tokens at most" in " ".join(plan.warnings)) for plan in (card, host)] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("line", "is_idle"), [("--cpu-draft-bits 4", True), (f"{WORDS} --cpu-draft-bits 4", False), ("", False)]
+)
+def test_bits_of_no_draft_model_have_no_effect(line: str, is_idle: bool) -> None:
+    """And the start says so."""
+    sentence = "--cpu-draft-bits has no effect: it counts with --cpu-draft-worker"
+    assert (sentence in launch(line, L20, DRAFTED).warnings) == is_idle
+
+
 def test_a_count_that_is_no_number_is_refused() -> None:
     config = json.dumps({"model": "/draft", "num_speculative_tokens": "many"}).replace(" ", "")
     with pytest.raises(UsageError, match="drafts a whole number of tokens, and num_speculative_tokens is 'many'"):

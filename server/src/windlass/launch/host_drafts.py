@@ -15,6 +15,7 @@ from windlass_sizing.model import drafter
 from windlass.errors import UsageError
 from windlass.launch import speculation
 from windlass.launch.inputs import LaunchInputs, Settings
+from windlass.launch.model import DEFAULT
 from windlass.launch.parse import CommandLine
 
 SWITCH, BITS, MODEL = "cpu-draft-worker", "cpu-draft-bits", "--speculative-model"
@@ -27,6 +28,14 @@ def is_asked(settings: Settings) -> bool:
     """Whether the draft model is to run on the host."""
     switch = settings.get(SWITCH)
     return switch is not None and bool(switch.value)
+
+
+def notes(settings: Settings) -> tuple[str, ...]:
+    """A sentence where the bits are set, and nothing drafts on the host."""
+    bits = settings.get(BITS)
+    if bits is None or bits.source == DEFAULT or is_asked(settings):
+        return ()
+    return (f"--{BITS} has no effect: it counts with --{SWITCH}",)
 
 
 def taken(line: CommandLine, settings: Settings) -> tuple[CommandLine, speculation.Requested | None]:

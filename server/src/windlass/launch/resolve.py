@@ -103,7 +103,7 @@ def resolve(
     _check_words(settings, line)
     line, notes = _drafted(line, settings, model)
     line, on_host = host_drafts.taken(line, settings)
-    warnings += [*notes, *_without_effect(settings)]
+    warnings += [*notes, *_without_effect(settings), *host_drafts.notes(settings)]
     for step in style.steps:
         changed, sentences = step(settings, machine, model, environment)
         settings |= changed
