@@ -1,6 +1,7 @@
 #include "host_drafting.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 
 namespace windlass {
@@ -14,8 +15,10 @@ void HostDrafting::guarded(Work&& work) {
   if (has_failed_) return;
   try {
     work();
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
     has_failed_ = true;
+    std::fprintf(stderr, "windlass: lookahead: the draft model on the host failed and drafts no more: %s\n",
+                 error.what());
   }
 }
 

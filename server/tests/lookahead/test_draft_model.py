@@ -10,6 +10,7 @@ import pytest
 from windlass_lookahead.draft_model import (
     KIND_BYTES,
     Settings,
+    check,
     host_bytes,
     load,
     rope_frequencies,
@@ -319,6 +320,21 @@ def test_what_the_decoder_does_not_know_is_refused(change, words, tmp_path):
     (directory / "config.json").write_text(json.dumps(config | change))
     with pytest.raises(OptionError, match=words):
         load(directory, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"hidden_size": 80, "head_dim": 16}, "hidden_size 80 is no multiple of 32"),
+        ({"intermediate_size": 100}, "intermediate_size 100 is no multiple of 32"),
+        ({"head_dim": 24}, "head_dim 24 is no multiple of 16"),
+        ({"num_key_value_heads": 3}, "is no multiple of 3"),
+    ],
+)
+def test_sizes_are_refused_before_weights_are_read(change, words, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA | change))
+    with pytest.raises(OptionError, match=words):
+        check(tmp_path)
 
 
 def test_damaged_files_are_refused(tmp_path):

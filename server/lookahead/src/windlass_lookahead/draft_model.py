@@ -256,6 +256,17 @@ def check(directory: Path, settings: Settings | None = None) -> int:
         OptionError: the decoder does not know such a model, or a file is missing.
     """
     shape = shape_of(read_json(directory / "config.json"), str(directory / "config.json"))
+    for name, size, part in (
+        ("hidden_size", shape.hidden, 32),
+        ("intermediate_size", shape.intermediate, 32),
+        ("head_dim", shape.head_dim, 16),
+        ("num_attention_heads", shape.heads, shape.kv_heads),
+    ):
+        if size % part:
+            raise OptionError(
+                f"{directory / 'config.json'}: {name} {size} is no multiple of {part}, as the draft decoder needs it; "
+                "take another draft model."
+            )
     weight_files(directory)
     return host_bytes(shape, settings or Settings())
 
