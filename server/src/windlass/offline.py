@@ -168,8 +168,8 @@ def words_of(options: Mapping[str, Any]) -> tuple[str, ...]:
     """The options that are rows of the start command, as its words; None means the default."""
     said = [(_row(name), value) for name, value in options.items() if value is not None]
     words = [f"--{name}={_text(value)}" for name, value in said if name in ROW]
-    told = (*TOLD, *map(_row, _drafts(options)))
-    return (*words, *(f"--{name}={_text(value)}" for name, value in said if name in told and name not in ROW))
+    named = (*TOLD, *map(_row, _drafts(options)))
+    return (*words, *(f"--{name}={_text(value)}" for name, value in said if name in named and name not in ROW))
 
 
 def without_flags(environment: Mapping[str, str]) -> dict[str, str]:
