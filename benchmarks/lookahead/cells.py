@@ -168,7 +168,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     wanted = parser.parse_args()
     if wanted.table:
-        print(table(json.loads(wanted.texts.read_text())))
+        found = wanted.texts.read_bytes()
+        print(table(json.loads(gzip.decompress(found) if wanted.texts.suffix == ".gz" else found)))
         return
     if wanted.out is None:
         parser.error("OUT.json is missing")

@@ -1,6 +1,6 @@
 """The table of results/README.md from what `on_device.py` wrote, and which aims it meets.
 
-    python device_table.py results/h200-2026-11-23-fourteenth.json [results/h200-2026-11-22-seventh.json] [-o json]
+    python device_table.py results/h200-2026-11-23-fourteenth.json.gz [results/h200-2026-11-22-seventh.json] [-o json]
 
 Everything is computed from the pairs, so that files with another bound read alike. Needs no engine.
 """
@@ -8,6 +8,7 @@ Everything is computed from the pairs, so that files with another bound read ali
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -156,7 +157,8 @@ def _line(cells: Sequence[str]) -> str:
 def _read(path: Path) -> Table:
     """What a file holds; argparse reports why it cannot be read."""
     try:
-        return rows_of(json.loads(path.read_text()))
+        found = path.read_bytes()
+        return rows_of(json.loads(gzip.decompress(found) if path.suffix == ".gz" else found))
     except FileNotFoundError:
         raise argparse.ArgumentTypeError(f"{path} is not there") from None
     except (KeyError, TypeError, ValueError) as why:

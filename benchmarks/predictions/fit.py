@@ -11,6 +11,7 @@ errors, so that the same rows always give the same table. It needs numpy.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import math
 from collections import defaultdict
@@ -94,12 +95,13 @@ def of_serving(path: Path, card: str) -> Iterator[Row]:
 
 def of_points(path: Path) -> Iterator[Row]:
     """Servers over HTTP: prompts alone, and loads."""
-    for line in path.read_text().splitlines():
+    found = path.read_bytes()
+    for line in (gzip.decompress(found) if path.suffix == ".gz" else found).splitlines():
         point = json.loads(line)
         gpu = find(point["card"])
         if point["kind"] == "failed" or gpu is None or "num_experts" in SHAPES[point["shape"]]:
             continue
-        yield from _of_point(point, (path.stem, gpu.name, point["shape"], point["method"]))
+        yield from _of_point(point, (path.name.partition(".")[0], gpu.name, point["shape"], point["method"]))
 
 
 def _of_point(point: dict[str, Any], about: tuple[str, str, str, str]) -> Iterator[Row]:
@@ -117,7 +119,7 @@ def _of_point(point: dict[str, Any], about: tuple[str, str, str, str]) -> Iterat
 
 def rows() -> list[Row]:
     """All that there are."""
-    served = [row for path in sorted((HERE / "results").glob("*.jsonl")) for row in of_points(path)]
+    served = [row for path in sorted((HERE / "results").glob("*.jsonl*")) for row in of_points(path)]
     return [*of_engines(ENGINES, "H200"), *of_serving(SERVERS, "H200"), *served]
 
 

@@ -1,7 +1,7 @@
 """Fits what tilings take to sweeps of an H200, and names the tilings that together lose least: no GPU is needed.
 
-    PYTHONPATH=server/src python benchmarks/quantization/rates.py SWEEP.json [SWEEP.json …] [--most 3] [--keep OUT.json]
-        [--write server/src/windlass/quantization/kernels/tilings/h200.json]
+    PYTHONPATH=server/src python benchmarks/quantization/rates.py SWEEP.json [SWEEP.json …] [--most 3]
+        [--keep OUT.json.gz] [--write server/src/windlass/quantization/kernels/tilings/h200.json]
 
 A sweep is what `kernels.py --weights 4 --sweep` (or 8) writes. For each range of rows of x that the card's file has,
 the rates of each tiling are fitted by least squares of relative errors, none below zero. The smallest set of tilings
@@ -13,6 +13,7 @@ it.
 from __future__ import annotations
 
 import argparse
+import gzip
 import itertools
 import json
 from collections import defaultdict
@@ -172,7 +173,8 @@ def main() -> None:
                 lines += kept(found, bits)
     if said.keep:
         heading = '{"tiling": "bm r wg stages kb in_flight pair; us by per_tile",\n"rows": [\n'
-        said.keep.write_text(heading + ",\n".join(map(json.dumps, lines)) + "\n]}\n")
+        text = heading + ",\n".join(map(json.dumps, lines)) + "\n]}\n"
+        said.keep.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 if __name__ == "__main__":

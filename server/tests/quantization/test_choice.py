@@ -1,5 +1,6 @@
 """Every product gets tiles that the card can run, or is dequantized; split no further than it has stages."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Few, PackedStrea
 from windlass.quantization.kernels.tuned import CARDS, DEFAULT, Rate, tuned_for
 
 PACKED_STREAMS, STREAMS = CARDS[DEFAULT].packed_streams, CARDS[DEFAULT].fp8_streams
-MEASURED = Path(__file__).parents[3] / "benchmarks/quantization/results/2026-11-23-h200-packed-shared.json"
+MEASURED = Path(__file__).parents[3] / "benchmarks/quantization/results/2026-11-23-h200-packed-shared.json.gz"
 SHAPES = {"qkv": (4608, 3584), "o": (3584, 3584), "gate_up": (37888, 3584), "down": (3584, 18944)}
 H100 = 132, 9
 
@@ -123,7 +124,7 @@ def test_packed_streams_can_be_compiled(bits):
 def measured():
     """Microseconds that one run took, by bits, rows of x and shape: each tiling of the tables, shared in every way."""
     found = {}
-    for row in json.loads(MEASURED.read_text())["rows"]:
+    for row in json.loads(gzip.decompress(MEASURED.read_bytes()))["rows"]:
         for way, us in row["us"].items():
             found.setdefault((row["bits"], row["m"], row["shape"]), {})[row["tiling"], int(way)] = us
     return found
