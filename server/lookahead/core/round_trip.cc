@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <numeric>
 
+#include "elapsed.h"
 #include "pause.h"
 
 namespace windlass {
@@ -14,7 +14,6 @@ using Clock = RoundTrip::Clock;
 constexpr auto kSpin = std::chrono::milliseconds(20);  // spinning before a nap: some times a decode step; guess
 constexpr auto kNap = std::chrono::microseconds(50);   // between two looks at the doorbell of a long step; guess
 constexpr int kHostMost = 16;       // drafts of a row that a model on the host makes: longer chains hardly survive
-constexpr double kReadUs = 300;     // µs of reading prompts between two looks, and before a doorbell none; guess
 constexpr double kStepShare = 0.2;  // of the time between two doorbells that counts as the step's at least; guess
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);  // between two looks of the watchdog; guess
 
@@ -25,9 +24,6 @@ std::uint32_t crc32(const std::string& text) {
     for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ (0xEDB88320U & (0U - (sum & 1U)));
   }
   return ~sum;
-}
-double us_since(Clock::time_point then) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - then).count();
 }
 std::uint32_t load(const std::uint32_t* where) { return __atomic_load_n(where, __ATOMIC_ACQUIRE); }
 bool reached(std::uint32_t at, std::uint32_t number) { return static_cast<std::int32_t>(at - number) >= 0; }
@@ -292,94 +288,6 @@ void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     policy_.drafted(batch.ids[i], drafts[i].probabilities, requests_[batch.ids[i]].expected);
   }
-}
-
-// -- A draft model on the host's cores. --
-
-void RoundTrip::append_on_host(const Batch& batch) {
-  for (std::size_t i = 0; i < batch.ids.size(); ++i) host_->append(batch.ids[i], batch.tokens[i]);
-}
-
-// Chains for the rows whose drafts of the cache save less; the µs that they took. The device waits meanwhile, so
-// nothing is drafted for a step that takes no drafts of the model.
-double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch& later,
-                                const std::vector<Draft>& drafts) {
-  append_on_host(soon);
-  append_on_host(later);
-  if (!step.wanted) return 0;
-  for (const std::string& id : soon.ids) requests_[id].hosted = 0;
-  for (const std::string& id : later.ids) requests_[id].hosted = 0;
-  if (!host_may_draft(step)) return 0;
-  const float worth = policy_.host_tokens();
-  std::vector<std::string> ids;
-  std::vector<int> places;
-  const auto add = [&](const Batch& batch, std::size_t i, float cached) {
-    if (cached >= worth || !host_->ready(batch.ids[i])) return;
-    ids.push_back(batch.ids[i]);
-    places.push_back(batch.places[i]);
-  };
-  for (std::size_t i = 0; i < soon.ids.size(); ++i) {
-    const std::vector<float>& survivals = drafts[i].probabilities;
-    add(soon, i, std::accumulate(survivals.begin(), survivals.end(), 0.0F));
-  }
-  for (std::size_t i = 0; i < later.ids.size(); ++i) add(later, i, 0);
-  if (ids.empty()) return 0;
-  const auto since = Clock::now();
-  const std::vector<std::vector<Token>> chains = host_->draft(ids, host_made_);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    requests_[ids[i]].hosted = static_cast<int>(chains[i].size());
-    if (!chains[i].empty()) write_chain(places[i], chains[i]);
-  }
-  return us_since(since);
-}
-
-// Where the engine has not planned the next step yet, the policy's last word counts.
-bool RoundTrip::host_may_draft(const Step& step) {
-  if (host_made_ == 0) return false;
-  const std::lock_guard lock(policy_mutex_);
-  const Choice& choice = choices_[step.number % kChoices];
-  return !choice.is_made || choice.number != step.number || choice.awaits_host;
-}
-
-void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {
-  const std::vector<float>& accepted = policy_.model_accepted();
-  std::int64_t* tokens = shared_.tokens + row * shared_.most;
-  float* confidences = shared_.confidences + row * shared_.most;
-  for (std::size_t at = 0; at < chain.size(); ++at) {
-    tokens[at] = chain[at];
-    confidences[at] = accepted[at];
-  }
-  std::fill(confidences + chain.size(), confidences + shared_.most, 0.0F);
-}
-
-// What the model makes after the next step; whether it rests; its trials while it does.
-void RoundTrip::plan_host(const Step& step) {
-  const HostCosts ms = [this](std::size_t rows, int drafts) { return host_->draft_ms(rows, drafts); };
-  host_->step(step.rows, policy_.step_us());
-  bool has_changed = false;
-  bool would_draft = false;
-  {
-    const std::lock_guard lock(policy_mutex_);
-    for (const auto& [made, accepted] : host_->take_judged()) policy_.model_judged(made, accepted);
-    for (const std::string& id : step.rows) policy_.host_reads(id, host_->ready(id));
-    would_draft = host_->is_resting() && policy_.host_would_draft(step.rows, ms) > 0;
-    const int made = policy_.host_drafts(step.rows, ms);
-    has_changed = (std::exchange(host_made_, made) > 0) != (made > 0);
-    if (!has_chosen_) host_wait_us_ = made > 0 ? static_cast<int>(policy_.host_usual_wait_us()) : 0;
-    host_idle_ = made > 0 ? 0 : host_idle_ + policy_.could_host_draft();
-    if (has_changed) publish_budgets();
-  }
-  if (would_draft) host_->wake();
-  if (host_idle_ < config_.host_rest_steps) return;
-  host_idle_ = 0;
-  host_->rest();
-}
-
-// Reads prompts in the time that the step under way is expected to take still, and where it takes much longer; a little
-// at a time, since the doorbell may ring earlier than expected.
-void RoundTrip::read_on_host() {
-  const double left_us = policy_.step_us() - us_since(completed_at_);
-  if (left_us > kReadUs || left_us < -0.5 * policy_.step_us()) host_->work(kReadUs);
 }
 
 // All requests are followed whether their drafts are planned or not, so the policy knows what the next step would

@@ -31,6 +31,8 @@ namespace {
 #define WINDLASS_VNNI 0
 #define WINDLASS_AVX2 0
 #include "kernels_body.h"
+
+#include "attention_body.h"
 #undef WINDLASS_AVX2
 constexpr Kernels kKernels = WINDLASS_KERNELS(Path::kPortable, "portable");
 }  // namespace
@@ -43,6 +45,8 @@ namespace avx2 {
 namespace {
 #define WINDLASS_AVX2 1
 #include "kernels_body.h"
+
+#include "attention_body.h"
 #undef WINDLASS_VNNI
 #undef WINDLASS_AVX2
 constexpr Kernels kKernels = WINDLASS_KERNELS(Path::kAvx2, "avx2");
@@ -57,6 +61,8 @@ namespace {
 #define WINDLASS_VNNI 1
 #define WINDLASS_AVX2 0
 #include "kernels_body.h"
+
+#include "attention_body.h"
 #undef WINDLASS_VNNI
 #undef WINDLASS_AVX2
 constexpr Kernels kKernels = WINDLASS_KERNELS(Path::kVnni, "avx512_vnni");
