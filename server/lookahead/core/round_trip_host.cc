@@ -10,7 +10,7 @@
 namespace windlass {
 
 namespace {
-constexpr double kReadUs = 300;     // µs of reading prompts between two looks, and before a doorbell none; guess
+constexpr double kReadUs = 300;  // µs of reading prompts between two looks, and before a doorbell none; guess
 }  // namespace
 
 void RoundTrip::append_on_host(const Batch& batch) {
