@@ -66,8 +66,9 @@ int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int
   const std::lock_guard lock(policy_mutex_);
   const int drafts = policy_.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
   has_chosen_ = true;
-  choices_[submitted_ % kChoices] = {submitted_, true, policy_.awaits_host()};
-  host_wait_us_ = policy_.awaits_host() ? static_cast<int>(policy_.host_wait_us()) : 0;
+  const double host_wait_us = policy_.awaits_host() ? policy_.host_wait_us() : 0;
+  choices_[submitted_ % kChoices] = {submitted_, true, host_wait_us};
+  host_wait_us_ = static_cast<int>(host_wait_us);
   return drafts;
 }
 

@@ -75,7 +75,7 @@ struct TripCounts {
   double wait_us = 0;          // between doorbell and answer, all steps together
   double step_us = 0;          // of a step, a running mean
   std::uint64_t hosted = 0;    // steps after which the model on the host drafted
-  double host_us = 0;          // that it took, all of them together
+  double host_us = 0;          // that steps waited for it, all of them together
 };
 
 class RoundTrip {
@@ -123,7 +123,7 @@ class RoundTrip {
   struct Choice {
     std::uint32_t number = 0;
     bool is_made = false;
-    bool awaits_host = false;
+    double host_wait_us = 0;  // 0: the step does not wait for the model on the host
   };
   static constexpr std::size_t kChoices = 8;  // steps that the engine plans ahead, and more
 
@@ -141,7 +141,7 @@ class RoundTrip {
   void publish_budgets() const;
   void append_on_host(const Batch& batch);
   double draft_on_host(const Step& step, const Batch& soon, const Batch& later, const std::vector<Draft>& drafts);
-  bool host_may_draft(const Step& step);
+  double host_patience_us(const Step& step);
   void write_chain(int row, const std::vector<Token>& chain);
   void plan_host(const Step& step);
   void read_on_host();

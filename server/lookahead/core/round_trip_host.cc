@@ -17,8 +17,8 @@ void RoundTrip::append_on_host(const Batch& batch) {
   for (std::size_t i = 0; i < batch.ids.size(); ++i) host_->append(batch.ids[i], batch.tokens[i]);
 }
 
-// Chains for the rows whose drafts of the cache save less; the µs that they took. The device waits meanwhile, so
-// nothing is drafted for a step that takes no drafts of the model.
+// Chains for the rows whose drafts of the cache save less; the µs that the device waited for them. Nothing is drafted
+// for a step that takes no drafts of the model.
 double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch& later,
                                 const std::vector<Draft>& drafts) {
   append_on_host(soon);
@@ -26,7 +26,8 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
   if (!step.wanted) return 0;
   for (const std::string& id : soon.ids) requests_[id].hosted = 0;
   for (const std::string& id : later.ids) requests_[id].hosted = 0;
-  if (!host_may_draft(step)) return 0;
+  const double patience_us = host_patience_us(step);
+  if (patience_us == 0) return 0;
   const float worth = policy_.host_tokens();
   std::vector<std::string> ids;
   std::vector<int> places;
@@ -47,15 +48,17 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
     requests_[ids[i]].hosted = static_cast<int>(chains[i].size());
     if (!chains[i].empty()) write_chain(places[i], chains[i]);
   }
-  return us_since(since);
+  return std::min(us_since(since), patience_us);
 }
 
-// Where the engine has not planned the next step yet, the policy's last word counts.
-bool RoundTrip::host_may_draft(const Step& step) {
-  if (host_made_ == 0) return false;
+// For how many µs the device waits for the model's drafts after this step. Where the engine has not planned the next
+// step yet, the policy's last word counts.
+double RoundTrip::host_patience_us(const Step& step) {
+  if (host_made_ == 0) return 0;
   const std::lock_guard lock(policy_mutex_);
   const Choice& choice = choices_[step.number % kChoices];
-  return !choice.is_made || choice.number != step.number || choice.awaits_host;
+  const bool is_planned = choice.is_made && choice.number == step.number;
+  return is_planned ? choice.host_wait_us : policy_.host_usual_wait_us();
 }
 
 void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {

@@ -205,7 +205,8 @@ SpeculationPolicy::Best SpeculationPolicy::best_beside_host(const NextStep& step
   const Best best = best_of(step.costs_ms, step.emitting, extra_ms + host_ms_, nullptr, rows);
   if (best.drafts == 0 || best.times <= cache.times) return cache;
   awaits_host_ = true;
-  host_wait_us_ = std::min(1000 * (host_ms_ + best.spare_ms), host_usual_wait_us());
+  const double spare_ms = best.ms * (best.times / cache.times - 1);
+  host_wait_us_ = std::min(1000 * (host_ms_ + spare_ms), host_usual_wait_us());
   return best;
 }
 
@@ -265,8 +266,8 @@ SpeculationPolicy::Best SpeculationPolicy::best_of(const std::vector<double>& co
     const double rate = (emitting + gain) / (costs_ms[n + 1] + extra_ms);
     if (rate > best_rate) {
       best_rate = rate;
-      const double spare_ms = plain_rate > 0 ? (emitting + gain) / plain_rate - costs_ms[n + 1] - extra_ms : 0;
-      best = {static_cast<int>(n) + 1, plain_rate > 0 ? rate / plain_rate : config_.sure_gain, spare_ms};
+      const double times = plain_rate > 0 ? rate / plain_rate : config_.sure_gain;
+      best = {static_cast<int>(n) + 1, times, costs_ms[n + 1] + extra_ms};
     }
   }
   return best;
