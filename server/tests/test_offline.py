@@ -175,7 +175,7 @@ def test_calls_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def host_drafts(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], **more: object) -> dict[str, object]:
     """What the engine is called with where the demo model drafts for itself on the host."""
-    monkeypatch.setattr("windlass.lookahead.ready.check", lambda *_: None)
+    monkeypatch.setattr("windlass.lookahead.ready.check", lambda *_: ())
     words = {"speculative_model": MODEL, "cpu_draft_worker": True, "num_speculative_tokens": 3, **more}
     return offline.engine_options(MODEL, words, environment)
 

@@ -199,6 +199,12 @@ BAD = {
     "Medusa beside lookahead": (
         a_service(engine={"speculation": {"method": "medusa", "source": PVC}, "lookahead": {"enabled": True}}),
         "spec.engine.speculation.method medusa does not go with lookahead"),
+    "a head on the host's cores": (
+        a_service(engine={"speculation": {"method": "eagle", "runsOn": "cpu", "source": PVC}}),
+        "spec.engine.speculation.runsOn cpu takes method draft_model"),
+    "drafts on a third place": (
+        a_service(engine={"speculation": {"runsOn": "tpu", "source": PVC}}),
+        'spec.engine.speculation.runsOn: Unsupported value: "tpu": supported values: "gpu", "cpu"'),
     "two numbers of drafts": (
         a_service(engine={"speculation": {"source": PVC}, "lookahead": {"enabled": True, "speculativeTokens": 4}}),
         "spec.engine.lookahead.speculativeTokens does not go with speculation"),

@@ -127,6 +127,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "engine.lookahead.speculativeTokens": ({"engine": {"lookahead": {"enabled": True}}}, 4),
     "engine.speculation.method": ({"engine": {"speculation": {"source": PVC}}}, "eagle3"),
     "engine.speculation.tokens": ({"engine": {"speculation": {"source": PVC}}}, 2),
+    "engine.speculation.runsOn": ({"engine": {"speculation": {"source": PVC}}}, "cpu"),
     **_sources("engine.speculation.source", lambda source: {"engine": {"speculation": {"source": source}}}),
     "engine.maxModelLen": ({}, 1024),
     "engine.dtype": ({}, "bfloat16"),

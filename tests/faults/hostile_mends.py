@@ -74,6 +74,8 @@ def _speculation(spec: Spec) -> None:
     if engine.get("speculation"):
         method = engine["speculation"].get("method")
         engine["speculation"] |= {"method": method if method in METHODS else METHODS[0], "source": PLAIN}
+        if engine["speculation"]["method"] != METHODS[0]:
+            engine["speculation"].pop("runsOn", None)
 
 
 def _prefix_offload(spec: Spec) -> None:

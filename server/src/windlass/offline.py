@@ -37,7 +37,7 @@ OURS_TOO = ("conv-template",)
 ENGINE_DECIDES = -1
 PROCESSORS, SPECULATION = "logits_processors", "--speculative-config"
 ON_HOST = "cpu_draft_worker"
-HOST_DRAFTS = (ON_HOST, "cpu_draft_bits", "speculative_model", "num_speculative_tokens")
+HOST_DRAFTS = (ON_HOST, "cpu_draft_bits", "cpu_draft_threads", "speculative_model", "num_speculative_tokens")
 """Options of a draft model on the host's cores."""
 CLASSES = ("--worker-cls", "--scheduler-cls")
 """The engine's words for the classes that draft with it."""

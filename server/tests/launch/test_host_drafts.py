@@ -54,6 +54,14 @@ def test_bits_of_a_weight(said: str, bits: int) -> None:
     assert known.draft_bits == bits
 
 
+def test_requests_and_cores_reach_the_drafter() -> None:
+    """Left out, cores are chosen on the machine that drafts."""
+    assert (known := settings(launch(f"{WORDS} --max-num-seqs 32", L20, DRAFTED))) is not None
+    assert (known.draft_rows, known.draft_threads) == (32, 0)
+    assert (known := settings(launch(f"{WORDS} --cpu-draft-threads 6", L20, DRAFTED))) is not None
+    assert (known.draft_rows, known.draft_threads) == (256, 6)
+
+
 def test_other_bits_are_refused() -> None:
     with pytest.raises(UsageError, match="--cpu-draft-bits"):
         launch(f"{WORDS} --cpu-draft-bits 3", L20, DRAFTED)
@@ -100,12 +108,16 @@ def test_a_draft_model_of_a_shorter_context_drafts_for_the_end_of_a_text() -> No
 
 
 @pytest.mark.parametrize(
-    ("line", "is_idle"), [("--cpu-draft-bits 4", True), (f"{WORDS} --cpu-draft-bits 4", False), ("", False)]
-)
-def test_bits_of_no_draft_model_have_no_effect(line: str, is_idle: bool) -> None:
+    ("line", "idle"),
+    [("--cpu-draft-bits 4", ["bits"]), (f"{WORDS} --cpu-draft-bits 4", []), ("", []),
+     ("--cpu-draft-threads 4", ["threads"]), ("--cpu-draft-bits 4 --cpu-draft-threads 4", ["bits", "threads"])],
+)  # fmt: skip
+def test_flags_of_no_draft_model_have_no_effect(line: str, idle: list[str]) -> None:
     """And the start says so."""
-    sentence = "--cpu-draft-bits has no effect: it counts with --cpu-draft-worker"
-    assert (sentence in launch(line, L20, DRAFTED).warnings) == is_idle
+    warnings = launch(line, L20, DRAFTED).warnings
+    assert [sentence for sentence in warnings if "--cpu-draft" in sentence] == [
+        f"--cpu-draft-{one} has no effect: it counts with --cpu-draft-worker" for one in idle
+    ]
 
 
 def test_a_count_that_is_no_number_is_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 from windlass.errors import UsageError
 from windlass.lookahead import ready
 from windlass.lookahead.settings import VARIABLE, LookaheadSettings
+from windlass.startup import memory
 
 
 def check(folder: Path, exchanges: object, **options: int) -> None:
@@ -46,9 +47,9 @@ def test_an_image_without_the_core_says_so(monkeypatch):
         ready.check({VARIABLE: LookaheadSettings().to_json()})
 
 
-def check_draft_model(folder: Path, config: dict[str, object]) -> None:
+def check_draft_model(folder: Path, config: dict[str, object], **known: int) -> tuple[str, ...]:
     (folder / "config.json").write_text(json.dumps(config))
-    ready.check({VARIABLE: LookaheadSettings(draft_model=str(folder)).to_json()})
+    return ready.check({VARIABLE: LookaheadSettings(draft_model=str(folder), **known).to_json()})
 
 
 QWEN = {
@@ -58,8 +59,21 @@ QWEN = {
 
 
 def test_a_draft_model_that_the_decoder_knows_is_taken(tmp_path):
+    """And the start says what it takes; a context of 512 tokens in 2 layers takes 0.25 MiB a request."""
     (tmp_path / "model.safetensors").touch()
-    check_draft_model(tmp_path, QWEN)
+    (note,) = check_draft_model(tmp_path, QWEN, draft_threads=3)
+    assert note == f"{tmp_path} drafts on 3 of the host's cores, in 0.0 GiB of its memory in all"
+
+
+def test_memory_is_checked_for_the_requests_that_run_at_once(tmp_path, monkeypatch):
+    """64 requests at most have keys and values on the host."""
+    (tmp_path / "model.safetensors").touch()
+    many = {**QWEN, "num_hidden_layers": 64, "num_key_value_heads": 4, "max_position_embeddings": 1024}
+    monkeypatch.setattr(memory, "host_bytes", lambda: 2**30 // 2)
+    check_draft_model(tmp_path, many, draft_rows=8)
+    for rows in (0, 256):
+        with pytest.raises(UsageError, match=r"takes 1\.0 GiB"):
+            check_draft_model(tmp_path, many, draft_rows=rows)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,13 @@ PREFIX_OFFLOAD_RULES = (
     ),
 )
 
+SPECULATION_RULES = (
+    Rule(
+        "!has(self.runsOn) || self.runsOn != 'cpu' || !has(self.method) || self.method == 'draft_model'",
+        "spec.engine.speculation.runsOn cpu takes method draft_model: leave runsOn out for heads, which run on the GPU",
+    ),
+)
+
 _DRAFTED_BY = ", ".join(drafter.METHODS)
 # A rule and no `enum`, as above.
 SPECULATION_METHOD_RULES = (

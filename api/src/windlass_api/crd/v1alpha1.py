@@ -21,7 +21,7 @@ from windlass_api.crd.base import (
     list_map,
     schema_extra,
 )
-from windlass_api.crd.engine_rules import ENGINE_RULES, QUANTIZATION_RULES, SPECULATION_METHOD_RULES
+from windlass_api.crd.engine_rules import ENGINE_RULES, QUANTIZATION_RULES, SPECULATION_METHOD_RULES, SPECULATION_RULES
 from windlass_api.crd.expose import ExposeSpec
 from windlass_api.crd.model import ModelSource, ModelSpec
 from windlass_api.crd.pod_template import PodTemplateSpec
@@ -116,8 +116,14 @@ class LookaheadSpec(ApiModel):
     )
 
 
+def _missing(value: object) -> bool:
+    return value is None
+
+
 class SpeculationSpec(ApiModel):
     """Drafts by a model or a head of its own, checked by the served model, so that the output stays the same."""
+
+    model_config = ConfigDict(json_schema_extra=schema_extra(*SPECULATION_RULES))
 
     method: str = Field(
         "draft_model",
@@ -131,10 +137,12 @@ class SpeculationSpec(ApiModel):
         description="source is the volume that holds the draft model or the head: exactly one kind."
     )
     tokens: int = Field(4, ge=1, le=64, description="tokens is the number of tokens drafted at a time.")
-
-
-def _missing(value: object) -> bool:
-    return value is None
+    runs_on: Literal["gpu", "cpu"] | None = Field(
+        None,
+        exclude_if=_missing,
+        description="runsOn is where the draft model runs: gpu, or cpu for the host's cores beside the GPU, which a "
+        "small draft_model alone can; left out: gpu.",
+    )
 
 
 def _empty(value: object) -> bool:

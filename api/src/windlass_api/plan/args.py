@@ -13,6 +13,7 @@ from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec, SpeculationSpe
 from windlass_api.plan import prefix_offload
 from windlass_api.plan.cpu import KV_SPACE, kv_space_gib
 from windlass_api.plan.model import Plan
+from windlass_api.plan.offload import CPU, DRAFTS_ON_CPU
 from windlass_api.plan.overrides import RUN, runs_windlass, whole_prompts
 
 MODEL_DIRECTORY = "/data/model"
@@ -46,6 +47,8 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         flags += ["--quantization", plan.quantization]
     if plan.enforce_eager:
         flags.append("--enforce-eager")
+    if plan.draft_threads:
+        flags += ["--cpu-draft-threads", str(plan.draft_threads)]
     return (*flags, *_step(spec, plan), *_tuning(spec.engine), *prefix_offload.flags(spec, plan), *_prefix(spec))
 
 
@@ -104,6 +107,7 @@ def _tuning(engine: EngineSpec) -> list[str]:
         flags += ["--allowed-media-domains", ",".join(engine.allowed_media_domains)]
     if engine.speculation:
         flags += ["--speculative-config", _drafts(engine.speculation)]
+        flags += [DRAFTS_ON_CPU] if engine.speculation.runs_on == CPU else []
     if engine.lookahead.enabled:
         flags.append("--use-lookahead")
         if engine.lookahead.speculative_tokens is not None:

@@ -5,18 +5,34 @@ The inspect Job tells what lies there; the user's flags may give adapters other 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from windlass_sizing.model import drafter
 from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement import host_draft
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.offload import looks_ahead
+from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
 from windlass_api.plan.overrides import last_given
 
 VLLM = "vllm"
 OFF = ("false", "0", "no")
+THREADS, BITS = ("--cpu-draft-threads", "CPU_DRAFT_THREADS"), ("--cpu-draft-bits", "CPU_DRAFT_BITS")
+
+
+@dataclass(frozen=True, slots=True)
+class HostDraft:
+    """A draft model on the host's cores, in each engine of a pod."""
+
+    facts: ModelFacts
+    bits: int
+    threads: int
+
+    def gib(self, requests: int) -> float:
+        """Host memory of one engine's, for so many requests at once."""
+        return host_draft.host_draft_gib(self.facts, requests, self.bits)
 
 
 def in_force(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
@@ -30,16 +46,57 @@ def in_force(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
     return _roomy(spec, facts)
 
 
-def not_on_one_gpu(spec: LLMServiceSpec, tp: int) -> Refusal | None:
-    """Why the lookahead cache cannot draft beside a model that `tp` GPUs share, 0 for CPUs; None where it can."""
-    if spec.engine.speculation is None or not looks_ahead(spec) or tp == 1:
+def on_host(spec: LLMServiceSpec, facts: ModelFacts) -> HostDraft | None:
+    """What drafts on the host's cores; None where nothing does."""
+    if facts.draft is None or not drafts_on_cpu(spec):
+        return None
+    bits = _number(spec, *BITS)
+    return HostDraft(
+        facts.draft, bits if bits in host_draft.WEIGHT_BYTES else 8, _number(spec, *THREADS) or host_draft.CORES
+    )
+
+
+def cannot_draft(spec: LLMServiceSpec, tp: int, pp: int = 1) -> Refusal | None:
+    """Why nothing can draft beside a model that `tp` GPUs share, 0 for CPUs, in `pp` stages; None where it can."""
+    if spec.engine.speculation is None:
+        return None
+    found = next((said for rule in PLACES[drafts_on_cpu(spec)] if (said := rule(spec, tp, pp))), None)
+    return Refusal("DraftUnusable", *found) if found else None
+
+
+def _beside_lookahead(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
+    if not looks_ahead(spec) or tp == 1:
         return None
     where = f"{tp} GPUs share this model" if tp else "this service runs on CPUs"
-    return Refusal(
-        "DraftUnusable",
+    return (
         f"spec.engine.speculation drafts beside lookahead on one GPU, and {where}",
         "switch lookahead off, or leave spec.engine.speculation out",
     )
+
+
+def _beside_no_gpu(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
+    if tp:
+        return None
+    return (
+        "spec.engine.speculation.runsOn cpu drafts beside a GPU, and this service runs on CPUs",
+        "leave runsOn out",
+    )
+
+
+def _over_stages(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
+    if pp == 1:
+        return None
+    return (
+        f"spec.engine.speculation.runsOn cpu cannot draft for a model in {pp} stages",
+        "set spec.engine.pipelineParallelSize to 1, or leave spec.engine.speculation out",
+    )
+
+
+PLACES: dict[bool, tuple[Callable[[LLMServiceSpec, int, int], drafter.Unfit | None], ...]] = {
+    False: (_beside_lookahead,),
+    True: (_beside_no_gpu, _over_stages),
+}
+"""By whether the host's cores draft."""
 
 
 def _without(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
@@ -67,8 +124,8 @@ def _roomy(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
     return replace(facts, lora_slots=places or facts.lora_slots, lora_rank=rank or facts.lora_rank)
 
 
-def _number(spec: LLMServiceSpec, flag: str) -> int | None:
-    said = last_given(spec, flag) or ""
+def _number(spec: LLMServiceSpec, flag: str, variable: str = "") -> int | None:
+    said = last_given(spec, flag, variable) or ""
     return int(said) if said.isdecimal() and int(said) > 0 else None
 
 
@@ -76,8 +133,10 @@ def _draft_unlike(spec: LLMServiceSpec, facts: ModelFacts) -> Refusal | None:
     draft, drafting = facts.draft, spec.engine.speculation
     if draft is None or drafting is None:
         return None
-    found = _no_room(drafting.tokens, spec.engine.max_model_len) or drafter.unfit(
-        facts, draft, drafting.method, drafting.tokens
+    found = (
+        _no_room(drafting.tokens, spec.engine.max_model_len)
+        or drafter.unfit(facts, draft, drafting.method, drafting.tokens)
+        or (host_draft.unfit(draft) if drafts_on_cpu(spec) else None)
     )
     return Refusal("DraftUnusable", f"spec.engine.speculation: {found[0]}", found[1]) if found else None
 

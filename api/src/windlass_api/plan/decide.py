@@ -6,7 +6,7 @@ its reasons, or with a refusal that says what to do. The reconcile loop and `kub
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, words
@@ -14,7 +14,7 @@ from windlass_sizing.placement.formula import Serving, requests_at_once
 from windlass_sizing.placement.sequence import split_instead, split_prompts
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.beside import in_force, not_on_one_gpu
+from windlass_api.plan.beside import HostDraft, cannot_draft, in_force, on_host
 from windlass_api.plan.cards import Card, group_selector
 from windlass_api.plan.cpu import cpu_plan
 from windlass_api.plan.host import Load, host_for, shm_gib
@@ -44,6 +44,7 @@ class PlanNotes:
     requested: Requested
     alternatives: tuple[str, ...]
     nodes: tuple[str, ...]  # why these nodes
+    host_draft: HostDraft | None = None
 
 
 def decide(
@@ -58,13 +59,16 @@ def decide(
 
 
 def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep: Placement | None) -> Plan | Refusal:
+    drafting = on_host(spec, facts)
+    if drafting:
+        facts = replace(facts, draft=None)  # no GPU holds it
     requested = read_requested(spec, facts)
     if isinstance(requested, Refusal):
         return requested
     if refusal := not_split(spec, facts, requested.layout):
         return refusal
     if requested.layout.gpus == 0:
-        refusal = parallelism(requested.layout, facts, 0) or not_on_one_gpu(spec, 0)
+        refusal = parallelism(requested.layout, facts, 0) or cannot_draft(spec, 0)
         return refusal or cpu_plan(spec, facts, requested)
     found = usable_cards(spec.resources, inventory, requested, facts)
     if isinstance(found, Refusal):
@@ -82,11 +86,11 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]
     chosen = preferred(kept or near)
     told = PlanNotes(
-        requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone)
+        requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone), drafting
     )
     plan = _gpu_plan(spec, facts, chosen, told)
     large = too_large(spec, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib)
-    return large or not_on_one_gpu(spec, plan.tp) or plan
+    return large or cannot_draft(spec, plan.tp, plan.pp) or plan
 
 
 def _spread(
@@ -137,7 +141,7 @@ def _split_instead(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, layo
     return split_instead(facts, chosen.serving, chosen.card.real_gib, sp=chosen.sp)
 
 
-def _load(facts: ModelFacts, chosen: Option) -> Load:
+def _load(facts: ModelFacts, chosen: Option, drafting: HostDraft | None) -> Load:
     """One pod's share of the replica."""
     need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
     gpus = chosen.gpus // chosen.nodes
@@ -151,6 +155,8 @@ def _load(facts: ModelFacts, chosen: Option) -> Load:
         takes_all=taken_gib > needed_gib,
         gpus=gpus,
         engines=engines,
+        host_draft_gib=drafting.gib(serving.sequences) * engines if drafting else 0.0,
+        draft_threads=drafting.threads * engines if drafting else 0,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
     )
 
@@ -159,7 +165,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
     card, need, serving, engines = chosen.card, chosen.need, chosen.serving, chosen.workers
     copies = engines * chosen.sp
     weights_gib, required_gib = need.weights_gib * copies, need.required_gib * copies
-    host = host_for(spec, _load(facts, chosen))
+    host = host_for(spec, _load(facts, chosen, told.host_draft))
     because = (
         chosen.sentence(),
         *told.nodes,
@@ -211,4 +217,5 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         resource=card.resource,
         base=facts.base_path or "",
         prefix_offload_mib=host.prefix_offload_mib,
+        draft_threads=host.draft_threads,
     )

@@ -20,7 +20,7 @@ from windlass_api.plan.offload import (
     weights_offload_gib,
 )
 from windlass_api.plan.prefix_offload import MIB_A_GIB, PART, SHM_PART, WHY, kept_gib
-from windlass_api.plan.quantity import gib
+from windlass_api.plan.quantity import cores, gib
 
 HEADROOM = 0.1  # of weights, and of what they and the engine take beside them
 PROCESS_GIB = 1  # of one process: 0.4 to 0.6 GiB after its imports (vLLM 0.32.0, ADR 0012), its context and buffers
@@ -40,6 +40,8 @@ class Load:
     cache_gib: float = 0.0  # on the CPU: the KV cache
     activations_gib: float = 0.0  # on the CPU
     beside_gib: float = 0.0  # on the CPU: adapters and a draft model
+    host_draft_gib: float = 0.0  # beside GPUs: draft models on the host's cores
+    draft_threads: int = 0  # of all engines together
     gpus: int = 0
     engines: int = 1
 
@@ -68,6 +70,7 @@ class Host:
     parts: tuple[Part, ...]
     because: str
     prefix_offload_mib: int = 0
+    draft_threads: int = 0  # of each engine
 
     @property
     def figures(self) -> tuple[tuple[str, float], ...]:
@@ -87,13 +90,22 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
     parts = tuple(part for part in every if part.gib > 0)
     summed_gib = total_gib(parts)
     return Host(
-        cpu=requested.cpu or str(max(1, load.ranks)),
+        cpu=requested.cpu or str(max(1, load.ranks + load.draft_threads)),
         memory=requested.memory or f"{summed_gib}Gi",
         shm=shm,
         parts=parts,
         because=_sentence(requested.memory, summed_gib, parts),
         prefix_offload_mib=round(kept * MIB_A_GIB),
+        draft_threads=_draft_threads(requested.cpu, load),
     )
+
+
+def _draft_threads(asked: str | None, load: Load) -> int:
+    """Cores of each engine that draft: what the pod asks for, less one for each rank, so that no neighbour pays."""
+    if not load.draft_threads:
+        return 0
+    free = load.draft_threads if asked is None else math.floor(cores(asked)) - load.ranks
+    return max(1, free // load.engines)
 
 
 def total_gib(parts: tuple[Part, ...]) -> int:
@@ -107,13 +119,15 @@ def _parts(
     """Every part, also those that are 0 for this service."""
     reading = "read ahead into the page cache" if spec.engine.memory_cache else "while the engine loads them"
     beyond_gib = max(0.0, load.video_gib - load.weights_gib)
-    held_gib = load.weights_gib + beyond_gib + load.cache_gib + load.activations_gib + load.beside_gib
+    served_gib = load.weights_gib + beyond_gib + load.cache_gib + load.activations_gib
+    held_gib = served_gib + load.beside_gib + load.host_draft_gib
     yield Part("weights", load.weights_gib, reading)
     whole = ", of what the engine takes of its GPUs" if load.takes_all else ""
     yield Part("video memory in use", beyond_gib, f"beyond the weights{whole}")
     yield Part("KV cache", load.cache_gib, "of the engine on the CPU")
     yield Part("activations", load.activations_gib, "of the engine on the CPU")
     yield Part("adapters and draft model", load.beside_gib, "served beside the model")
+    yield Part("draft model", load.host_draft_gib, "on the host's cores")
     yield Part("headroom", held_gib * HEADROOM, f"{HEADROOM:.0%} of these")
     processes = _processes(load)
     yield Part("engine", processes * PROCESS_GIB, f"{processes} processes")

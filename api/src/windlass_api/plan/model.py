@@ -103,6 +103,7 @@ class Plan:
     sp: int = 1  # times tp × pp cards that share each long prompt; each has all weights and the whole KV cache
     base: str = ""  # path of an adapter's base on the model's volume, where it was found there
     prefix_offload_mib: int = 0  # host memory of a pod for evicted prefixes, by spec.engine.prefixOffload
+    draft_threads: int = 0  # cores of each engine that draft, by spec.engine.speculation.runsOn
 
     def summary(self) -> str:
         """One line for a condition message and an Event."""
@@ -186,7 +187,7 @@ REFUSAL_REASONS = (
     "ArchitectureNotServed",  # the pinned engine has no module for the model
     "ContextTooLong",  # maxModelLen above the model's own
     "AdapterUnusable",  # this engine serves no adapters, or the flags take away the room for them
-    "DraftUnusable",  # the draft model's vocabulary is another, or this engine drafts with no model
+    "DraftUnusable",  # the draft model's vocabulary is another, or this engine drafts with no such model
     "SharedMemoryTooSmall",  # sharedMemory does not hold the KV cache offloaded to it
     "PrefixOffloadWithoutSize",  # --enable-prefix-cache-offload without --prefix-offload-mib
     "PrefixOffloadTooLarge",  # spec.engine.prefixOffload is more than pod, /dev/shm or node leave

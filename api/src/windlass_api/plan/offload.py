@@ -23,6 +23,8 @@ WEIGHTS_GIB, GROUP, GROUP_PART = "--cpu-offload-gb", "--offload-group-size", "--
 PROCESSOR_GIB = "--mm-processor-cache-gb"  # of each process that has one: the API and each engine
 LOOKAHEAD, LOOKAHEAD_VARIABLE = "--use-lookahead", "USE_LOOKAHEAD"
 LOOKAHEAD_DIRECTORY = "--lookahead-cache-config-dir"
+DRAFTS_ON_CPU, DRAFTS_ON_CPU_VARIABLE = "--cpu-draft-worker", "CPU_DRAFT_WORKER"
+CPU = "cpu"  # where a draft model runs
 ASKED_MAX_GIB = 2.0**20  # 1 PiB, more than any node has: keeps a mistyped figure a quantity that Kubernetes reads
 
 # The lookahead cache of one engine (docs/reference/lookahead.md, "Memory"); a contract test holds them to the cache.
@@ -67,11 +69,15 @@ def processor_cache_gib(spec: LLMServiceSpec) -> float:
 
 
 def lookahead_gib(spec: LLMServiceSpec, running: Running) -> float:
-    """The lookahead cache of one engine: its table, and the indexes of its running requests; 0 when it is off."""
-    if spec.image.family != "vllm" or not looks_ahead(spec):
+    """The lookahead cache of one engine: its table, and the indexes of its running requests; 0 when it is off.
+
+    Beside a draft model on the host's cores the indexes are there without the table.
+    """
+    has_table = looks_ahead(spec)
+    if spec.image.family != "vllm" or not (has_table or drafts_on_cpu(spec)):
         return 0.0
     indexes = running.requests * (running.tokens * LOOKAHEAD_TOKEN_BYTES + LOOKAHEAD_REQUEST_BYTES)
-    return LOOKAHEAD_TABLE_GIB + indexes / GIB
+    return (LOOKAHEAD_TABLE_GIB if has_table else 0.0) + indexes / GIB
 
 
 def too_small_shm(spec: LLMServiceSpec, workers: int) -> Refusal | None:
@@ -106,6 +112,16 @@ def looks_ahead(spec: LLMServiceSpec) -> bool:
             return not switch or is_true(switch)
     variable = last_given(spec, LOOKAHEAD, LOOKAHEAD_VARIABLE)
     return is_true(variable) if variable is not None else last_given(spec, LOOKAHEAD_DIRECTORY) is not None
+
+
+def drafts_on_cpu(spec: LLMServiceSpec) -> bool:
+    """Whether the draft model of the spec runs on the host's cores: by the flag, then the field, then the variable."""
+    if spec.engine.speculation is None:
+        return False
+    for switch in (last_given(spec, DRAFTS_ON_CPU), "true" if spec.engine.speculation.runs_on == CPU else None):
+        if switch is not None:
+            return not switch or is_true(switch)
+    return is_true(last_given(spec, DRAFTS_ON_CPU, DRAFTS_ON_CPU_VARIABLE) or "no")
 
 
 def _connector_bytes(text: str | None) -> float:

@@ -1,4 +1,4 @@
-"""Kubernetes quantities of bytes as GiB. Pure."""
+"""Kubernetes quantities: of bytes as GiB, of processors as cores. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ UNITS = {
 
 def gib(quantity: str) -> float:
     """A Kubernetes quantity of bytes, in GiB."""
+    return _amount(quantity, "no quantity of bytes; write it as 8Gi") / GIB
+
+
+def cores(quantity: str) -> float:
+    """A Kubernetes quantity of processors, in cores."""
+    return _amount(quantity, "no quantity of processors; write it as 500m or 4")
+
+
+def _amount(quantity: str, otherwise: str) -> float:
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)", quantity)
     if found is None or found[2] not in UNITS:
-        raise ValueError(f"{quantity} is no quantity of bytes; write it as 8Gi")
-    return float(found[1]) * UNITS[found[2]] / GIB
+        raise ValueError(f"{quantity} is {otherwise}")
+    return float(found[1]) * UNITS[found[2]]

@@ -67,10 +67,11 @@ def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = R
     machine = replace(found, group=group_plan(environment, gethostname(), found.engine))
     decided = resolve(argv, environment, files, machine, style)
     paths.check(decided)
-    ready.check(decided.variables, files.vocab_size)
+    taken = ready.check(decided.variables, files.vocab_size)
     chat_templates.check(decided, files)
     listening.address(decided.engine_args, decided.port)
-    return replace(decided, questions=first_chat.questions(decided, files)), machine
+    warnings = (*decided.warnings, *taken)
+    return replace(decided, warnings=warnings, questions=first_chat.questions(decided, files)), machine
 
 
 def run(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> int:

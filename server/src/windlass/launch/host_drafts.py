@@ -18,7 +18,8 @@ from windlass.launch.inputs import LaunchInputs, Settings
 from windlass.launch.model import DEFAULT
 from windlass.launch.parse import CommandLine
 
-SWITCH, BITS, MODEL = "cpu-draft-worker", "cpu-draft-bits", "--speculative-model"
+SWITCH, BITS, THREADS = "cpu-draft-worker", "cpu-draft-bits", "cpu-draft-threads"
+MODEL = "--speculative-model"
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 KNOWN = frozenset({"method", "model", speculation.TOKENS, "draft_sample_method"})
 """Keys of the speculative configuration that mean the same on the host."""
@@ -31,11 +32,11 @@ def is_asked(settings: Settings) -> bool:
 
 
 def notes(settings: Settings) -> tuple[str, ...]:
-    """A sentence where the bits are set, and nothing drafts on the host."""
-    bits = settings.get(BITS)
-    if bits is None or bits.source == DEFAULT or is_asked(settings):
+    """A sentence for bits or threads that are set where nothing drafts on the host."""
+    if is_asked(settings):
         return ()
-    return (f"--{BITS} has no effect: it counts with --{SWITCH}",)
+    given = (name for name in (BITS, THREADS) if (one := settings.get(name)) and one.source != DEFAULT)
+    return tuple(f"--{name} has no effect: it counts with --{SWITCH}" for name in given)
 
 
 def taken(line: CommandLine, settings: Settings) -> tuple[CommandLine, speculation.Requested | None]:

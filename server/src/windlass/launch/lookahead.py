@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass_sizing.model import drafter
 
@@ -148,9 +148,15 @@ def _variables(start: LaunchInputs) -> dict[str, str]:
         cache_dir=f"{cache}/windlass/lookahead" if cache.startswith("/") else "",
         counts_dir=f"{temporary}/windlass-lookahead-{start.whole('port', 8000)}",
         has_cache=is_asked(start.settings),
-        draft_model=start.on_host.directory if start.on_host else "",
-        draft_bits=start.whole(host_drafts.BITS, 8),
     )
+    if start.on_host:
+        settings = replace(
+            settings,
+            draft_model=start.on_host.directory,
+            draft_bits=start.whole(host_drafts.BITS, 8),
+            draft_rows=start.whole("max-num-seqs", 0),
+            draft_threads=start.whole(host_drafts.THREADS, 0),
+        )
     copies = start.environment.get(RAY_COPIES)
     return {VARIABLE: settings.to_json(), RAY_COPIES: f"{copies},{VARIABLE}" if copies else VARIABLE}
 

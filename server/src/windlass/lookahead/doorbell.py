@@ -79,8 +79,7 @@ class Drafter:
         self._places = places = replace(self._pinned.places, budgets=_address(self._budgets) if self._budgets else 0)
         self.trip = RoundTrip(self._drafting.cache, places, rows, most, span)
         if known.draft_model:
-            drafter = host_drafter(known.draft_model, rows, known.workers, known.draft_bits)
-            self.trip.add_host_model(drafter, most, facts.vocab_size)
+            self.trip.add_host_model(host_drafter(known, rows), most, facts.vocab_size)
         self._completed = self._pinned.flags.numpy()[COMPLETED_AT:]
         self._number = 0
         self._pending: tuple[Any, Tensor] | None = None  # what is needed to take the last step's drafts

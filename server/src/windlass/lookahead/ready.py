@@ -17,17 +17,19 @@ SMALL = 16
 """Entries of the cache that a warm-up file is tried on: as few as the core takes."""
 
 
-def check(variables: Mapping[str, str], vocabulary: int | None = None) -> None:
-    """UsageError for a package that is missing, or a configuration or warm-up file that cannot be used."""
+def check(variables: Mapping[str, str], vocabulary: int | None = None) -> tuple[str, ...]:
+    """What the start takes of the host, in sentences.
+
+    UsageError for a package that is missing, or a configuration, warm-up file or draft model that cannot be used.
+    """
     known = settings.read(variables)
     if known is None:
-        return
+        return ()
     if find_spec(PACKAGE) is None:
         raise UsageError(
             f"{_switch(known)} needs the package windlass-lookahead; install windlass-server[lookahead] or leave it out"
         )
-    if known.draft_model:
-        _check_draft_model(known)
+    notes = (_draft_model(known),) if known.draft_model else ()
     from windlass_lookahead import LookaheadCache, OptionError, options_from_directory
 
     known_size = {"voc_size": vocabulary} if vocabulary else {}
@@ -38,17 +40,23 @@ def check(variables: Mapping[str, str], vocabulary: int | None = None) -> None:
         raise UsageError(
             f"--lookahead-cache-config-dir: {str(error).rstrip('.')}; correct it or leave it out"
         ) from None
+    return notes
 
 
 def _switch(known: settings.LookaheadSettings) -> str:
     return "--cpu-draft-worker" if known.draft_model else "--use-lookahead"
 
 
-def _check_draft_model(known: settings.LookaheadSettings) -> None:
-    """UsageError for a model that the decoder on the host does not know, or that the host's memory does not hold."""
+def _draft_model(known: settings.LookaheadSettings) -> str:
+    """What the model that drafts takes of the host.
+
+    UsageError for one that the decoder on the host does not know, or that the host's memory does not hold.
+    """
     from windlass_lookahead import OptionError, draft_model
 
-    chosen = draft_model.Settings(body_bits=known.draft_bits, head_bits=known.draft_bits)
+    from windlass.lookahead.host_model import ROWS_MAX, settings_of
+
+    chosen = settings_of(known, known.draft_rows or ROWS_MAX)
     try:
         needed = known.workers * draft_model.check(Path(known.draft_model), chosen)
     except OptionError as error:
@@ -59,3 +67,8 @@ def _check_draft_model(known: settings.LookaheadSettings) -> None:
             f"--cpu-draft-worker: {known.draft_model} takes {needed / GIB:.1f} GiB of the host's memory with "
             f"{known.workers} worker(s), and there are {there / GIB:.1f}; take a smaller draft model, or leave it out"
         )
+    each = " of each engine" if known.workers > 1 else ""
+    return (
+        f"{known.draft_model} drafts on {chosen.threads} of the host's cores{each}, in {needed / GIB:.1f} GiB of its "
+        "memory in all"
+    )

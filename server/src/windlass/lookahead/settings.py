@@ -30,6 +30,10 @@ class LookaheadSettings:
     """Directory of a model that drafts on the host's cores."""
     draft_bits: int = 8
     """Of each of its weights: 8 or 4."""
+    draft_rows: int = 0
+    """Requests of one engine at most, by the start command; 0: it does not say."""
+    draft_threads: int = 0
+    """Cores of one engine that draft; 0: all of the pod's but two."""
 
     def to_json(self) -> str:
         """As the variable has it."""

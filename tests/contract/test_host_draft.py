@@ -1,0 +1,77 @@
+"""The operator's figures for a draft model on the host's cores are those of the server and of its decoder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+from windlass.launch import host_drafts
+from windlass.launch.flags import FLAGS
+from windlass.lookahead.host_model import ROWS_MAX
+from windlass_api.plan import beside, offload
+from windlass_lookahead import draft_model
+from windlass_sizing.model.facts import from_config
+from windlass_sizing.placement import host_draft
+
+CONFIGS = {
+    "Qwen2-0.5B": {
+        "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
+        "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936,
+        "max_position_embeddings": 32768, "tie_word_embeddings": True,
+    },
+    "Llama-3.2-1B": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192,
+        "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+        "max_position_embeddings": 131072, "head_dim": 64,
+    },
+    "short": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024,
+        "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 8000,
+        "max_position_embeddings": 256,
+    },
+}  # fmt: skip
+
+
+def test_decoder_and_plan_know_the_same_families():
+    assert set(host_draft.DECODERS) == set(draft_model.ARCHITECTURES)
+
+
+@pytest.mark.parametrize("bits", host_draft.WEIGHT_BYTES)
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_the_decoder_takes_what_is_planned(config, bits):
+    """For as many requests as it drafts for."""
+    shape, facts = draft_model.shape_of(config), from_config(config)
+    for requests in (1, 64, 256):
+        settings = draft_model.Settings(min(requests, ROWS_MAX), body_bits=bits, head_bits=bits)
+        planned = host_draft.host_draft_gib(facts, requests, bits) * 2**30
+        assert planned == pytest.approx(draft_model.host_bytes(shape, settings), rel=1e-6)
+
+
+def test_what_the_decoder_refuses_is_refused_in_the_plan(tmp_path):
+    """Each size that it needs as a multiple of another."""
+    (tmp_path / "model.safetensors").touch()
+    config, facts = CONFIGS["Llama-3.2-1B"], from_config(CONFIGS["Llama-3.2-1B"])
+    assert host_draft.unfit(facts) is None
+    for name, size, at in (
+        ("hidden_size", 2050, "hidden_size"),
+        ("intermediate_size", 8200, "intermediate_size"),
+        ("head_dim", 40, "head_dim"),
+        ("num_attention_heads", 33, "num_attention_heads"),
+    ):
+        (tmp_path / "config.json").write_text(json.dumps({**config, name: size}))
+        with pytest.raises(draft_model.OptionError, match=at):
+            draft_model.check(tmp_path)
+        assert at in host_draft.unfit(replace(facts, **{name: size}))[0]
+
+
+def test_the_flags_are_the_servers():
+    variables = {f"--{flag.name}": flag.variables for flag in FLAGS}
+    assert variables[offload.DRAFTS_ON_CPU] == (offload.DRAFTS_ON_CPU_VARIABLE,)
+    for flag, variable in (beside.THREADS, beside.BITS):
+        assert variables[flag] == (variable,)
+    assert {f"--{host_drafts.THREADS}", f"--{host_drafts.BITS}"} == {beside.THREADS[0], beside.BITS[0]}
+
+
+def test_rows_and_window_are_the_decoders():
+    assert (ROWS_MAX, asdict(draft_model.Settings())["window"]) == (host_draft.ROWS_MAX, host_draft.WINDOW)
