@@ -4,7 +4,8 @@
     python benchmarks/quantization/prompts.py --table OUT.json
 
 Engines as in `end_to_end.py`, all started at once. An arm is a method and the most tokens of a step that run as CUDA
-graphs: `fp8@512`. Without a number it is the engine's own, by the requests of a step (--requests): 64 make 128. In each
+graphs: `fp8@512`. Without a number it is the engine's own, by the requests of a step (--requests): 64 make 128. A mode
+of graphs may follow: `fp8@512-full` captures attention, too, in steps that read prompts and in all others. In each
 round every engine reads the same prompts once, in the order of the arms; the next round goes backwards.
 
 A figure is a median over rounds; a ratio is the median of the rounds' ratios to the first arm. --small runs on a CPU
@@ -34,11 +35,13 @@ Prompt = tuple[int, int]
 def serve(arm: str, wanted: argparse.Namespace) -> None:
     """Start one engine; each line asks for [tokens, prompts at once], and its milliseconds are written."""
     method, _, graphs = arm.partition("@")
+    tokens, _, mode = graphs.partition("-")
     end_to_end.EXTRA = {"max_num_seqs": wanted.requests}
     if not wanted.small:
         end_to_end.EXTRA |= {"max_num_batched_tokens": 8192, "kv_cache_memory_bytes": 2**30}
     if graphs and not wanted.small:
-        end_to_end.EXTRA |= {"compilation_config": {"max_cudagraph_capture_size": int(graphs)}}
+        captured = {"max_cudagraph_capture_size": int(tokens), **({"cudagraph_mode": mode.upper()} if mode else {})}
+        end_to_end.EXTRA |= {"compilation_config": captured}
     begun = time.perf_counter()
     llm = end_to_end.engine(method, wanted)
     print("READY", json.dumps({"start_s": round(time.perf_counter() - begun, 1), **memory()}), flush=True)
