@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The layer of windlass/server's own packages without a container engine: the wheels of this checkout, compiled by a
+# The layer of windlass/server's own packages without a container engine: the wheels of the last commit, compiled by a
 # Python of the card's machine's version, at the image's paths. What the image has beside them, such as the list of its
 # contents, is left out.
 # Usage: layer.sh PYTHON OUT_FOLDER     writes OUT_FOLDER/server.tar.gz and server.env.json; needs a C++ compiler

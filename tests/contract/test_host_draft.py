@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 from windlass.launch import host_drafts
 from windlass.launch.flags import FLAGS
+from windlass.launch.model import DraftFiles, Gpu, Machine, ModelFiles
+from windlass.launch.resolve import resolve
+from windlass.lookahead import settings
 from windlass.lookahead.host_model import ROWS_MAX
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import beside, offload
+from windlass_api.plan.args import server_args
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Plan
 from windlass_lookahead import draft_model
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement import host_draft
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from spec_changes import INVENTORY
+
+NODE = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))
 CONFIGS = {
     "Qwen2-0.5B": {
         "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
@@ -31,6 +45,9 @@ CONFIGS = {
         "max_position_embeddings": 256,
     },
 }  # fmt: skip
+
+
+DRAFT = from_config(CONFIGS["Llama-3.2-1B"])
 
 
 def test_decoder_and_plan_know_the_same_families():
@@ -71,6 +88,39 @@ def test_the_flags_are_the_servers():
     for flag, variable in (beside.THREADS, beside.BITS):
         assert variables[flag] == (variable,)
     assert {f"--{host_drafts.THREADS}", f"--{host_drafts.BITS}"} == {beside.THREADS[0], beside.BITS[0]}
+
+
+WORDS = (
+    [], ["--cpu-draft-worker"], ["--cpu-draft-worker", "false"], ["--cpu-draft-worker=off"], ["--no-cpu-draft-worker"],
+    ["--no_cpu_draft_worker"], ["--cpu_draft_worker", "on"], ["--cpu-draft-worker", "-tp", "1"],
+    ["--cpu-draft-worker", "--no-cpu-draft-worker"], ["--no-cpu-draft-worker", "--cpu-draft-worker", "yes"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("variable", [None, "true", "on", "0"])
+@pytest.mark.parametrize("field", [None, "gpu", "cpu"])
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_plan_and_server_read_the_switch_alike(words, field, variable):
+    """Flags in each of their forms, the field and the variable: what is planned on the host drafts there."""
+    speculation = {"source": {"pvc": {"claimName": "d"}}, "runsOn": field}
+    variables = {"CPU_DRAFT_WORKER": variable} if variable else {}
+    spec = LLMServiceSpec.model_validate(
+        {
+            "model": {"id": "m", "source": {"pvc": {"claimName": "c"}}},
+            "engine": {"speculation": speculation, "maxModelLen": 2048},
+            "args": words,
+            "env": [{"name": name, "value": value} for name, value in variables.items()],
+        }
+    )
+    served = replace(from_config({**CONFIGS["Llama-3.2-1B"], "num_hidden_layers": 32}), draft=DRAFT)
+    plan = decide(spec, served, INVENTORY)
+    assert isinstance(plan, Plan), plan
+    draft = DraftFiles("/data/draft", "/data/model", served, DRAFT, has_same_vocabulary=True)
+    files = ModelFiles("/data/model", "llama", 131072, attention_heads=32, vocab_size=128256, draft=draft)
+    started = resolve(server_args(spec, plan), {"HOME": "/cache", **variables}, files, NODE)
+    known = settings.read(started.variables)
+    assert (known is not None) == ("draft model" in dict(plan.host_parts))
+    assert known is None or known.draft_threads == plan.draft_threads
 
 
 def test_rows_and_window_are_the_decoders():

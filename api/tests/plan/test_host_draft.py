@@ -8,7 +8,7 @@ import pytest
 from windlass_api.plan.args import server_args
 from windlass_sizing.placement.host_draft import host_draft_gib
 
-from .test_beside import DRAFT, DRAFTED, QWEN_7B
+from .test_beside import DRAFT, DRAFTED, QWEN_7B, UNKNOWN
 from .test_decide import a_spec, planned, refused
 
 SOURCE = {"pvc": {"claimName": "d"}}
@@ -57,16 +57,21 @@ def test_requests_beyond_64_have_no_keys_on_the_host():
         ({"resources": {"cpu": "500m"}}, "500m", 1),
         ({"engine": {**ON_CPU, "workers": 2}, "resources": {"gpus": 2, "cpu": "12"}}, "12", 5),
         ({"args": ["--cpu-draft-threads", "14"]}, "15", 14),
+        ({"args": ["--cpu-draft-threads", "14"], "resources": {"cpu": "4"}}, "4", 14),
+        ({"args": ["--cpu-draft-threads", "0"]}, "9", 8),
+        ({"args": ["--cpu-draft-threads", "9" * 20]}, "9", 8),
+        ({"resources": {"cpu": "16Gi"}}, "16Gi", 1023),
     ],
 )
 def test_threads_are_the_processors_that_the_pod_asks_for(more, cpu, threads):
-    """So drafts take no processor of a neighbour: a rank has one each, an engine's drafts the rest."""
+    """A rank has one each, an engine's drafts the rest; a flag of the user's stays as it is."""
     spec = {"engine": ON_CPU, **more}
     plan = planned(facts=DRAFTED, **spec)
     assert (plan.cpu, plan.draft_threads) == (cpu, threads)
     words = server_args(a_spec(**spec), plan)
     assert words[words.index("--cpu-draft-threads") + 1] == str(threads)
     assert "--cpu-draft-worker" in words
+    assert any(line.startswith(f"processors {cpu}: {threads} ") for line in plan.because)
 
 
 def test_on_the_gpu_nothing_changes():
@@ -75,7 +80,8 @@ def test_on_the_gpu_nothing_changes():
         spec = {"engine": {"speculation": speculation}}
         plan = planned(facts=DRAFTED, **spec)
         assert (plan.cpu, plan.draft_threads) == ("1", 0)
-        assert not [word for word in server_args(a_spec(**spec), plan) if word.startswith("--cpu-draft")]
+        words = [word for word in server_args(a_spec(**spec), plan) if word.startswith("--cpu-draft")]
+        assert words == (["--cpu-draft-worker=false"] if "runsOn" in speculation else [])
 
 
 @pytest.mark.parametrize(
@@ -85,8 +91,11 @@ def test_on_the_gpu_nothing_changes():
         ({"engine": ON_GPU, "env": [{"name": "CPU_DRAFT_WORKER", "value": "true"}]}, True),
         ({"engine": ON_CPU, "args": ["--cpu-draft-worker=false"]}, False),
         ({"engine": ON_CPU, "env": [{"name": "CPU_DRAFT_WORKER", "value": "false"}]}, True),
+        ({"engine": {"speculation": {**ON_CPU["speculation"], "runsOn": "gpu"}},
+          "env": [{"name": "CPU_DRAFT_WORKER", "value": "true"}]}, False),
+        ({"engine": ON_CPU, "command": ["vllm", "serve", "/data/model"]}, False),
     ],
-)
+)  # fmt: skip
 def test_the_last_word_is_the_servers(more, is_on_host):
     """A flag wins over the field, and the field over a variable."""
     assert ("draft model" in parts(planned(facts=DRAFTED, **more))) == is_on_host
@@ -95,10 +104,15 @@ def test_the_last_word_is_the_servers(more, is_on_host):
 @pytest.mark.parametrize(
     ("facts", "more", "message", "advice"),
     [
-        (DRAFTED, {"resources": {"gpus": 0}}, "runsOn cpu drafts beside a GPU, and this service runs on CPUs",
-         "leave runsOn out"),
+        (DRAFTED, {"resources": {"gpus": 0}}, "beside a GPU, and this service runs on CPUs",
+         "leave that out"),
+        (DRAFTED, {"env": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]}, "VLLM_USE_V2_MODEL_RUNNER is 0",
+         "leave VLLM_USE_V2_MODEL_RUNNER out"),
+        (replace(QWEN_7B, draft=UNKNOWN),
+         {"engine": {"speculation": {"method": "eagle", "source": SOURCE}}, "args": ["--cpu-draft-worker"]},
+         "run complete draft models, and the method is eagle", "let the head run on the GPU"),
         (DRAFTED, {"resources": {"gpus": 2}, "engine": {**ON_CPU, "pipelineParallelSize": 2}},
-         "runsOn cpu cannot draft for a model in 2 stages", "pipelineParallelSize to 1"),
+         "which is not possible for a model in 2 stages", "pipelineParallelSize to 1"),
         (replace(QWEN_7B, draft=replace(DRAFT, architecture="GPT2LMHeadModel")), {},
          "Qwen2ForCausalLM, Qwen3ForCausalLM, and it is a GPT2LMHeadModel",
          "let it run on the GPU"),

@@ -81,7 +81,7 @@ def test_a_collector_that_does_not_answer_holds_up_nobody():
                 pass
         worked = time.monotonic() - began
         spans.stop()
-        assert worked < 1
+        assert worked < 5, "an export that waits for the collector takes ten seconds and more"
         assert time.monotonic() - began < worked + GOODBYE_S + 1
     for thread in threading.enumerate():
         if thread.name.startswith("Otel"):

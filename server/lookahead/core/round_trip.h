@@ -75,7 +75,7 @@ struct TripCounts {
   double wait_us = 0;          // between doorbell and answer, all steps together
   double step_us = 0;          // of a step, a running mean
   std::uint64_t hosted = 0;    // steps after which the model on the host drafted
-  double host_us = 0;          // that steps waited for it, all of them together
+  double host_us = 0;          // that steps waited for it, in all
 };
 
 class RoundTrip {

@@ -26,8 +26,8 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
   if (!step.wanted) return 0;
   for (const std::string& id : soon.ids) requests_[id].hosted = 0;
   for (const std::string& id : later.ids) requests_[id].hosted = 0;
-  const double patience_us = host_patience_us(step);
-  if (patience_us == 0) return 0;
+  const double more_us = host_patience_us(step);
+  if (more_us <= 0) return 0;
   const float worth = policy_.host_tokens();
   std::vector<std::string> ids;
   std::vector<int> places;
@@ -42,17 +42,19 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
   }
   for (std::size_t i = 0; i < later.ids.size(); ++i) add(later, i, 0);
   if (ids.empty()) return 0;
+  const double left_us = more_us + config_.device_wait_us +
+                         config_.device_wait_row_us * static_cast<double>(step.rows.size()) - us_since(doorbell_at_);
   const auto since = Clock::now();
   const std::vector<std::vector<Token>> chains = host_->draft(ids, host_made_);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     requests_[ids[i]].hosted = static_cast<int>(chains[i].size());
     if (!chains[i].empty()) write_chain(places[i], chains[i]);
   }
-  return std::min(us_since(since), patience_us);
+  return std::clamp(us_since(since), 0.0, std::max(0.0, left_us));
 }
 
-// For how many µs the device waits for the model's drafts after this step. Where the engine has not planned the next
-// step yet, the policy's last word counts.
+// For how many µs more than for the cache's drafts the device waits for the model's after this step. Where the engine
+// has not planned the next step yet, the policy's last word counts.
 double RoundTrip::host_patience_us(const Step& step) {
   if (host_made_ == 0) return 0;
   const std::lock_guard lock(policy_mutex_);

@@ -108,8 +108,8 @@ class SpeculationPolicy {
   float host_tokens() const;
   // Whether any row could have had drafts of the model when host_drafts was last asked.
   bool could_host_draft() const { return could_host_; }
-  // Whether the step of the last drafts_to_verify waits for the model's drafts, and for how many µs at most: longer,
-  // and the cache's drafts alone would have had the higher rate of tokens.
+  // Whether the step of the last drafts_to_verify waits for the model's drafts, and for how many µs at most: beyond
+  // that the cache's drafts alone have the higher rate of tokens.
   bool awaits_host() const { return awaits_host_; }
   double host_wait_us() const { return host_wait_us_; }
   // The same for a step that nobody asks drafts_to_verify for.

@@ -62,7 +62,7 @@ def test_a_draft_model_that_the_decoder_knows_is_taken(tmp_path):
     """And the start says what it takes; a context of 512 tokens in 2 layers takes 0.25 MiB a request."""
     (tmp_path / "model.safetensors").touch()
     (note,) = check_draft_model(tmp_path, QWEN, draft_threads=3)
-    assert note == f"{tmp_path} drafts on 3 of the host's cores, in 0.0 GiB of its memory in all"
+    assert note == f"the engine drafts on 3 of the host's cores by {tmp_path}, in 0.0 GiB of host memory in all"
 
 
 def test_memory_is_checked_for_the_requests_that_run_at_once(tmp_path, monkeypatch):

@@ -84,6 +84,7 @@ PREFIX_OFFLOAD_RULES = (
     ),
 )
 
+# The field is newer than any stored service, so no stored one breaks this.
 SPECULATION_RULES = (
     Rule(
         "!has(self.runsOn) || self.runsOn != 'cpu' || !has(self.method) || self.method == 'draft_model'",

@@ -140,8 +140,8 @@ class SpeculationSpec(ApiModel):
     runs_on: Literal["gpu", "cpu"] | None = Field(
         None,
         exclude_if=_missing,
-        description="runsOn is where the draft model runs: gpu, or cpu for the host's cores beside the GPU, which a "
-        "small draft_model alone can; left out: gpu.",
+        description="runsOn is where the draft model runs: gpu, or cpu for the host's cores beside the GPU, for a "
+        "small model of method draft_model; left out: gpu.",
     )
 
 

@@ -13,7 +13,7 @@ from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec, SpeculationSpe
 from windlass_api.plan import prefix_offload
 from windlass_api.plan.cpu import KV_SPACE, kv_space_gib
 from windlass_api.plan.model import Plan
-from windlass_api.plan.offload import CPU, DRAFTS_ON_CPU
+from windlass_api.plan.offload import CPU, DRAFTS_ON_CPU, GPU
 from windlass_api.plan.overrides import RUN, runs_windlass, whole_prompts
 
 MODEL_DIRECTORY = "/data/model"
@@ -107,7 +107,7 @@ def _tuning(engine: EngineSpec) -> list[str]:
         flags += ["--allowed-media-domains", ",".join(engine.allowed_media_domains)]
     if engine.speculation:
         flags += ["--speculative-config", _drafts(engine.speculation)]
-        flags += [DRAFTS_ON_CPU] if engine.speculation.runs_on == CPU else []
+        flags += {CPU: [DRAFTS_ON_CPU], GPU: [f"{DRAFTS_ON_CPU}=false"]}.get(engine.speculation.runs_on or "", [])
     if engine.lookahead.enabled:
         flags.append("--use-lookahead")
         if engine.lookahead.speculative_tokens is not None:

@@ -20,6 +20,8 @@ from windlass_api.plan.overrides import last_given
 VLLM = "vllm"
 OFF = ("false", "0", "no")
 THREADS, BITS = ("--cpu-draft-threads", "CPU_DRAFT_THREADS"), ("--cpu-draft-bits", "CPU_DRAFT_BITS")
+V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+ON_HOST = "spec.engine.speculation drafts on the host's cores (runsOn cpu, or --cpu-draft-worker)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class HostDraft:
 
     facts: ModelFacts
     bits: int
-    threads: int
+    threads: int | None  # that the user's flag asks for
 
     def gib(self, requests: int) -> float:
         """Host memory of one engine's, for so many requests at once."""
@@ -50,9 +52,11 @@ def on_host(spec: LLMServiceSpec, facts: ModelFacts) -> HostDraft | None:
     """What drafts on the host's cores; None where nothing does."""
     if facts.draft is None or not drafts_on_cpu(spec):
         return None
-    bits = _number(spec, *BITS)
+    bits, threads = _number(spec, *BITS), _number(spec, *THREADS)
     return HostDraft(
-        facts.draft, bits if bits in host_draft.WEIGHT_BYTES else 8, _number(spec, *THREADS) or host_draft.CORES
+        facts.draft,
+        bits if bits in host_draft.WEIGHT_BYTES else 8,
+        threads if threads and threads <= host_draft.CORES_MAX else None,  # the server refuses any other number
     )
 
 
@@ -77,24 +81,27 @@ def _beside_lookahead(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit |
 def _beside_no_gpu(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
     if tp:
         return None
-    return (
-        "spec.engine.speculation.runsOn cpu drafts beside a GPU, and this service runs on CPUs",
-        "leave runsOn out",
-    )
+    return f"{ON_HOST} beside a GPU, and this service runs on CPUs", "leave that out"
 
 
 def _over_stages(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
     if pp == 1:
         return None
     return (
-        f"spec.engine.speculation.runsOn cpu cannot draft for a model in {pp} stages",
+        f"{ON_HOST}, which is not possible for a model in {pp} stages",
         "set spec.engine.pipelineParallelSize to 1, or leave spec.engine.speculation out",
     )
 
 
+def _older_runner(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
+    if not any((one.name, one.value) == (V2_RUNNER, "0") for one in spec.env):
+        return None
+    return f"{ON_HOST} with the engine's V2 runner, and {V2_RUNNER} is 0", f"leave {V2_RUNNER} out"
+
+
 PLACES: dict[bool, tuple[Callable[[LLMServiceSpec, int, int], drafter.Unfit | None], ...]] = {
     False: (_beside_lookahead,),
-    True: (_beside_no_gpu, _over_stages),
+    True: (_beside_no_gpu, _over_stages, _older_runner),
 }
 """By whether the host's cores draft."""
 
@@ -136,9 +143,15 @@ def _draft_unlike(spec: LLMServiceSpec, facts: ModelFacts) -> Refusal | None:
     found = (
         _no_room(drafting.tokens, spec.engine.max_model_len)
         or drafter.unfit(facts, draft, drafting.method, drafting.tokens)
-        or (host_draft.unfit(draft) if drafts_on_cpu(spec) else None)
+        or (_unfit_on_host(drafting.method, draft) if drafts_on_cpu(spec) else None)
     )
     return Refusal("DraftUnusable", f"spec.engine.speculation: {found[0]}", found[1]) if found else None
+
+
+def _unfit_on_host(method: str, draft: ModelFacts) -> drafter.Unfit | None:
+    if method != drafter.DRAFT_MODEL:
+        return f"the host's cores run complete draft models, and the method is {method}", "let the head run on the GPU"
+    return host_draft.unfit(draft)
 
 
 def _no_room(tokens: int, context: int | None) -> drafter.Unfit | None:

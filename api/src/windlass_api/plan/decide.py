@@ -156,7 +156,7 @@ def _load(facts: ModelFacts, chosen: Option, drafting: HostDraft | None) -> Load
         gpus=gpus,
         engines=engines,
         host_draft_gib=drafting.gib(serving.sequences) * engines if drafting else 0.0,
-        draft_threads=drafting.threads * engines if drafting else 0,
+        draft_threads=drafting.threads if drafting else None,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
     )
 
@@ -180,6 +180,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         *_steps(serving),
         *without_effect(spec),
         host.because + (" on each node" if chosen.nodes > 1 else ""),
+        *((host.cpu_because,) if host.cpu_because else ()),
     )
     product = ((product_label(card.resource), card.product),) if card.product else ()
     return Plan(

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from windlass_sizing.placement.host_draft import CORES, CORES_MAX
+
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.offload import (
     Running,
@@ -41,7 +43,7 @@ class Load:
     activations_gib: float = 0.0  # on the CPU
     beside_gib: float = 0.0  # on the CPU: adapters and a draft model
     host_draft_gib: float = 0.0  # beside GPUs: draft models on the host's cores
-    draft_threads: int = 0  # of all engines together
+    draft_threads: int | None = None  # cores of each engine that draft, where a flag of the spec says so
     gpus: int = 0
     engines: int = 1
 
@@ -70,7 +72,8 @@ class Host:
     parts: tuple[Part, ...]
     because: str
     prefix_offload_mib: int = 0
-    draft_threads: int = 0  # of each engine
+    draft_threads: int = 0  # cores of each engine that draft
+    cpu_because: str = ""  # where something drafts
 
     @property
     def figures(self) -> tuple[tuple[str, float], ...]:
@@ -89,23 +92,33 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
     every = _parts(spec, load, gib(shm) - offloaded_gib, flagged_gib, kept)
     parts = tuple(part for part in every if part.gib > 0)
     summed_gib = total_gib(parts)
+    threads = _draft_threads(requested.cpu, load)
+    cpu = requested.cpu or str(max(1, load.ranks + threads * load.engines))
     return Host(
-        cpu=requested.cpu or str(max(1, load.ranks + load.draft_threads)),
+        cpu=cpu,
         memory=requested.memory or f"{summed_gib}Gi",
         shm=shm,
         parts=parts,
         because=_sentence(requested.memory, summed_gib, parts),
         prefix_offload_mib=round(kept * MIB_A_GIB),
-        draft_threads=_draft_threads(requested.cpu, load),
+        draft_threads=threads,
+        cpu_because=_draft_words(cpu, threads, load.engines) if threads else "",
     )
 
 
 def _draft_threads(asked: str | None, load: Load) -> int:
-    """Cores of each engine that draft: what the pod asks for, less one for each rank, so that no neighbour pays."""
-    if not load.draft_threads:
+    """Cores of each engine that draft: by the flag, else what the pod asks for, less one for each rank."""
+    if not load.host_draft_gib:
         return 0
-    free = load.draft_threads if asked is None else math.floor(cores(asked)) - load.ranks
+    if load.draft_threads:
+        return load.draft_threads
+    free = CORES * load.engines if asked is None else math.floor(min(CORES_MAX, cores(asked))) - load.ranks
     return max(1, free // load.engines)
+
+
+def _draft_words(cpu: str, threads: int, engines: int) -> str:
+    each = " of each engine" if engines > 1 else ""
+    return f"processors {cpu}: {threads}{each} draft, and one works for each GPU"
 
 
 def total_gib(parts: tuple[Part, ...]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.overrides import is_true, last_given, runs_windlass
+from windlass_api.plan.overrides import last_given, runs_windlass, switched
 from windlass_api.plan.quantity import GIB, gib
 
 KV_SIZE, KV_BACKEND, KV_TRANSFER = "--kv-offloading-size", "--kv-offloading-backend", "--kv-transfer-config"
@@ -24,7 +24,7 @@ PROCESSOR_GIB = "--mm-processor-cache-gb"  # of each process that has one: the A
 LOOKAHEAD, LOOKAHEAD_VARIABLE = "--use-lookahead", "USE_LOOKAHEAD"
 LOOKAHEAD_DIRECTORY = "--lookahead-cache-config-dir"
 DRAFTS_ON_CPU, DRAFTS_ON_CPU_VARIABLE = "--cpu-draft-worker", "CPU_DRAFT_WORKER"
-CPU = "cpu"  # where a draft model runs
+GPU, CPU = "gpu", "cpu"  # where a draft model runs
 ASKED_MAX_GIB = 2.0**20  # 1 PiB, more than any node has: keeps a mistyped figure a quantity that Kubernetes reads
 
 # The lookahead cache of one engine (docs/reference/lookahead.md, "Memory"); a contract test holds them to the cache.
@@ -94,8 +94,7 @@ def too_small_shm(spec: LLMServiceSpec, workers: int) -> Refusal | None:
 
 def flag_keeps_prefixes(spec: LLMServiceSpec) -> bool | None:
     """What the flag or its variable says; None where neither is given."""
-    switch = last_given(spec, PREFIX, PREFIX_VARIABLE)
-    return None if switch is None else not switch or is_true(switch)
+    return switched(spec, PREFIX, PREFIX_VARIABLE)
 
 
 def prefix_mib(spec: LLMServiceSpec) -> float:
@@ -107,21 +106,21 @@ def prefix_mib(spec: LLMServiceSpec) -> float:
 
 def looks_ahead(spec: LLMServiceSpec) -> bool:
     """As the server decides: the flag, then the field, then the variable, then a directory of its configuration."""
-    for switch in (last_given(spec, LOOKAHEAD), "true" if spec.engine.lookahead.enabled else None):
-        if switch is not None:
-            return not switch or is_true(switch)
-    variable = last_given(spec, LOOKAHEAD, LOOKAHEAD_VARIABLE)
-    return is_true(variable) if variable is not None else last_given(spec, LOOKAHEAD_DIRECTORY) is not None
+    flag = switched(spec, LOOKAHEAD)
+    if flag is not None or spec.engine.lookahead.enabled:
+        return flag is not False
+    variable = switched(spec, LOOKAHEAD, LOOKAHEAD_VARIABLE)
+    return last_given(spec, LOOKAHEAD_DIRECTORY) is not None if variable is None else variable
 
 
 def drafts_on_cpu(spec: LLMServiceSpec) -> bool:
     """Whether the draft model of the spec runs on the host's cores: by the flag, then the field, then the variable."""
-    if spec.engine.speculation is None:
+    if spec.engine.speculation is None or not runs_windlass(spec):
         return False
-    for switch in (last_given(spec, DRAFTS_ON_CPU), "true" if spec.engine.speculation.runs_on == CPU else None):
-        if switch is not None:
-            return not switch or is_true(switch)
-    return is_true(last_given(spec, DRAFTS_ON_CPU, DRAFTS_ON_CPU_VARIABLE) or "no")
+    flag, field = switched(spec, DRAFTS_ON_CPU), spec.engine.speculation.runs_on
+    if flag is not None or field is not None:
+        return field == CPU if flag is None else flag
+    return switched(spec, DRAFTS_ON_CPU, DRAFTS_ON_CPU_VARIABLE) or False
 
 
 def _connector_bytes(text: str | None) -> float:

@@ -29,9 +29,12 @@ def _percent(text: str) -> int:
     return round(float(text) * 100)
 
 
+YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
 def is_true(text: str) -> bool:
     """Whether the text of a switch switches it on."""
-    return text.strip().casefold() in ("1", "true", "yes")
+    return text.strip().casefold() in YES
 
 
 def _count(text: str) -> int:
@@ -84,6 +87,29 @@ def last_given(spec: LLMServiceSpec, flag: str, variable: str = "") -> str | Non
     return found
 
 
+def switched(spec: LLMServiceSpec, flag: str, variable: str = "") -> bool | None:
+    """What a switch says, as the server reads it: the last of `--flag`, `--flag WORD` and `--no-flag`, or its variable.
+
+    None where neither is given. A word that follows the flag counts where it says yes or no.
+    """
+    found = None
+    for word, after in pairwise((*spec.command[1:], *spec.args, "")):
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") == flag:
+            found = is_true(value if equals else _switch_word(after))
+        elif name.replace("_", "-") == f"--no-{flag.removeprefix('--')}":
+            found = False
+    if found is not None or not variable:
+        return found
+    text = next((entry.value for entry in spec.env if entry.name == variable and entry.value), None)
+    return None if text is None else is_true(text)
+
+
+def _switch_word(after: str) -> str:
+    """The value of a switch that this word follows."""
+    return after if after.casefold() in (*YES, *NO) else "true"
+
+
 def whole_prompts(spec: LLMServiceSpec) -> bool:
     """Whether the user's flags forbid that a long prompt is read in several steps."""
     words = [word.replace("_", "-") for word in (*spec.command[1:], *spec.args)]
@@ -107,10 +133,13 @@ def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
     for index, word in enumerate(words):
         flag, equals, value = word.partition("=")
         flag = flag if flag.startswith("-tp") else flag.replace("_", "-")
+        following = words[index + 1] if index + 1 < len(words) else ""
+        plain = f"--{flag.removeprefix('--no-')}"
+        if flag.startswith("--no-") and plain in BY_FLAG and BY_FLAG[plain].read is is_true:
+            yield plain, "false"
         if flag not in BY_FLAG:
             continue
-        following = words[index + 1] if index + 1 < len(words) else ""
         if BY_FLAG[flag].read is is_true and not equals:
-            yield flag, "true"
+            yield flag, _switch_word(following)
         else:
             yield flag, value if equals else following

@@ -15,7 +15,7 @@ from windlass_api.plan.beside import OFF, VLLM
 from windlass_api.plan.layout import Layout
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import flag_keeps_prefixes, looks_ahead
-from windlass_api.plan.overrides import is_true, last_given, runs_windlass
+from windlass_api.plan.overrides import last_given, runs_windlass, switched
 
 ENGINES_OWN = frozenset(
     {
@@ -81,9 +81,8 @@ def _serves_adapters(spec: LLMServiceSpec, facts: ModelFacts) -> bool:
     merge = last_given(spec, "--merge-lora", "MERGE_LORA")
     if merge is not None and merge.casefold() not in OFF:
         return False
-    switch = last_given(spec, "--enable-lora", "ENABLE_LORA")
-    asked = switch is not None and (not switch or is_true(switch))
-    return bool(facts.lora_slots) or asked or last_given(spec, "--lora-modules", "LORA_MODULES") is not None
+    asked = switched(spec, "--enable-lora", "ENABLE_LORA")
+    return bool(facts.lora_slots) or bool(asked) or last_given(spec, "--lora-modules", "LORA_MODULES") is not None
 
 
 def _keeps_prefixes(spec: LLMServiceSpec) -> bool:

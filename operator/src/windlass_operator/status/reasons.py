@@ -108,7 +108,7 @@ ROWS = (
     Reason(
         "DraftUnusable",
         "what drafts does not fit the served model",
-        "do what the message says: correct spec.engine.speculation's method, source or tokens",
+        "do what the message says: correct spec.engine.speculation's method, source, tokens or runsOn",
     ),
     Reason("InspectFailed", "the inspect Job ended without an answer", "read its logs; it is tried again by itself"),
     Reason("InspectOverdue", "reading the model's files takes too long", "look at the volume; it is tried again"),

@@ -52,6 +52,6 @@ def explain(plan: LaunchPlan) -> None:
     """Print the plan."""
     rows = [(setting.name, setting.shown, setting.source, setting.why) for setting in plan.settings]
     table.show(("SETTING", "VALUE", "FROM", "WHY"), rows)
-    for sentence in plan.warnings:
+    for sentence in (*plan.warnings, *plan.notes):
         print(f"note: {sentence}")
     print(f"engine: {' '.join(plan.shown_args)}")

@@ -70,8 +70,7 @@ def plan(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = R
     taken = ready.check(decided.variables, files.vocab_size)
     chat_templates.check(decided, files)
     listening.address(decided.engine_args, decided.port)
-    warnings = (*decided.warnings, *taken)
-    return replace(decided, warnings=warnings, questions=first_chat.questions(decided, files)), machine
+    return replace(decided, notes=taken, questions=first_chat.questions(decided, files)), machine
 
 
 def run(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> int:
@@ -199,6 +198,8 @@ def _group_report(board: FactsBoard) -> Callable[[GroupFacts], None]:
 def _tell(launch: LaunchPlan) -> None:
     for sentence in launch.warnings:
         _warn(sentence)
+    for sentence in launch.notes:
+        say(sentence)
     say(f"flags of the engine: {' '.join(launch.shown_args)}")
 
 

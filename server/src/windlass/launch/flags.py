@@ -156,7 +156,7 @@ FLAGS: tuple[Flag, ...] = (
          ("CPU_DRAFT_WORKER",), "false", effect=Effect.OURS),
     Flag("cpu-draft-bits", Kind.TEXT, "bits of a weight of that draft model: 8, or 4, which read half as much",
          ("CPU_DRAFT_BITS",), "8", choices=("8", "4"), effect=Effect.OURS),
-    Flag("cpu-draft-threads", Kind.WHOLE, "cores of each engine that draft; left out: all of the pod's but two",
+    Flag("cpu-draft-threads", Kind.WHOLE, "cores of each engine that draft; left out: its share of all but two",
          ("CPU_DRAFT_THREADS",), effect=Effect.OURS),
     # Prefixes that the KV cache evicts, kept in host memory.
     Flag("enable-prefix-cache-offload", Kind.SWITCH, "keep evicted blocks of the prefix cache in host memory",

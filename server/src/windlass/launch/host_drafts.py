@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from windlass_sizing.model import drafter
+from windlass_sizing.placement.host_draft import CORES_MAX
 
 from windlass.errors import UsageError
 from windlass.launch import speculation
@@ -97,6 +98,13 @@ def _no_count(_: LaunchInputs, asked: speculation.Requested) -> str | None:
     return f"drafts a whole number of tokens, and {speculation.TOKENS} is {count!r}; set at least 1"
 
 
+def _cores(start: LaunchInputs, _: speculation.Requested) -> str | None:
+    threads = start.whole(THREADS, 1)
+    if 1 <= threads <= CORES_MAX:
+        return None
+    return f"drafts on 1 to {CORES_MAX} cores, and --{THREADS} is {threads}; leave it out for all free ones"
+
+
 def _for_the_card(_: LaunchInputs, asked: speculation.Requested) -> str | None:
     key = next((key for key in asked.config if key not in KNOWN), None)
     return None if key is None else f"does not go with {key} of the speculative configuration; leave one of the two out"
@@ -108,5 +116,6 @@ CONTRADICTIONS: tuple[Callable[[LaunchInputs, speculation.Requested], str | None
     _older_runner,
     _not_greedy,
     _no_count,
+    _cores,
     _for_the_card,
 )

@@ -150,6 +150,8 @@ class LaunchPlan:
     variables: Mapping[str, str] = field(default_factory=dict)
     """What the engine's process gets beside our own environment; it may hold keys."""
 
+    notes: tuple[str, ...] = ()
+    """What the start takes of the machine: no reason to change anything."""
     questions: tuple[Question, ...] = ()
     """What the server is asked before it is ready."""
 

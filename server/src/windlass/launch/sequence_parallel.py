@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from windlass.errors import UsageError
-from windlass.launch import lookahead, prefix_offload
+from windlass.launch import host_drafts, lookahead, prefix_offload
 from windlass.launch.inputs import LaunchInputs
 from windlass.sampling import start_command
 
@@ -61,9 +61,10 @@ def _no_text(start: LaunchInputs) -> str | None:
 
 
 def _drafts(start: LaunchInputs) -> str | None:
-    if not lookahead.is_asked(start.settings):
+    if not lookahead.is_asked(start.settings) and start.on_host is None:
         return None
-    return f"--{SIZE} and --{lookahead.SWITCH} exclude each other; leave one of the two out"
+    switch = lookahead.SWITCH if start.on_host is None else host_drafts.SWITCH
+    return f"--{SIZE} and --{switch} exclude each other; leave one of the two out"
 
 
 def _adapters(start: LaunchInputs) -> str | None:

@@ -67,8 +67,8 @@ def _draft_model(known: settings.LookaheadSettings) -> str:
             f"--cpu-draft-worker: {known.draft_model} takes {needed / GIB:.1f} GiB of the host's memory with "
             f"{known.workers} worker(s), and there are {there / GIB:.1f}; take a smaller draft model, or leave it out"
         )
-    each = " of each engine" if known.workers > 1 else ""
+    where = "each engine drafts" if known.workers > 1 else "the engine drafts"
     return (
-        f"{known.draft_model} drafts on {chosen.threads} of the host's cores{each}, in {needed / GIB:.1f} GiB of its "
+        f"{where} on {chosen.threads} of the host's cores by {known.draft_model}, in {needed / GIB:.1f} GiB of host "
         "memory in all"
     )

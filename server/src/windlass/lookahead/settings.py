@@ -33,7 +33,7 @@ class LookaheadSettings:
     draft_rows: int = 0
     """Requests of one engine at most, by the start command; 0: it does not say."""
     draft_threads: int = 0
-    """Cores of one engine that draft; 0: all of the pod's but two."""
+    """Cores of one engine that draft; 0: its share of all but two."""
 
     def to_json(self) -> str:
         """As the variable has it."""

@@ -16,6 +16,8 @@ WINDOW = 1024
 """Tokens of each that the decoder sees."""
 CORES = 8
 """Cores of each engine that draft where nobody says how many. A guess: 14 were measured (docs/how-to/draft.md)."""
+CORES_MAX = 1024
+"""More are refused."""
 GIB = 2**30
 VALUE_BYTES = 2
 """Of an embedding's, a key's and a value's number."""
