@@ -98,6 +98,7 @@ def engines():
 def test_new_text_is_drafted_by_the_model(engines):
     engine = engines(1.0, 0.3, 6.0)
     engine.run(40)
+    wait_until(lambda: engine.device.trip.counts().steps == 40)
     counts = engine.device.trip.counts()
     assert engine.at > 100
     assert counts.models >= len(engine.verified) - 2 > 20
