@@ -9,7 +9,8 @@ ENGINE_TESTS := $(BIN)/pytest -q --timeout 2400 -p no:randomly
 BY_FILE := --dist loadfile --no-loadscope-reorder --durations 12
 TWO := -n 2 $(BY_FILE)
 FOUR := -n 4 $(BY_FILE)
-LOOKAHEAD_FUZZ := $(BIN)/cmake -S server/lookahead -B .cache/lookahead-fuzz -DLOOKAHEAD_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug >/dev/null && $(BIN)/cmake --build .cache/lookahead-fuzz -j2 >/dev/null
+# Kept outside the checkout by content: a new one checks only what changed.
+CHECKED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/windlass/checked
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --custom-compile-command 'make lock'
 LOCK_GPU := $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --only-binary :all: --python-version 3.13 --python-platform x86_64-manylinux_2_36
 
@@ -39,7 +40,7 @@ fmt: sync ## format the code
 check: sync crds charts ## format, lint, types, layers, spelling; generated files are current
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 	@tools/cpp check
-	@$(BIN)/mypy && $(BIN)/lint-imports --no-cache
+	@$(BIN)/mypy --cache-dir $(CHECKED)/mypy && $(BIN)/lint-imports --no-cache
 	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs base sizing api operator client server license_server deepspeed_server console tests/testbed charts examples models
 	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml tests/testbed/node
 	@git diff --exit-code --stat -- crds charts
@@ -151,9 +152,9 @@ fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and
 fuzz-api: sync ## ten minutes of drawn requests at every route of the server
 	@WINDLASS_FUZZ_S=600 $(ENGINE_TESTS) tests/engine/api/test_openapi_fuzz.py
 sanitize-lookahead: sync ## the lookahead core under address, undefined-behaviour and thread sanitizers
-	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz 150 1 && .cache/lookahead-fuzz/lookahead_tiles && TSAN_OPTIONS=halt_on_error=1 .cache/lookahead-fuzz/lookahead_threads
+	@tools/sanitize lookahead_fuzz 150 1 && tools/sanitize lookahead_tiles && tools/sanitize lookahead_threads
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
-	@$(LOOKAHEAD_FUZZ) && .cache/lookahead-fuzz/lookahead_fuzz $(or $(ROUNDS),5000) $(or $(SEED),1)
+	@tools/sanitize lookahead_fuzz $(or $(ROUNDS),5000) $(or $(SEED),1)
 soak: sync ## ten minutes at rest: the operator must write nothing, and take back every edit; REST=600
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/soak.py --seconds $(or $(REST),600)
 deletes: sync ## service, operator and namespace deleted in 50 random orders; nothing may be left
