@@ -116,5 +116,5 @@ def _quantity(node: Schema) -> Schema:
 
 
 def to_text() -> str:
-    """The published file."""
-    return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
+    """The published file: in one line, since programs read it."""
+    return json.dumps(json_schema(), separators=(",", ":"), ensure_ascii=False) + "\n"
