@@ -108,6 +108,7 @@ def test_health_is_well_after_the_chats(engine: Engine, tmp_path: Path) -> None:
     assert "first-chat" in next(line for line in said.splitlines() if "serving after" in line)
 
 
+@pytest.mark.long
 def test_a_template_that_only_the_engine_finds_broken(engine: Engine, model: Callable[..., Path]) -> None:
     """It renders a chat and no tool: never ready, with the line and Jinja's words."""
     folder = model("{% if tools %}\n{{ tools[0].nothing.more }}{% endif %}")

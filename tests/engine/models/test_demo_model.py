@@ -33,6 +33,7 @@ def test_what_is_committed_is_small_and_complete():
     assert sum(sizes) < 31_000_000
 
 
+@pytest.mark.long
 def test_the_training_script_makes_a_model(engine, work, tmp_path):
     """A short run of the smaller recipe: the loss falls, and what is written is a whole model directory."""
     words = ["/repo/models/demo/train.py", "--cpu", "--steps", "40", "--work", "/work", "--out", "/out"]

@@ -18,6 +18,7 @@ LOAD_S = 3 * STALL_S  # an engine without steps would be noticed; make hang-load
 LONG = {"json": {"prompt": "def add(a, b):", "max_tokens": 900, "ignore_eos": True}, "headers": BEARER}
 
 
+@pytest.mark.long
 def test_a_busy_engine_and_a_stopped_one(engine: Engine, busy: str) -> None:
     """Heavy load is no hang; a stop is one, a step takes it back, and a stop that lasts ends with the reason."""
     answered, heard = load(busy, LOAD_S, BEARER)
