@@ -310,10 +310,10 @@ def forwarder(tmp_path, engine, apiserver, windlass):
     program = tmp_path / "forward" / "kubectl"
     program.parent.mkdir()
     program.write_text(
-        f"#!{sys.executable}\nimport sys, time\n"
-        f"open({str(tmp_path / 'words')!r}, 'w').write(' '.join(sys.argv[1:]))\n"
-        f"print('Forwarding from 127.0.0.1:{engine} -> 8501', flush=True)\n"
-        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\ntime.sleep(60)\n"
+        f"#!{sys.executable}\nimport os, pathlib, sys, time\n"
+        f"pathlib.Path({str(tmp_path / 'words')!r}).write_text(' '.join(sys.argv[1:]))\n"
+        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+        f"print('Forwarding from 127.0.0.1:{engine} -> 8501', flush=True)\ntime.sleep(60)\n"
     )
     program.chmod(0o755)
     windlass.env["PATH"] = f"{program.parent}:{windlass.env['PATH']}"
