@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from windlass.launch.flags import FLAGS
 from windlass.launch.model import DraftFiles, Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
 from windlass.lookahead import settings
-from windlass.lookahead.host_model import ROWS_MAX
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import beside, offload
 from windlass_api.plan.args import server_args
@@ -60,7 +59,7 @@ def test_the_decoder_takes_what_is_planned(config, bits):
     """For as many requests as it drafts for."""
     shape, facts = draft_model.shape_of(config), from_config(config)
     for requests in (1, 64, 256):
-        settings = draft_model.Settings(min(requests, ROWS_MAX), body_bits=bits, head_bits=bits)
+        settings = draft_model.Settings(min(requests, host_draft.ROWS_MAX), body_bits=bits, head_bits=bits)
         planned = host_draft.host_draft_gib(facts, requests, bits) * 2**30
         assert planned == pytest.approx(draft_model.host_bytes(shape, settings), rel=1e-6)
 
@@ -124,4 +123,5 @@ def test_plan_and_server_read_the_switch_alike(words, field, variable):
 
 
 def test_rows_and_window_are_the_decoders():
-    assert (ROWS_MAX, asdict(draft_model.Settings())["window"]) == (host_draft.ROWS_MAX, host_draft.WINDOW)
+    decoder = draft_model.Settings()
+    assert (decoder.rows, decoder.window) == (host_draft.ROWS_MAX, host_draft.WINDOW)

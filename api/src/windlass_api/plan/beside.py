@@ -15,10 +15,9 @@ from windlass_sizing.placement import host_draft
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
-from windlass_api.plan.overrides import last_given
+from windlass_api.plan.overrides import last_given, switched
 
 VLLM = "vllm"
-OFF = ("false", "0", "no")
 THREADS, BITS = ("--cpu-draft-threads", "CPU_DRAFT_THREADS"), ("--cpu-draft-bits", "CPU_DRAFT_BITS")
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 ON_HOST = "spec.engine.speculation drafts on the host's cores (runsOn cpu, or --cpu-draft-worker)"
@@ -118,8 +117,7 @@ def _without(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
 
 
 def _roomy(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
-    off = last_given(spec, "--no-enable-lora") is not None
-    if off or (last_given(spec, "--enable-lora", "ENABLE_LORA") or "").casefold() in OFF:
+    if switched(spec, "--enable-lora", "ENABLE_LORA") is False:
         return replace(facts, adapters=None, lora_slots=None)
     places, rank = _number(spec, "--max-loras"), _number(spec, "--max-lora-rank")
     if rank and rank < (facts.lora_rank or 0):

@@ -112,10 +112,7 @@ def _switch_word(after: str) -> str:
 
 def whole_prompts(spec: LLMServiceSpec) -> bool:
     """Whether the user's flags forbid that a long prompt is read in several steps."""
-    words = [word.replace("_", "-") for word in (*spec.command[1:], *spec.args)]
-    said = {word.partition("=")[0]: word.partition("=")[2] or after for word, after in pairwise((*words, ""))}
-    asked = said.get("--enable-chunked-prefill")
-    return "--no-enable-chunked-prefill" in said or (asked or "").casefold() in ("false", "0", "no")
+    return switched(spec, "--enable-chunked-prefill") is False
 
 
 def _lay(found: dict[str, object], setting: Setting, text: str) -> None:

@@ -11,11 +11,11 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.sequence import obstacle
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.beside import OFF, VLLM
+from windlass_api.plan.beside import VLLM
 from windlass_api.plan.layout import Layout
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import flag_keeps_prefixes, looks_ahead
-from windlass_api.plan.overrides import last_given, runs_windlass, switched
+from windlass_api.plan.overrides import NO, last_given, runs_windlass, switched
 
 ENGINES_OWN = frozenset(
     {
@@ -79,7 +79,7 @@ def _obstacles(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Itera
 
 def _serves_adapters(spec: LLMServiceSpec, facts: ModelFacts) -> bool:
     merge = last_given(spec, "--merge-lora", "MERGE_LORA")
-    if merge is not None and merge.casefold() not in OFF:
+    if merge is not None and merge.casefold() not in NO:
         return False
     asked = switched(spec, "--enable-lora", "ENABLE_LORA")
     return bool(facts.lora_slots) or bool(asked) or last_given(spec, "--lora-modules", "LORA_MODULES") is not None

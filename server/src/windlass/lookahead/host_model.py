@@ -8,12 +8,11 @@ from pathlib import Path
 
 from windlass_lookahead import draft_model
 from windlass_lookahead._core import HostDrafter
+from windlass_sizing.placement.host_draft import ROWS_MAX
 
 from windlass.lookahead.settings import LookaheadSettings
 
 logger = logging.getLogger("windlass.lookahead")
-ROWS_MAX = 64
-"""Rows with a key-value cache on the host; a draft for more of them takes longer than a step. A guess."""
 
 
 def settings_of(known: LookaheadSettings, rows: int = ROWS_MAX) -> draft_model.Settings:

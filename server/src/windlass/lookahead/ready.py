@@ -7,6 +7,8 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from windlass_sizing.placement.host_draft import ROWS_MAX
+
 from windlass.errors import UsageError
 from windlass.lookahead import settings
 from windlass.startup import memory
@@ -54,7 +56,7 @@ def _draft_model(known: settings.LookaheadSettings) -> str:
     """
     from windlass_lookahead import OptionError, draft_model
 
-    from windlass.lookahead.host_model import ROWS_MAX, settings_of
+    from windlass.lookahead.host_model import settings_of
 
     chosen = settings_of(known, known.draft_rows or ROWS_MAX)
     try:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from windlass_sizing.model.drafter import Unfit
 from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement.formula import GIB
 
 DECODERS = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 """Architectures that the decoder knows."""
 ROWS_MAX = 64
-"""Requests of one engine that have keys and values on the host."""
+"""Requests of one engine that have keys and values on the host: a draft for more takes longer than a step. A guess."""
 WINDOW = 1024
 """Tokens of each that the decoder sees."""
 CORES = 8
 """Cores of each engine that draft where nobody says how many. A guess: 14 were measured (docs/how-to/draft.md)."""
 CORES_MAX = 1024
 """More are refused."""
-GIB = 2**30
 VALUE_BYTES = 2
 """Of an embedding's, a key's and a value's number."""
 WEIGHT_BYTES = {8: 1.0, 4: 0.5 + 2 / 32}
