@@ -76,6 +76,8 @@ class Found:
     verifying: int = 0
     waited_s: float = 0.0
     missed: int = 0
+    native_s: float = 0.0
+    took_s: float = 0.0
 
     def __str__(self) -> str:
         """A line."""
@@ -83,7 +85,7 @@ class Found:
             f"{self.plain_ms:.2f} / {self.ms:.2f} ms a token, {self.ms / self.plain_ms:.3f} times as long; of a row's "
             f"step {self.verified / self.rows:.2f} drafts verified, {self.accepted / self.rows:.2f} accepted; "
             f"{self.verifying} of {self.steps} steps verified any; {1e6 * self.waited_s / self.steps:.0f} µs a step "
-            f"waited, {self.missed} steps in vain"
+            f"waited, {self.missed} steps in vain; {self.native_s / self.took_s:.2f} processors in the native threads"
         )
 
 
@@ -118,8 +120,9 @@ class Device:
         alive = [Row(f"{name}-{at}", prompt, text[:tokens]) for at, (prompt, text) in enumerate(picked)]
         everyone, begun = list(alive), [(row.name, row.prompt) for row in alive]
         found, budget, missed, end_s = Found(), 0, False, time.perf_counter() + FIRST_S
+        found.took_s, found.native_s = -time.perf_counter(), -_native_s()
         while alive:
-            plans = [MOST if self.budgets.of(row.name) else 0 for row in alive]
+            plans = [MOST if budget else 0 for budget in self.budgets.of(row.name for row in alive)]
             self._submit(begun, alive, wanted=any(plans))
             is_first, begun = bool(begun), []
             are_planned = any(row.planned for row in alive)
@@ -138,6 +141,8 @@ class Device:
                 row.first_s, row.last_s = row.first_s or end_s, end_s
             self.ended = [row.name for row in alive if row.is_done]
             alive = left
+        found.took_s += time.perf_counter()
+        found.native_s += _native_s()
         made = max(1, sum(len(row.output) - 1 for row in everyone))
         found.ms = 1e3 * sum(row.last_s - row.first_s for row in everyone) / made
         found.plain_ms = sum(self._plain_ms(len(row.output), everyone) for row in everyone) / made
@@ -261,6 +266,11 @@ class SimulatedArm:
         self._device.switch.close()
         self._device.first.close()
         self._device.folder.cleanup()
+
+
+def _native_s() -> float:
+    """Processor time of all threads but this one."""
+    return time.process_time() - time.thread_time()
 
 
 def _spin(until_s: float) -> None:

@@ -35,7 +35,7 @@ CLOCKED = (
 )
 """Methods by their path from the runner. Some are within others."""
 VERIFIED = "adaptive_verification.get_num_tokens"
-POLICIES = {"stock": lambda *_: UNKNOWN, "budgets": DraftBudgets.of}
+POLICIES = {"stock": lambda _, ids: (UNKNOWN,) * len([*ids]), "budgets": DraftBudgets.of}
 """Whether a row is planned with drafts: always, as the engine does it, or by its draft budget."""
 
 

@@ -58,7 +58,7 @@ Candidates Cache::candidates(const std::string& id, const std::vector<Token>& pa
 }
 
 void Cache::each(std::size_t rows, double& row_us, const std::function<void(std::size_t)>& work) {
-  if (options_.num_threads > 1 && rows >= kRowsForThreads) {
+  if (is_hurried_ && options_.num_threads > 1 && rows >= kRowsForThreads) {
     if (threads_ == nullptr) threads_ = std::make_unique<Threads>(options_.num_threads);
     threads_->each(rows, row_us, work);
   } else {

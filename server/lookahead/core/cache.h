@@ -5,6 +5,7 @@
 // draft the same tokens.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -46,6 +47,9 @@ class Cache {
   void finish(const std::string& id);
   // Teaches a recorded exchange, as a warm-up file holds it.
   void teach(const std::vector<Token>& prompt, const std::vector<Token>& output);
+
+  // Whether somebody waits for the rows of a batch: if not, one thread does them all, and wakes no other.
+  void hurry(bool is_hurried) { is_hurried_ = is_hurried; }
 
   bool knows(const std::string& id) const;
   Counts counts(const std::string& id) const;
@@ -99,6 +103,7 @@ class Cache {
   std::uint64_t batch_ = 0;
   std::vector<Request*> unsettled_;
   std::unique_ptr<Threads> threads_;
+  std::atomic<bool> is_hurried_{true};
   double reading_us_ = Threads::kFirstUs;  // of one row; what threads are woken by, and nothing else
   double drafting_us_ = Threads::kFirstUs;
 };

@@ -12,7 +12,7 @@ namespace windlass {
 namespace {
 using Clock = RoundTrip::Clock;
 constexpr auto kSpin = std::chrono::milliseconds(20);  // spinning before a nap: some times a decode step; guess
-constexpr auto kNap = std::chrono::microseconds(50);   // between two looks at the doorbell of a long step; guess
+constexpr auto kNap = std::chrono::microseconds(50);   // between two looks at what nobody waits for; guess
 constexpr int kHostMost = 16;       // drafts of a row that a model on the host makes: longer chains hardly survive
 constexpr double kStepShare = 0.2;  // of the time between two doorbells that counts as the step's at least; guess
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);  // between two looks of the watchdog; guess
@@ -27,10 +27,18 @@ std::uint32_t crc32(const std::string& text) {
 }
 std::uint32_t load(const std::uint32_t* where) { return __atomic_load_n(where, __ATOMIC_ACQUIRE); }
 bool reached(std::uint32_t at, std::uint32_t number) { return static_cast<std::int32_t>(at - number) >= 0; }
+void look_away(bool naps) {
+  if (naps) {
+    std::this_thread::sleep_for(kNap);
+  } else {
+    pause();
+  }
+}
 }  // namespace
 
 RoundTrip::RoundTrip(Cache& cache, const Shared& shared, int patience_ms, const PolicyConfig& policy)
     : cache_(cache), shared_(shared), patience_ms_(patience_ms), config_(policy), policy_(shared.most, policy) {
+  cache_.hurry(true);
   server_ = std::thread([this] { serve(); });
   watchdog_ = std::thread([this] { watch(); });
 }
@@ -92,7 +100,7 @@ int RoundTrip::model_drafts(const std::vector<std::string>& ids, double model_ms
 
 void RoundTrip::serve() {
   for (;;) {
-    linger();
+    const bool has_lingered = linger();
     Step step;
     {
       std::unique_lock lock(mutex_);
@@ -104,30 +112,35 @@ void RoundTrip::serve() {
     }
     change(step);
     if (step.rows.empty()) continue;
-    if (!await(step)) return;
+    if (!await(step, has_lingered)) return;
     answer(step);
   }
 }
 
-// Spins between two steps, too: a sleeping thread is woken on any processor, and waits where another thread runs.
-void RoundTrip::linger() const {
+// Spins between two steps, too: a sleeping thread is woken on any processor, and waits where another thread runs. Naps
+// while no drafts are planned. False: the next step was announced before.
+bool RoundTrip::linger() const {
   const auto until = Clock::now() + kSpin;
-  while (announced_ == 0 && !stopping_ && Clock::now() < until) pause();
+  bool has_lingered = false;
+  while (announced_ == 0 && !stopping_ && Clock::now() < until) {
+    look_away(is_resting_);
+    has_lingered = true;
+  }
+  return has_lingered;
 }
 
-// Spins, since the doorbell rings within a step; naps through a long one, as of a prompt. False: the thread is to end.
-bool RoundTrip::await(const Step& step) {
+// Spins, since the doorbell rings within a step; naps where nobody waits for the answer, and through a long step, as of
+// a prompt. False: the thread is to end.
+bool RoundTrip::await(const Step& step, bool has_lingered) {
   const auto since = Clock::now();
-  const bool is_late = reached(load(shared_.doorbell), step.number);
+  const bool naps = is_resting_ && !step.wanted;
+  // One that rang during a nap was not late: it is timed to within the nap.
+  const bool is_late = reached(load(shared_.doorbell), step.number) && !(naps && has_lingered);
   awaited_ = step.number;
   while (!reached(load(shared_.doorbell), step.number)) {
     if (stopping_) return false;
     if (host_) read_on_host();
-    if (Clock::now() - since > kSpin) {
-      std::this_thread::sleep_for(kNap);
-    } else {
-      pause();
-    }
+    look_away(naps || Clock::now() - since > kSpin);
   }
   // From doorbell to doorbell, not from the announcement: a host that is slower than the device announces just before
   // it.
@@ -146,6 +159,10 @@ void RoundTrip::change(Step& step) {
     if (host_) host_->finish(id);
     const std::lock_guard lock(policy_mutex_);
     policy_.finish(id);
+  }
+  if (!step.begun.empty()) {
+    is_resting_ = false;
+    cache_.hurry(true);
   }
   for (auto& [id, prompt] : step.begun) {
     try {
@@ -196,7 +213,16 @@ void RoundTrip::answer(const Step& step) {
   } catch (const std::exception&) {
     for (const std::string& id : later.ids) lose(id);
   }
+  rest();
   count(soon, later, waited_us);
+}
+
+// The engine's scheduler plans no drafts from the next step on: it has a step or two until it plans again.
+void RoundTrip::rest() {
+  is_resting_ = shared_.budgets != nullptr && std::none_of(requests_.begin(), requests_.end(), [](const auto& request) {
+                  return __atomic_load_n(request.second.budget, __ATOMIC_RELAXED) > 0;
+                });
+  cache_.hurry(!is_resting_);
 }
 
 void RoundTrip::count(const Batch& soon, const Batch& later, double waited_us) {

@@ -128,11 +128,12 @@ class RoundTrip {
   static constexpr std::size_t kChoices = 8;  // steps that the engine plans ahead, and more
 
   void serve();
-  void linger() const;
+  bool linger() const;
   void watch();
-  bool await(const Step& step);
+  bool await(const Step& step, bool has_lingered);
   void change(Step& step);
   void answer(const Step& step);
+  void rest();
   void count(const Batch& soon, const Batch& later, double waited_us);
   void sort(const Step& step, Batch& soon, Batch& later);
   std::vector<Draft> follow(const Batch& batch);
@@ -174,6 +175,7 @@ class RoundTrip {
   std::uint64_t missed_ = 0;                                 // rows of it that verified something else
   std::vector<std::pair<std::size_t, std::size_t>> judged_;  // of its rows with the model's drafts: verified, accepted
   bool is_decoding_ = false;                                 // every row of it got a token
+  bool is_resting_ = false;                                  // no drafts are planned: nobody waits for an answer
   std::unique_ptr<HostDrafting> host_;                       // of the drafting thread, as what follows
   Clock::time_point completed_at_;                           // when the last answer was there
   double host_us_ = 0;                                       // that the device waited for the host's model before it

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import time
+import zlib
 
 import numpy as np
 import pytest
 from windlass.lookahead.draft_budgets import UNKNOWN, DraftBudgets
 from windlass_lookahead.policy import config
-from windlass_lookahead.round_trip import RoundTrip
+from windlass_lookahead.round_trip import BUDGETS, RoundTrip
 
 from .conftest import MOST, TEXT, Device, wait_until
 
@@ -20,18 +22,55 @@ def test_draft_budgets_reach_the_scheduler(tmp_path):
     budgets = DraftBudgets(str(tmp_path), "0")
     device = Device(budgets=ctypes.addressof(ctypes.c_char.from_buffer(budgets.memory)))
     try:
-        assert budgets.of("a") == UNKNOWN
+        assert budgets.of(["a"]) == (UNKNOWN,)
         random = (300 + np.random.default_rng(1).permutation(600)).tolist()
         device.step(1, {"a": [random[0]]}, begun=[("a", TEXT)])
         for number, token in enumerate(random[1:120], 2):
             device.step(number, {"a": [token]})
-        wait_until(lambda: not budgets.of("a"))
+        wait_until(lambda: budgets.of(["a"]) == (0,))
         for number, token in enumerate(TEXT[:12], 121):
             device.step(number, {"a": [token]})
-        wait_until(lambda: budgets.of("a") == 1 + MOST)
-        assert DraftBudgets(str(tmp_path), "0").of("a") == 1 + MOST, "the file is the same for every process"
+        wait_until(lambda: budgets.of(["a"]) == (1 + MOST,))
+        assert DraftBudgets(str(tmp_path), "0").of("a") == (1 + MOST,), "the file is the same for every process"
     finally:
         device.trip.close()
+
+
+def test_the_scheduler_reads_the_budgets_of_any_requests(tmp_path):
+    """In their order, whichever it asked for before."""
+    budgets = DraftBudgets(str(tmp_path), "0")
+    for at, name in enumerate("abc"):
+        budgets.memory[zlib.crc32(name.encode()) % BUDGETS] = at
+    for names, found in (("abc", (0, 1, 2)), ("b", (1,)), ("", ()), ("cab", (2, 0, 1)), ("ab", (0, 1)), ("ab", (0, 1))):
+        assert budgets.of(dict.fromkeys(names)) == found
+
+
+def test_the_host_naps_while_no_drafts_are_planned(tmp_path):
+    """It looks for the doorbell without a pause only where the device may wait for an answer."""
+    budgets = DraftBudgets(str(tmp_path), "0")
+    device = Device(budgets=ctypes.addressof(ctypes.c_char.from_buffer(budgets.memory)))
+    try:
+        random = (300 + np.random.default_rng(1).permutation(600)).tolist()
+        device.step(1, {"a": [random[0]]}, begun=[("a", TEXT)])
+        shares = []
+        for wanted, first in ((True, 2), (False, 200)):
+            device.step_s = 0
+            for number in range(first, first + 120):
+                device.step(number, {"a": [random[number]]}, wanted=wanted)
+            wait_until(lambda: budgets.of(["a"]) == (0,))
+            device.step_s = 0.005
+            began, natively = time.perf_counter(), _native_s()
+            for number in range(first + 120, first + 160):
+                device.step(number, {"a": [random[number]]}, wanted=wanted)
+            shares.append((_native_s() - natively) / (time.perf_counter() - began))
+        assert shares[1] < shares[0] / 2
+    finally:
+        device.trip.close()
+
+
+def _native_s():
+    """Processor time of the threads that Python does not know."""
+    return time.process_time() - time.thread_time()
 
 
 def test_the_number_of_drafts_reaches_the_engine(device):

@@ -6,6 +6,7 @@ as tokens of the step, verified or not.
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -13,7 +14,7 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from windlass_lookahead.policy import drafts_to_plan
 
 from windlass.lookahead import settings
-from windlass.lookahead.draft_budgets import DraftBudgets
+from windlass.lookahead.draft_budgets import UNKNOWN, DraftBudgets
 
 
 class LookaheadScheduler(AsyncScheduler):  # type: ignore[misc]  # the engine has no types here
@@ -29,21 +30,28 @@ class LookaheadScheduler(AsyncScheduler):  # type: ignore[misc]  # the engine ha
         self._takes_any_length = bool(speculation and speculation.enable_adaptive_verification)
 
     def _update_after_schedule(self, scheduler_output: Any) -> None:  # noqa: ANN401 - the engine has no types here
-        super()._update_after_schedule(scheduler_output)
-        if self._budgets is None:
-            return
         rows = scheduler_output.num_scheduled_tokens
+        budgets = self._budgets.of(rows) if self._budgets else None
+        if budgets is not None and not any(budgets):
+            scheduler_output.num_spec_tokens_to_schedule = 0  # so that the engine places none
+        super()._update_after_schedule(scheduler_output)
+        if budgets is None or not any(budgets):
+            return
         wanted = scheduler_output.total_num_scheduled_tokens + len(rows) * self.num_spec_tokens
         is_full = self._takes_any_length and wanted >= self.max_num_scheduled_tokens
+        plans = _plans(self.num_spec_tokens, is_full=is_full)
         are_planned = False
-        requests, budget_of = self.requests, self._budgets.of
-        for request_id in rows:
+        requests = self.requests
+        for request_id, budget in zip(rows, budgets, strict=True):
             request = requests[request_id]
-            if not (drafts := request.spec_token_ids):
-                continue
-            planned = drafts_to_plan(budget_of(request_id), len(drafts), is_full=is_full)
-            if planned < len(drafts):
-                request.spec_token_ids = drafts[:planned]
-            are_planned = are_planned or planned > 0
+            if request.spec_token_ids:  # the engine has placed as many as there may be
+                request.spec_token_ids = planned = plans[budget]
+                are_planned = are_planned or bool(planned)
         if not are_planned:  # the drafter need not draft, nor the device wait for it
             scheduler_output.num_spec_tokens_to_schedule = 0
+
+
+@functools.cache
+def _plans(most: int, *, is_full: bool) -> tuple[list[int], ...]:
+    """Planned drafts by draft budget, as the engine plans them: a list for all requests, which nobody changes."""
+    return tuple([-1] * drafts_to_plan(budget, most, is_full=is_full) for budget in range(UNKNOWN + 1))
