@@ -169,7 +169,7 @@ class Bench:
             "acceptance": acceptance, "tokens_s": {name: round(1000 * requests / statistics.median(ms), 1)
                                                    for name, ms in times.items()},
             **{f"times_{base}": ratio(times[base], times["drafts"]) for base in self.names[:-1]},
-            "draft_ms": round(counts["host_us"] / 1000 / max(1, counts["hosted"]), 2),
+            "waited_ms": round(counts["host_us"] / 1000 / max(1, counts["hosted"]), 2),
             "drafted_steps": round(counts["hosted"] / max(1, counts["steps"]), 3),
             "late_rows": counts["missed"], "lost": counts["lost"], "released": counts["released"],
             "step_ms": round(after["step_us"] / 1000, 2), "pairs": times,

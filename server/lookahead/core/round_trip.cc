@@ -75,7 +75,7 @@ int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int
   const int drafts = policy_.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
   has_chosen_ = true;
   const double host_wait_us = policy_.awaits_host() ? policy_.host_wait_us() : 0;
-  choices_[submitted_ % kChoices] = {submitted_, true, host_wait_us};
+  choices_[submitted_ % kChoices] = {submitted_, true, host_wait_us, Clock::now()};
   host_wait_us_ = static_cast<int>(host_wait_us);
   return drafts;
 }
@@ -183,6 +183,7 @@ void RoundTrip::answer(const Step& step) {
   Batch later;
   std::vector<Draft> drafts;
   host_us_ = 0;
+  is_hosted_ = false;
   if (step.wanted) clear(step);
   try {
     sort(step, soon, later);
@@ -234,7 +235,7 @@ void RoundTrip::count(const Batch& soon, const Batch& later, double waited_us) {
   counts_.models += judged_.size();
   counts_.wait_us += waited_us;
   counts_.step_us = policy_.step_us();
-  counts_.hosted += host_us_ > 0;
+  counts_.hosted += is_hosted_;
   counts_.host_us += host_us_;
 }
 

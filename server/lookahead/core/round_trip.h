@@ -124,6 +124,7 @@ class RoundTrip {
     std::uint32_t number = 0;
     bool is_made = false;
     double host_wait_us = 0;  // 0: the step does not wait for the model on the host
+    Clock::time_point made_at;
   };
   static constexpr std::size_t kChoices = 8;  // steps that the engine plans ahead, and more
 
@@ -143,6 +144,8 @@ class RoundTrip {
   void append_on_host(const Batch& batch);
   double draft_on_host(const Step& step, const Batch& soon, const Batch& later, const std::vector<Draft>& drafts);
   double host_patience_us(const Step& step);
+  double host_waited_us(const Step& step, Clock::time_point since);
+  const Choice* choice_after(const Step& step) const;
   void write_chain(int row, const std::vector<Token>& chain);
   void plan_host(const Step& step);
   void read_on_host();
@@ -179,6 +182,7 @@ class RoundTrip {
   std::unique_ptr<HostDrafting> host_;                       // of the drafting thread, as what follows
   Clock::time_point completed_at_;                           // when the last answer was there
   double host_us_ = 0;                                       // that the device waited for the host's model before it
+  bool is_hosted_ = false;                                   // the host's model drafted for it
   int host_made_ = 0;                                        // drafts of each row that it makes after a step
   int host_idle_ = 0;                                        // steps in a row that could have had its drafts
   std::atomic<int> host_wait_us_{0};

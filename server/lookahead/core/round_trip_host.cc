@@ -50,7 +50,22 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
     requests_[ids[i]].hosted = static_cast<int>(chains[i].size());
     if (!chains[i].empty()) write_chain(places[i], chains[i]);
   }
-  return std::clamp(us_since(since), 0.0, std::max(0.0, left_us));
+  is_hosted_ = true;
+  return std::clamp(host_waited_us(step, since), 0.0, std::max(0.0, left_us));
+}
+
+// The device begins to wait when the engine has planned its next step; one that is not planned yet waits for nothing.
+double RoundTrip::host_waited_us(const Step& step, Clock::time_point since) {
+  const std::lock_guard lock(policy_mutex_);
+  if (!has_chosen_) return us_since(since);
+  const Choice* choice = choice_after(step);
+  return choice == nullptr || choice->host_wait_us <= 0 ? 0 : us_since(std::max(since, choice->made_at));
+}
+
+// What the engine planned after a step, or null where it has not yet.
+const RoundTrip::Choice* RoundTrip::choice_after(const Step& step) const {
+  const Choice& choice = choices_[step.number % kChoices];
+  return choice.is_made && choice.number == step.number ? &choice : nullptr;
 }
 
 // For how many µs more than for the cache's drafts the device waits for the model's after this step. Where the engine
@@ -58,9 +73,8 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
 double RoundTrip::host_patience_us(const Step& step) {
   if (host_made_ == 0) return 0;
   const std::lock_guard lock(policy_mutex_);
-  const Choice& choice = choices_[step.number % kChoices];
-  const bool is_planned = choice.is_made && choice.number == step.number;
-  return is_planned ? choice.host_wait_us : policy_.host_usual_wait_us();
+  const Choice* choice = choice_after(step);
+  return choice != nullptr ? choice->host_wait_us : policy_.host_usual_wait_us();
 }
 
 void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {

@@ -33,6 +33,7 @@ class Engine:
         self.device, self.text, self.step_s = device, text, step_ms / 1000
         self.at, self.number, self.source, self.rejected = 1, 0, CACHE, 0
         self.patience_s, self.costs = 5.0, COSTS
+        self.chooses_late = False
         self.waits = 0
         self.verified = []
 
@@ -47,7 +48,7 @@ class Engine:
         begun = [("a", self.text[:1])] if self.number == 1 else []
         emitted = 1 if self.number == 1 else self.emitted
         device.trip.submit(self.number, [], begun, ["a"], wanted=True)
-        drafts = device.trip.choose(["a"], [MOST], self.costs, 1, decoding=self.number > 1)
+        drafts = None if self.chooses_late else self._choose()
         time.sleep(self.step_s)
         record = device.records[self.number % RECORDS]
         self.at += emitted
@@ -56,9 +57,15 @@ class Engine:
         record[0, RECORD_HEADER : RECORD_HEADER + emitted] = newest
         wait_until(lambda: device.trip.awaited == self.number)
         device.doorbell.value = self.number
+        if drafts is None:
+            self.device.wait(self.number)
+            drafts = self._choose()
         self.source, self.rejected, self.emitted = CACHE, 0, 1
         if drafts:
             self._verify(drafts)
+
+    def _choose(self):
+        return self.device.trip.choose(["a"], [MOST], self.costs, 1, decoding=self.number > 1)
 
     def _verify(self, drafts):
         until = time.monotonic() + self.patience_s
@@ -180,6 +187,20 @@ def test_of_late_drafts_the_wait_counts_and_not_the_drafting(engines):
     counts = engine.device.trip.counts()
     assert counts.missed > 10
     assert 0 < counts.host_us <= 1010 * counts.hosted
+
+
+def test_a_step_that_is_planned_after_the_answer_has_not_waited(engines):
+    """The engine's thread is late, not the model: the whole time between two doorbells is the step's."""
+    engine = engines(1.0, 0.3, 6.0)
+    engine.run(20)
+    engine.chooses_late = True
+    wait_until(lambda: engine.device.trip.counts().steps == 20)
+    before = engine.device.trip.counts()
+    engine.run(20)
+    wait_until(lambda: engine.device.trip.counts().steps == 40)
+    after = engine.device.trip.counts()
+    assert after.hosted > before.hosted + 10
+    assert after.host_us == before.host_us > 0
 
 
 def test_a_token_beyond_the_vocabulary_ends_the_chain():

@@ -78,7 +78,7 @@ class TripCounts:
     hosted: int = 0
     """Steps after which the model on the host drafted."""
     host_us: float = 0.0
-    """What its drafts took, all of them together."""
+    """What steps waited for its drafts, all of them together."""
 
 
 class RoundTrip:
