@@ -6,7 +6,7 @@ once. Simulated pods get an address of their own in each worker, since their por
 A test that measures seconds is marked `alone`. It waits until the other worker's test is over, and the other worker
 begins no test before it ends.
 
-A machine that stands still for a minute fails no test: `windlass_testbed.standstill`.
+What fails since the machine stood still for minutes runs again: `windlass_testbed.standstill`.
 """
 
 import fcntl

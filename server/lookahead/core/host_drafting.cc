@@ -58,8 +58,10 @@ std::vector<std::vector<Token>> HostDrafting::draft(const std::vector<std::strin
   return chains;
 }
 
-void HostDrafting::work(double budget_us) {
-  if (!is_resting_) guarded([&] { drafter_->work(budget_us); });
+bool HostDrafting::work(double budget_us) {
+  bool is_left = false;
+  if (!is_resting_) guarded([&] { is_left = drafter_->work(budget_us); });
+  return is_left;
 }
 
 void HostDrafting::rest() {

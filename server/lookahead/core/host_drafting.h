@@ -35,8 +35,8 @@ class HostDrafting {
   double draft_ms(std::size_t rows, int k) const { return drafter_->draft_ms(static_cast<int>(rows), k); }
   // Chains of at most k tokens; none where the drafter failed, which ends it.
   std::vector<std::vector<Token>> draft(const std::vector<std::string>& ids, int k);
-  // Reads text that waits.
-  void work(double budget_us);
+  // Reads text that waits. Whether more of it waits.
+  bool work(double budget_us);
 
   void rest();
   void wake();

@@ -272,7 +272,7 @@ NB_MODULE(_core, module) {
       .def("model_drafts", &windlass::RoundTrip::model_drafts)
       .def("add_host_model", [](windlass::RoundTrip& trip, const OwnedDrafter& drafter, int most,
                                 Token vocabulary) { trip.add_host_model(drafter.take(), most, vocabulary); })
-      .def("host_wait_us", &windlass::RoundTrip::host_wait_us)
+      .def("begin_wait", &windlass::RoundTrip::begin_wait)
       .def("awaited", &windlass::RoundTrip::awaited)
       .def("counts", &trip_counts);
 }

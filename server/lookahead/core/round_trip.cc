@@ -13,6 +13,7 @@ namespace {
 using Clock = RoundTrip::Clock;
 constexpr auto kSpin = std::chrono::milliseconds(20);  // spinning before a nap: some times a decode step; guess
 constexpr auto kNap = std::chrono::microseconds(50);   // between two looks at what nobody waits for; guess
+constexpr auto kShortNap = 4 * kNap;                   // a nap with its waking, unless another thread ran instead
 constexpr int kHostMost = 16;       // drafts of a row that a model on the host makes: longer chains hardly survive
 constexpr double kStepShare = 0.2;  // of the time between two doorbells that counts as the step's at least; guess
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);  // between two looks of the watchdog; guess
@@ -26,7 +27,6 @@ std::uint32_t crc32(const std::string& text) {
   return ~sum;
 }
 std::uint32_t load(const std::uint32_t* where) { return __atomic_load_n(where, __ATOMIC_ACQUIRE); }
-bool reached(std::uint32_t at, std::uint32_t number) { return static_cast<std::int32_t>(at - number) >= 0; }
 void look_away(bool naps) {
   if (naps) {
     std::this_thread::sleep_for(kNap);
@@ -51,6 +51,7 @@ RoundTrip::~RoundTrip() {
   wake_.notify_all();
   server_.join();
   watchdog_.join();
+  cache_.hurry(true);
 }
 
 void RoundTrip::submit(Step step) {
@@ -75,7 +76,7 @@ int RoundTrip::choose(const std::vector<std::string>& ids, const std::vector<int
   const int drafts = policy_.drafts_to_verify({ids, planned, costs_ms, emitting, is_decoding, steps_behind});
   has_chosen_ = true;
   const double host_wait_us = policy_.awaits_host() ? policy_.host_wait_us() : 0;
-  choices_[submitted_ % kChoices] = {submitted_, true, host_wait_us, Clock::now()};
+  choices_[submitted_ % kChoices] = {submitted_, true, host_wait_us};
   host_wait_us_ = static_cast<int>(host_wait_us);
   return drafts;
 }
@@ -118,15 +119,16 @@ void RoundTrip::serve() {
 }
 
 // Spins between two steps, too: a sleeping thread is woken on any processor, and waits where another thread runs. Naps
-// while no drafts are planned. False: the next step was announced before.
+// while no drafts are planned. Whether the next step was announced during the last look away, and that was short.
 bool RoundTrip::linger() const {
   const auto until = Clock::now() + kSpin;
-  bool has_lingered = false;
-  while (announced_ == 0 && !stopping_ && Clock::now() < until) {
+  auto looked = Clock::time_point::min();
+  while (announced_ == 0) {
+    looked = Clock::now();
+    if (stopping_ || looked >= until) return false;
     look_away(is_resting_);
-    has_lingered = true;
   }
-  return has_lingered;
+  return looked != Clock::time_point::min() && Clock::now() - looked < kShortNap;
 }
 
 // Spins, since the doorbell rings within a step; naps where nobody waits for the answer, and through a long step, as of
@@ -139,8 +141,8 @@ bool RoundTrip::await(const Step& step, bool has_lingered) {
   awaited_ = step.number;
   while (!reached(load(shared_.doorbell), step.number)) {
     if (stopping_) return false;
-    if (host_) read_on_host();
-    look_away(naps || Clock::now() - since > kSpin);
+    const bool reads = host_ && read_on_host();
+    look_away((naps || Clock::now() - since > kSpin) && !reads);
   }
   // From doorbell to doorbell, not from the announcement: a host that is slower than the device announces just before
   // it.
@@ -192,6 +194,7 @@ void RoundTrip::answer(const Step& step) {
     if (host_) host_us_ = draft_on_host(step, soon, later, drafts);
   } catch (const std::exception&) {
     for (const std::string& id : soon.ids) lose(id);
+    drafts.clear();
   }
   if (!reached(load(shared_.completed), step.number))
     __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
@@ -214,16 +217,18 @@ void RoundTrip::answer(const Step& step) {
   } catch (const std::exception&) {
     for (const std::string& id : later.ids) lose(id);
   }
-  rest();
+  rest(step);
   count(soon, later, waited_us);
 }
 
-// The engine's scheduler plans no drafts from the next step on: it has a step or two until it plans again.
-void RoundTrip::rest() {
+// Whether the scheduler plans no drafts in the steps that it plans from here on. One thread does all rows of such a
+// step, unless it falls behind.
+void RoundTrip::rest(const Step& step) {
   is_resting_ = shared_.budgets != nullptr && std::none_of(requests_.begin(), requests_.end(), [](const auto& request) {
-                  return __atomic_load_n(request.second.budget, __ATOMIC_RELAXED) > 0;
+                  const std::uint8_t* budget = request.second.budget;
+                  return budget != nullptr && __atomic_load_n(budget, __ATOMIC_RELAXED) > 0;
                 });
-  cache_.hurry(!is_resting_);
+  cache_.hurry(!is_resting_ || reached(load(shared_.doorbell), step.number + 1));
 }
 
 void RoundTrip::count(const Batch& soon, const Batch& later, double waited_us) {

@@ -29,6 +29,9 @@
 
 namespace windlass {
 
+// Whether a number that wraps has come to another.
+inline bool reached(std::uint32_t at, std::uint32_t number) { return static_cast<std::int32_t>(at - number) >= 0; }
+
 // Memory that the device sees; the caller owns it and keeps it until the RoundTrip is gone.
 struct Shared {
   // [kRecords, rows, kRecordHeader + span], by the step's number: step, tokens emitted, drafts rejected, length, whose
@@ -101,8 +104,9 @@ class RoundTrip {
   // From here on a model on the host's cores drafts beside the cache, at most `most` tokens below `vocabulary` of a
   // row; before the first step.
   void add_host_model(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary);
-  // µs that the device waits for the drafts of the step under way, beside what it waits for the cache's.
-  int host_wait_us() const { return host_wait_us_; }
+  // The device begins to wait for the answer to the last step that was announced: for so many µs beside what it waits
+  // for the cache's drafts.
+  int begin_wait();
   // Drafts that the model makes of each row after this step: SpeculationPolicy::model_drafts. For any thread.
   int model_drafts(const std::vector<std::string>& ids, double model_ms);
 
@@ -124,7 +128,12 @@ class RoundTrip {
     std::uint32_t number = 0;
     bool is_made = false;
     double host_wait_us = 0;  // 0: the step does not wait for the model on the host
-    Clock::time_point made_at;
+  };
+  // Of the device, for the answer to step `number`.
+  struct Wait {
+    std::uint32_t number = 0;
+    int more_us = 0;  // for the model on the host
+    Clock::time_point begun_at;
   };
   static constexpr std::size_t kChoices = 8;  // steps that the engine plans ahead, and more
 
@@ -134,7 +143,7 @@ class RoundTrip {
   bool await(const Step& step, bool has_lingered);
   void change(Step& step);
   void answer(const Step& step);
-  void rest();
+  void rest(const Step& step);
   void count(const Batch& soon, const Batch& later, double waited_us);
   void sort(const Step& step, Batch& soon, Batch& later);
   std::vector<Draft> follow(const Batch& batch);
@@ -145,10 +154,9 @@ class RoundTrip {
   double draft_on_host(const Step& step, const Batch& soon, const Batch& later, const std::vector<Draft>& drafts);
   double host_patience_us(const Step& step);
   double host_waited_us(const Step& step, Clock::time_point since);
-  const Choice* choice_after(const Step& step) const;
   void write_chain(int row, const std::vector<Token>& chain);
   void plan_host(const Step& step);
-  void read_on_host();
+  bool read_on_host();
   void write(const Batch& batch, const std::vector<Draft>& drafts);
   void clear(const Step& step);
   void lose(const std::string& id);
@@ -188,7 +196,8 @@ class RoundTrip {
   std::atomic<int> host_wait_us_{0};
   std::atomic<std::uint32_t> submitted_{0};  // the last step with rows
   bool has_chosen_ = false;                  // the engine asks; several ranks choose for themselves, so theirs does not
-  std::array<Choice, kChoices> choices_;     // by the step's number; both under policy_mutex_
+  std::array<Choice, kChoices> choices_;     // by the step's number
+  Wait wait_;                                // the last; these three under policy_mutex_
   std::atomic<bool> stopping_{false};
   std::thread server_;
   std::thread watchdog_;

@@ -54,18 +54,19 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
   return std::clamp(host_waited_us(step, since), 0.0, std::max(0.0, left_us));
 }
 
-// The device begins to wait when the engine has planned its next step; one that is not planned yet waits for nothing.
+// Since the engine planned what follows the step: before that the device waits for nothing. A wait for a later step was
+// begun after the one for this.
 double RoundTrip::host_waited_us(const Step& step, Clock::time_point since) {
   const std::lock_guard lock(policy_mutex_);
-  if (!has_chosen_) return us_since(since);
-  const Choice* choice = choice_after(step);
-  return choice == nullptr || choice->host_wait_us <= 0 ? 0 : us_since(std::max(since, choice->made_at));
+  if (!reached(wait_.number, step.number) || wait_.more_us <= 0) return 0;
+  return us_since(wait_.number == step.number ? std::max(since, wait_.begun_at) : since);
 }
 
-// What the engine planned after a step, or null where it has not yet.
-const RoundTrip::Choice* RoundTrip::choice_after(const Step& step) const {
-  const Choice& choice = choices_[step.number % kChoices];
-  return choice.is_made && choice.number == step.number ? &choice : nullptr;
+int RoundTrip::begin_wait() {
+  if (host_ == nullptr) return 0;
+  const std::lock_guard lock(policy_mutex_);
+  wait_ = {submitted_, host_wait_us_, Clock::now()};
+  return wait_.more_us;
 }
 
 // For how many µs more than for the cache's drafts the device waits for the model's after this step. Where the engine
@@ -73,8 +74,9 @@ const RoundTrip::Choice* RoundTrip::choice_after(const Step& step) const {
 double RoundTrip::host_patience_us(const Step& step) {
   if (host_made_ == 0) return 0;
   const std::lock_guard lock(policy_mutex_);
-  const Choice* choice = choice_after(step);
-  return choice != nullptr ? choice->host_wait_us : policy_.host_usual_wait_us();
+  const Choice& choice = choices_[step.number % kChoices];
+  const bool is_planned = choice.is_made && choice.number == step.number;
+  return is_planned ? choice.host_wait_us : policy_.host_usual_wait_us();
 }
 
 void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {
@@ -112,10 +114,10 @@ void RoundTrip::plan_host(const Step& step) {
 }
 
 // Reads prompts in the time that the step under way is expected to take still, and where it takes much longer; a little
-// at a time, since the doorbell may ring earlier than expected.
-void RoundTrip::read_on_host() {
+// at a time, since the doorbell may ring earlier than expected. Whether it read and more waits.
+bool RoundTrip::read_on_host() {
   const double left_us = policy_.step_us() - us_since(completed_at_);
-  if (left_us > kReadUs || left_us < -0.5 * policy_.step_us()) host_->work(kReadUs);
+  return (left_us > kReadUs || left_us < -0.5 * policy_.step_us()) && host_->work(kReadUs);
 }
 
 }  // namespace windlass

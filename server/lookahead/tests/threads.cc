@@ -86,7 +86,7 @@ std::size_t trips(bool on_host) {
     const std::vector<double> costs(static_cast<std::size_t>(kRows * kMost + 1), 1.0);
     while (!ended) {
       if (on_host) {
-        chosen += static_cast<std::size_t>(trip.host_wait_us());
+        chosen += static_cast<std::size_t>(trip.begin_wait());
       } else {
         trip.model_drafts(ids, 1.0);
       }

@@ -65,7 +65,10 @@ class Engine:
             self._verify(drafts)
 
     def _choose(self):
-        return self.device.trip.choose(["a"], [MOST], self.costs, 1, decoding=self.number > 1)
+        drafts = self.device.trip.choose(["a"], [MOST], self.costs, 1, decoding=self.number > 1)
+        if drafts:
+            self.device.trip.begin_wait()
+        return drafts
 
     def _verify(self, drafts):
         until = time.monotonic() + self.patience_s

@@ -11,7 +11,8 @@ from windlass.lookahead.draft_budgets import UNKNOWN
 from windlass.lookahead.scheduler import LookaheadScheduler
 
 MOST, ROOM = 6, 100
-# Draft budget of each row, tokens of the step, whether drafts may be of any length: planned drafts, and wanted ones.
+# Draft budget of each row, tokens of the step, whether drafts may be of any length: planned drafts, and wanted ones; as
+# many as the engine allows a row of this step, unless all.
 CASES = [
     ([0, 0], 2, True, [0, 0], 0),
     ([UNKNOWN, 0], 2, True, [MOST, 0], MOST),
@@ -20,6 +21,8 @@ CASES = [
     ([1, 3, 7, 0, UNKNOWN], 90, False, [MOST, MOST, MOST, 0, MOST], MOST),
     ([1, 0], 100, True, [0, 0], 0),
     ([0, 0], 100, True, [0, 0], 0),
+    ([1, 7, 0], 2, True, [2, 2, 0], 2, 2),
+    ([2, 7, 0], 100, True, [1, 2, 0], 2, 2),
 ]
 
 
@@ -29,7 +32,7 @@ def place(scheduler, step):
         scheduler.requests[name].spec_token_ids = [-1] * step.num_spec_tokens_to_schedule
 
 
-def planned(budgets, tokens, takes_any_length):
+def planned(budgets, tokens, takes_any_length, allowed=MOST):
     """Of each row, and the drafter's number."""
     ours = LookaheadScheduler.__new__(LookaheadScheduler)
     ours._budgets = SimpleNamespace(of=lambda names: tuple(budgets[int(name)] for name in names))
@@ -39,7 +42,7 @@ def planned(budgets, tokens, takes_any_length):
     step = SimpleNamespace(
         num_scheduled_tokens=dict.fromkeys(names, 1),
         total_num_scheduled_tokens=tokens,
-        num_spec_tokens_to_schedule=MOST,
+        num_spec_tokens_to_schedule=allowed,
     )
     ours._update_after_schedule(step)
     return [len(ours.requests[name].spec_token_ids) for name in names], step.num_spec_tokens_to_schedule
@@ -47,5 +50,5 @@ def planned(budgets, tokens, takes_any_length):
 
 if __name__ == "__main__":
     AsyncScheduler._update_after_schedule = place
-    wrong = [case for case in CASES if planned(*case[:3]) != (case[3], case[4])]
+    wrong = [case for case in CASES if planned(*case[:3], *case[5:]) != (case[3], case[4])]
     print("RESULT " + json.dumps({"wrong": wrong}))

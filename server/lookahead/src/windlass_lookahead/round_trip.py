@@ -149,10 +149,9 @@ class RoundTrip:
             with sentences():
                 self._native.add_host_model(drafter, most, vocabulary)
 
-    @property
-    def host_wait_us(self) -> int:
-        """Microseconds that the device waits for the next answer, beside what it waits for the cache's drafts."""
-        return self._native.host_wait_us() if self._native is not None else 0
+    def begin_wait(self) -> int:
+        """The device begins to wait for the last step's answer; microseconds beside what it waits for the cache's."""
+        return self._native.begin_wait() if self._native is not None else 0
 
     def model_drafts(self, rows: Sequence[str], model_ms: float) -> int:
         """How many drafts of each row the model makes after this step: all, the first alone, or none.

@@ -143,7 +143,7 @@ class Drafter:
         pinned = self._pinned
         answer = pinned.device_tokens, pinned.device_confidences
         by_place = states.draft_tokens
-        completed, more_us = pinned.device_completed, self.trip.host_wait_us
+        completed, more_us = pinned.device_completed, self.trip.begin_wait()
         take_drafts(self._signed, completed, answer, places, self._drafts, by_place, self.model, more_us)
 
     def warm(self, states: Any) -> None:  # noqa: ANN401

@@ -39,12 +39,12 @@ class LookaheadScheduler(AsyncScheduler):  # type: ignore[misc]  # the engine ha
             return
         wanted = scheduler_output.total_num_scheduled_tokens + len(rows) * self.num_spec_tokens
         is_full = self._takes_any_length and wanted >= self.max_num_scheduled_tokens
-        plans = _plans(self.num_spec_tokens, is_full=is_full)
+        plans = _plans(scheduler_output.num_spec_tokens_to_schedule, is_full=is_full)
         are_planned = False
         requests = self.requests
         for request_id, budget in zip(rows, budgets, strict=True):
             request = requests[request_id]
-            if request.spec_token_ids:  # the engine has placed as many as there may be
+            if request.spec_token_ids:  # the engine has placed as many as this step may have
                 request.spec_token_ids = planned = plans[budget]
                 are_planned = are_planned or bool(planned)
         if not are_planned:  # the drafter need not draft, nor the device wait for it
