@@ -122,7 +122,7 @@ class Device:
         found, budget, missed, end_s = Found(), 0, False, time.perf_counter() + FIRST_S
         found.took_s, found.native_s = -time.perf_counter(), -_native_s()
         while alive:
-            plans = [MOST if budget else 0 for budget in self.budgets.of(row.name for row in alive)]
+            plans = [MOST if planned else 0 for planned in self.budgets.of(row.name for row in alive)]
             self._submit(begun, alive, wanted=any(plans))
             is_first, begun = bool(begun), []
             are_planned = any(row.planned for row in alive)

@@ -54,8 +54,8 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
   return std::clamp(host_waited_us(step, since), 0.0, std::max(0.0, left_us));
 }
 
-// Since the engine planned what follows the step: before that the device waits for nothing. A wait for a later step was
-// begun after the one for this.
+// Since the wait for this step's drafts began: before that the device waits for nothing. A wait for a later step began
+// after it.
 double RoundTrip::host_waited_us(const Step& step, Clock::time_point since) {
   const std::lock_guard lock(policy_mutex_);
   if (!reached(wait_.number, step.number) || wait_.more_us <= 0) return 0;
