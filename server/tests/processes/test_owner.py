@@ -98,7 +98,7 @@ async def test_the_drain_ends_with_the_last_answer(serve) -> None:
     one.engine.may_answer.set()
     assert (await running).status_code == 200
     async with asyncio.timeout(5):
-        await drain
+        assert await drain
 
 
 async def test_the_drain_ends_with_its_time(serve) -> None:
@@ -109,7 +109,7 @@ async def test_the_drain_ends_with_its_time(serve) -> None:
     running = one.begin()
     await until(lambda: one.engine.running == 1)
     async with asyncio.timeout(5):
-        await server.owner.drain(0.1)
+        assert not await server.owner.drain(0.1)
     running.cancel()
 
 

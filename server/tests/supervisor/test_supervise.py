@@ -80,17 +80,23 @@ async def test_an_engine_gets_its_signal_after_the_drain(free_port: int) -> None
     assert await work == 0
 
 
-async def test_an_engine_that_stays_after_the_drain_is_killed(free_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pod's time would end first, and the license would not be given back."""
+@pytest.mark.parametrize(("are_answered", "code"), [(True, 0), (False, 128 + signal.SIGKILL)])
+async def test_an_engine_that_stays_after_the_drain_is_killed(
+    free_port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], are_answered: bool, code: int
+) -> None:
+    """The pod's time would end first, and the license would not be given back. No answer lost is no failure."""
     monkeypatch.setattr("windlass.supervisor.supervise.ENGINE_ENDS_S", 0.2)
     stays = SERVES.replace("lambda *_: sys.exit(0)", "signal.SIG_IGN").replace("PORT", str(free_port))
     engine = python(stays, f"http://127.0.0.1:{free_port}/health")
-    facts, ended = board(), asyncio.Event()
-    ended.set()
-    work = asyncio.create_task(Supervisor(replace(engine, drain=ended.wait), facts, None).run())
+
+    async def drain() -> bool:
+        return are_answered
+
+    work = asyncio.create_task(Supervisor(replace(engine, drain=drain), facts := board(), None).run())
     await until(lambda: facts.phase == "serving")
     os.kill(os.getpid(), signal.SIGTERM)
-    assert await work == 128 + signal.SIGKILL
+    assert await work == code
+    assert "the engine has not ended within 0 s: it is killed" in capsys.readouterr().err
 
 
 async def test_a_second_signal_cuts_the_drain_short(free_port: int) -> None:

@@ -16,9 +16,11 @@ from ..conftest import Engine
 
 PLACES, SHARE, STREAMS, TOKENS = 4, 3, 12, 900
 """One place is kept from the key that holds all others."""
+PATIENCE_S = 120
+"""Of the server at its end, and of the clients: the machine may be slow."""
 FLAGS = (
     "--dtype float32 --max-model-len 1024 --served-model-name demo --api-server-count 2 --use-lookahead "
-    f"--limit-worker-concurrency {PLACES} --api-keys-file /keys/keys.yaml"
+    f"--limit-worker-concurrency {PLACES} --api-keys-file /keys/keys.yaml --shutdown-timeout {PATIENCE_S}"
 )
 KEYS = """\
 keys:
@@ -52,8 +54,11 @@ def url(engine: Engine, keys: Path) -> Iterator[str]:
 def connections(url: str, number: int, key: str = "sk-free-1") -> Iterator[list[httpx.Client]]:
     """So many clients, each with a connection of its own, which any of the processes may take."""
     with ExitStack() as stack:
-        headers = {"Authorization": f"Bearer {key}"}
-        yield [stack.enter_context(httpx.Client(base_url=url, headers=headers, timeout=120)) for _ in range(number)]
+        made = (
+            httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_S)
+            for _ in range(number)
+        )
+        yield [stack.enter_context(client) for client in made]
 
 
 def ask(client: httpx.Client, **more: object) -> httpx.Response:

@@ -84,13 +84,17 @@ class Owner:
         if self._folder:
             self._folder.cleanup()
 
-    async def drain(self, limit_s: float) -> None:
-        """Refuse new and waiting requests; return when nothing runs any more, or when the time is over."""
+    async def drain(self, limit_s: float) -> bool:
+        """Refuse new and waiting requests; return when nothing runs any more, or when the time is over.
+
+        Whether nothing runs any more.
+        """
         self.gate.stop()
         until = self.clock() + limit_s
         while self.gate.running and self.clock() < until:  # noqa: ASYNC110 - the gate has no event for it
             await asyncio.sleep(DRAIN_EVERY_S)
         await asyncio.sleep(FLUSH_S)
+        return not self.gate.running
 
     def joined(self, connection: _Connection) -> None:
         """A process is there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import time
@@ -68,8 +69,11 @@ class Engine:
     name: str = "the engine"
     failure: Failure = EngineError
     """The error for its end, from a sentence and its exit code."""
-    drain: Callable[[], Coroutine[Any, Any, None]] | None = None
-    """Awaited before an engine that serves is told to stop; None: it ends its answers by itself."""
+    drain: Callable[[], Coroutine[Any, Any, bool]] | None = None
+    """Awaited before an engine that serves is told to stop: whether all answers have ended.
+
+    None: it ends its answers by itself.
+    """
     opening: Opening | None = None
     """What it is asked before it counts as ready; None: it is ready when it is healthy."""
 
@@ -96,6 +100,7 @@ class Supervisor:
         self._guards: Guards = []
         self._stopping = False
         self._ending: asyncio.Task[None] | None = None
+        self._has_answered_all = False
         self._silence = Silence(time.monotonic)
         self._serving = asyncio.Event()
         self._asking = ""
@@ -140,15 +145,21 @@ class Supervisor:
             self._work.cancel()
 
     async def _drained(
-        self, drain: Callable[[], Coroutine[Any, Any, None]], child: Child, number: signal.Signals
+        self, drain: Callable[[], Coroutine[Any, Any, bool]], child: Child, number: signal.Signals
     ) -> None:
-        """Let answers end, then the engine; one that is not gone `ENGINE_ENDS_S` later is killed."""
+        """Let answers end, then the engine; one that is not gone `ENGINE_ENDS_S` later is killed.
+
+        Nothing is lost by that where all answers have ended.
+        """
+        has_answered_all = False
         try:
-            await drain()
+            has_answered_all = await drain()
         finally:
             child.send(number)
         await asyncio.wait({child.ended}, timeout=ENGINE_ENDS_S)
         if not child.ended.done():
+            log.say(f"{self._engine.name} has not ended within {ENGINE_ENDS_S:.0f} s: it is killed", logging.WARNING)
+            self._has_answered_all = has_answered_all
             await child.stop(0)
 
     def _note_output(self, line: str) -> None:
@@ -203,7 +214,7 @@ class Supervisor:
     def _verdict(self, code: int) -> int:
         name, failure = self._engine.name, self._engine.failure
         if self._stopping:
-            return code if code >= 0 else ENDED_BY_SIGNAL - code
+            return 0 if self._has_answered_all else code if code >= 0 else ENDED_BY_SIGNAL - code
         if code == 0:
             reason = fatal.reason(self.output.lines)
             said = f": {reason}" if reason else " without an error; see the last lines of its log"
