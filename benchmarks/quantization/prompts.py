@@ -6,7 +6,8 @@
 Engines as in `end_to_end.py`, all started at once. An arm is a method and the most tokens of a step that run as CUDA
 graphs: `fp8@512`. Without a number it is the engine's own, by the requests of a step (--requests): 64 make 128. A mode
 of graphs may follow: `fp8@512-full` captures attention, too, in steps that read prompts and in all others. In each
-round every engine reads the same prompts once, in the order of the arms; the next round goes backwards.
+round every engine reads the same prompts once, in the order of the arms; the next round goes backwards. Rows with
+`decoded` are milliseconds a decoded token after a prompt of 128, by the requests of a step.
 
 A figure is a median over rounds; a ratio is the median of the rounds' ratios to the first arm. --small runs on a CPU
 with a tiny shape: it tests the program and measures nothing.
@@ -28,12 +29,14 @@ from end_to_end import ENDING_S, Started
 
 ARMS = ("none@512", "fp8@512", "ifq@512", "ifq_nf4@512", "fp8_per_channel@512", "fp8")
 LENGTHS, BATCHES = (128, 256, 512, 1024, 2048), (1, 4)
-Prompt = tuple[int, int]
-"""Tokens, and prompts at once."""
+DECODED, BESIDE = 64, (1, 10, 64)
+"""Tokens that an answer has where decoding is timed, and answers at once."""
+Prompt = tuple[int, int, int]
+"""Tokens, prompts at once, and tokens of the answer: 1, or more where the decoded ones are timed."""
 
 
 def serve(arm: str, wanted: argparse.Namespace) -> None:
-    """Start one engine; each line asks for [tokens, prompts at once], and its milliseconds are written."""
+    """Start one engine; each line asks for a prompt, and its milliseconds are written."""
     method, _, graphs = arm.partition("@")
     tokens, _, mode = graphs.partition("-")
     end_to_end.EXTRA = {"max_num_seqs": wanted.requests}
@@ -46,8 +49,11 @@ def serve(arm: str, wanted: argparse.Namespace) -> None:
     llm = end_to_end.engine(method, wanted)
     print("READY", json.dumps({"start_s": round(time.perf_counter() - begun, 1), **memory()}), flush=True)
     for line in sys.stdin:
-        length, batch = json.loads(line)
-        print("MS", 1000 * end_to_end.seconds(llm, batch, length, 1), flush=True)
+        length, batch, answer = json.loads(line)
+        spent_s = end_to_end.seconds(llm, batch, length, 1)
+        if answer > 1:
+            spent_s = (end_to_end.seconds(llm, batch, length, answer) - spent_s) / (answer - 1)
+        print("MS", 1000 * spent_s, flush=True)
 
 
 def memory() -> dict[str, float]:
@@ -76,19 +82,25 @@ class Engine(Started):
         return float(found[-1].removeprefix("MS"))
 
 
+def name_of(prompt: Prompt) -> str:
+    """The row's."""
+    length, batch, answer = prompt
+    return f"{length}x{batch}" if answer == 1 else f"decodedx{batch}"
+
+
 def measure(engines: list[Engine], prompts: list[Prompt], deadline: float) -> dict[str, dict[str, list[float]]]:
     """Milliseconds by prompt and arm, a figure a round, until the time is over."""
     found: dict[str, dict[str, list[float]]] = {}
-    for length, batch in prompts:  # kernels that compile at their first use
+    for prompt in prompts:  # kernels that compile at their first use
         for engine in engines:
             for _ in range(2):
-                engine.ms((length, batch), deadline)
+                engine.ms(prompt, deadline)
     number = 0
     while time.monotonic() < deadline:
-        for length, batch in prompts:
+        for prompt in prompts:
             for engine in engines if number % 2 == 0 else reversed(engines):
-                ms = engine.ms((length, batch), deadline + ENDING_S)
-                found.setdefault(f"{length}x{batch}", {}).setdefault(engine.method, []).append(round(ms, 3))
+                ms = engine.ms(prompt, deadline + ENDING_S)
+                found.setdefault(name_of(prompt), {}).setdefault(engine.method, []).append(round(ms, 3))
         number += 1
     return found
 
@@ -132,7 +144,10 @@ def main() -> None:
     shapes.describe(wanted.work / "model", shapes.SMALL if wanted.small else shapes.QWEN2_7B)
     wanted.lengths = ()
     engines = [Engine(arm, wanted) for arm in wanted.arms]
-    prompts = [(20, 1), (40, 2)] if wanted.small else [(length, batch) for batch in BATCHES for length in LENGTHS]
+    prompts = [(20, 1, 1), (40, 2, 1), (20, 1, 4)]
+    if not wanted.small:
+        prompts = [(length, batch, 1) for batch in BATCHES for length in LENGTHS]
+        prompts += [(LENGTHS[0], batch, DECODED + 1) for batch in BESIDE]
     try:
         starts = {one.method: json.loads(one.wait("READY", deadline) or "{}") for one in engines}
         print(json.dumps(starts), flush=True)

@@ -1,4 +1,4 @@
-"""`windlass run` has short prompts run as CUDA graphs where few requests share a step."""
+"""`windlass run` has short prompts run as CUDA graphs."""
 
 from dataclasses import replace
 
@@ -23,16 +23,15 @@ def captured(plan: LaunchPlan) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "tokens"),
     [
-        ("--max-num-seqs 32", ["512"]),
-        ("--max-num-seqs 255 --quantization fp8", ["512"]),
-        ("--max-num-seqs 256", []),  # the engine's own
-        ("", []),
+        ("--max-num-seqs 32", ["1024"]),
+        ("--max-num-seqs 255 --quantization fp8", ["1024"]),
+        ("", ["1024"]),
         ("--max-num-seqs 32 --enforce-eager", []),
         ("--max-num-seqs 32 --use-lookahead", []),
         ('--max-num-seqs 32 --speculative-conf {"method":"ngram","num_speculative_tokens":2}', []),
     ],
 )
-def test_graphs_reach_512_tokens_where_few_requests_share_a_step(words: str, tokens: list[str]) -> None:
+def test_graphs_reach_1024_tokens(words: str, tokens: list[str]) -> None:
     """With drafts, and without graphs, the engine decides."""
     assert captured(launch(words)) == tokens
 

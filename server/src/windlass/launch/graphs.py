@@ -1,8 +1,8 @@
-"""How long a step of the engine may be to run as a CUDA graph, where few requests share one. Pure.
+"""How long a step of the engine may be to run as a CUDA graph. Pure.
 
-The engine captures graphs of up to twice `--max-num-seqs` tokens, at most 512. Where few requests share a step, one
-that reads a prompt is longer than that, and its kernels are started one by one. Quantized products are started more
-slowly than they run, so short prompts wait for the host.
+The engine captures graphs of up to twice `--max-num-seqs` tokens, at most 512. The kernels of a longer step, as one
+that reads a prompt, are started one by one. Quantized products are started more slowly than they run, so prompts of up
+to 1,024 tokens wait for the host.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from windlass.launch import engine_words
 from windlass.launch.inputs import LaunchInputs
 
 FLAG = "--max-cudagraph-capture-size"
-TOKENS = 512
-"""The engine's own limit of its default on cards before Blackwell; from 256 requests on it is reached anyway."""
-TOKENS_EACH = 2
-"""Tokens for each request of a step, in the engine's default."""
+TOKENS = 1024
+"""The engine's own limit of its default on Blackwell; 512 on cards before it. It captures none longer than a step."""
 OF_THE_USER = (
     *(FLAG, "--cudagraph-capture-sizes", "--cudagraph-capture-size", "--compilation-config", "-cc"),
     *("--optimization-level", "-O", "--performance-mode", "--config"),
@@ -29,10 +27,8 @@ DRAFTING = ("--speculative-config", "-sc", "--spec-method", "--spec-model", "--s
 
 def arguments(start: LaunchInputs, others: Sequence[str]) -> tuple[str, ...]:
     """Words for the engine's command line; `others` are those of other features."""
-    requests = start.whole("max-num-seqs", TOKENS)
-    few = requests * TOKENS_EACH < TOKENS
     is_compiled = start.machine.engine != "cpu" and not start.value("enforce-eager")
-    if not (few and is_compiled) or any(_begins(word, OF_THE_USER) for word in start.words):
+    if not is_compiled or any(_begins(word, OF_THE_USER) for word in start.words):
         return ()
     if any(_begins(word, DRAFTING) for word in (*start.words, *others)):
         return ()
