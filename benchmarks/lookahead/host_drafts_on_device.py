@@ -106,7 +106,7 @@ def engines(wanted: argparse.Namespace, options: dict[str, Any]) -> list[Arm]:
         "worker_cls": "host_drafts_worker.HostDraftsWorker",
         "scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler",
     }
-    known = {"has_cache": False, "counts_dir": str(folder)}
+    known = {"has_cache": False, "counts_dir": str(folder), "draft_bits": wanted.bits}
     variables = {"WINDLASS_LOOKAHEAD": json.dumps(known), "VLLM_CACHE_ROOT": f"{TEMP}/vllm-host-drafts"}
     variables |= {"VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN": "512"}
     made = [Arm("drafts", {**options, **words}, variables)]
@@ -165,9 +165,9 @@ class Bench:
         after = self.arms[0].ask("call", "figures")
         counts = {key: after[key] - before[key] for key in after}
         return {
-            "card": self.card, "shape": self.wanted.shape, "draft": self.wanted.draft, "requests": requests,
-            "acceptance": acceptance, "tokens_s": {name: round(1000 * requests / statistics.median(ms), 1)
-                                                   for name, ms in times.items()},
+            "card": self.card, "shape": self.wanted.shape, "draft": self.wanted.draft, "bits": self.wanted.bits,
+            "requests": requests, "acceptance": acceptance,
+            "tokens_s": {name: round(1000 * requests / statistics.median(ms), 1) for name, ms in times.items()},
             **{f"times_{base}": ratio(times[base], times["drafts"]) for base in self.names[:-1]},
             "waited_ms": round(counts["host_us"] / 1000 / max(1, counts["hosted"]), 2),
             "drafted_steps": round(counts["hosted"] / max(1, counts["steps"]), 3),
@@ -183,11 +183,13 @@ def ratio(base: Sequence[float], drafts: Sequence[float]) -> dict[str, float]:
 
 
 def missing(wanted: argparse.Namespace) -> Iterator[tuple[float, list[int]]]:
-    """Acceptances with the numbers of requests that OUT has no row of."""
+    """Acceptances with the numbers of requests that OUT has no row of, by this draft model."""
     lines = wanted.out.read_text().splitlines() if wanted.out.exists() else []
-    there = {(row["shape"], row["acceptance"], row["requests"]) for row in map(json.loads, lines)}
+    about = wanted.shape, wanted.draft, wanted.bits
+    rows = map(json.loads, lines)
+    there = {(row["acceptance"], row["requests"]) for row in rows if about == (row["shape"], row["draft"], row["bits"])}
     for acceptance in wanted.acceptance:
-        left = [count for count in wanted.requests if (wanted.shape, acceptance, count) not in there]
+        left = [count for count in wanted.requests if (acceptance, count) not in there]
         if left:
             yield acceptance, left
 
@@ -198,6 +200,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--shape", choices=TARGETS, default="70b")
     parser.add_argument("--draft", default="0.5b", help="a shape of host_draft.py")
+    parser.add_argument("--bits", type=int, choices=(8, 4), default=8, help="of each weight of the draft model")
     parser.add_argument("--tokens", type=int, default=4, help="drafted at most")
     parser.add_argument("--requests", type=int, nargs="+", default=REQUESTS)
     parser.add_argument("--acceptance", type=float, nargs="+", default=ACCEPTANCES)

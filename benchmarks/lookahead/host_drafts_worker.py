@@ -6,11 +6,13 @@ are thrown away. Named by `worker_cls` in `host_drafts_on_device`.
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import Any
 
 import torch
 from host_draft import CONFIGS, random_weights
+from windlass.lookahead import settings
 from windlass.lookahead.host_model import settings_of
 from windlass.lookahead.verification import Verification
 from windlass.lookahead.vllm_gpu import DeviceWorker
@@ -32,7 +34,7 @@ class HostDraftsWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no
         """Make the draft model on the host; what the card is called."""
         self._off = self.model_runner.lookahead._drafter.trip
         rows = self.model_runner.lookahead._drafts.tokens.shape[0]
-        chosen = settings_of(rows)
+        chosen = settings_of(settings.read(os.environ) or settings.LookaheadSettings(), rows)
         self._model = model_drafter(random_weights(shape_of(CONFIGS[shape]), chosen), chosen.rows)
         return str(torch.cuda.get_device_name(self.device))
 

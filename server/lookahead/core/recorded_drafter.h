@@ -2,12 +2,19 @@
 // the curve of a draft model over its acceptance needs no trained model.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <random>
+#include <span>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "host_drafter.h"
 
@@ -21,17 +28,23 @@ class RecordedDrafter : public HostDrafter {
       : inner_(std::move(inner)), is_right_(acceptance), pass_ms_(pass_ms), random_(seed) {}
 
   // What follows a prompt; to be called before its request begins.
-  void record(const std::vector<Token>& prompt, std::vector<Token> output) {
-    outputs_[hash_of(prompt)] = std::move(output);
+  void record(std::vector<Token> prompt, const std::vector<Token>& output) {
+    const std::size_t prompt_length = prompt.size();
+    std::vector<Token> text = std::move(prompt);
+    text.insert(text.end(), output.begin(), output.end());
+    for (std::size_t end = prompt_length; end <= text.size(); ++end)
+      places_[end_of(std::span(text).first(end))] = {texts_.size(), end};
+    texts_.push_back(std::move(text));
   }
 
+  // A text may begin anywhere and end behind the prompt, as where a drafter that rested reads it again.
   void begin(const std::string& key, std::span<const Token> tokens) override {
-    const auto found = outputs_.find(hash_of(tokens));
-    rows_[key] = {found == outputs_.end() ? nullptr : &found->second, 0};
+    const auto found = places_.find(end_of(tokens));
+    rows_[key] = found == places_.end() ? Place{kNone, 0} : found->second;
     if (inner_) inner_->begin(key, tokens);
   }
   void append(const std::string& key, std::span<const Token> tokens) override {
-    if (const auto found = rows_.find(key); found != rows_.end()) found->second.at += tokens.size();
+    if (const auto found = rows_.find(key); found != rows_.end()) found->second.end += tokens.size();
     if (inner_) inner_->append(key, tokens);
   }
   void finish(const std::string& key) override {
@@ -53,21 +66,23 @@ class RecordedDrafter : public HostDrafter {
   int window() const override { return inner_ ? inner_->window() : 1024; }
 
  private:
-  struct Row {
-    const std::vector<Token>* output = nullptr;
-    std::size_t at = 0;  // tokens of it that the text has
+  struct Place {
+    std::size_t text;
+    std::size_t end;  // tokens of it that the row has
   };
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t kEnd = 8;  // tokens at its end by which a text is known
 
-  static std::uint64_t hash_of(std::span<const Token> tokens) {
+  static std::uint64_t end_of(std::span<const Token> tokens) {
     std::uint64_t sum = 0xCBF29CE484222325ULL;
-    for (const Token token : tokens) sum = (sum ^ token) * 0x100000001B3ULL;
+    for (const Token token : tokens.last(std::min(kEnd, tokens.size()))) sum = (sum ^ token) * 0x100000001B3ULL;
     return sum;
   }
   // Token 0 stands for a wrong draft, 1 where 0 is the recorded one.
-  void replace(const Row& row, std::vector<Token>& chain) {
+  void replace(const Place& row, std::vector<Token>& chain) {
     for (std::size_t i = 0; i < chain.size(); ++i) {
-      const bool is_known = row.output != nullptr && row.at + i < row.output->size();
-      const Token recorded = is_known ? (*row.output)[row.at + i] : 0;
+      const bool is_known = row.text != kNone && row.end + i < texts_[row.text].size();
+      const Token recorded = is_known ? texts_[row.text][row.end + i] : 0;
       chain[i] = is_known && is_right_(random_) ? recorded : recorded == 0;
     }
   }
@@ -76,8 +91,9 @@ class RecordedDrafter : public HostDrafter {
   std::bernoulli_distribution is_right_;
   double pass_ms_;
   std::mt19937 random_;
-  std::unordered_map<std::uint64_t, std::vector<Token>> outputs_;  // by the hash of the prompt
-  std::unordered_map<std::string, Row> rows_;
+  std::vector<std::vector<Token>> texts_;
+  std::unordered_map<std::uint64_t, Place> places_;  // by the end of a text
+  std::unordered_map<std::string, Place> rows_;
 };
 
 }  // namespace windlass

@@ -148,13 +148,11 @@ def test_a_model_that_cannot_win_is_not_waited_for(engines, acceptance, pass_ms)
 
 def test_a_resting_model_wakes_when_its_trials_are_right(engines):
     """Drafts that no device sees are judged by the text that follows."""
-    policy = {"host_rest_steps": 5, "host_trial_share": 1.0, "model_weight": 0.2, "host_trial_tokens": 1}
+    policy = {"host_rest_steps": 5, "host_trial_share": 1.0, "model_weight": 0.2, "host_trial_tokens": 16}
     text = new_text(7, 900)
-    trials = [(text[at : at + 1], text[at + 1 :]) for at in range(30, 300)]
-    woken = [(text[:at], text[at:]) for at in range(30, 300)]
-    engine = engines(0.99, 0.3, 4.0, texts=[*trials, *woken], text=text, device=Device(policy=policy))
-    engine.run(40)
-    assert engine.at == 41
+    engine = engines(0.99, 0.3, 4.0, texts=[(text[:30], text[30:])], text=text, device=Device(policy=policy))
+    engine.run(29)
+    assert engine.at == 30
     engine.run(160)
     assert engine.at > 300
 
