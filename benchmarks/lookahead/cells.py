@@ -1,7 +1,7 @@
 """On a GPU: is decoding with lookahead ever slower, as people serve? 24 cells, fixed before the first run.
 
     python prepare_cells.py CELLS.json.gz --alpaca-eval CLONE --wmt CLONE --tau-bench CLONE
-    python cells.py CELLS.json.gz OUT.json [--seconds 545]
+    python cells.py CELLS.json.gz OUT.json [--seconds 545] [--requests 128 64]
     python cells.py OUT.json --table
 
 A cell is a workload, requests at a time, a temperature, the most tokens of an answer, and whether the cache begins
@@ -22,7 +22,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -113,9 +113,10 @@ def loaded() -> dict[str, Arm]:
     return arms
 
 
-def rows(arms: dict[str, Arm], texts: dict[str, tuple[list[Exchange], list[Exchange]]], end: float) -> Iterator[Row]:
+def rows(
+    arms: dict[str, Arm], texts: dict[str, tuple[list[Exchange], list[Exchange]]], asked: Sequence[Cell], end: float
+) -> Iterator[Row]:
     """Cell by cell; what is left of the time is shared among the cells that are left."""
-    asked = cells()
     for arm in arms.values():  # what compiles at its first use
         for requests in REQUESTS:
             arm.ask("run", texts["no repeats"][0][:requests], 24, True, None, 0.7)
@@ -165,6 +166,7 @@ def main() -> None:
     parser.add_argument("texts", type=Path, help="of prepare_cells.py; with --table the results")
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--seconds", type=float, default=545, help="in all, from the program's start")
+    parser.add_argument("--requests", type=int, nargs="+", choices=REQUESTS, default=REQUESTS, help="of the cells")
     parser.add_argument("--table", action="store_true")
     wanted = parser.parse_args()
     if wanted.table:
@@ -176,7 +178,8 @@ def main() -> None:
     end = time.monotonic() + wanted.seconds
     arms, results = loaded(), []
     print(f"engines ready, {end - time.monotonic():.0f} s left", flush=True)
-    for row in rows(arms, halves(wanted.texts), end):
+    asked = [cell for cell in cells() if cell.requests in wanted.requests]
+    for row in rows(arms, halves(wanted.texts), asked, end):
         results.append(row)
         wanted.out.write_text(json.dumps(results))
         print(json.dumps({**row, "times": row["times"][-1]}), flush=True)
