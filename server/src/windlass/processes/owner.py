@@ -85,10 +85,7 @@ class Owner:
             self._folder.cleanup()
 
     async def drain(self, limit_s: float) -> bool:
-        """Refuse new and waiting requests; return when nothing runs any more, or when the time is over.
-
-        Whether nothing runs any more.
-        """
+        """Refuse new and waiting requests; wait until none runs any more, or the time is over. Whether none runs."""
         self.gate.stop()
         until = self.clock() + limit_s
         while self.gate.running and self.clock() < until:  # noqa: ASYNC110 - the gate has no event for it

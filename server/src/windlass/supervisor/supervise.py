@@ -100,7 +100,7 @@ class Supervisor:
         self._guards: Guards = []
         self._stopping = False
         self._ending: asyncio.Task[None] | None = None
-        self._has_answered_all = False
+        self._was_killed_idle = False
         self._silence = Silence(time.monotonic)
         self._serving = asyncio.Event()
         self._asking = ""
@@ -159,7 +159,7 @@ class Supervisor:
         await asyncio.wait({child.ended}, timeout=ENGINE_ENDS_S)
         if not child.ended.done():
             log.say(f"{self._engine.name} has not ended within {ENGINE_ENDS_S:.0f} s: it is killed", logging.WARNING)
-            self._has_answered_all = has_answered_all
+            self._was_killed_idle = has_answered_all
             await child.stop(0)
 
     def _note_output(self, line: str) -> None:
@@ -213,8 +213,10 @@ class Supervisor:
 
     def _verdict(self, code: int) -> int:
         name, failure = self._engine.name, self._engine.failure
+        if self._was_killed_idle:
+            return 0
         if self._stopping:
-            return 0 if self._has_answered_all else code if code >= 0 else ENDED_BY_SIGNAL - code
+            return code if code >= 0 else ENDED_BY_SIGNAL - code
         if code == 0:
             reason = fatal.reason(self.output.lines)
             said = f": {reason}" if reason else " without an error; see the last lines of its log"
