@@ -186,8 +186,8 @@ def missing(wanted: argparse.Namespace) -> Iterator[tuple[float, list[int]]]:
     """Acceptances with the numbers of requests that OUT has no row of, by this draft model."""
     lines = wanted.out.read_text().splitlines() if wanted.out.exists() else []
     about = wanted.shape, wanted.draft, wanted.bits
-    rows = map(json.loads, lines)
-    there = {(row["acceptance"], row["requests"]) for row in rows if about == (row["shape"], row["draft"], row["bits"])}
+    rows = [row for row in map(json.loads, lines) if about == (row["shape"], row["draft"], row.get("bits", 8))]
+    there = {(row["acceptance"], row["requests"]) for row in rows}
     for acceptance in wanted.acceptance:
         left = [count for count in wanted.requests if (acceptance, count) not in there]
         if left:

@@ -1,5 +1,6 @@
 // Drafts recorded text with a chosen acceptance, in the time that another drafter takes. For tests and measurements:
-// the curve of a draft model over its acceptance needs no trained model.
+// the curve of a draft model over its acceptance needs no trained model. A text is known by its last eight tokens, so
+// no eight tokens may come twice in the texts.
 #pragma once
 
 #include <algorithm>

@@ -101,6 +101,21 @@ async def test_the_drain_ends_with_the_last_answer(serve) -> None:
         assert await drain
 
 
+async def test_a_drain_knows_of_answers_that_were_lost(serve) -> None:
+    """A process that goes gives its places back, and its answers have not ended."""
+    server = await serve()
+    one, _ = server.processes
+    one.engine.may_answer.clear()
+    running = one.begin()
+    await until(lambda: one.engine.running == 1)
+    drain = asyncio.create_task(server.owner.drain(60))
+    await until(lambda: server.owner.gate.is_stopping)
+    one.guard._link.close()
+    async with asyncio.timeout(5):
+        assert not await drain
+    running.cancel()
+
+
 async def test_the_drain_ends_with_its_time(serve) -> None:
     """An answer without end keeps no pod."""
     server = await serve()

@@ -99,6 +99,20 @@ async def test_an_engine_that_stays_after_the_drain_is_killed(
     assert "the engine has not ended within 0 s: it is killed" in capsys.readouterr().err
 
 
+async def test_answers_that_a_second_signal_cut_are_lost(free_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing runs any more then, and yet not all was answered."""
+    monkeypatch.setattr("windlass.supervisor.supervise.ENGINE_ENDS_S", 0.2)
+    stays = SERVES.replace("lambda *_: sys.exit(0)", "signal.SIG_IGN").replace("PORT", str(free_port))
+    engine, ended = python(stays, f"http://127.0.0.1:{free_port}/health"), asyncio.Event()
+    work = asyncio.create_task(Supervisor(replace(engine, drain=ended.wait), facts := board(), None).run())
+    await until(lambda: facts.phase == "serving")
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.1)
+    ended.set()
+    assert await work == 128 + signal.SIGKILL
+
+
 async def test_a_second_signal_cuts_the_drain_short(free_port: int) -> None:
     """As two times Ctrl-C."""
     engine = python(SERVES.replace("PORT", str(free_port)), f"http://127.0.0.1:{free_port}/health")

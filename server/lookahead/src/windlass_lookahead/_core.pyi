@@ -79,8 +79,8 @@ def recorded_drafter(
 ) -> HostDrafter:
     """Drafts what followed each prompt of `texts`, each token rightly with this probability.
 
-    A text is known by its last eight tokens from the prompt's end on. It takes the time of `inner`, or `pass_ms`
-    milliseconds a token.
+    A text is known by its last eight tokens from the prompt's end on, so no eight may come twice in the texts. It takes
+    the time of `inner`, or `pass_ms` milliseconds a token.
     """
 
 class DraftWeights:

@@ -1,8 +1,8 @@
 """How long a step of the engine may be to run as a CUDA graph. Pure.
 
 The engine captures graphs of up to twice `--max-num-seqs` tokens, at most 512. The kernels of a longer step, as one
-that reads a prompt, are started one by one. Quantized products are started more slowly than they run, so prompts of up
-to 1,024 tokens wait for the host.
+that reads a prompt, are started one by one. Quantized products are started more slowly than they run, so steps of up to
+about 1,500 tokens wait for the host.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.launch.inputs import LaunchInputs
 
 FLAG = "--max-cudagraph-capture-size"
 TOKENS = 1024
-"""The engine's own limit of its default on Blackwell; 512 on cards before it. It captures none longer than a step."""
+"""As the engine's own default allows on Blackwell; on older cards that is 512. It captures none longer than a step."""
 OF_THE_USER = (
     *(FLAG, "--cudagraph-capture-sizes", "--cudagraph-capture-size", "--compilation-config", "-cc"),
     *("--optimization-level", "-O", "--performance-mode", "--config"),

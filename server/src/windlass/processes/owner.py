@@ -45,6 +45,7 @@ class Owner:
         """Nobody is connected."""
         self.gate, self.limits, self.clock = gate, limits, clock
         self.is_started = False
+        self.has_lost = False  # a process went while its requests ran
         self.stalled = ""
         self._connections: set[_Connection] = set()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -91,7 +92,7 @@ class Owner:
         while self.gate.running and self.clock() < until:  # noqa: ASYNC110 - the gate has no event for it
             await asyncio.sleep(DRAIN_EVERY_S)
         await asyncio.sleep(FLUSH_S)
-        return not self.gate.running
+        return not self.gate.running and not self.has_lost
 
     def joined(self, connection: _Connection) -> None:
         """A process is there."""
@@ -169,6 +170,7 @@ class _Connection(wire.Lines):
         """Give back all that the process held; its requests end with it."""
         del exc
         self._is_lost = True
+        self._owner.has_lost = self._owner.has_lost or bool(self._places)
         for place in self._places.values():
             place.leave()
         for (wish, second), number in self._slots.items():

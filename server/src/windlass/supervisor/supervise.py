@@ -100,6 +100,7 @@ class Supervisor:
         self._guards: Guards = []
         self._stopping = False
         self._ending: asyncio.Task[None] | None = None
+        self._was_cut = False  # a second signal has cut answers short
         self._was_killed_idle = False
         self._silence = Silence(time.monotonic)
         self._serving = asyncio.Event()
@@ -134,7 +135,7 @@ class Supervisor:
 
     def _stop(self, number: signal.Signals) -> None:
         drain = None if self._stopping else self._engine.drain
-        self._stopping = True
+        self._was_cut, self._stopping = self._stopping, True
         if self._child is not None and drain and self._serving.is_set():
             self._ending = asyncio.create_task(self._drained(drain, self._child, number))
         elif self._child is not None:
@@ -159,7 +160,7 @@ class Supervisor:
         await asyncio.wait({child.ended}, timeout=ENGINE_ENDS_S)
         if not child.ended.done():
             log.say(f"{self._engine.name} has not ended within {ENGINE_ENDS_S:.0f} s: it is killed", logging.WARNING)
-            self._was_killed_idle = has_answered_all
+            self._was_killed_idle = has_answered_all and not self._was_cut
             await child.stop(0)
 
     def _note_output(self, line: str) -> None:
