@@ -5,8 +5,6 @@ once. Simulated pods get an address of their own in each worker, since their por
 
 A test that measures seconds is marked `alone`. It waits until the other worker's test is over, and the other worker
 begins no test before it ends.
-
-What fails since the machine stood still for minutes runs again: `windlass_testbed.standstill`.
 """
 
 import fcntl
@@ -16,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_testbed.standstill import Standstill
 from xdist.scheduler import LoadScopeScheduling
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
@@ -38,10 +35,6 @@ class ByPlace(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return next((name for name, starts in TOGETHER.items() if file.startswith(starts)), file)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Standstill())
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByPlace:

@@ -48,6 +48,9 @@ SERVED = {"WINDLASS_LICENSE_REQUIRED": "false", "VLLM_CPU_KVCACHE_SPACE": "1", *
 """Of every server here."""
 OTHERS = {"cpu": "on_card", "cuda": "on_cpu"}
 """The marker of what a device leaves out."""
+FIRST = tuple(f"tests/engine/processes/test_{name}.py" for name in ("api_processes", "workers", "group"))
+"""Servers of many processes take 5 GiB each, two files of them 13. With the servers of several files, which live to the
+end, that was more than a machine of 24 GiB has: it read its programs from the disk over and over, for minutes."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,6 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker(OTHERS[device(config)])]
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     for item in items:
         item.add_marker(pytest.mark.engine)
 
