@@ -84,15 +84,22 @@ async def test_a_request_given_up_before_the_verdict_holds_no_slot(serve) -> Non
     limits.end(wish, verdict.second, 0)
 
 
-async def test_the_drain_ends_with_the_last_answer(serve) -> None:
-    """Who runs goes on, who comes is refused, and nothing waits for the whole time."""
-    server = await serve()
-    one, other = server.processes
+async def draining(server):
+    """The drain has begun while one request runs: that, and the drain."""
+    one, _ = server.processes
     one.engine.may_answer.clear()
     running = one.begin()
     await until(lambda: one.engine.running == 1)
     drain = asyncio.create_task(server.owner.drain(60))
     await until(lambda: server.owner.gate.is_stopping)
+    return running, drain
+
+
+async def test_the_drain_ends_with_the_last_answer(serve) -> None:
+    """Who runs goes on, who comes is refused, and nothing waits for the whole time."""
+    server = await serve()
+    running, drain = await draining(server)
+    one, other = server.processes
     assert (await other.chat()).status_code == 503
     assert not drain.done()
     one.engine.may_answer.set()
@@ -104,13 +111,8 @@ async def test_the_drain_ends_with_the_last_answer(serve) -> None:
 async def test_a_drain_knows_of_answers_that_were_lost(serve) -> None:
     """A process that goes gives its places back, and its answers have not ended."""
     server = await serve()
-    one, _ = server.processes
-    one.engine.may_answer.clear()
-    running = one.begin()
-    await until(lambda: one.engine.running == 1)
-    drain = asyncio.create_task(server.owner.drain(60))
-    await until(lambda: server.owner.gate.is_stopping)
-    one.guard._link.close()
+    running, drain = await draining(server)
+    server.processes[0].guard._link.close()
     async with asyncio.timeout(5):
         assert not await drain
     running.cancel()

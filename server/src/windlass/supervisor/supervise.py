@@ -152,7 +152,6 @@ class Supervisor:
 
         Nothing is lost by that where all answers have ended.
         """
-        has_answered_all = False
         try:
             has_answered_all = await drain()
         finally:
