@@ -9,6 +9,8 @@ namespace windlass {
 HostDrafting::HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config)
     : drafter_(std::move(drafter)), most_(most), vocabulary_(vocabulary), config_(config) {}
 
+HostDrafting::~HostDrafting() { rest(); }
+
 // A drafter that fails, as for want of memory, drafts no more; serving goes on.
 template <class Work>
 void HostDrafting::guarded(Work&& work) {
@@ -83,7 +85,8 @@ void HostDrafting::wake() {
 
 void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
   if (!is_resting_ || has_failed_ || ids.empty()) return;
-  allowance_us_ = std::min(allowance_us_ + config_.host_trial_share * step_us, config_.host_trial_us_max);
+  const double share = config_.host_trial_share * std::max(1.0, config_.host_first_trials / (1.0 + trials_));
+  allowance_us_ = std::min(allowance_us_ + share * step_us, config_.host_trial_us_max);
   if (allowance_us_ <= 0 || !chain_.empty()) return;
   const auto since = Clock::now();
   if (trial_.empty()) {
@@ -119,6 +122,7 @@ void HostDrafting::end_trial() {
   chain_.clear();
   if (trial_.empty()) return;
   guarded([&] { drafter_->finish(trial_); });
+  trials_ += chains_ > 0;
   trial_.clear();
 }
 

@@ -2,8 +2,8 @@
 //
 // The drafter rests where the policy found that it cannot win: it then holds no text, and no step waits for it. Now and
 // then it reads the end of one row's text and drafts a chain that no device sees. The text that follows judges the
-// chain, so the policy learns whether waking it pays. A trial takes the allowance of PolicyConfig::host_trial_share and
-// no more.
+// chain, so the policy learns whether waking it pays. Trials take the allowance of PolicyConfig::host_trial_share and
+// no more; the first ones have a multiple of it, since nothing is known then.
 #pragma once
 
 #include <chrono>
@@ -26,6 +26,10 @@ class HostDrafting {
 
   // Drafts at most `most` tokens, each below `vocabulary`.
   HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config);
+  // The drafter may serve another one next, which needs the rows.
+  ~HostDrafting();
+  HostDrafting(const HostDrafting&) = delete;
+  HostDrafting& operator=(const HostDrafting&) = delete;
 
   void begin(const std::string& id, const std::vector<Token>& prompt);
   void append(const std::string& id, const std::vector<Token>& tokens);
@@ -62,6 +66,7 @@ class HostDrafting {
   std::vector<Token> chain_;  // its drafts that are not judged yet
   std::size_t agreed_ = 0;    // of them, that the text has taken over
   int chains_ = 0;            // of this trial
+  int trials_ = 0;            // that drafted a chain
   std::size_t next_ = 0;      // row of the step that the next trial takes
   double allowance_us_ = 0;
   std::vector<std::pair<std::size_t, std::size_t>> judged_;

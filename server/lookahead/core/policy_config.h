@@ -116,6 +116,9 @@ struct PolicyConfig {
   int host_rest_steps = 64;
   // share of the time that its trials take while it rests, of the host's cores and not of the device
   double host_trial_share = 0.005;
+  // times that share for the first trial, and an n-th of it for the n-th, while that is more; guess, so that the first
+  // request of some hundred tokens has chains that are judged
+  double host_first_trials = 20;
   // µs of trials that may be saved up; guess, a short text's reading
   double host_trial_us_max = 20'000;
   // tokens at the end of a text that a trial reads; guess
@@ -133,6 +136,7 @@ void visit_host(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(host_late_us);
   WINDLASS_NUMBER(host_rest_steps);
   WINDLASS_NUMBER(host_trial_share);
+  WINDLASS_NUMBER(host_first_trials);
   WINDLASS_NUMBER(host_trial_us_max);
   WINDLASS_NUMBER(host_trial_tokens);
   WINDLASS_NUMBER(host_trial_chains);

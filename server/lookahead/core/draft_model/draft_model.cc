@@ -183,8 +183,11 @@ void DraftModel::enter_newest(std::span<Row* const> rows) {
   }
 }
 
-void DraftModel::chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains) {
+// Milliseconds that it was foretold to take: its first pass reads what came since the last draft, too.
+double DraftModel::chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains) {
   enter_newest(rows);
+  const double foretold_ms =
+      pass_ms(static_cast<int>(batch_.items.size())) + (k - 1) * pass_ms(static_cast<int>(rows.size()));
   for (int step = 0; step < k; ++step) {
     if (step > 0) {
       batch_.items.clear();
@@ -197,6 +200,7 @@ void DraftModel::chain(std::span<Row* const> rows, int k, std::span<std::vector<
     decoder_->pass(batch_);
     for (std::size_t i = 0; i < rows.size(); ++i) chains[i]->push_back(batch_.next[i]);
   }
+  return foretold_ms;
 }
 
 void DraftModel::draft(std::span<const std::string> keys, int k, std::vector<std::vector<Token>>& chains) {
@@ -213,8 +217,8 @@ void DraftModel::draft(std::span<const std::string> keys, int k, std::vector<std
   }
   if (rows.empty() || most < 1) return;
   const auto begun = Clock::now();
-  chain(rows, most, taken);
-  const double took = us_since(begun) / kUsInMs / (most * pass_ms(static_cast<int>(rows.size())));
+  const double foretold_ms = chain(rows, most, taken);
+  const double took = us_since(begun) / kUsInMs / foretold_ms;
   factor_ += kWeight * (std::clamp(took, factor_ / kMostOff, factor_ * kMostOff) - factor_);
 }
 

@@ -76,7 +76,7 @@ class DraftModel {
   bool take_piece();
   void end_piece();
   void enter_newest(std::span<Row* const> rows);
-  void chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains);
+  double chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains);
   void measure();
   double pass_ms(int rows) const;
 
