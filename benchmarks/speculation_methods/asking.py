@@ -20,7 +20,7 @@ SCHEMA = {
     "required": ["name", "open"],
     "additionalProperties": False,
 }
-PARTS = ("text", "log-probabilities", "structured", "at once", "repeated")
+PARTS = ("text", "log-probabilities", "structured", "rules", "at once", "repeated")
 TEXTS = ("new", "half", "repeated")
 """What a load's answers have: nothing that was answered before, a recorded answer's end and as much new text, or a
 recorded answer."""
@@ -29,6 +29,8 @@ OVERLAP = 8
 LIMIT_S = 600
 NEAR = 1e-2
 """How far two log-probabilities are apart that count as equal, in bfloat16."""
+TIE = 1 / 16
+"""A first and a second token by a schema that are no farther apart: one step of bfloat16 at a logit of 8 to 16."""
 COUNTERS = ("drafts", "draft_tokens", "accepted_tokens")
 Answer = dict[str, Any]
 
@@ -46,31 +48,57 @@ def answers(url: str, vocabulary: int, tokens: int) -> dict[str, list[Answer]]:
     schema = {
         "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA, "strict": True}}
     }
+    ranked = {"logprobs": 2, "return_tokens_as_token_ids": True}
     text = [_ask(url, one, greedy) for one in asked]
     again = [[*one, *_tokens(answer)[:OVERLAP]] for one, answer in zip(asked, text, strict=True)]
     return {
         "text": text,
         "log-probabilities": [_ask(url, one, {**greedy, "logprobs": 2}) for one in asked[:4]],
-        "structured": [_ask(url, one, {**greedy, **schema, "ignore_eos": False}) for one in asked[:4]],
+        "structured": [_ask(url, one, {**greedy, **schema, **ranked, "ignore_eos": False}) for one in asked[:4]],
+        "rules": [_ask(url, *one) for one in ruled(asked[:4], [_tokens(answer) for answer in text], greedy)],
         "at once": asyncio.run(_all(url, asked, greedy)),
         "repeated": asyncio.run(_all(url, again, greedy)),
     }
 
 
+def ruled(asked: list[list[int]], texts: list[list[int]], greedy: dict[str, Any]) -> list[tuple[list[int], Answer]]:
+    """Questions whose answers a rule of sampling changes at a drafted place, or that `min_p` makes greedy.
+
+    The prompt of `no_repeat_ngram_size` has the greedy answer already, so its fourth token would end an n-gram that was
+    there. `min_p` of 1 leaves the likeliest token alone, whatever the temperature.
+    """
+    found: list[tuple[list[int], Answer]] = []
+    for prompt, text in zip(asked, texts, strict=False):
+        banned = {str(token): -100 for token in text[2:12:3]}
+        found += [
+            ([*prompt, *text[:24], *prompt[-2:]], {**greedy, "no_repeat_ngram_size": 4}),
+            (prompt, {**greedy, "logit_bias": banned}),
+            (prompt, {**greedy, "temperature": 1.0, "min_p": 1.0}),
+        ]
+    return found
+
+
 def unlike(wanted: dict[str, list[Answer]], found: dict[str, list[Answer]]) -> dict[str, Any]:
-    """By part: how many answers differ, of how many; and the farthest log-probability where tokens agree."""
+    """By part: how many answers differ, of how many; and the farthest log-probability where tokens agree.
+
+    `ties` has, of each pair by the schema that differs, how far the first token lay from the second without drafts.
+    """
     row: dict[str, Any] = {}
     for part in PARTS:
         pairs = list(zip(wanted[part], found[part], strict=True))
         row[part] = [sum(_tokens(one) != _tokens(other) for one, other in pairs), len(pairs)]
+    row["ties"] = [_gap(one, other) for one, other in zip(wanted["structured"], found["structured"], strict=True)]
+    row["ties"] = [gap for gap in row["ties"] if gap is not None]
     values = zip_longest(*(map(_logprobs, (wanted, found))), fillvalue=0.0)
     row["log-probability apart"] = round(max((abs(one - other) for one, other in values), default=0.0), 6)
     return row
 
 
 def is_equal(row: dict[str, Any]) -> bool:
-    """Whether no answer differs."""
-    return not any(row[part][0] for part in PARTS) and row["log-probability apart"] <= NEAR
+    """Whether no answer differs, but for a schema's at a near-tie."""
+    strict = [part for part in PARTS if part != "structured"]
+    is_same = not any(row[part][0] for part in strict) and row["log-probability apart"] <= NEAR
+    return is_same and all(gap <= TIE for gap in row["ties"])
 
 
 def load(url: str, vocabulary: int, text: str, clients: int, tokens: int, run: int) -> list[list[int]]:
@@ -147,6 +175,16 @@ async def _streamed(url: str, asked: list[list[int]], tokens: int) -> list[tuple
 
 def _tokens(answer: Answer) -> list[int]:
     return list(answer["token_ids"])
+
+
+def _gap(wanted: Answer, found: Answer) -> float | None:
+    """How far the two likeliest tokens are apart where two answers begin to differ; None where they do not."""
+    pairs = zip_longest(_tokens(wanted), _tokens(found))
+    at = next((place for place, (one, other) in enumerate(pairs) if one != other), None)
+    if at is None:
+        return None
+    likeliest = sorted(wanted["logprobs"]["top_logprobs"][at].values(), reverse=True)
+    return round(likeliest[0] - likeliest[1], 4)
 
 
 def _logprobs(found: dict[str, list[Answer]]) -> list[float]:

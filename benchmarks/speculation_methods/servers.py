@@ -34,6 +34,10 @@ SMALL_WORDS = ("--dtype", "float32", "--enforce-eager", "--max-num-seqs", "8")
 SMALL_VARIABLES = {"VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1", "WINDLASS_ENGINE": "cpu"}
 
 
+FULL = {"cudagraph_mode": "FULL", "max_cudagraph_capture_size": 1024}
+"""Graphs with attention inside, for steps that read prompts, too."""
+
+
 @dataclass(frozen=True)
 class Arm:
     """One way to draft: its name, and the words and variables that `windlass run` gets for it."""
@@ -48,7 +52,10 @@ def arms(models: Path, tokens: int, acceptances: Sequence[float]) -> list[Arm]:
     draft = ("--speculative-model", str(models / "draft"), "--num-speculative-tokens", str(tokens))
     found = [
         Arm("none", ()),
+        Arm("none-full", ("--compilation-config", json.dumps(FULL))),
         Arm("draft_model", draft),
+        Arm("draft_model-host", (*draft, "--cpu-draft-worker")),
+        Arm("draft_model-host-tp2", (*draft, "--cpu-draft-worker", "--tensor-parallel-size", "2")),
         Arm("draft_model-v1", draft, (("VLLM_USE_V2_MODEL_RUNNER", "0"),)),
         *(Arm(head, _config(models / head, tokens)) for head in ("eagle", "eagle3", "medusa")),
         Arm("lookahead", ("--use-lookahead", "--num-speculative-tokens", str(tokens))),
