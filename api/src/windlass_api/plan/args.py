@@ -49,6 +49,8 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         flags.append("--enforce-eager")
     if plan.draft_threads:
         flags += ["--cpu-draft-threads", str(plan.draft_threads)]
+    if plan.api_processes > 1:
+        flags += ["--api-server-count", str(plan.api_processes)]
     return (*flags, *_step(spec, plan), *_tuning(spec.engine), *prefix_offload.flags(spec, plan), *_prefix(spec))
 
 

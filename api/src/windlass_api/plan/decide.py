@@ -155,6 +155,7 @@ def _load(facts: ModelFacts, chosen: Option, drafting: HostDraft | None) -> Load
         takes_all=taken_gib > needed_gib,
         gpus=gpus,
         engines=engines,
+        several_apis=chosen.nodes == 1 and not facts.multimodal,  # each would keep images of its own
         host_draft_gib=drafting.gib(serving.sequences) * engines if drafting else 0.0,
         draft_threads=drafting.threads if drafting else None,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
@@ -180,7 +181,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         *_steps(serving),
         *without_effect(spec),
         host.because + (" on each node" if chosen.nodes > 1 else ""),
-        *((host.cpu_because,) if host.cpu_because else ()),
+        *(said for said in (host.cpu_because, host.api_because) if said),
     )
     product = ((product_label(card.resource), card.product),) if card.product else ()
     return Plan(
@@ -219,4 +220,5 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         base=facts.base_path or "",
         prefix_offload_mib=host.prefix_offload_mib,
         draft_threads=host.draft_threads,
+        api_processes=host.api_processes,
     )

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from windlass_sizing.placement.api_processes import FURTHER_GIB
 from windlass_sizing.placement.host_draft import CORES, CORES_MAX
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan import api_processes
 from windlass_api.plan.offload import (
     Running,
     kv_offload_gib,
@@ -46,6 +48,8 @@ class Load:
     draft_threads: int | None = None  # cores of each engine that draft, where a flag of the spec says so
     gpus: int = 0
     engines: int = 1
+    several_apis: bool = False  # whether the plan may choose more than one API process
+    apis: int = 1
 
     @property
     def ranks(self) -> int:
@@ -74,6 +78,8 @@ class Host:
     prefix_offload_mib: int = 0
     draft_threads: int = 0  # cores of each engine that draft
     cpu_because: str = ""  # where something drafts
+    api_processes: int = 1  # that the plan chose
+    api_because: str = ""
 
     @property
     def figures(self) -> tuple[tuple[str, float], ...]:
@@ -84,16 +90,13 @@ class Host:
 def host_for(spec: LLMServiceSpec, load: Load) -> Host:
     """What a pod of this service asks of its node for this load."""
     requested = spec.resources
-    flagged_gib = kv_offload_gib(spec) * load.engines
-    asked_gib = kept_gib(spec, sum(part.gib for part in _parts(spec, load, shm_gib(load.ranks))))
-    kept = asked_gib if load.gpus else 0.0  # the CPU engine does without, and says so
-    offloaded_gib = flagged_gib + kept
-    shm = requested.shared_memory or f"{math.ceil(shm_gib(load.ranks) + offloaded_gib)}Gi"
-    every = _parts(spec, load, gib(shm) - offloaded_gib, flagged_gib, kept)
-    parts = tuple(part for part in every if part.gib > 0)
-    summed_gib = total_gib(parts)
     threads = _draft_threads(requested.cpu, load)
     cpu = requested.cpu or str(max(1, load.ranks + threads * load.engines))
+    counted = api_processes.cores_of(spec, cpu, load.gpus, load.engines, threads)
+    most = api_processes.chosen(spec, counted) if load.several_apis else 1
+    apis, sized = _with_apis(spec, load, most)
+    parts, shm, kept = sized.parts, sized.shm, sized.kept_gib
+    summed_gib = total_gib(parts)
     return Host(
         cpu=cpu,
         memory=requested.memory or f"{summed_gib}Gi",
@@ -103,7 +106,38 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
         prefix_offload_mib=round(kept * MIB_A_GIB),
         draft_threads=threads,
         cpu_because=_draft_words(cpu, threads, load.engines) if threads else "",
+        api_processes=apis,
+        api_because=api_processes.sentence(spec, apis, counted) if apis > 1 else "",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """A pod's memory: its parts, /dev/shm, and what is kept there of evicted prefixes."""
+
+    parts: tuple[Part, ...]
+    shm: str
+    kept_gib: float
+
+
+def _with_apis(spec: LLMServiceSpec, load: Load, most: int) -> tuple[int, _Sized]:
+    """The most API processes that the spec's own memory holds, and the memory; no more than `most` by choice."""
+    apis, asked = most, spec.resources.memory
+    sized = _sized(spec, replace(load, apis=max(apis, api_processes.given(spec))))
+    while apis > 1 and asked and total_gib(sized.parts) > gib(asked):
+        apis -= 1
+        sized = _sized(spec, replace(load, apis=apis))
+    return apis, sized
+
+
+def _sized(spec: LLMServiceSpec, load: Load) -> _Sized:
+    flagged_gib = kv_offload_gib(spec) * load.engines
+    asked_gib = kept_gib(spec, sum(part.gib for part in _parts(spec, load, shm_gib(load.ranks))))
+    kept = asked_gib if load.gpus else 0.0  # the CPU engine does without, and says so
+    offloaded_gib = flagged_gib + kept
+    shm = spec.resources.shared_memory or f"{math.ceil(shm_gib(load.ranks) + offloaded_gib)}Gi"
+    every = _parts(spec, load, gib(shm) - offloaded_gib, flagged_gib, kept)
+    return _Sized(tuple(part for part in every if part.gib > 0), shm, kept)
 
 
 def _draft_threads(asked: str | None, load: Load) -> int:
@@ -144,12 +178,13 @@ def _parts(
     yield Part("headroom", held_gib * HEADROOM, f"{HEADROOM:.0%} of these")
     processes = _processes(load)
     yield Part("engine", processes * PROCESS_GIB, f"{processes} processes")
+    yield Part("API processes", (load.apis - 1) * FURTHER_GIB, f"{load.apis - 1} beside the first")
     yield Part(SHM_PART, shared_gib, "the volume at /dev/shm")
     yield Part("KV cache offload", flagged_gib, "in /dev/shm, by the flags of the spec")
     yield Part(PART, kept, WHY)
     kept_gib = weights_offload_gib(spec, load.weights_gib, load.gpus)
     yield Part("weights offload", kept_gib, "kept in host memory by the flags of the spec")
-    images_gib = processor_cache_gib(spec) * (1 + load.engines)
+    images_gib = processor_cache_gib(spec) * (load.apis + load.engines)
     yield Part("processor cache", images_gib, "of images and other inputs, by the flags of the spec")
     yield Part("lookahead", lookahead_gib(spec, load.running) * load.engines, "its tables")
 

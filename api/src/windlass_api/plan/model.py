@@ -104,6 +104,7 @@ class Plan:
     base: str = ""  # path of an adapter's base on the model's volume, where it was found there
     prefix_offload_mib: int = 0  # host memory of a pod for evicted prefixes, by spec.engine.prefixOffload
     draft_threads: int = 0  # cores of each engine that draft, by spec.engine.speculation.runsOn
+    api_processes: int = 1  # behind one port, by the pod's processors; a number of the user's own is none of it
 
     def summary(self) -> str:
         """One line for a condition message and an Event."""

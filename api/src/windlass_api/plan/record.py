@@ -22,7 +22,7 @@ from windlass_api.plan.model import Plan
 PLAN_ANNOTATION = "serving.windlass.dev/plan"
 SEAL = "seal"
 PLAN_FIELDS = tuple(field.name for field in fields(Plan))
-LATER = ("resource", "host_parts", "base", "prefix_offload_mib", "sp", "draft_threads")
+LATER = ("resource", "host_parts", "base", "prefix_offload_mib", "sp", "draft_threads", "api_processes")
 # Fields that records of older operators lack. They are left out where they have their default, so that such a record
 # stays the plan in force, and an older operator reads the new one.
 LATER_FIELDS = {field.name: field.default for field in fields(Plan) if field.name in LATER}

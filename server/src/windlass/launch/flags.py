@@ -90,8 +90,9 @@ FLAGS: tuple[Flag, ...] = (
          ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",)),
     Flag("worker-num", Kind.WHOLE, "engines in one container, behind one port; GPUs = TP × this", ("WORKER_NUM",), "1",
          engine="data-parallel-size"),
-    Flag("api-server-count", Kind.WHOLE, "API processes behind the port, which share queue, limits and metrics",
-         ("API_SERVER_COUNT",), "1", effect=Effect.OURS),
+    Flag("api-server-count", Kind.WHOLE,
+         "API processes behind the port, which share queue, limits and metrics; by cores and requests at a time",
+         ("API_SERVER_COUNT",), effect=Effect.OURS),
     Flag("shutdown-timeout", Kind.WHOLE, "seconds that running answers have to end once the server is told to stop",
          ("SHUTDOWN_TIMEOUT",), "60"),
     # How the model is loaded.

@@ -60,6 +60,8 @@ class ModelFiles:
     vocab_size: int | None = None
     has_experts: bool = False
     """It is a mixture of experts."""
+    is_multimodal: bool = False
+    """It takes images or other media."""
     unsplit: str = ""
     """Why its prompts cannot be split over GPUs; empty where they can."""
     has_smoothquant_file: bool = False
@@ -101,6 +103,8 @@ class Machine:
     """Host memory of this container; 0 when nobody looked, as the next."""
     shared_bytes: int = 0
     """Free in /dev/shm."""
+    processors: int = 0
+    """Physical cores of this container, by its affinity and its quota; 0 when nobody counted."""
 
     @property
     def cards(self) -> int:

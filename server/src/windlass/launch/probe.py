@@ -22,7 +22,7 @@ from windlass.launch import checkpoint, draft_files
 from windlass.launch.model import FROM_FILE, Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
-from windlass.startup import memory
+from windlass.startup import memory, processors
 from windlass.startup.model_json import check_files, read_json
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the engine's own place for memory that its processes share
@@ -87,6 +87,7 @@ def model_files(path: str) -> ModelFiles:
         quantization=GGUF if stored == GGUF else facts.quantization,
         attention_heads=facts.num_attention_heads,
         has_experts=facts.num_experts is not None,
+        is_multimodal=facts.multimodal,
         unsplit=obstacle(facts),
         brings_code=facts.brings_code,
     )
@@ -128,13 +129,15 @@ def _generation(directory: Path, config: dict[str, object]) -> dict[str, object]
 def machine(environment: Mapping[str, str]) -> Machine:
     """The engine's kind and the container's GPUs."""
     has_compiler = any(shutil.which(name) for name in ("g++", "clang++"))
+    cores = _cores()
     return Machine(
         engine_kind(environment),
         gpus.visible(environment),
         has_compiler,
-        _cores(),
+        cores,
         memory_bytes=memory.host_bytes(),
         shared_bytes=shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else 0,
+        processors=processors.within_quota(len(cores)),
     )
 
 

@@ -1,26 +1,35 @@
 """How many API processes stand behind the port, and the engine's command for one and for several. Pure.
 
-The engine's module starts one API process whatever its flags say; its `serve` starts as many as it is told.
+The engine's module starts one API process whatever its flags say; its `serve` starts as many as it is told. Where
+nobody gives a number, `windlass run` chooses it by cores and requests at a time. In a pod the operator's plan does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from windlass_sizing.placement.api_processes import (
+    OF_ONE_PROCESS,
+    OFF,
+    STREAMS_AN_ENGINE,
+    Cores,
+    because,
+    choose,
+    obstacle,
+)
+
+from windlass.doctor import engine_flags
 from windlass.errors import UsageError
-from windlass.launch import hook
+from windlass.launch import engine_words, hook, host_drafts, lookahead
 from windlass.launch.inputs import LaunchInputs
+from windlass.launch.model import DEFAULT, Setting
 from windlass.launch.values import Value
 
 ENGINE_CLI = "vllm.entrypoints.cli.main"
 NAME, DRAIN = "api-server-count", "shutdown-timeout"
-OF_ONE_PROCESS = {
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "an adapter would be loaded for one of the API processes only",
-    "VLLM_ENABLE_RESPONSES_API_STORE": "a stored response would be known to one of the API processes only",
-    "VLLM_USE_RUST_FRONTEND": "the engine's front end in Rust is one process and has no guard",
-}
-"""Switches of the engine for what lives in one API process."""
-OFF = ("", "0", "false")
+KUBERNETES = "KUBERNETES_SERVICE_HOST"
+"""The kubelet sets it in every container."""
+GPUS = ("tensor-parallel-size", "pipeline-parallel-size", "sequence-parallel-size", "worker-num")
 
 
 def count(value: Value | None) -> int:
@@ -31,6 +40,77 @@ def count(value: Value | None) -> int:
 def drain_s(value: Value | None) -> float:
     """Seconds for running answers at the end; the engine's own commands have none unless it is said."""
     return 0.0 if value is None else float(str(value))
+
+
+def chosen(start: LaunchInputs) -> dict[str, Setting]:
+    """The setting with its reason where nobody gives a number, else nothing."""
+    if NAME in start.settings:
+        return {}
+    number, why = _choice(start)
+    return {NAME: Setting(NAME, number, DEFAULT, why)}
+
+
+def _choice(start: LaunchInputs) -> tuple[int, str]:
+    why = next((why for rule in ONE_ALONE if (why := rule(start))), "")
+    if why:
+        return 1, why
+    engines, gpus = max(1, start.whole("worker-num", 1)), 1
+    for name in GPUS:
+        gpus *= max(1, start.whole(name, 1))
+    drafting = _drafting(start) * engines
+    streams = start.whole("limit-worker-concurrency", STREAMS_AN_ENGINE) * engines
+    cores = Cores(start.machine.processors, gpus, engines, drafting)
+    return choose(streams, cores), because(streams, cores)
+
+
+def _drafting(start: LaunchInputs) -> int:
+    """Cores of each engine that draft: its drafting thread, and a draft model's."""
+    threads = start.whole(host_drafts.THREADS, 0) if start.on_host else 0
+    return threads + 1 if start.on_host or lookahead.is_asked(start.settings) else 0
+
+
+def _on_cpus(start: LaunchInputs) -> str:
+    return "the CPU engine computes on the cores" if start.machine.engine == "cpu" else ""
+
+
+def _in_group(start: LaunchInputs) -> str:
+    return "a group of pods has one" if start.machine.group else ""
+
+
+def _in_pod(start: LaunchInputs) -> str:
+    return "in Kubernetes the service's plan gives the number" if start.environment.get(KUBERNETES) else ""
+
+
+def _takes_media(start: LaunchInputs) -> str:
+    return "each would keep images and other media of its own" if start.model.is_multimodal else ""
+
+
+def _in_one_alone(start: LaunchInputs) -> str:
+    engine = engine_flags.record()
+    words = (word.partition("=")[0].partition(".")[0].replace("_", "-") for word in start.words if word[:1] == "-")
+    found = obstacle(start.environment, (engine_words.meant(word, engine) for word in words))
+    return f"{found} leaves one" if found else ""
+
+
+def _cores_draft(start: LaunchInputs) -> str:
+    takes_all = start.on_host is not None and host_drafts.THREADS not in start.settings
+    return "the draft model takes the host's cores" if takes_all else ""
+
+
+def _not_counted(start: LaunchInputs) -> str:
+    return "" if start.machine.processors else "the cores are not counted"
+
+
+ONE_ALONE: tuple[Callable[[LaunchInputs], str], ...] = (
+    _on_cpus,
+    _in_group,
+    _in_pod,
+    _takes_media,
+    _in_one_alone,
+    _cores_draft,
+    _not_counted,
+)
+"""Why one process serves, whatever cores there are."""
 
 
 def check(start: LaunchInputs) -> None:

@@ -113,6 +113,8 @@ def resolve(
     settings |= lora.changes(adapters, settings, model)
     conflicts.check(_question(settings, machine, model, environment, line))
     start = LaunchInputs(settings, machine, model, line.engine_words, environment, on_host)
+    if not style.leaves_defaults:
+        settings |= processes.chosen(start)  # `start` holds this mapping
     processes.check(start)
     drafts, offload = lookahead.decide(start), prefix_offload.decide(start)
     split = sequence_parallel.decide(start)

@@ -1,0 +1,64 @@
+"""How many API processes a pod's server has: by the user's words, else by the processors that the pod asks for.
+
+The server sees all processors of its node, so in a pod it takes the plan's number (ADR 102). Pure.
+"""
+
+from __future__ import annotations
+
+import math
+
+from windlass_sizing.placement.api_processes import STREAMS_AN_ENGINE, Cores, because, choose, obstacle
+
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
+from windlass_api.plan.overrides import last_given, runs_windlass
+from windlass_api.plan.quantity import cores
+
+FLAG, VARIABLE = "--api-server-count", "API_SERVER_COUNT"
+CONCURRENCY, CONCURRENCY_VARIABLE = "--limit-worker-concurrency", "MAX_CONCURRENCY"
+COUNTED_MAX = 1024  # a larger number is a mistake, and keeps no quantity that Kubernetes reads
+VLLM = "vllm"
+UNSEEN = "1"  # of a variable from a Secret or the like, which may be on
+
+
+def is_given(spec: LLMServiceSpec) -> bool:
+    """Whether the user's words give a number, be it by a variable whose value the plan does not see."""
+    return last_given(spec, FLAG) is not None or any(one.name == VARIABLE for one in spec.env)
+
+
+def given(spec: LLMServiceSpec) -> int:
+    """The API processes of the user's own number, as far as it can be read; 1 without one."""
+    found = _whole(last_given(spec, FLAG, VARIABLE)) if spec.image.family == VLLM else None
+    return found if found and found <= COUNTED_MAX else 1
+
+
+def chosen(spec: LLMServiceSpec, counted: Cores) -> int:
+    """The number for a pod of one node with GPUs, where nothing of the spec needs another."""
+    variables = {one.name: one.value if one.value_from is None else UNSEEN for one in spec.env}
+    if spec.image.family != VLLM or not runs_windlass(spec) or is_given(spec):
+        return 1
+    if obstacle(variables, (*spec.command[1:], *spec.args)):
+        return 1
+    return choose(_streams(spec, counted.engines), counted)
+
+
+def cores_of(spec: LLMServiceSpec, cpu: str, gpus: int, engines: int, threads: int) -> Cores:
+    """The processors that a pod asks for, and what needs one each; `threads` of each engine run a draft model."""
+    drafting = threads + 1 if drafts_on_cpu(spec) or looks_ahead(spec) else 0
+    return Cores(math.floor(min(COUNTED_MAX, cores(cpu))), gpus, engines, drafting * engines)
+
+
+def sentence(spec: LLMServiceSpec, number: int, counted: Cores) -> str:
+    """What the plan says of a number that it chose."""
+    return f"{number} API processes: {because(_streams(spec, counted.engines), counted)}"
+
+
+def _streams(spec: LLMServiceSpec, engines: int) -> int:
+    """Requests at a time of all engines, as the server reads the limit."""
+    each = _whole(last_given(spec, CONCURRENCY)) or spec.engine.max_concurrency
+    each = each or _whole(last_given(spec, CONCURRENCY, CONCURRENCY_VARIABLE)) or STREAMS_AN_ENGINE
+    return each * engines
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < len("10000000") else None

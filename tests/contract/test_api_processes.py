@@ -1,0 +1,65 @@
+"""Operator → server: the plan's number of API processes is what the server starts, and both read the same words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from windlass.doctor import engine_flags
+from windlass.launch import processes
+from windlass.launch.flags import ROW
+from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.resolve import resolve
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan import api_processes
+from windlass_api.plan.args import server_args
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Plan
+from windlass_sizing.placement.api_processes import FLAGS_OF_ONE_PROCESS, FURTHER_GIB, STREAMS_AN_ENGINE
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from spec_changes import BASE, FACTS, INVENTORY
+
+NODE = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),), processors=64)
+FILES = ModelFiles("/data/model", "qwen2", 131072, attention_heads=28)
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+
+def test_the_flags_are_the_servers() -> None:
+    """Names, variables and the default of requests at a time."""
+    count, limit = ROW[processes.NAME], ROW["limit-worker-concurrency"]
+    assert (f"--{count.name}", count.variables) == (api_processes.FLAG, (api_processes.VARIABLE,))
+    assert (f"--{limit.name}", limit.variables) == (api_processes.CONCURRENCY, (api_processes.CONCURRENCY_VARIABLE,))
+    assert limit.default == str(STREAMS_AN_ENGINE)
+
+
+@pytest.mark.parametrize("flag", sorted(FLAGS_OF_ONE_PROCESS))
+def test_the_pinned_engine_has_the_flag(flag: str) -> None:
+    """A flag that a newer engine renames would leave several processes."""
+    assert flag in engine_flags.record().takes
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "cpu", "number"),
+    [
+        ([], {}, None, 1),
+        ([], {}, "6", 4),
+        (["--limit-worker-concurrency", "64"], {}, "16", 2),
+        ([], {"MAX_CONCURRENCY": "96"}, "16", 3),
+        (["--api-server-count", "2"], {}, "16", 2),
+        (["--api-server-count=1"], {"API_SERVER_COUNT": "3"}, "16", 1),
+        ([], {"API_SERVER_COUNT": "3"}, "1", 3),
+        ([], {"VLLM_ENABLE_RESPONSES_API_STORE": "1"}, "16", 1),
+    ],
+)
+def test_the_server_starts_what_is_planned(words: list[str], variables: dict[str, str], cpu: str | None, number: int):
+    """On a node with more cores than the pod asks for; the pod's memory counts them."""
+    env = [{"name": name, "value": value} for name, value in variables.items()]
+    spec = LLMServiceSpec.model_validate({**BASE, "args": words, "env": env, "resources": {"cpu": cpu}})
+    plan = decide(spec, FACTS, INVENTORY)
+    assert isinstance(plan, Plan), plan
+    started = resolve(server_args(spec, plan), {**POD, **variables}, FILES, NODE)
+    assert processes.count(started.value(processes.NAME)) == number
+    assert dict(plan.host_parts).get("API processes", 0) == pytest.approx((number - 1) * FURTHER_GIB)
