@@ -30,7 +30,7 @@ LIMIT_S = 600
 NEAR = 1e-2
 """How far two log-probabilities are apart that count as equal, in bfloat16."""
 TIE = 1 / 16
-"""A first and a second token by a schema that are no farther apart: one step of bfloat16 at a logit of 8 to 16."""
+"""A first and a second token by a schema that are no farther apart are a tie, in bfloat16 below logits of 16."""
 COUNTERS = ("drafts", "draft_tokens", "accepted_tokens")
 Answer = dict[str, Any]
 

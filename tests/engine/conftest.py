@@ -48,7 +48,9 @@ SERVED = {"WINDLASS_LICENSE_REQUIRED": "false", "VLLM_CPU_KVCACHE_SPACE": "1", *
 """Of every server here."""
 OTHERS = {"cpu": "on_card", "cuda": "on_cpu"}
 """The marker of what a device leaves out."""
-FIRST = tuple(f"tests/engine/processes/test_{name}.py" for name in ("api_processes", "workers", "group"))
+FIRST = tuple(
+    f"tests/engine/processes/test_{name}.py" for name in ("api_processes", "api_processes_beside", "workers", "group")
+)
 """Servers of many processes take 5 GiB each, two files of them 13. With the servers of several files, which live to the
 end, that was more than a machine of 24 GiB has: it read its programs from the disk over and over, for minutes."""
 

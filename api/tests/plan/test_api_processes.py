@@ -39,6 +39,7 @@ def words_of(spec, plan):
         ({**WIDE, "env": [{"name": "MAX_CONCURRENCY", "value": "64"}]}, 2),
         ({**WIDE, "engine": {"maxConcurrency": 16}, "env": [{"name": "MAX_CONCURRENCY", "value": "64"}]}, 1),
         ({**WIDE, "args": ["--limit-worker-concurrency", "9" * 20]}, 4),
+        ({**WIDE, "args": ["--limit-worker-concurrency", "0"]}, 1),
         ({"resources": {"gpus": 2, "cpu": "7"}, "engine": {"workers": 2}}, 3),
         ({"resources": {"gpus": 2, "cpu": "5"}}, 2),
         ({"resources": {"cpu": "5"}, "engine": {"lookahead": {"enabled": True}}}, 2),

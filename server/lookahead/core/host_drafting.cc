@@ -9,7 +9,10 @@ namespace windlass {
 HostDrafting::HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config)
     : drafter_(std::move(drafter)), most_(most), vocabulary_(vocabulary), config_(config) {}
 
-HostDrafting::~HostDrafting() { rest(); }
+HostDrafting::~HostDrafting() {
+  end_trial();
+  rest();
+}
 
 // A drafter that fails, as for want of memory, drafts no more; serving goes on.
 template <class Work>
@@ -85,7 +88,8 @@ void HostDrafting::wake() {
 
 void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
   if (!is_resting_ || has_failed_ || ids.empty()) return;
-  const double share = config_.host_trial_share * std::max(1.0, config_.host_first_trials / (1.0 + trials_));
+  const double times = config_.host_first_trials / (1.0 + tried_us_ / config_.host_first_trials_us);
+  const double share = config_.host_trial_share * std::max(1.0, times);
   allowance_us_ = std::min(allowance_us_ + share * step_us, config_.host_trial_us_max);
   if (allowance_us_ <= 0 || !chain_.empty()) return;
   const auto since = Clock::now();
@@ -104,7 +108,9 @@ void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
     agreed_ = 0;
     if (chain_.empty() || ++chains_ > config_.host_trial_chains) end_trial();
   }
-  allowance_us_ -= std::chrono::duration<double, std::micro>(Clock::now() - since).count();
+  const double took_us = std::chrono::duration<double, std::micro>(Clock::now() - since).count();
+  allowance_us_ -= took_us;
+  tried_us_ += took_us;
 }
 
 void HostDrafting::judge(const std::vector<Token>& tokens) {
@@ -122,7 +128,6 @@ void HostDrafting::end_trial() {
   chain_.clear();
   if (trial_.empty()) return;
   guarded([&] { drafter_->finish(trial_); });
-  trials_ += chains_ > 0;
   trial_.clear();
 }
 

@@ -3,7 +3,7 @@
 // The drafter rests where the policy found that it cannot win: it then holds no text, and no step waits for it. Now and
 // then it reads the end of one row's text and drafts a chain that no device sees. The text that follows judges the
 // chain, so the policy learns whether waking it pays. Trials take the allowance of PolicyConfig::host_trial_share and
-// no more; the first ones have a multiple of it, since nothing is known then.
+// no more; at first they have a multiple of it, since nothing is known then.
 #pragma once
 
 #include <chrono>
@@ -66,9 +66,9 @@ class HostDrafting {
   std::vector<Token> chain_;  // its drafts that are not judged yet
   std::size_t agreed_ = 0;    // of them, that the text has taken over
   int chains_ = 0;            // of this trial
-  int trials_ = 0;            // that drafted a chain
   std::size_t next_ = 0;      // row of the step that the next trial takes
   double allowance_us_ = 0;
+  double tried_us_ = 0;  // of all trials
   std::vector<std::pair<std::size_t, std::size_t>> judged_;
 };
 

@@ -116,9 +116,10 @@ struct PolicyConfig {
   int host_rest_steps = 64;
   // share of the time that its trials take while it rests, of the host's cores and not of the device
   double host_trial_share = 0.005;
-  // times that share for the first trial, and an n-th of it for the n-th, while that is more; guess, so that the first
-  // request of some hundred tokens has chains that are judged
+  // times that share at first; guess, so that the first request of some hundred tokens has chains that are judged
   double host_first_trials = 20;
+  // µs of trials after which that is half as much, after twice as long a third, until it is the share alone; guess
+  double host_first_trials_us = 100'000;
   // µs of trials that may be saved up; guess, a short text's reading
   double host_trial_us_max = 20'000;
   // tokens at the end of a text that a trial reads; guess
@@ -137,6 +138,7 @@ void visit_host(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(host_rest_steps);
   WINDLASS_NUMBER(host_trial_share);
   WINDLASS_NUMBER(host_first_trials);
+  WINDLASS_NUMBER(host_first_trials_us);
   WINDLASS_NUMBER(host_trial_us_max);
   WINDLASS_NUMBER(host_trial_tokens);
   WINDLASS_NUMBER(host_trial_chains);

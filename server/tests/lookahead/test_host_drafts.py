@@ -285,6 +285,27 @@ def test_a_drafter_goes_on_to_the_next_round_trip():
         assert not model.is_in_use
 
 
+def test_a_round_trip_that_ends_amid_a_trial_frees_its_row():
+    """The model rests from the first; each trip ends while one request is tried."""
+    model = draft_model.host_drafter(DEMO, draft_model.Settings(rows=1, threads=1))
+    policy = {"model_acceptance": 0.0, "host_trial_tokens": 16, "host_rest_steps": 5, "host_trial_share": 1.0}
+    text = new_text(7)
+    for number in range(3):
+        device = Device(policy=policy)
+        recorded = recorded_drafter(model, 0.0, 0.0, number, [(text[:1], text[1:])])
+        device.trip.add_host_model(recorded, K, VOCABULARY)
+        Engine(device, text, 4.0, name=f"request {number}").run(30)
+        device.trip.close()
+        del recorded
+    device = Device()
+    device.trip.add_host_model(recorded_drafter(model, 1.0, 0.0, 3, [(text[:1], text[1:])]), K, VOCABULARY)
+    engine = Engine(device, text, 4.0, name="the last")
+    engine.costs = 100 * COSTS
+    engine.run(20)
+    device.trip.close()
+    assert engine.at > 30
+
+
 def test_a_drafter_serves_one_round_trip(device):
     drafter = recorded_drafter(None, 1.0, 0.1, 3, [])
     device.trip.add_host_model(drafter, K, VOCABULARY)

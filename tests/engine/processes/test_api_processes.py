@@ -66,13 +66,18 @@ def ask(client: httpx.Client, **more: object) -> httpx.Response:
     return client.post("/v1/completions", json=BODY | more)
 
 
-def page(url: str, path: str = "/windlass/metrics") -> dict[str, float]:
-    """The sums of a page's metrics by name, as one of the processes has them."""
+def sums(text: str) -> dict[str, float]:
+    """The sums of a page's metrics by name."""
     found: dict[str, float] = {}
-    for family in text_string_to_metric_families(httpx.get(url + path, timeout=10).text):
+    for family in text_string_to_metric_families(text):
         for sample in family.samples:
             found[sample.name] = found.get(sample.name, 0) + sample.value
     return found
+
+
+def page(url: str, path: str = "/windlass/metrics") -> dict[str, float]:
+    """The sums as one of the processes has them."""
+    return sums(httpx.get(url + path, timeout=10).text)
 
 
 def api_processes(engine: Engine, url: str) -> list[str]:

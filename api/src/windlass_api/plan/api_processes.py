@@ -55,9 +55,9 @@ def sentence(spec: LLMServiceSpec, number: int, counted: Cores) -> str:
 
 def _streams(spec: LLMServiceSpec, engines: int) -> int:
     """Requests at a time of all engines, as the server reads the limit."""
-    each = _whole(last_given(spec, CONCURRENCY)) or spec.engine.max_concurrency
-    each = each or _whole(last_given(spec, CONCURRENCY, CONCURRENCY_VARIABLE)) or STREAMS_AN_ENGINE
-    return each * engines
+    flag, field = _whole(last_given(spec, CONCURRENCY)), spec.engine.max_concurrency
+    said = flag, field, _whole(last_given(spec, CONCURRENCY, CONCURRENCY_VARIABLE))
+    return next((each for each in said if each is not None), STREAMS_AN_ENGINE) * engines
 
 
 def _whole(text: str | None) -> int | None:

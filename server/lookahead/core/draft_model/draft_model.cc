@@ -183,11 +183,13 @@ void DraftModel::enter_newest(std::span<Row* const> rows) {
   }
 }
 
-// Milliseconds that it was foretold to take: its first pass reads what came since the last draft, too.
+// Milliseconds that it was foretold to take: its first pass reads all tokens that came since the last draft.
 double DraftModel::chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains) {
   enter_newest(rows);
-  const double foretold_ms =
-      pass_ms(static_cast<int>(batch_.items.size())) + (k - 1) * pass_ms(static_cast<int>(rows.size()));
+  const auto read = static_cast<double>(batch_.items.size());
+  const auto each = static_cast<double>(rows.size());
+  const double foretold_ms = pass_ms(read) + (k - 1) * pass_ms(each);
+  newest_ += kWeight * (read / each - newest_);
   for (int step = 0; step < k; ++step) {
     if (step > 0) {
       batch_.items.clear();
@@ -232,10 +234,12 @@ std::vector<float> DraftModel::logits(const std::string& key) {
   return numbers;
 }
 
-double DraftModel::draft_ms(int rows, int k) const { return rows < 1 || k < 1 ? 0 : factor_ * k * pass_ms(rows); }
+double DraftModel::draft_ms(int rows, int k) const {
+  return rows < 1 || k < 1 ? 0 : factor_ * (pass_ms(rows * newest_) + (k - 1) * pass_ms(rows));
+}
 
 // On a line between the passes that were timed at the start, and beyond the last of them.
-double DraftModel::pass_ms(int rows) const {
+double DraftModel::pass_ms(double rows) const {
   std::size_t right = 1;
   while (right + 1 < kKnots.size() && rows > kKnots[right]) ++right;
   const double slope = (knots_ms_[right] - knots_ms_[right - 1]) / (kKnots[right] - kKnots[right - 1]);

@@ -78,7 +78,7 @@ class DraftModel {
   void enter_newest(std::span<Row* const> rows);
   double chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains);
   void measure();
-  double pass_ms(int rows) const;
+  double pass_ms(double rows) const;
 
   static constexpr std::array<int, 4> kKnots = {1, 4, 16, 64};  // rows of the passes that are timed at the start
 
@@ -95,6 +95,7 @@ class DraftModel {
   double piece_us_ = 0;  // that it took until now
   double prompt_token_us_ = 0;
   std::array<double, kKnots.size()> knots_ms_{};
+  double newest_ = 1;  // tokens of a row that the first pass of a draft reads, of late
   double factor_ = 1;  // what passes took of late, of what the first ones foretell
 };
 

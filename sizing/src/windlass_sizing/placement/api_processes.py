@@ -16,7 +16,7 @@ MOST = 4
 STREAMS_AN_ENGINE = 128
 """The default of `--limit-worker-concurrency`."""
 FURTHER_GIB = 1.2
-"""Host memory of each process but the first. On the CPU image two servers of 2 and 4 processes took 13 GiB."""
+"""Host memory of each process but the first; guess. On the CPU image six of them took 13 GiB with their two engines."""
 
 OF_ONE_PROCESS = {
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "an adapter would be loaded for one of the API processes only",
