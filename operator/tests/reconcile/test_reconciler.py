@@ -9,11 +9,13 @@ import httpx2
 import pytest
 from windlass_api.names import RESULT_ANNOTATION
 from windlass_operator.cluster.decode import stub
+from windlass_operator.cluster.events import record
 from windlass_operator.cluster.rest import StatusError
 from windlass_operator.reconcile.reconciler import Reconciler
 from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.settings import Settings
 from windlass_operator.status import conditions as c
+from windlass_operator.status.notes import Note
 from windlass_sizing.model.facts import from_config
 
 from .fake_cluster import FakeCluster
@@ -355,6 +357,18 @@ async def test_the_same_words_are_one_event_with_a_count(world):
     await world.look()
     told = {event["reason"]: event["count"] for event in world.cluster.all("Event")}
     assert told == {"PathNotFound": 2}
+
+
+async def test_the_near_end_of_a_license_counts_once_a_day(world):
+    """A condition that changes and comes back is no second Event; other warnings count each time."""
+    world.put_service()
+    owner = world.cluster.one("LLMService", "qwen")
+    for note in (*3 * [Note("LicenseExpiring", "ends in 9 days")], Note("LicenseExpiring", "ends in 8 days")):
+        await record(world.cluster, owner, note, world.now)
+    for _ in range(2):
+        await record(world.cluster, owner, Note("LicenseExpired", "it ended"), world.now)
+    told = {event["reason"]: (event["count"], event["message"]) for event in world.cluster.all("Event")}
+    assert told == {"LicenseExpiring": (2, "ends in 8 days"), "LicenseExpired": (2, "it ended")}
 
 
 async def test_a_resource_that_is_not_read_says_so_and_keeps_what_runs(world):

@@ -14,6 +14,7 @@ from windlass_operator.status import reasons
 from windlass_operator.status.notes import Note
 
 COMPONENT = "windlass-operator"
+COUNTDOWNS = frozenset({"LicenseExpiring"})  # reasons whose words change by themselves, and count when they do
 MESSAGE_MAX = 1024  # the API server's own bound
 CHANGING = re.compile(r"[\w.:/+-]*\d[\w.:/+-]*")  # names of pods, times, addresses, process ids, counts
 
@@ -55,7 +56,10 @@ def event(owner: Mapping[str, Any], note: Note, now: str, live: Mapping[str, Any
 
 
 async def record(cluster: Cluster, owner: Mapping[str, Any], note: Note, now: str) -> None:
-    """Write the Event, or count it once more."""
-    if await cluster.create(event(owner, note, now, None)) is None:
-        live = await cluster.get(Events, owner["metadata"]["namespace"], event_name(owner, note))
-        await cluster.apply(event(owner, note, now, live))
+    """Write the Event, or count it once more; a countdown counts once for each of its words."""
+    if await cluster.create(event(owner, note, now, None)) is not None:
+        return
+    live = await cluster.get(Events, owner["metadata"]["namespace"], event_name(owner, note))
+    if note.reason in COUNTDOWNS and live and live.get("message") == note.message[:MESSAGE_MAX]:
+        return  # the condition changed and came back, as where a busy pod says nothing for a moment
+    await cluster.apply(event(owner, note, now, live))
