@@ -158,6 +158,7 @@ void RoundTrip::change(Step& step) {
   for (const std::string& id : step.finished) {
     cache_.finish(id);
     requests_.erase(id);
+    publish(place_of(id), kUnknownBudget);
     if (host_) host_->finish(id);
     const std::lock_guard lock(policy_mutex_);
     policy_.finish(id);
@@ -328,6 +329,9 @@ void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
 void RoundTrip::plan(const Step& step) {
   const std::lock_guard lock(policy_mutex_);
   if (policy_.update_planning(step.rows, is_decoding_)) publish_budgets();
+  // A step is planned before the drafter knows the requests that come with the one before.
+  if (shared_.budgets != nullptr)
+    publish(shared_.budgets + kBudgets, policy_.draft_budget(policy_.new_request_tokens()));
 }
 
 void RoundTrip::publish_budgets() const {

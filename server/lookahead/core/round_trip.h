@@ -41,7 +41,7 @@ struct Shared {
   float* confidences;        // [rows, most]: that a token is accepted when those before it are; 0 without a draft
   std::uint32_t* doorbell;   // the step whose record the device wrote last
   std::uint32_t* completed;  // the step whose drafts the host wrote last
-  std::uint8_t* budgets;     // [kBudgets] or null: draft budgets by the CRC-32 of a request's id
+  std::uint8_t* budgets;     // [kBudgets + 1] or null: by the CRC-32 of a request's id; the last is of unknown ones
   float* model;              // [most] or null: that a draft of the model is accepted when those before it are
   int rows;
   int most;
@@ -50,6 +50,7 @@ struct Shared {
 constexpr int kRecordHeader = 5;          // words of a step record before its tokens
 constexpr std::uint32_t kRecords = 32;    // steps that the device may be ahead
 constexpr std::uint32_t kBudgets = 4096;  // bytes; two requests may share one, which costs time at worst
+constexpr int kUnknownBudget = 255;       // of no request, or of one that has not come to the drafter
 
 // Whose drafts a row has.
 enum class Source : std::int32_t {

@@ -36,6 +36,27 @@ def test_draft_budgets_reach_the_scheduler(tmp_path):
         device.trip.close()
 
 
+def test_a_request_that_the_drafter_has_not_met_is_planned_as_new_ones_are(tmp_path):
+    """The step after its prompt is planned before the drafter meets it; what an ended request left behind is not its
+    own.
+    """
+    budgets = DraftBudgets(str(tmp_path), "0")
+    numbers = {"new_request_weight": 1.0}
+    device = Device(budgets=ctypes.addressof(ctypes.c_char.from_buffer(budgets.memory)), policy=numbers)
+    try:
+        assert budgets.of("ab") == (UNKNOWN, UNKNOWN), "nothing is known of new requests"
+        device.step(1, {"a": TEXT[:1]}, begun=[("a", TEXT)])
+        wait_until(lambda: 0 < budgets.of("b")[0] < UNKNOWN)
+        random = (300 + np.random.default_rng(1).permutation(600)).tolist()
+        for number in range(2, 40):
+            device.step(number, {"a": TEXT[number - 1 : number]})
+        device.step(40, {"b": random[300:301]}, begun=[("b", random[:300])], finished=["a"])
+        wait_until(lambda: budgets.of("c") == (0,))
+        assert budgets.of("a") == (0,), "a new request of the same place would have the old one's budget"
+    finally:
+        device.trip.close()
+
+
 def test_the_scheduler_reads_the_budgets_of_any_requests(tmp_path):
     """In their order, whichever it asked for before."""
     budgets = DraftBudgets(str(tmp_path), "0")

@@ -21,7 +21,7 @@ RECORD_HEADER = 5
 RECORDS = 32
 """Steps that have a record of their own: a step that is not waited for is written to the next of them."""
 BUDGETS = 4096
-"""Bytes of draft budgets."""
+"""Bytes of draft budgets, but for the one behind them: the budget of requests that have none yet."""
 CACHE, LATE, MODEL = 0, 1, 2
 """Whose drafts a row has: the cache's; none, since the cache's came too late; or those of the model beside it."""
 PATIENCE_MS = 250
@@ -46,9 +46,10 @@ class Places:
     completed: int
     """uint32, read by the device."""
     budgets: int = 0
-    """uint8 [BUDGETS], draft budgets by the CRC-32 of a request's id; 0 for nowhere.
+    """uint8 [BUDGETS + 1], draft budgets by the CRC-32 of a request's id; 0 for nowhere.
 
-    A budget of 0 plans no drafts; n + 1 plans n drafts in a step that prompts fill, and all in other steps.
+    A budget of 0 plans no drafts; n + 1 plans n drafts in a step that prompts fill, and all in other steps. 255 is of a
+    request that the drafter has not met: the last byte has what such requests get.
     """
     model: int = 0
     """float32 [most]: that a draft of the model beside the cache is accepted if those before it are; 0 for nowhere."""

@@ -17,7 +17,9 @@ from pathlib import Path
 from windlass_lookahead.round_trip import BUDGETS
 
 UNKNOWN = 255
-"""The budget of a request that the drafter has not judged yet: plans all drafts."""
+"""The budget of a request that the drafter has not met; before it met any, all drafts are planned for it."""
+_BYTES = BUDGETS + 1
+"""The last is what unknown requests get."""
 
 
 class DraftBudgets:
@@ -28,10 +30,10 @@ class DraftBudgets:
         path = Path(directory) / f"{engine}.budgets"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
-            if missing := BUDGETS - file.seek(0, 2):
+            if missing := _BYTES - file.seek(0, 2):
                 file.write(bytes([UNKNOWN]) * missing)
                 file.flush()
-            self.memory = mmap.mmap(file.fileno(), BUDGETS)
+            self.memory = mmap.mmap(file.fileno(), _BYTES)
         self._ids: list[str] = []
         self._read: Callable[[bytes], tuple[int, ...]] = _reader([])
 
@@ -43,7 +45,12 @@ class DraftBudgets:
         ids = [*request_ids]
         if ids != self._ids:
             self._ids, self._read = ids, _reader(ids)
-        return self._read(self.memory[:])
+        memory = self.memory[:]
+        found = self._read(memory)
+        if UNKNOWN not in found:
+            return found
+        new = memory[BUDGETS]
+        return tuple(new if budget == UNKNOWN else budget for budget in found)
 
 
 def _reader(ids: list[str]) -> Callable[[bytes], tuple[int, ...]]:
