@@ -5,15 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.plan.args import server_args
+from windlass_operator.manifests.group import GroupShape, group_objects
+from windlass_operator.reconcile.desired_state import pod_shape
+from windlass_operator.settings import Settings
 from windlass_sizing.placement.host_draft import host_draft_gib
 
 from .test_beside import DRAFT, DRAFTED, QWEN_7B, UNKNOWN
-from .test_decide import a_spec, planned, refused
+from .test_decide import QWEN_72B, a_spec, planned, refused
+from .test_spread import PAIRS
 
 SOURCE = {"pvc": {"claimName": "d"}}
 ON_CPU = {"speculation": {"source": SOURCE, "runsOn": "cpu"}}
 ON_GPU = {"speculation": {"source": SOURCE}}
+DRAFTED_72B = replace(QWEN_72B, draft=DRAFT)
 
 
 def parts(plan):
@@ -136,3 +142,31 @@ def test_several_gpus_may_share_the_model_beside_lookahead():
     two = {"tensorParallelSize": 2, "lookahead": {"enabled": True}}
     assert refused(facts=DRAFTED, engine={**ON_GPU, **two}, resources={"gpus": 2}).reason == "DraftUnusable"
     assert planned(facts=DRAFTED, engine={**ON_CPU, **two}, resources={"gpus": 2}).tp == 2
+
+
+def test_all_nodes_of_a_group_have_room_for_the_drafts():
+    """The first pod drafts, on any of the nodes: no pod asks for less, and the plan says so."""
+    plain, plan = planned(QWEN_72B, PAIRS), planned(DRAFTED_72B, PAIRS, engine=ON_CPU)
+    assert (plan.nodes, plan.gpus_per_pod, plan.tp, plan.pp) == (2, 2, 4, 1)
+    assert (plain.cpu, plan.cpu, plan.draft_threads) == ("2", "10", 8)
+    assert parts(plan)["draft model"] == pytest.approx(host_draft_gib(DRAFT, 256))
+    assert (
+        "processors 10 on each node, as all pods of a group ask for the same: 8 draft in the first pod, "
+        "and one works for each GPU"
+    ) in plan.because
+    (memory,) = [line for line in plan.because if line.startswith("host memory ")]
+    assert "(on the host's cores, in the first pod)" in memory
+    assert memory.endswith(" on each node")
+
+
+def test_one_template_makes_all_pods_of_a_group():
+    """So the first pod, which drafts, gets the planned processors and memory only where every other one does."""
+    spec = a_spec(engine=ON_CPU).model_dump(by_alias=True, exclude_none=True)
+    service = LLMService.model_validate({"metadata": {"name": "qwen", "namespace": "a", "uid": "u"}, "spec": spec})
+    plan = planned(DRAFTED_72B, PAIRS, engine=ON_CPU)
+    settings = Settings(server_image="s", server_version="1", operator_image="o")
+    shape = GroupShape(pod_shape(service, plan, settings), plan.nodes, plan.group)
+    (one,) = [found for found in group_objects(service, shape, 1) if found["kind"] == "StatefulSet"]
+    assert one["spec"]["replicas"] == plan.nodes
+    (container,) = one["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": plan.cpu, "memory": plan.memory}

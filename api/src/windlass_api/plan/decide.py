@@ -155,6 +155,7 @@ def _load(facts: ModelFacts, chosen: Option, drafting: HostDraft | None) -> Load
         takes_all=taken_gib > needed_gib,
         gpus=gpus,
         engines=engines,
+        nodes=chosen.nodes,
         several_apis=chosen.nodes == 1 and not facts.multimodal,  # each would keep images of its own
         host_draft_gib=drafting.gib(serving.sequences) * engines if drafting else 0.0,
         draft_threads=drafting.threads if drafting else None,

@@ -48,6 +48,7 @@ class Load:
     draft_threads: int | None = None  # cores of each engine that draft, where a flag of the spec says so
     gpus: int = 0
     engines: int = 1
+    nodes: int = 1  # of the replica; the pods of all ask for what the first one needs (ADR 103)
     several_apis: bool = False  # whether the plan may choose more than one API process
     apis: int = 1
 
@@ -105,7 +106,7 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
         because=_sentence(requested.memory, summed_gib, parts),
         prefix_offload_mib=round(kept * MIB_A_GIB),
         draft_threads=threads,
-        cpu_because=_draft_words(cpu, threads, load.engines) if threads else "",
+        cpu_because=_draft_words(cpu, threads, load) if threads else "",
         api_processes=apis,
         api_because=api_processes.sentence(spec, apis, counted) if apis > 1 else "",
     )
@@ -150,8 +151,11 @@ def _draft_threads(asked: str | None, load: Load) -> int:
     return max(1, free // load.engines)
 
 
-def _draft_words(cpu: str, threads: int, engines: int) -> str:
-    each = " of each engine" if engines > 1 else ""
+def _draft_words(cpu: str, threads: int, load: Load) -> str:
+    if load.nodes > 1:
+        alike = "on each node, as all pods of a group ask for the same"
+        return f"processors {cpu} {alike}: {threads} draft in the first pod, and one works for each GPU"
+    each = " of each engine" if load.engines > 1 else ""
     return f"processors {cpu}: {threads}{each} draft, and one works for each GPU"
 
 
@@ -174,7 +178,8 @@ def _parts(
     yield Part("KV cache", load.cache_gib, "of the engine on the CPU")
     yield Part("activations", load.activations_gib, "of the engine on the CPU")
     yield Part("adapters and draft model", load.beside_gib, "served beside the model")
-    yield Part("draft model", load.host_draft_gib, "on the host's cores")
+    where = ", in the first pod" if load.nodes > 1 else ""
+    yield Part("draft model", load.host_draft_gib, f"on the host's cores{where}")
     yield Part("headroom", held_gib * HEADROOM, f"{HEADROOM:.0%} of these")
     processes = _processes(load)
     yield Part("engine", processes * PROCESS_GIB, f"{processes} processes")
