@@ -15,6 +15,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
 
 import keeper
+from windlass.launch.lookahead import CONTEXT_TOKENS, COSTS_CONTEXT
 
 Exchange = tuple[list[int], list[int]]
 """A prompt and the text that follows it, in token ids."""
@@ -78,7 +79,8 @@ def lookahead(most: int, config_dir: str, *, adaptive: bool = True) -> tuple[dic
         "worker_cls": "bench_worker.BenchWorker",
         "scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler",
     }
-    return words, {"WINDLASS_LOOKAHEAD": json.dumps({"config_dir": config_dir, "counts_dir": f"{config_dir}/counts"})}
+    known = {"config_dir": config_dir, "counts_dir": f"{config_dir}/counts"}
+    return words, {"WINDLASS_LOOKAHEAD": json.dumps(known), COSTS_CONTEXT: str(CONTEXT_TOKENS)}
 
 
 def _main(options: dict[str, Any], variables: dict[str, str], pipe: Connection) -> None:

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from arms import Arm, Exchange
+from windlass.launch.lookahead import CONTEXT_TOKENS, COSTS_CONTEXT
 
 QWEN2_7B = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 3584, "num_hidden_layers": 28,
@@ -108,7 +109,7 @@ def engines(wanted: argparse.Namespace, options: dict[str, Any]) -> list[Arm]:
     }
     known = {"has_cache": False, "counts_dir": str(folder), "draft_bits": wanted.bits}
     variables = {"WINDLASS_LOOKAHEAD": json.dumps(known), "VLLM_CACHE_ROOT": f"{TEMP}/vllm-host-drafts"}
-    variables |= {"VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN": "512"}
+    variables |= {COSTS_CONTEXT: str(CONTEXT_TOKENS)}
     made = [Arm("drafts", {**options, **words}, variables)]
     if not wanted.without_none:
         made.append(Arm("none", options, {"VLLM_CACHE_ROOT": f"{TEMP}/vllm-host-none"}))

@@ -153,7 +153,7 @@ def ours(tokens: int, options: dict[str, Any], worker: str = "bench_worker.Bench
     config.mkdir(exist_ok=True)
     (config / "lookahead_cache_config.json").write_text(json.dumps({"cache_size": 500_000, "copy_length": tokens}))
     words, variables = lookahead(tokens, str(config))
-    variables |= {"LOOKAHEAD_AFTER": after, "VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN": "512"}
+    variables |= {"LOOKAHEAD_AFTER": after}
     variables |= {"VLLM_CACHE_ROOT": f"{TEMP}/vllm-ours"}
     return Arm("lookahead", {**options, **words, "worker_cls": worker}, variables)
 

@@ -30,6 +30,8 @@ CLIENTS, SMALL_CLIENTS = (1, 10, 64), (1, 2)
 TOKENS, SMALL_TOKENS = 128, 24
 DRAFTED = 4
 REPEATS = 3
+PLAIN = ("none", "none-tp2")
+"""Without drafts, on one card and on two."""
 LANE = 20
 """Ports of a lane."""
 LEAST_S = 90
@@ -53,7 +55,13 @@ def measured(arm: Arm, url: str, wanted: argparse.Namespace, plain: dict[str, An
         for count in clients
         for run in range(1, 2 if wanted.small else 1 + REPEATS)
     ]
-    return row | ({"answers": found} if arm.name == "none" else {})
+    return row | ({"answers": found} if arm.name in PLAIN else {})
+
+
+def baseline(arm: Arm) -> str:
+    """The arm without drafts on as many cards, whose answers it is compared with."""
+    one, two = PLAIN
+    return two if arm.name.endswith("-tp2") and arm.name != two else one
 
 
 def made(work: Path, shape: str, device: str) -> None:
@@ -92,7 +100,7 @@ def run(wanted: argparse.Namespace) -> int:
         begun = time.monotonic()
         with serving(arm, at, place, until - time.monotonic()) as url:
             started = round(time.monotonic() - begun, 1)
-            plain = there.get("none", {}).get("answers")
+            plain = there.get(baseline(arm), {}).get("answers")
             row = measured(arm, url, wanted, plain) if url else _failed(arm, place)
         failed += "failed" in row
         with wanted.out.open("a") as file:

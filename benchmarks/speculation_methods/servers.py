@@ -52,6 +52,7 @@ def arms(models: Path, tokens: int, acceptances: Sequence[float]) -> list[Arm]:
     draft = ("--speculative-model", str(models / "draft"), "--num-speculative-tokens", str(tokens))
     found = [
         Arm("none", ()),
+        Arm("none-tp2", ("--tensor-parallel-size", "2")),
         Arm("none-full", ("--compilation-config", json.dumps(FULL))),
         Arm("draft_model", draft),
         Arm("draft_model-host", (*draft, "--cpu-draft-worker")),

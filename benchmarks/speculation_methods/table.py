@@ -43,11 +43,15 @@ def _equal(row: dict[str, Any]) -> str:
         return "–"
     if row["equal"]:
         return "yes"
-    return ", ".join(f"{part}: {bad[0]} of {bad[1]} differ" for part, bad in row["unlike"].items() if _differs(bad))
+    parts = ", ".join(
+        f"{part}: {bad[0]} of {bad[1]} differ" for part, bad in row["unlike"].items() if _differs(part, bad)
+    )
+    ties = ", ".join(f"{gap:g}" for gap in row["unlike"].get("ties", ()))
+    return f"{parts} (the likeliest two {ties} apart)" if ties else parts
 
 
-def _differs(cell: object) -> bool:
-    return isinstance(cell, list) and bool(cell[0])
+def _differs(part: str, cell: object) -> bool:
+    return part != "ties" and isinstance(cell, list) and bool(cell[0])
 
 
 def _median(row: dict[str, Any], count: int) -> float:

@@ -93,6 +93,15 @@ def test_settings_reach_every_process_of_the_engine() -> None:
     assert plan.variables["VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"] == "WINDLASS_LOOKAHEAD"
 
 
+def test_a_draft_is_not_charged_for_context() -> None:
+    """The engine's cost tables have each token with a context of its own, unless whoever starts it knows better."""
+    name = "VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN"
+    assert launch("--use-lookahead").variables[name] == "16"
+    assert name not in launch("").variables
+    assert name not in launch("--use-lookahead", CPU).variables
+    assert name not in launch("--use-lookahead", **{name: "512"}).variables
+
+
 def test_the_engines_own_commands_take_it_too() -> None:
     """`vllm serve` and the module form: the engine's defaults, our flag."""
     plan = launch("/m --use-lookahead", style=NATIVE)

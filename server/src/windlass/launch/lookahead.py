@@ -36,6 +36,10 @@ PLANS_OTHERWISE = frozenset({"--no-async-scheduling", SCHEDULER_FLAG})
 LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
 """The engine checks these of the method that we stand in for; nothing reads them."""
 RAY_COPIES = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
+COSTS_CONTEXT, CONTEXT_TOKENS = "VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN", 16
+"""The engine times steps for its cost tables with so much context of each token, a draft's too. A draft reads none of
+its own (ADR 104); 16 tokens are a block.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,10 @@ def _variables(start: LaunchInputs) -> dict[str, str]:
             draft_threads=start.whole(host_drafts.THREADS, 0),
         )
     copies = start.environment.get(RAY_COPIES)
-    return {VARIABLE: settings.to_json(), RAY_COPIES: f"{copies},{VARIABLE}" if copies else VARIABLE}
+    ours = {VARIABLE: settings.to_json(), RAY_COPIES: f"{copies},{VARIABLE}" if copies else VARIABLE}
+    if start.machine.engine == "cpu" or COSTS_CONTEXT in start.environment:
+        return ours
+    return {**ours, COSTS_CONTEXT: str(CONTEXT_TOKENS)}
 
 
 def _two_drafters(start: LaunchInputs) -> str | None:

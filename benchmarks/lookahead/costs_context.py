@@ -1,0 +1,120 @@
+"""On a GPU: what the context of vLLM's cost tables is worth to lookahead.
+
+    python prepare_cells.py CELLS.json.gz --alpaca-eval CLONE --wmt CLONE --tau-bench CLONE
+    python costs_context.py CELLS.json.gz OUT.json [--seconds 400] [--requests 10 64]
+    python costs_context.py OUT.json --table
+
+vLLM times steps of 1, 2, 4, … tokens for its tables and gives each token a request of its own, as long as
+`VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN` says, 8,192 tokens unless it is set. So a draft is charged for reading
+a context, which it does not. Three engines for 256 requests of 8,192 tokens stand beside one another: without
+lookahead, with it and the tables that `windlass run` has made, and with it and the engine's own. The texts are those
+of `cells.py`, at temperature 0. Their order goes round all six, and the cache begins anew in each round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from arms import Arm, Exchange
+from cells import DRAFTED, PAIRS_MAX, WORKLOADS, halves
+from on_device import LAST, OUTPUT_TOKENS, TEMP, common, ours, rounds_of
+from windlass.launch.lookahead import CONTEXT_TOKENS, COSTS_CONTEXT
+
+NONE, SHORT, LONG = "none", f"{CONTEXT_TOKENS} tokens", "8,192 tokens"
+ORDERS = tuple(itertools.permutations((NONE, SHORT, LONG)))
+OURS = "WINDLASS_LOOKAHEAD"
+REQUESTS, PAIRS_MIN = (10, 64), 3
+Row = dict[str, Any]
+
+
+def loaded() -> dict[str, Arm]:
+    """The three engines; those with lookahead time their kernels one after the other."""
+    options = {**common(), "max_num_seqs": 256, "max_model_len": 8192, "kv_cache_memory_bytes": 12 << 30}
+    arms, before = {NONE: Arm(NONE, options, {"VLLM_CACHE_ROOT": f"{TEMP}/vllm-none"})}, NONE
+    for name, tokens in ((SHORT, CONTEXT_TOKENS), (LONG, 8192)):
+        arm = ours(DRAFTED, options, after=str(Path(TEMP, f"ready-{before}")))
+        known = json.loads(arm.variables[OURS]) | {"counts_dir": f"{TEMP}/counts-{tokens}"}
+        arm.variables |= {OURS: json.dumps(known), COSTS_CONTEXT: str(tokens)}
+        arm.variables |= {"VLLM_CACHE_ROOT": f"{TEMP}/vllm-{tokens}"}
+        arms[name], before = arm, name
+    for arm in arms.values():
+        arm.start()
+    for name, arm in arms.items():
+        arm.answer()
+        Path(TEMP, f"ready-{name}").touch()
+    return arms
+
+
+def measure(arms: dict[str, Arm], name: str, requests: int, rows: list[Exchange], limit_s: float) -> Row:
+    """Rounds of the three engines, as many as the time has, and at least three."""
+    drafting = [arms[SHORT], arms[LONG]]
+    for arm in drafting:
+        arm.ask("run", LAST, 2, True)
+        arm.ask("call", "base", "cell", [])
+    began, times = time.monotonic(), []
+    for number, (picked, _) in enumerate(rounds_of(rows, requests, PAIRS_MAX)):
+        if number >= PAIRS_MIN and time.monotonic() - began > limit_s:
+            break
+        for arm in drafting:
+            arm.ask("run", LAST, 2, True)  # with this step the requests before it end
+            arm.ask("call", "back", "cell")
+        ms = {one: arms[one].ask("run", picked, OUTPUT_TOKENS, True)["ms"] for one in ORDERS[number % len(ORDERS)]}
+        times.append([ms[NONE], ms[SHORT], ms[LONG]])
+    return {"workload": name, "requests": requests, "times": times}
+
+
+def table(results: list[Row]) -> str:
+    """A line for each workload and number of requests: medians, and times as fast as without lookahead."""
+    lines = [
+        f"| workload | requests | rounds | without, ms | {SHORT} | {LONG} |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in results:
+        none, short, long = (statistics.median(one[at] for one in row["times"]) for at in range(3))
+        faster = [statistics.median(one[0] / one[at] for one in row["times"]) for at in (1, 2)]
+        lines.append(
+            f"| {row['workload']} | {row['requests']} | {len(row['times'])} | {none:.2f} "
+            f"| {short:.2f} ({faster[0]:.2f} ×) | {long:.2f} ({faster[1]:.2f} ×) |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, or print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("texts", type=Path, help="of prepare_cells.py; with --table the results")
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--seconds", type=float, default=400, help="in all, from the program's start")
+    parser.add_argument("--requests", type=int, nargs="+", default=REQUESTS)
+    parser.add_argument("--table", action="store_true")
+    wanted = parser.parse_args()
+    if wanted.table:
+        print(table(json.loads(wanted.texts.read_text())))
+        return
+    if wanted.out is None:
+        parser.error("OUT.json is missing")
+    end = time.monotonic() + wanted.seconds
+    arms, texts, results = loaded(), halves(wanted.texts), []
+    print(f"engines ready, {end - time.monotonic():.0f} s left", flush=True)
+    for arm in arms.values():  # what compiles at its first use
+        for requests in wanted.requests:
+            arm.ask("run", texts["no repeats"][0][:requests], 24, True)
+    asked = [(name, requests) for requests in sorted(wanted.requests, reverse=True) for name in WORKLOADS]
+    for at, (name, requests) in enumerate(asked):
+        left_s = end - time.monotonic()
+        results.append(measure(arms, name, requests, texts[name][1], max(0.0, left_s / (len(asked) - at) - 1)))
+        wanted.out.write_text(json.dumps(results))
+        print(json.dumps(results[-1]), flush=True)
+    print(table(results))
+    for arm in arms.values():
+        arm.end()
+
+
+if __name__ == "__main__":
+    main()
