@@ -5,8 +5,8 @@
     python costs_context.py OUT.json --table
 
 vLLM times steps of 1, 2, 4, … tokens for its tables and gives each token a request of its own, as long as
-`VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN` says, 8,192 tokens unless it is set. So a draft is charged for reading
-a context, which it does not. Three engines for 256 requests of 8,192 tokens stand beside one another: without
+`VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN` says, 8,192 tokens unless it is set. A draft reads no context of its
+own, but the tables count one for it. Three engines for 256 requests of 8,192 tokens stand beside one another: without
 lookahead, with it and the tables that `windlass run` has made, and with it and the engine's own. The texts are those
 of `cells.py`, at temperature 0. Their order goes round all six, and the cache begins anew in each round.
 """
@@ -14,8 +14,10 @@ of `cells.py`, at temperature 0. Their order goes round all six, and the cache b
 from __future__ import annotations
 
 import argparse
+import gzip
 import itertools
 import json
+import random
 import statistics
 import time
 from pathlib import Path
@@ -29,7 +31,7 @@ from windlass.launch.lookahead import CONTEXT_TOKENS, COSTS_CONTEXT
 NONE, SHORT, LONG = "none", f"{CONTEXT_TOKENS} tokens", "8,192 tokens"
 ORDERS = tuple(itertools.permutations((NONE, SHORT, LONG)))
 OURS = "WINDLASS_LOOKAHEAD"
-REQUESTS, PAIRS_MIN = (10, 64), 3
+REQUESTS, PAIRS_MIN, DRAWS = (10, 64), 6, 2000
 Row = dict[str, Any]
 
 
@@ -52,7 +54,7 @@ def loaded() -> dict[str, Arm]:
 
 
 def measure(arms: dict[str, Arm], name: str, requests: int, rows: list[Exchange], limit_s: float) -> Row:
-    """Rounds of the three engines, as many as the time has, and at least three."""
+    """Rounds of the three engines, as many as the time has, and at least six."""
     drafting = [arms[SHORT], arms[LONG]]
     for arm in drafting:
         arm.ask("run", LAST, 2, True)
@@ -70,19 +72,27 @@ def measure(arms: dict[str, Arm], name: str, requests: int, rows: list[Exchange]
 
 
 def table(results: list[Row]) -> str:
-    """A line for each workload and number of requests: medians, and times as fast as without lookahead."""
-    lines = [
-        f"| workload | requests | rounds | without, ms | {SHORT} | {LONG} |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    """A line for each workload and number of requests: medians of the rounds' ratios, 95 % by resampling."""
+    head = (
+        "workload",
+        "requests",
+        "rounds",
+        f"{SHORT} against none",
+        f"{LONG} against none",
+        f"{SHORT} against {LONG}",
+    )
+    lines = [f"| {' | '.join(head)} |", "| --- | --- | --- | --- | --- | --- |"]
     for row in results:
-        none, short, long = (statistics.median(one[at] for one in row["times"]) for at in range(3))
-        faster = [statistics.median(one[0] / one[at] for one in row["times"]) for at in (1, 2)]
-        lines.append(
-            f"| {row['workload']} | {row['requests']} | {len(row['times'])} | {none:.2f} "
-            f"| {short:.2f} ({faster[0]:.2f} ×) | {long:.2f} ({faster[1]:.2f} ×) |"
-        )
+        ratios = [[one[at] / one[under] for one in row["times"]] for at, under in ((1, 0), (2, 0), (1, 2))]
+        cells = (row["workload"], row["requests"], len(row["times"]), *map(_bounded, ratios))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
+
+
+def _bounded(ratios: list[float]) -> str:
+    chance = random.Random(1)  # noqa: S311 - no secret
+    drawn = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(DRAWS))
+    return f"{statistics.median(ratios):.2f} ({drawn[DRAWS // 40]:.2f} to {drawn[-DRAWS // 40]:.2f})"
 
 
 def main() -> None:
@@ -95,7 +105,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     wanted = parser.parse_args()
     if wanted.table:
-        print(table(json.loads(wanted.texts.read_text())))
+        data = wanted.texts.read_bytes()
+        print(table(json.loads(gzip.decompress(data) if wanted.texts.suffix == ".gz" else data)))
         return
     if wanted.out is None:
         parser.error("OUT.json is missing")

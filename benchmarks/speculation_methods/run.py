@@ -7,7 +7,7 @@ The target has Llama-3.1-8B's shape, the draft model Llama-3.2-1B's; `models/tin
 A head is right after a known share of tokens, so a method's own acceptance is that of the made files, not of trained
 ones. An arm as `eagle3@0.6` has the engine accept drafts by chance, each with 0.6: the curve of a trained head.
 
-One server at a time. A run goes on with the arms that have no row in OUT yet; `none` is asked again for its answers.
+One server at a time. A run goes on with the arms that have no row in OUT yet. Arms on two cards run only by name.
 --small takes tiny shapes on a CPU: it tests the script and measures nothing.
 """
 
@@ -24,14 +24,13 @@ from typing import Any
 
 import asking
 from servers import ROOT, Arm, Place, arms, serving
+from table import PLAIN, baseline
 
 MAKER = ROOT / "models/tiny/drafters.py"
 CLIENTS, SMALL_CLIENTS = (1, 10, 64), (1, 2)
 TOKENS, SMALL_TOKENS = 128, 24
 DRAFTED = 4
 REPEATS = 3
-PLAIN = ("none", "none-tp2")
-"""Without drafts, on one card and on two."""
 LANE = 20
 """Ports of a lane."""
 LEAST_S = 90
@@ -58,12 +57,6 @@ def measured(arm: Arm, url: str, wanted: argparse.Namespace, plain: dict[str, An
     return row | ({"answers": found} if arm.name in PLAIN else {})
 
 
-def baseline(arm: Arm) -> str:
-    """The arm without drafts on as many cards, whose answers it is compared with."""
-    one, two = PLAIN
-    return two if arm.name.endswith("-tp2") and arm.name != two else one
-
-
 def made(work: Path, shape: str, device: str) -> None:
     """The models, unless they are there."""
     if not (work / "models/medusa/config.json").is_file():
@@ -78,9 +71,9 @@ def rows(out: Path) -> dict[str, dict[str, Any]]:
 
 
 def chosen(found: list[Arm], only: Sequence[str]) -> list[Arm]:
-    """The named arms in the order of their names; all of them where none is named."""
+    """The named arms in the order of their names; without names all of those that one card runs."""
     by_name = {arm.name: arm for arm in found}
-    return [by_name[name] for name in only] if only else found
+    return [by_name[name] for name in only] if only else [arm for arm in found if not arm.name.endswith("-tp2")]
 
 
 def run(wanted: argparse.Namespace) -> int:
@@ -100,7 +93,7 @@ def run(wanted: argparse.Namespace) -> int:
         begun = time.monotonic()
         with serving(arm, at, place, until - time.monotonic()) as url:
             started = round(time.monotonic() - begun, 1)
-            plain = there.get(baseline(arm), {}).get("answers")
+            plain = there.get(baseline(arm.name), {}).get("answers")
             row = measured(arm, url, wanted, plain) if url else _failed(arm, place)
         failed += "failed" in row
         with wanted.out.open("a") as file:

@@ -329,7 +329,7 @@ void RoundTrip::note(const Batch& batch, const std::vector<Draft>& drafts) {
 void RoundTrip::plan(const Step& step) {
   const std::lock_guard lock(policy_mutex_);
   if (policy_.update_planning(step.rows, is_decoding_)) publish_budgets();
-  // A step is planned before the drafter knows the requests that come with the one before.
+  // The scheduler plans a step before the drafter has met the requests that came with the step before.
   if (shared_.budgets != nullptr)
     publish(shared_.budgets + kBudgets, policy_.draft_budget(policy_.new_request_tokens()));
 }

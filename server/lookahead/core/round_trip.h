@@ -49,7 +49,8 @@ struct Shared {
 };
 constexpr int kRecordHeader = 5;          // words of a step record before its tokens
 constexpr std::uint32_t kRecords = 32;    // steps that the device may be ahead
-constexpr std::uint32_t kBudgets = 4096;  // bytes; two requests may share one, which costs time at worst
+constexpr std::uint32_t kBudgets = 4096;  // bytes; of two requests with one place either may read the other's budget,
+                                          // or be unknown for a step: that costs time at worst
 constexpr int kUnknownBudget = 255;       // of no request, or of one that has not come to the drafter
 
 // Whose drafts a row has.

@@ -93,8 +93,8 @@ def test_settings_reach_every_process_of_the_engine() -> None:
     assert plan.variables["VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"] == "WINDLASS_LOOKAHEAD"
 
 
-def test_a_draft_is_not_charged_for_context() -> None:
-    """The engine's cost tables have each token with a context of its own, unless whoever starts it knows better."""
+def test_the_cost_tables_count_no_context_for_a_draft() -> None:
+    """The engine's cost tables count a context for each token; a variable of the start's own stays."""
     name = "VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN"
     assert launch("--use-lookahead").variables[name] == "16"
     assert name not in launch("").variables

@@ -62,8 +62,11 @@ def test_the_scheduler_reads_the_budgets_of_any_requests(tmp_path):
     budgets = DraftBudgets(str(tmp_path), "0")
     for at, name in enumerate("abc"):
         budgets.memory[zlib.crc32(name.encode()) % BUDGETS] = at
+    assert DraftBudgets(str(tmp_path), "0").of("abc") == (0, 1, 2), "what a server before has left"
     for names, found in (("abc", (0, 1, 2)), ("b", (1,)), ("", ()), ("cab", (2, 0, 1)), ("ab", (0, 1)), ("ab", (0, 1))):
         assert budgets.of(dict.fromkeys(names)) == found
+    budgets.forget()
+    assert budgets.of("abc") == (UNKNOWN,) * 3
 
 
 def test_the_host_naps_while_no_drafts_are_planned(tmp_path):

@@ -37,8 +37,8 @@ LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
 """The engine checks these of the method that we stand in for; nothing reads them."""
 RAY_COPIES = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 COSTS_CONTEXT, CONTEXT_TOKENS = "VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN", 16
-"""The engine times steps for its cost tables with so much context of each token, a draft's too. A draft reads none of
-its own (ADR 104); 16 tokens are a block.
+"""The engine times steps for its cost tables with this many tokens of context for each token, a draft's too. A draft
+reads no context of its own (ADR 104); 16 tokens are a block.
 """
 
 

@@ -76,6 +76,8 @@ class Drafter:
         span = most + 1
         self._pinned = Pinned(rows, most, span)
         self._budgets = DraftBudgets(known.counts_dir, facts.engine) if known.counts_dir else None
+        if self._budgets:
+            self._budgets.forget()
         self._places = places = replace(self._pinned.places, budgets=_address(self._budgets) if self._budgets else 0)
         self.trip = RoundTrip(self._drafting.cache, places, rows, most, span)
         if known.draft_model:

@@ -37,6 +37,10 @@ class DraftBudgets:
         self._ids: list[str] = []
         self._read: Callable[[bytes], tuple[int, ...]] = _reader([])
 
+    def forget(self) -> None:
+        """Nothing is known of any request: for a drafter that begins, beside what an earlier one left in the file."""
+        self.memory[:] = bytes([UNKNOWN]) * _BYTES
+
     def of(self, request_ids: Iterable[str]) -> tuple[int, ...]:
         """The requests' draft budgets in their order, as `windlass_lookahead.policy.drafts_to_plan` reads them.
 
