@@ -27,10 +27,10 @@ from arms import Arm, Exchange
 from cells import DRAFTED, PAIRS_MAX, WORKLOADS, halves
 from on_device import LAST, OUTPUT_TOKENS, TEMP, common, ours, rounds_of
 from windlass.launch.lookahead import CONTEXT_TOKENS, COSTS_CONTEXT
+from windlass.lookahead.settings import VARIABLE
 
 NONE, SHORT, LONG = "none", f"{CONTEXT_TOKENS} tokens", "8,192 tokens"
 ORDERS = tuple(itertools.permutations((NONE, SHORT, LONG)))
-OURS = "WINDLASS_LOOKAHEAD"
 REQUESTS, PAIRS_MIN, DRAWS = (10, 64), 6, 2000
 Row = dict[str, Any]
 
@@ -41,8 +41,8 @@ def loaded() -> dict[str, Arm]:
     arms, before = {NONE: Arm(NONE, options, {"VLLM_CACHE_ROOT": f"{TEMP}/vllm-none"})}, NONE
     for name, tokens in ((SHORT, CONTEXT_TOKENS), (LONG, 8192)):
         arm = ours(DRAFTED, options, after=str(Path(TEMP, f"ready-{before}")))
-        known = json.loads(arm.variables[OURS]) | {"counts_dir": f"{TEMP}/counts-{tokens}"}
-        arm.variables |= {OURS: json.dumps(known), COSTS_CONTEXT: str(tokens)}
+        known = json.loads(arm.variables[VARIABLE]) | {"counts_dir": f"{TEMP}/counts-{tokens}"}
+        arm.variables |= {VARIABLE: json.dumps(known), COSTS_CONTEXT: str(tokens)}
         arm.variables |= {"VLLM_CACHE_ROOT": f"{TEMP}/vllm-{tokens}"}
         arms[name], before = arm, name
     for arm in arms.values():
@@ -73,14 +73,8 @@ def measure(arms: dict[str, Arm], name: str, requests: int, rows: list[Exchange]
 
 def table(results: list[Row]) -> str:
     """A line for each workload and number of requests: medians of the rounds' ratios, 95 % by resampling."""
-    head = (
-        "workload",
-        "requests",
-        "rounds",
-        f"{SHORT} against none",
-        f"{LONG} against none",
-        f"{SHORT} against {LONG}",
-    )
+    compared = ((SHORT, NONE), (LONG, NONE), (SHORT, LONG))
+    head = ("workload", "requests", "rounds", *(f"{one} against {other}" for one, other in compared))
     lines = [f"| {' | '.join(head)} |", "| --- | --- | --- | --- | --- | --- |"]
     for row in results:
         ratios = [[one[at] / one[under] for one in row["times"]] for at, under in ((1, 0), (2, 0), (1, 2))]

@@ -24,7 +24,7 @@ from typing import Any
 
 import asking
 from servers import ROOT, Arm, Place, arms, serving
-from table import PLAIN, baseline
+from table import PLAIN, TWO_CARDS, baseline
 
 MAKER = ROOT / "models/tiny/drafters.py"
 CLIENTS, SMALL_CLIENTS = (1, 10, 64), (1, 2)
@@ -73,7 +73,7 @@ def rows(out: Path) -> dict[str, dict[str, Any]]:
 def chosen(found: list[Arm], only: Sequence[str]) -> list[Arm]:
     """The named arms in the order of their names; without names all of those that one card runs."""
     by_name = {arm.name: arm for arm in found}
-    return [by_name[name] for name in only] if only else [arm for arm in found if not arm.name.endswith("-tp2")]
+    return [by_name[name] for name in only] if only else [arm for arm in found if not arm.name.endswith(TWO_CARDS)]
 
 
 def run(wanted: argparse.Namespace) -> int:

@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PLAIN = ("none", "none-tp2")
+TWO_CARDS = "-tp2"
+"""The end of an arm's name."""
+PLAIN = ("none", f"none{TWO_CARDS}")
 """Without drafts, on one card and on two."""
 Row = dict[str, Any]
 
@@ -22,7 +24,7 @@ Row = dict[str, Any]
 def baseline(arm: str) -> str:
     """The arm that it is compared with: without drafts, on as many cards; two cards without drafts with one."""
     one, two = PLAIN
-    return two if arm.endswith("-tp2") and arm != two else one
+    return two if arm.endswith(TWO_CARDS) and arm != two else one
 
 
 def tables(rows: list[Row]) -> str:
@@ -35,7 +37,10 @@ def _of(row: Row, text: str) -> Row:
     """The same with the runs of one text that count."""
     runs = [one for one in row.get("speed", ()) if one.get("text", "new") == text]
     if "lookahead" in row["arm"] and text == "new":
-        runs = list({one["clients"]: one for one in reversed(runs)}.values())[::-1]
+        first: dict[int, Row] = {}
+        for one in runs:
+            first.setdefault(one["clients"], one)
+        runs = [*first.values()]
     return {**row, "speed": runs} if runs else {**row, "failed": ""}
 
 
