@@ -29,8 +29,7 @@ from ablation_table import AGAIN, ALL, TOGETHER, is_settled, may_go, pairs_of
 from windlass_lookahead.policy import RULES
 
 NAMES = tuple(rule.name for rule in RULES)
-LARGE_BATCHES = ("full-step", "large-batch", "unworthy-steps", "row-groups", "planning-price", "planning-trust",
-                 "planning-share")  # fmt: skip
+LARGE_BATCHES = ("full-step", "row-groups")
 """Rules that change no decision for 16 rows or fewer, but where prompts fill a step: those of ten requests never do."""
 SMALL_BATCHES = ("batch-mean",)
 ROWS_SMALL_MAX = 16

@@ -2,6 +2,7 @@
 
     python simulated.py WORKLOADS.json.gz "chat" 64 [--runs 6] [--threads 2] [--always] [--host 1.3]
                         [--without planning-price,batch-mean]
+    python simulated.py CELLS.json.gz translation 10 --cells [--host 1.7] [--without planning-worth]
 
 A step takes what one of so many tokens took an H200 (`budgets.py`). Its record, its answer and its drafts go through
 the
@@ -26,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from budgets import COSTS, JUDGING_MS, MOST, OUTPUT_TOKENS, Exchange
+from cells import halves
 from on_device import workloads
 from rule_switch import RuleSwitch
 from windlass.lookahead.draft_budgets import DraftBudgets
@@ -293,16 +295,20 @@ def _allot(rows: list[Row], budget: int) -> list[int]:
 def main() -> None:
     """A line for each run, and the median."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("workloads", type=Path, help="made by prepare_device.py")
+    parser.add_argument("workloads", type=Path, help="made by prepare_device.py, or with --cells by prepare_cells.py")
     parser.add_argument("workload")
     parser.add_argument("batch", type=int)
+    parser.add_argument("--cells", action="store_true", help="texts of prepare_cells.py; each run with an empty cache")
     parser.add_argument("--runs", type=int, default=6)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--always", action="store_true", help="wait for all drafts that are planned")
     parser.add_argument("--host", type=float, default=0.0, help="times as slow as a quiet machine; 0: takes no time")
     parser.add_argument("--without", type=lambda text: text.split(","), default=[], help="rules of the policy, off")
     arguments = parser.parse_args()
-    seen, rows = workloads(arguments.workloads)[arguments.workload]
+    if arguments.cells:
+        seen, rows = [], halves(arguments.workloads)[arguments.workload][1]
+    else:
+        seen, rows = workloads(arguments.workloads)[arguments.workload]
     device = Device(arguments.batch, arguments.threads, arguments.host, arguments.without, always=arguments.always)
     for prompt, output in seen:
         device.cache.teach(prompt, output)
@@ -310,9 +316,10 @@ def main() -> None:
         empty, at, ratios = Path(folder) / "empty", 0, []
         device.cache.save(empty, "simulated")
         for run in range(arguments.runs):
-            if at + arguments.batch > len(rows):
+            is_over = at + arguments.batch > len(rows)
+            if is_over or arguments.cells:
                 device.back(empty)
-                at = 0
+            at = 0 if is_over else at
             picked = [rows[(at + number) % len(rows)] for number in range(arguments.batch)]
             at += arguments.batch
             found = device.run(str(run), picked)

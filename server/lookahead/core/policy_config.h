@@ -45,8 +45,8 @@ struct PolicyConfig {
   // subtracted from that product: a planned draft takes a place from the waiting prompts, which is a fifth of a
   // token's time in a batch of 64; reckoned from an H200's steps
   float tokens_ignored = 0.4F;
-  // rows up to which a batch always plans: it drafts too rarely to be judged; guess
-  int always_planned_rows = 16;
+  // rows up to which a batch always plans; simulated with slow hosts, ADR 105
+  int always_planned_rows = 0;
   // steps in a row that would verify none, after which none are planned: planning again comes two steps late; guess
   int unworthy_steps = 3;
 
@@ -119,7 +119,7 @@ struct PolicyConfig {
   // times that share at first; guess, so that the first request of some hundred tokens has chains that are judged
   double host_first_trials = 20;
   // µs of trials after which that is half as much, after twice as long a third, until it is the share alone; guess
-  double host_first_trials_us = 100'000;
+  double host_first_trials_us = 400'000;
   // µs of trials that may be saved up; guess, a short text's reading
   double host_trial_us_max = 20'000;
   // tokens at the end of a text that a trial reads; guess

@@ -241,8 +241,13 @@ std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::strin
   const auto likely = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
   if (static_cast<std::size_t>(likely) >= costs_ms->size()) return std::nullopt;
   const double extra_ms = costs_.extra_ms(rows) + costs_.planning_ms(rows) + (made > 0 ? host_ms_ : 0);
-  const Best best = best_of(*costs_ms, static_cast<int>(rows), extra_ms, nullptr, static_cast<double>(rows));
-  return best.drafts > 0 && (best.times >= config_.sure_gain || !costs_.needs_plain_step(rows));
+  const bool has_mean = static_cast<int>(rows) <= config_.mean_rows_max && (host_most_ == 0 || made == 0);
+  std::vector<double>* mean = has_mean ? &planned_means_[rows] : nullptr;
+  if (mean != nullptr) mean->resize(scores_.size(), 0.0);
+  const Best best = best_of(*costs_ms, static_cast<int>(rows), extra_ms, mean, static_cast<double>(rows));
+  if (best.drafts == 0 || best.times >= config_.sure_gain) return best.drafts > 0;
+  // A step without planned drafts is a try to see a plain one, though it may be too late or too long to be timed.
+  return !(is_planning_ ? costs_.needs_plain_step(rows) : costs_.take_plain_step(rows));
 }
 
 // Of scores_, the number with the most tokens for the time; `mean` holds what batches of the size had on average, or is

@@ -164,9 +164,10 @@ class SpeculationPolicy {
   std::vector<float> new_request_;  // survivals of a new request's first draft
   std::unordered_map<std::string, std::vector<float>> latest_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>>
-      means_;                           // by rows and planned drafts: tokens saved a row
-  std::vector<float> scores_;           // survivals that a step may verify, the likeliest first
-  double known_step_us_;                // step_us_, as of the last completed step
+      means_;                                                 // by rows and planned drafts: tokens saved a row
+  std::map<std::size_t, std::vector<double>> planned_means_;  // by rows: tokens that latest drafts would save a row
+  std::vector<float> scores_;                                 // survivals that a step may verify, the likeliest first
+  double known_step_us_;                                      // step_us_, as of the last completed step
   std::vector<float> model_accepted_;   // by place: the model's draft is accepted if those before it are; or empty
   std::vector<float> model_survivals_;  // by place: it and all before it are accepted
   float model_tokens_ = 0;              // their sum

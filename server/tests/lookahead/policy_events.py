@@ -177,13 +177,14 @@ class Recorder:
         found = self.cache.propose(names, [MOST] * len(names))
         for row, draft in zip(self.rows, found, strict=True):
             row.drafts = draft.tokens
-        return [[name, draft.probabilities] for name, draft in zip(names, found, strict=True)], verified
+        drafts = zip(names, found, strict=True)
+        return [[name, [round(one, 4) for one in draft.probabilities]] for name, draft in drafts], verified
 
     def _period_us(self, verified: int) -> float:
         scene, number = self.scene, self.number
         slow = scene.host * (1 + scene.planning * (self.had_plans and number < scene.quiet_from))
         jitter = 1 + 0.02 * (number % 5) + 6 * (number % 17 == 0) + 3 * (verified > 0 and number % 19 == 0)
-        return 1000 * (3 + scene.draft_ms * verified) * slow * jitter + 80 * scene.host * (verified > 0)
+        return round(1000 * (3 + scene.draft_ms * verified) * slow * jitter + 80 * scene.host * (verified > 0), 1)
 
     def _choose(self, *, is_full: bool) -> None:
         for row in self.rows:

@@ -86,13 +86,13 @@ def test_a_variant_runs_between_two_runs_with_all_rules(programs, count):
     assert all(len({one.index(name) for one in rounds}) > 1 for name in variants) or count == 1
 
 
-def decisions(rules, small, seed=1):
+def decisions(rules, least, most, seed=1):
     """Of one policy over 400 steps of a drawn batch, as the scheduler and the manager of verification see them."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     policy = SpeculationPolicy(6, config(rules))
     found = []
     for _ in range(400):
-        rows = chance.randint(1, 16) if small else chance.randint(17, 64)
+        rows = chance.randint(least, most)
         ids, decoding = [str(number) for number in range(rows)], chance.random() < 0.9
         policy.doorbell(chance.uniform(2_000, 6_000), chance.random() < 0.1, rows)
         drafts = [sorted((chance.random() ** 3 for _ in range(6)), reverse=True) for _ in ids]
@@ -109,9 +109,9 @@ def decisions(rules, small, seed=1):
 
 def test_the_rules_that_are_left_out_of_a_cell_change_no_decision_there(programs):
     for rule in RULES:
-        small, large = (decisions([rule.name], one) == decisions([], one) for one in (True, False))
-        assert small or rule.name in programs.ablation.relevant([rule.name], 10), rule.name
-        assert large or rule.name in programs.ablation.relevant([rule.name], 64), rule.name
+        for batch, least, most in ((10, 1, 16), (64, 17, 64)):
+            is_same = decisions([rule.name], least, most) == decisions([], least, most)
+            assert is_same or rule.name in programs.ablation.relevant([rule.name], batch), (rule.name, batch)
 
 
 def test_the_rules_that_never_ran_come_first(programs, tmp_path, monkeypatch):

@@ -288,6 +288,16 @@ def test_the_time_of_a_draft_is_foretold(directories):
     assert model.prompt_token_us > 0
 
 
+def test_what_came_since_a_trial_is_not_foretold_of_the_next_draft(directories):
+    """A model that rests drafts a chain now and then, whose first pass reads all that came since the last one."""
+    model = load(directories["llama"], SETTINGS)
+    read(model, "a", text(20))
+    for number in range(20):
+        model.append("a", text(15, number))
+        model.draft(["a"], CHAIN)
+    assert model.draft_ms(4, 4) == pytest.approx(4 * model.draft_ms(4, 1))
+
+
 def test_a_plan_counts_the_memory_that_is_taken(directories):
     for name, config in CONFIGS.items():
         for bits in (8, 4):

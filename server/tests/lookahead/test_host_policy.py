@@ -124,3 +124,21 @@ def test_a_large_batch_counts_what_verifying_takes():
     policy = with_a_host(accepted=(4,), rows=rows)
     chosen(policy, rows, np.linspace(12.0, 13.0, 20 * MOST + 1).tolist())
     assert policy.host_drafts(rows, each_ms(1.0)) == 4
+
+
+@pytest.mark.parametrize("rows", [1, 4, 10])
+def test_a_small_batch_is_planned_for_drafts_of_the_host(rows):
+    """Nothing comes of the cache; a draft of the model saves more than its 3 ms of a step of 16."""
+    ids = [f"r{number}" for number in range(rows)]
+    policy = with_a_host(accepted=(1,), rows=ids, step_us=16_000)
+    costs, planned, waits = np.linspace(16.0, 16.4, rows * MOST + 1).tolist(), MOST, []
+    for _ in range(100):
+        chosen(policy, ids, costs, planned=planned)
+        waits.append(policy.awaits_host())
+        a_step(policy, ids, us=16_000, wanted=planned > 0)
+        for name in ids:
+            policy.host_reads(name, True)
+        policy.host_drafts(ids, each_ms(3.0))
+        planned = MOST if policy.draft_budget(0.0) > 0 else 0
+    assert waits.count(True) > 75
+    assert waits[-1]

@@ -189,7 +189,6 @@ double DraftModel::chain(std::span<Row* const> rows, int k, std::span<std::vecto
   const auto read = static_cast<double>(batch_.items.size());
   const auto each = static_cast<double>(rows.size());
   const double foretold_ms = pass_ms(read) + (k - 1) * pass_ms(each);
-  newest_ += kWeight * (read / each - newest_);
   for (int step = 0; step < k; ++step) {
     if (step > 0) {
       batch_.items.clear();
@@ -234,9 +233,9 @@ std::vector<float> DraftModel::logits(const std::string& key) {
   return numbers;
 }
 
-double DraftModel::draft_ms(int rows, int k) const {
-  return rows < 1 || k < 1 ? 0 : factor_ * (pass_ms(rows * newest_) + (k - 1) * pass_ms(rows));
-}
+// A row that is drafted for in each step has one new token, or two: of its last chain what was accepted is there. One
+// that the cache drafted for meanwhile has more, and takes longer than this.
+double DraftModel::draft_ms(int rows, int k) const { return rows < 1 || k < 1 ? 0 : factor_ * k * pass_ms(rows); }
 
 // On a line between the passes that were timed at the start, and beyond the last of them.
 double DraftModel::pass_ms(double rows) const {

@@ -95,7 +95,6 @@ class DraftModel {
   double piece_us_ = 0;  // that it took until now
   double prompt_token_us_ = 0;
   std::array<double, kKnots.size()> knots_ms_{};
-  double newest_ = 1;  // tokens of a row that the first pass of a draft reads, of late
   double factor_ = 1;  // what passes took of late, of what the first ones foretell
 };
 

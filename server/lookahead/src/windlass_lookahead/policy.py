@@ -42,7 +42,7 @@ RULES = (
          {"wait_us": 0.0, "wait_row_us": 0.0}),
     Rule("full-step", "where prompts fill the step, only drafts worth a prompt's place are planned",
          {"tokens_ignored": -1000.0}),
-    Rule("large-batch", "a large batch that would verify no draft plans none", {"always_planned_rows": NEVER}),
+    Rule("planning-worth", "a batch that would verify no draft plans none", {"always_planned_rows": NEVER}),
     Rule("unworthy-steps", "planning ends after several steps in a row, not after one", {"unworthy_steps": 1}),
     Rule("batch-mean", "in a small batch the mean of its earlier steps counts, too", {"mean_rows_max": 0}),
     Rule("plain-steps", "a small gain is tried after steps without drafts were seen", {"sure_gain": 0.0}),
@@ -56,7 +56,7 @@ RULES = (
     Rule("row-groups", "close row counts share their measured times", {"row_groups": NEVER}),
     Rule("outlier-cap", "no plain step counts for more than twice the mean", {"outlier_times": MANY}),
     Rule("planned-baseline", "extra time is counted over steps that had drafts planned", {"baseline_steps_min": MANY}),
-    Rule("planning-price", "the time that planning adds is charged to a large batch", {"planning_weight": 0.0}),
+    Rule("planning-price", "the time that planning adds is charged", {"planning_weight": 0.0}),
     Rule("planning-trust", "the trust in that price fades while none are planned", {"planning_forgotten": 0.0}),
     Rule("planning-share", "that price is spread over a third of the steps or more", {"verifying_share_min": 0.0}),
 )  # fmt: skip
