@@ -5,13 +5,11 @@
     python simulated.py CELLS.json.gz translation 10 --cells [--host 1.7] [--without planning-worth]
 
 A step takes what one of so many tokens took an H200 (`budgets.py`). Its record, its answer and its drafts go through
-the
-memory that a device would share; how many drafts it verifies is chosen a step before. It waits for drafts as the
-kernel does:
-for a while, and only where the next step verifies any; `--always` for all that are planned. Two processors are needed,
-and nothing beside. With `--host` a step is no shorter than so many times what the engine's own thread took for it on a
-quiet machine: what a slow one makes of it. Milliseconds a token with lookahead against the steps without, and what the
-host took of them.
+the memory that a device would share; how many drafts it verifies is chosen a step before. It waits for drafts as the
+kernel does: for a while, and only where the next step verifies any; `--always` for all that are planned. Two
+processors are needed, and nothing beside. With `--host` a step is no shorter than so many times what the engine's own
+thread took for it on a quiet machine: what a slow one makes of it. Milliseconds a token with lookahead against the
+steps without, and what the host took of them.
 """
 
 from __future__ import annotations

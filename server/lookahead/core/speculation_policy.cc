@@ -43,6 +43,8 @@ void SpeculationPolicy::completed(const CompletedStep& step) {
 bool SpeculationPolicy::update_planning(const std::vector<std::string>& ids, bool is_decoding) {
   const std::optional<bool> worthy = is_decoding ? would_verify(ids) : std::nullopt;
   if (worthy) unworthy_ = *worthy ? 0 : unworthy_ + 1;
+  // A step without planned drafts is a try to see a plain one, though it may be too late or too long to be timed.
+  if (is_decoding && !is_planning_) costs_.take_plain_step(ids.size());
   const bool is_planning = !worthy || unworthy_ < config_.unworthy_steps;
   return std::exchange(is_planning_, is_planning) != is_planning;
 }
@@ -245,9 +247,7 @@ std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::strin
   std::vector<double>* mean = has_mean ? &planned_means_[rows] : nullptr;
   if (mean != nullptr) mean->resize(scores_.size(), 0.0);
   const Best best = best_of(*costs_ms, static_cast<int>(rows), extra_ms, mean, static_cast<double>(rows));
-  if (best.drafts == 0 || best.times >= config_.sure_gain) return best.drafts > 0;
-  // A step without planned drafts is a try to see a plain one, though it may be too late or too long to be timed.
-  return !(is_planning_ ? costs_.needs_plain_step(rows) : costs_.take_plain_step(rows));
+  return best.drafts > 0 && (best.times >= config_.sure_gain || !costs_.needs_plain_step(rows));
 }
 
 // Of scores_, the number with the most tokens for the time; `mean` holds what batches of the size had on average, or is
