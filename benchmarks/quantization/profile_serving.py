@@ -4,11 +4,11 @@
         --out OUT.json [--methods none fp8]
     python benchmarks/quantization/profile_serving.py --plot OUT.json PICTURE.png
 
-The load is that of `serving.py`. The server is the engine's own command with our plug-in, since `windlass run` closes
-the profiler's paths. The engine's profiler marks each step. A step's time on the card is that of its kernels; a gap is
-time in which no kernel runs. Recording makes the host slower, so gaps are upper bounds. The sum of gaps is also taken
-with kernels recorded alone, which costs less. --small runs on a CPU with a tiny shape: it tests the
-program and measures nothing.
+The load is that of `serving.py`. The server is the engine's own command with our plug-in and the graphs that
+`windlass run` asks for, since that closes the profiler's paths. The engine's profiler marks each step. A step's time on
+the card is that of its kernels; a gap is time in which no kernel runs. Recording makes the host slower, so gaps are
+upper bounds. The sum of gaps is also taken with kernels recorded alone, which costs less. --small runs on a CPU with a
+tiny shape: it tests the program and measures nothing.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ Span = tuple[float, float]
 
 def command(method: str, port: int, recorded: str, wanted: argparse.Namespace) -> list[str]:
     """The engine's own server, with a profiler."""
+    from windlass.launch import graphs
     from windlass.launch.quantize import METHOD, engine_value
 
     profiler = {
@@ -63,7 +64,7 @@ def command(method: str, port: int, recorded: str, wanted: argparse.Namespace) -
     }  # fmt: skip
     words = ["--served-model-name", serving.MODEL, "--host", "127.0.0.1", "--port", str(port), "--load-format", "dummy"]
     words += ["--dtype", "float16", "--max-model-len", "4096", "--no-enable-prefix-caching", "--skip-tokenizer-init"]
-    words += ["--enforce-eager"] if wanted.small else list(SHARED)
+    words += ["--enforce-eager"] if wanted.small else [*SHARED, graphs.FLAG, str(graphs.TOKENS)]
     words += ["--profiler-config", json.dumps(profiler)]
     if method != "none":
         words += ["--quantization", str(engine_value(METHOD, method))]

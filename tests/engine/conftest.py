@@ -79,17 +79,15 @@ def device(config: pytest.Config) -> str:
 
 
 def ensure_network(where: Paths) -> None:
-    """Make the tests' network unless it is there: our engine has no default bridge. Two workers may ask at once."""
+    """Make the tests' network unless it is there: our engine has no default bridge.
 
-    def is_there() -> bool:
-        return NETWORK in daemon.docker(where, "network", "ls", "--format", "{{.Name}}").split()
-
-    if not is_there():
-        try:
+    One worker at a time: an engine that is asked twice at once makes two of one name, and takes neither from then on.
+    """
+    where.run.mkdir(parents=True, exist_ok=True)
+    with (where.run / f"{NETWORK}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if NETWORK not in daemon.docker(where, "network", "ls", "--format", "{{.Name}}").split():
             daemon.docker(where, "network", "create", NETWORK)
-        except BedError:
-            if not is_there():
-                raise
 
 
 @dataclass(frozen=True)
