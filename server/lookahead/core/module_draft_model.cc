@@ -105,6 +105,15 @@ void bind_draft_model(const nb::module_& module) {
       .def_prop_ro("path", [](const DraftModel& model) { return std::string(model.decoder().kernels().name); });
 }
 
+void bind_draft_time(const nb::module_& module) {
+  using windlass::DraftTime;
+  nb::class_<DraftTime>(module, "DraftTime")
+      .def("__init__", [](DraftTime* self, double one, double four, double sixteen,
+                          double sixty_four) { new (self) DraftTime({one, four, sixteen, sixty_four}); })
+      .def("draft_ms", &DraftTime::draft_ms)
+      .def("took", &DraftTime::took);
+}
+
 void bind_drafters(nb::module_& module) {
   nb::class_<OwnedDrafter>(module, "HostDrafter").def_prop_ro("is_in_use", [](const OwnedDrafter& owned) {
     return owned.drafter.use_count() > 1;
@@ -133,6 +142,7 @@ void bind_drafters(nb::module_& module) {
 
 void bind_draft_models(nb::module_& module) {
   bind_drafters(module);
+  bind_draft_time(module);
   bind_draft_model(module);
 }
 

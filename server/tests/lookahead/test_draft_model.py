@@ -284,18 +284,8 @@ def test_the_time_of_a_draft_is_foretold(directories):
     model = load(directories["llama"], SETTINGS)
     assert model.draft_ms(0, CHAIN) == model.draft_ms(1, 0) == 0
     assert 0 < model.draft_ms(1, 1) <= model.draft_ms(8, 1) <= model.draft_ms(100, 1)
-    assert model.draft_ms(4, 4) == pytest.approx(4 * model.draft_ms(4, 1))
+    assert model.draft_ms(4, 1) < model.draft_ms(4, 4)
     assert model.prompt_token_us > 0
-
-
-def test_what_came_since_a_trial_is_not_foretold_of_the_next_draft(directories):
-    """A model that rests drafts a chain now and then, whose first pass reads all that came since the last one."""
-    model = load(directories["llama"], SETTINGS)
-    read(model, "a", text(20))
-    for number in range(20):
-        model.append("a", text(15, number))
-        model.draft(["a"], CHAIN)
-    assert model.draft_ms(4, 4) == pytest.approx(4 * model.draft_ms(4, 1))
 
 
 def test_a_plan_counts_the_memory_that_is_taken(directories):

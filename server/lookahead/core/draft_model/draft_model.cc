@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::size_t kPiece = 96;  // tokens of a prompt that go through the layers together
 constexpr double kWeight = 0.1;     // of the newest figure in a running mean
-constexpr double kMostOff = 4;      // a pass that took longer, or shorter, says something about the machine alone
 constexpr double kLongMs = 300;     // a pass beyond it is not repeated, and larger ones are not timed
 constexpr double kUsInMs = 1000;
 
@@ -30,9 +29,8 @@ std::unique_ptr<Decoder> complete(std::unique_ptr<Decoder> decoder) {
 DraftModel::DraftModel(std::unique_ptr<Decoder> decoder, int rows_max)
     : decoder_(complete(std::move(decoder))),
       rows_max_(static_cast<std::size_t>(std::max(rows_max, 1))),
-      window_(static_cast<std::size_t>(decoder_->config().window)) {
-  measure();
-}
+      window_(static_cast<std::size_t>(decoder_->config().window)),
+      time_(passes_ms()) {}
 
 void DraftModel::begin(const std::string& key, std::span<const Token> tokens) {
   cancel(key);
@@ -183,12 +181,10 @@ void DraftModel::enter_newest(std::span<Row* const> rows) {
   }
 }
 
-// Milliseconds that it was foretold to take: its first pass reads all tokens that came since the last draft.
-double DraftModel::chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains) {
+// Tokens that its first pass read: all that came since the last draft.
+std::size_t DraftModel::chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains) {
   enter_newest(rows);
-  const auto read = static_cast<double>(batch_.items.size());
-  const auto each = static_cast<double>(rows.size());
-  const double foretold_ms = pass_ms(read) + (k - 1) * pass_ms(each);
+  const std::size_t read = batch_.items.size();
   for (int step = 0; step < k; ++step) {
     if (step > 0) {
       batch_.items.clear();
@@ -201,7 +197,7 @@ double DraftModel::chain(std::span<Row* const> rows, int k, std::span<std::vecto
     decoder_->pass(batch_);
     for (std::size_t i = 0; i < rows.size(); ++i) chains[i]->push_back(batch_.next[i]);
   }
-  return foretold_ms;
+  return read;
 }
 
 void DraftModel::draft(std::span<const std::string> keys, int k, std::vector<std::vector<Token>>& chains) {
@@ -218,9 +214,8 @@ void DraftModel::draft(std::span<const std::string> keys, int k, std::vector<std
   }
   if (rows.empty() || most < 1) return;
   const auto begun = Clock::now();
-  const double foretold_ms = chain(rows, most, taken);
-  const double took = us_since(begun) / kUsInMs / foretold_ms;
-  factor_ += kWeight * (std::clamp(took, factor_ / kMostOff, factor_ * kMostOff) - factor_);
+  const std::size_t read = chain(rows, most, taken);
+  time_.took(static_cast<int>(rows.size()), read, most, us_since(begun) / kUsInMs);
 }
 
 std::vector<float> DraftModel::logits(const std::string& key) {
@@ -233,39 +228,30 @@ std::vector<float> DraftModel::logits(const std::string& key) {
   return numbers;
 }
 
-// A row that is drafted for in each step has one new token, or two: of its last chain what was accepted is there. One
-// that the cache drafted for meanwhile has more, and takes longer than this.
-double DraftModel::draft_ms(int rows, int k) const { return rows < 1 || k < 1 ? 0 : factor_ * k * pass_ms(rows); }
-
-// On a line between the passes that were timed at the start, and beyond the last of them.
-double DraftModel::pass_ms(double rows) const {
-  std::size_t right = 1;
-  while (right + 1 < kKnots.size() && rows > kKnots[right]) ++right;
-  const double slope = (knots_ms_[right] - knots_ms_[right - 1]) / (kKnots[right] - kKnots[right - 1]);
-  return knots_ms_[right - 1] + std::max(slope, 0.0) * (rows - kKnots[right - 1]);
-}
-
 // Times passes over made-up tokens: positions of one row cost what as many rows do.
-void DraftModel::measure() {
+std::array<double, DraftTime::kKnots.size()> DraftModel::passes_ms() {
+  constexpr std::array<int, DraftTime::kKnots.size()> knots = DraftTime::kKnots;
+  std::array<double, knots.size()> knots_ms{};
   KeyValues kv(decoder_->config());
-  for (std::size_t knot = 0; knot < kKnots.size(); ++knot) {
+  for (std::size_t knot = 0; knot < knots.size(); ++knot) {
     const std::size_t before = knot == 0 ? 0 : knot - 1;
-    if (knot > 0 && knots_ms_[before] > kLongMs) {
-      knots_ms_[knot] = knots_ms_[before] * kKnots[knot] / kKnots[before];
+    if (knot > 0 && knots_ms[before] > kLongMs) {
+      knots_ms[knot] = knots_ms[before] * knots[knot] / knots[before];
       continue;
     }
     batch_.items.clear();
-    for (int at = 0; at < kKnots[knot]; ++at) batch_.items.push_back({&kv, at, static_cast<Token>(at), true});
+    for (int at = 0; at < knots[knot]; ++at) batch_.items.push_back({&kv, at, static_cast<Token>(at), true});
     for (int times = 0; times < 3; ++times) {
       const auto begun = Clock::now();
       decoder_->pass(batch_);
       const double took_ms = us_since(begun) / kUsInMs;
-      knots_ms_[knot] = times == 0 ? took_ms : std::min(knots_ms_[knot], took_ms);
+      knots_ms[knot] = times == 0 ? took_ms : std::min(knots_ms[knot], took_ms);
       if (took_ms > kLongMs) break;
     }
   }
-  prompt_token_us_ = knots_ms_.back() * kUsInMs / kKnots.back();
+  prompt_token_us_ = knots_ms.back() * kUsInMs / knots.back();
   batch_.items.clear();
+  return knots_ms;
 }
 
 }  // namespace windlass

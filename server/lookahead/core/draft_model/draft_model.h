@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "decoder.h"
+#include "draft_time.h"
 
 namespace windlass {
 
@@ -42,7 +43,7 @@ class DraftModel {
   // Tokens of the row's last chain that its text took over are not computed again.
   void draft(std::span<const std::string> keys, int k, std::vector<std::vector<Token>>& chains);
   // What draft takes, in ms, learned from what it took.
-  double draft_ms(int rows, int k) const;
+  double draft_ms(int rows, int k) const { return time_.draft_ms(rows, k); }
   // What reading a token of a prompt takes, in us, learned from what it took.
   double prompt_token_us() const { return prompt_token_us_; }
   // Tokens that wait to be read by work(), all rows together.
@@ -76,11 +77,8 @@ class DraftModel {
   bool take_piece();
   void end_piece();
   void enter_newest(std::span<Row* const> rows);
-  double chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains);
-  void measure();
-  double pass_ms(double rows) const;
-
-  static constexpr std::array<int, 4> kKnots = {1, 4, 16, 64};  // rows of the passes that are timed at the start
+  std::size_t chain(std::span<Row* const> rows, int k, std::span<std::vector<Token>* const> chains);
+  std::array<double, DraftTime::kKnots.size()> passes_ms();
 
   std::unique_ptr<Decoder> decoder_;
   std::size_t rows_max_;
@@ -94,8 +92,7 @@ class DraftModel {
   std::string piece_key_;
   double piece_us_ = 0;  // that it took until now
   double prompt_token_us_ = 0;
-  std::array<double, kKnots.size()> knots_ms_{};
-  double factor_ = 1;  // what passes took of late, of what the first ones foretell
+  DraftTime time_;
 };
 
 }  // namespace windlass

@@ -90,6 +90,13 @@ class DraftWeights:
     @property
     def missing(self) -> list[str]: ...
 
+class DraftTime:
+    """What a draft of a decoder is expected to take, from ms of passes over 1, 4, 16 and 64 tokens."""
+
+    def __init__(self, one: float, four: float, sixteen: float, sixty_four: float) -> None: ...
+    def draft_ms(self, rows: int, k: int) -> float: ...
+    def took(self, rows: int, read: int, k: int, ms: float) -> None: ...
+
 class DraftModel:
     """A decoder on the host's cores. One thread at a time calls; text is noted by key, drafts come in batches."""
 
