@@ -25,8 +25,9 @@ class HostDrafter {
   virtual bool ready(const std::string& key) const = 0;
   // Reads text that waits, for about so many µs; whether more waits.
   virtual bool work(double budget_us) = 0;
-  // Greedy chains of k tokens, one for each key; empty for a row that is not ready.
-  virtual void draft(std::span<const std::string> keys, int k, std::vector<std::vector<Token>>& chains) = 0;
+  // Greedy chains of k tokens, one for each key; empty for a row that is not ready. A trial is of a drafter that rests.
+  virtual void draft(std::span<const std::string> keys, int k, bool is_trial,
+                     std::vector<std::vector<Token>>& chains) = 0;
   // Milliseconds that draft is expected to take.
   virtual double draft_ms(int rows, int k) const = 0;
   // Tokens at the end of a text that it reads at most.

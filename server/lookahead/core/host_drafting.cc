@@ -54,7 +54,7 @@ void HostDrafting::finish(const std::string& id) {
 
 std::vector<std::vector<Token>> HostDrafting::draft(const std::vector<std::string>& ids, int k) {
   std::vector<std::vector<Token>> chains(ids.size());
-  guarded([&] { drafter_->draft(ids, k, chains); });
+  guarded([&] { drafter_->draft(ids, k, is_resting_, chains); });
   if (has_failed_) chains.assign(ids.size(), {});
   for (std::vector<Token>& chain : chains) {
     const auto unknown = std::find_if(chain.begin(), chain.end(), [this](Token token) { return token >= vocabulary_; });

@@ -18,8 +18,9 @@ class ModelDrafter : public HostDrafter {
   void finish(const std::string& key) override { model_->finish(key); }
   bool ready(const std::string& key) const override { return model_->ready(key); }
   bool work(double budget_us) override { return model_->work(budget_us); }
-  void draft(std::span<const std::string> keys, int k, std::vector<std::vector<Token>>& chains) override {
-    model_->draft(keys, k, chains);
+  void draft(std::span<const std::string> keys, int k, bool is_trial,
+             std::vector<std::vector<Token>>& chains) override {
+    model_->draft(keys, k, is_trial, chains);
   }
   double draft_ms(int rows, int k) const override { return model_->draft_ms(rows, k); }
   int window() const override { return static_cast<int>(model_->decoder().config().window); }

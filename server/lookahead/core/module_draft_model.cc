@@ -91,7 +91,7 @@ void bind_draft_model(const nb::module_& module) {
            [](DraftModel& model, const std::vector<std::string>& keys, int k) {
              std::vector<std::vector<Token>> chains;
              const nb::gil_scoped_release free;
-             model.draft(keys, k, chains);
+             model.draft(keys, k, false, chains);
              return chains;
            })
       .def("draft_ms", &DraftModel::draft_ms)
@@ -111,7 +111,8 @@ void bind_draft_time(const nb::module_& module) {
       .def("__init__", [](DraftTime* self, double one, double four, double sixteen,
                           double sixty_four) { new (self) DraftTime({one, four, sixteen, sixty_four}); })
       .def("draft_ms", &DraftTime::draft_ms)
-      .def("took", &DraftTime::took);
+      .def("took", &DraftTime::took)
+      .def("tried", &DraftTime::tried);
 }
 
 void bind_drafters(nb::module_& module) {

@@ -54,9 +54,10 @@ class RecordedDrafter : public HostDrafter {
   }
   bool ready(const std::string& key) const override { return inner_ ? inner_->ready(key) : rows_.contains(key); }
   bool work(double budget_us) override { return inner_ && inner_->work(budget_us); }
-  void draft(std::span<const std::string> keys, int k, std::vector<std::vector<Token>>& chains) override {
+  void draft(std::span<const std::string> keys, int k, bool is_trial,
+             std::vector<std::vector<Token>>& chains) override {
     if (inner_) {
-      inner_->draft(keys, k, chains);
+      inner_->draft(keys, k, is_trial, chains);
     } else {
       std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pass_ms_ * k));
       chains.assign(keys.size(), std::vector<Token>(static_cast<std::size_t>(k)));

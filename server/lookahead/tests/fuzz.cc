@@ -162,7 +162,7 @@ void draft_round(Source& source) {
         std::vector<bool> ready;
         for (const std::string& one : keys) ready.push_back(model->ready(one));
         const std::uint32_t k = source.below(20);
-        model->draft(keys, static_cast<int>(k), chains);
+        model->draft(keys, static_cast<int>(k), k % 2 == 0, chains);
         for (std::size_t i = 0; i < keys.size(); ++i) {
           if (!chains[i].empty() && (!ready[i] || chains[i].size() != std::min<std::size_t>(k, 16))) std::abort();
           if (source.below(2) == 0) model->append(keys[i], chains[i]);

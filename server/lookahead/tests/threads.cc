@@ -132,7 +132,7 @@ std::size_t chains() {
   for (const std::size_t rows : {std::size_t{1}, ids.size()}) {  // each thread for itself, and all together
     for (int step = 0; step < 10; ++step) {
       std::vector<std::vector<windlass::Token>> drafts;
-      model->draft({ids.data(), rows}, 3, drafts);
+      model->draft({ids.data(), rows}, 3, false, drafts);
       for (const auto& draft : drafts) drafted += draft.size();
       for (const std::string& id : ids) model->append(id, text(step, 0, 1 + step % 2));
     }

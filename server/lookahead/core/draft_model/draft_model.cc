@@ -200,7 +200,8 @@ std::size_t DraftModel::chain(std::span<Row* const> rows, int k, std::span<std::
   return read;
 }
 
-void DraftModel::draft(std::span<const std::string> keys, int k, std::vector<std::vector<Token>>& chains) {
+void DraftModel::draft(std::span<const std::string> keys, int k, bool is_trial,
+                       std::vector<std::vector<Token>>& chains) {
   chains.assign(keys.size(), {});
   const int most = std::min(k, static_cast<int>(kChain));
   std::vector<Row*> rows;
@@ -215,7 +216,12 @@ void DraftModel::draft(std::span<const std::string> keys, int k, std::vector<std
   if (rows.empty() || most < 1) return;
   const auto begun = Clock::now();
   const std::size_t read = chain(rows, most, taken);
-  time_.took(static_cast<int>(rows.size()), read, most, us_since(begun) / kUsInMs);
+  const double took_ms = us_since(begun) / kUsInMs;
+  if (is_trial) {
+    time_.tried(read, most, took_ms);
+  } else {
+    time_.took(static_cast<int>(rows.size()), read, most, took_ms);
+  }
 }
 
 std::vector<float> DraftModel::logits(const std::string& key) {

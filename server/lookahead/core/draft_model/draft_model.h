@@ -40,8 +40,8 @@ class DraftModel {
   // Reads text that waits for about `budget_us`, a layer of a piece at a time; whether more waits.
   bool work(double budget_us);
   // Greedy chains of k tokens, one for each key in order; empty for a row that is not ready or unknown. Each key once.
-  // Tokens of the row's last chain that its text took over are not computed again.
-  void draft(std::span<const std::string> keys, int k, std::vector<std::vector<Token>>& chains);
+  // Tokens of the row's last chain that its text took over are not computed again. A trial is of a model that rests.
+  void draft(std::span<const std::string> keys, int k, bool is_trial, std::vector<std::vector<Token>>& chains);
   // What draft takes, in ms, learned from what it took.
   double draft_ms(int rows, int k) const { return time_.draft_ms(rows, k); }
   // What reading a token of a prompt takes, in us, learned from what it took.
@@ -92,7 +92,7 @@ class DraftModel {
   std::string piece_key_;
   double piece_us_ = 0;  // that it took until now
   double prompt_token_us_ = 0;
-  DraftTime time_;
+  DraftTime time_;  // the last, since passes are timed with the members above
 };
 
 }  // namespace windlass
