@@ -82,11 +82,16 @@ def ensure_network(where: Paths) -> None:
     """Make the tests' network unless it is there: our engine has no default bridge.
 
     One worker at a time: an engine that is asked twice at once makes two of one name, and takes neither from then on.
+    It keeps them over its end, so what earlier tests left is mended, too.
     """
     where.run.mkdir(parents=True, exist_ok=True)
     with (where.run / f"{NETWORK}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if NETWORK not in daemon.docker(where, "network", "ls", "--format", "{{.Name}}").split():
+        found = daemon.docker(where, "network", "ls", "--no-trunc", "--format", "{{.Name}} {{.ID}}").splitlines()
+        same = [line.split()[1] for line in found if line.split()[0] == NETWORK]
+        if len(same) > 1:
+            daemon.docker(where, "network", "rm", *same[1:])
+        elif not same:
             daemon.docker(where, "network", "create", NETWORK)
 
 
