@@ -132,9 +132,12 @@ def test_what_is_kept_of_a_body() -> None:
         pytest.param("vllm.entrypoints.openai.responses.utils", "object().text", 400, id="another part"),
         pytest.param("vllm.renderers.chat_utils", "1 / 0", None, id="another fault"),
         pytest.param("vllm.v1.engine.core", "[][0]", None, id="the engine's own"),
+        pytest.param("vllm.entrypoints.openai.completion.protocol", "'x'.get('json')", 400, id="a field's type"),
+        pytest.param("vllm.entrypoints.openai.completion.protocol", "1 / 0", None, id="another fault of a field"),
+        pytest.param("vllm.entrypoints.openai.completion.serving", "'x'.get('json')", None, id="no module of fields"),
     ],
 )
-def test_messages_that_make_no_prompt_are_the_clients(module: str, body: str, status: int | None) -> None:
+def test_what_the_engine_cannot_read_is_the_clients(module: str, body: str, status: int | None) -> None:
     """By the module that fails on them."""
     names: dict = {"__name__": module}
     exec(f"def convert():\n    {body}", names)  # noqa: S102 - a function of a module of that name
@@ -142,3 +145,14 @@ def test_messages_that_make_no_prompt_are_the_clients(module: str, body: str, st
         names["convert"]()
     refusal = remedies.refusal(Asked("POST", "/v1/responses", CHAT), caught.value)
     assert (refusal and refusal.status) == status
+
+
+def test_what_a_check_of_fields_calls_is_the_engines() -> None:
+    """The line that fails counts: a module of fields may call what fails by a fault of its own."""
+    inner: dict = {"__name__": "vllm.config.model"}
+    exec("def fail():\n    [][0]", inner)  # noqa: S102 - as above
+    outer: dict = {"__name__": "vllm.entrypoints.openai.completion.protocol", "fail": inner["fail"]}
+    exec("def check():\n    fail()", outer)  # noqa: S102 - as above
+    with pytest.raises(IndexError) as caught:
+        outer["check"]()
+    assert remedies.refusal(Asked("POST", "/v1/completions", CHAT), caught.value) is None

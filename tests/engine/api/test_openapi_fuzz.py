@@ -17,7 +17,7 @@ from .own_commands import BEARER
 
 SECONDS = os.environ.get("WINDLASS_FUZZ_S")
 SAMPLE = ("--phases", "fuzzing", "--max-examples", "5", "--max-time", "300")
-"""Ends when each route had its turn, however slow the machine is."""
+"""Five minutes at most, in which each route must have its turn."""
 WHOLE = ("--phases", "coverage,fuzzing", "--max-time", SECONDS or "")
 OURS = ("/", "/chat", "/windlass/facts", "/windlass/metrics")
 ANOTHER_KIND = ("/v1/embeddings", "/v2/embed", "/pooling", "/classify", "/score", "/v1/rerank")
@@ -79,6 +79,7 @@ TRAPS = [
         ("truncate_prompt_tokens", 10**9), ("cache_salt", ""), ("priority", 10**20), ("stop", [""]),
         ("prompt_logprobs", 2**31), ("top_k", 2**62), ("max_tokens", 10**9), ("logprobs", -1),
         ("vllm_xargs", {"no_repeat_ngram_size": [1]}), ("no_repeat_ngram_size", 2**62), ("request_id", "a" * 10_000),
+        *(("structured_outputs", value) for value in ("x", 5, True, [], ["x"])),
         ("structured_outputs", {"regex": "("}), ("structured_outputs", {"grammar": "???"}),
         ("structured_outputs", {"json": "{"}), ("structured_outputs", {"choice": []}),
         ("structured_outputs", {"json": {"enum": []}}), ("structured_outputs", {"structural_tag": "{}"}),

@@ -24,6 +24,9 @@ CONVERSIONS = (
     "vllm.entrypoints.openai.responses.harmony",
 )
 """The engine's modules that turn messages and items into a prompt: pure functions of the request."""
+FIELDS = re.compile(r"vllm\.entrypoints\.(\w+\.)+protocol")
+"""The engine's modules of a request's fields. Some of their checks run before types are checked: vLLM 0.32 counts the
+keys of `structured_outputs` whatever it is."""
 MISREADINGS = (AttributeError, IndexError, KeyError, TypeError, AssertionError)
 """What they raise where they take for granted what the request's type leaves open: vLLM 0.32 reads the text of an empty
 list of parts, and the keys of a part that is an object."""
@@ -90,12 +93,27 @@ def refusal(asked: Asked, error: Exception) -> Refusal | None:
             f"the engine cannot make a prompt of the request's messages ({why[:LONGEST_WHY]}); simplify their parts"
         )
         return Refusal(400, message)
+    if isinstance(error, MISREADINGS) and FIELDS.fullmatch(_raised_in(error)):
+        why = f"{type(error).__name__}: {error}"
+        message = (
+            f"a field of the request is of a type that the engine does not expect ({why[:LONGEST_WHY]}); GET /docs "
+            "lists the fields with their types"
+        )
+        return Refusal(400, message)
     names = {one.__name__ for one in type(error).__mro__}
     if not asked.body.fetches or not names.intersection(UNREACHED):
         return None
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     message = f"an address in the request could not be fetched ({why[:LONGEST_WHY]}); check it, or send a data: URL"
     return Refusal(400, message)
+
+
+def _raised_in(error: Exception) -> str:
+    """The module whose line raised it."""
+    module = ""
+    for frame, _ in walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__"))
+    return module
 
 
 def _is_of(error: Exception, modules: tuple[str, ...]) -> bool:
