@@ -62,6 +62,17 @@ class Row:
         """Whether its text is at its end."""
         return self.at >= len(self.output)
 
+    def emit(self, verified: int) -> list[int]:
+        """The tokens of a step: the first of so many drafts that its text has, and one more."""
+        hits = 0
+        while (
+            hits < verified and self.at + hits < len(self.output) and self.drafts[hits] == self.output[self.at + hits]
+        ):
+            hits += 1
+        emitted = self.output[self.at : self.at + hits + 1]
+        self.at += len(emitted)
+        return emitted
+
 
 @dataclass(slots=True)
 class Found:
@@ -89,28 +100,41 @@ class Found:
         )
 
 
-class Device:
-    """Memory that both see, and the clock of the steps."""
+class Memory:
+    """What the native threads and a device of so many rows share."""
 
-    def __init__(self, rows: int, threads: int, host: float, without: list[str], *, always: bool) -> None:
-        self.always, self.host = always, host
-        options = Options(voc_size=152064, max_seq_len=2048, cache_size=500_000, copy_length=MOST, num_threads=threads)
-        self.cache = LookaheadCache(options)
-        self.records = np.zeros((RECORDS, rows, RECORD_HEADER + SPAN), dtype=np.int32)
-        self.tokens = np.zeros((rows, MOST), dtype=np.int64)
-        self.sure = np.zeros((rows, MOST), dtype=np.float32)
+    def __init__(self, rows: int, most: int) -> None:
+        self.records = np.zeros((RECORDS, rows, RECORD_HEADER + most + 1), dtype=np.int32)
+        self.tokens = np.zeros((rows, most), dtype=np.int64)
+        self.sure = np.zeros((rows, most), dtype=np.float32)
         self.doorbell, self.completed = ctypes.c_uint32(0), ctypes.c_uint32(0)
         self.folder = tempfile.TemporaryDirectory()
         self.budgets = DraftBudgets(self.folder.name, "0")
-        self.places = places = Places(
+        self.places = Places(
             *(part.ctypes.data for part in (self.records, self.tokens, self.sure)),
             ctypes.addressof(self.doorbell),
             ctypes.addressof(self.completed),
             ctypes.addressof(ctypes.c_char.from_buffer(self.budgets.memory)),
         )
-        self.trip = self.first = RoundTrip(self.cache, places, rows, MOST, SPAN, policy=config(without))
+
+    def record(self, number: int, place: int, row: Row, emitted: list[int], verified: int, source: int) -> None:
+        """Write what a step emitted of a row, of so many drafts; `source` is whose they were."""
+        record, length = self.records[number % RECORDS, place], len(row.prompt) + row.at
+        record[:RECORD_HEADER] = (number, len(emitted), max(0, verified + 1 - len(emitted)), length, source)
+        record[RECORD_HEADER : RECORD_HEADER + len(emitted)] = emitted[::-1]
+
+
+class Device(Memory):
+    """Memory that both see, and the clock of the steps."""
+
+    def __init__(self, rows: int, threads: int, host: float, without: list[str], *, always: bool) -> None:
+        super().__init__(rows, MOST)
+        self.always, self.host = always, host
+        options = Options(voc_size=152064, max_seq_len=2048, cache_size=500_000, copy_length=MOST, num_threads=threads)
+        self.cache = LookaheadCache(options)
+        self.trip = self.first = RoundTrip(self.cache, self.places, rows, MOST, SPAN, policy=config(without))
         self.switch = RuleSwitch(
-            self.first, lambda numbers: RoundTrip(self.cache, places, rows, MOST, SPAN, policy=numbers)
+            self.first, lambda numbers: RoundTrip(self.cache, self.places, rows, MOST, SPAN, policy=numbers)
         )
         self.number = 0
         self.ended: list[str] = []
@@ -176,19 +200,12 @@ class Device:
         """Verify the likeliest drafts and write the step record; how many were verified."""
         while self.completed.value < self.number - RECORDS:
             pass
-        allotted = _allot(rows, budget)
+        allotted = allot(rows, budget)
         for place, (row, count) in enumerate(zip(rows, allotted, strict=True)):
-            hits = 0
-            while hits < count and row.at + hits < len(row.output) and row.drafts[hits] == row.output[row.at + hits]:
-                hits += 1
-            emitted = row.output[row.at : row.at + hits + 1]
-            row.at += len(emitted)
-            record = self.records[self.number % RECORDS, place]
-            length = len(row.prompt) + row.at
-            record[:RECORD_HEADER] = (self.number, len(emitted), max(0, count + 1 - len(emitted)), length, missed)
-            record[RECORD_HEADER : RECORD_HEADER + len(emitted)] = emitted[::-1]
+            emitted = row.emit(count)
+            self.record(self.number, place, row, emitted, count, missed)
             if found:
-                found.accepted += hits
+                found.accepted += len(emitted) - 1
         if found:
             found.steps, found.rows = found.steps + 1, found.rows + len(rows)
             found.verified, found.verifying = found.verified + sum(allotted), found.verifying + (sum(allotted) > 0)
@@ -278,7 +295,7 @@ def _spin(until_s: float) -> None:
         pass
 
 
-def _allot(rows: list[Row], budget: int) -> list[int]:
+def allot(rows: list[Row], budget: int) -> list[int]:
     """Drafts of each row that are verified: those that most probably survive."""
     likely = sorted(
         ((float(np.prod(row.sure[: at + 1])), place) for place, row in enumerate(rows) for at in range(row.planned)),

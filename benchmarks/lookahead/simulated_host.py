@@ -14,85 +14,37 @@ Printed is how many times as fast as the same device without drafts it was: the 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import random
 import statistics
-import tempfile
 import time
-from dataclasses import dataclass, field
 
 import numpy as np
+from budgets import Exchange
 from host_draft import CONFIGS, random_weights
-from windlass.lookahead.draft_budgets import DraftBudgets
+from simulated import FIRST_S, PATIENCE_S, ROW_S, Memory, Row, allot
 from windlass_lookahead import LookaheadCache, Options
 from windlass_lookahead._core import HostDrafter, model_drafter, recorded_drafter
 from windlass_lookahead.draft_model import Settings, shape_of
-from windlass_lookahead.round_trip import CACHE, LATE, RECORD_HEADER, RECORDS, Places, RoundTrip
+from windlass_lookahead.round_trip import CACHE, LATE, RoundTrip
 
-Exchange = tuple[list[int], list[int]]
 MOST, ROWS = 4, 16
 VOCABULARY = 32_000
 PROMPT_TOKENS, OUTPUT_TOKENS, TEXTS = 200, 128, 128
 REQUESTS, LEARNING_ROWS, LEARNING_RUNS = (1, 10), 10, 2
-PATIENCE_S, ROW_S = 500e-6, 10e-6
-"""What the kernel waits for the cache's drafts."""
-FIRST_S = 0.05
-"""Of the step that reads the prompts."""
 ROW_MS, DRAFT_MS = 0.09, 0.02
-"""That a row and a draft add to a step; an H100's with a 70B model in four bits."""
+"""That a row and a draft add to a step; about an H100's with a 70B model in four bits."""
 LOOK_S = 5e-5
 
 
-@dataclass(slots=True)
-class Row:
-    """One request under way."""
-
-    name: str
-    prompt: list[int]
-    output: list[int]
-    at: int = 0
-    planned: int = 0
-    verified: int = 0
-    drafts: list[int] = field(default_factory=list)
-    ended_s: float = 0.0
-
-    @property
-    def left(self) -> int:
-        """Tokens until its text ends."""
-        return len(self.output) - self.at
-
-    def emit(self, *, is_late: bool) -> list[int]:
-        """The tokens of a step: drafts that the text has, and one more."""
-        hits = 0
-        while not is_late and hits < min(self.verified, self.left) and self.drafts[hits] == self.output[self.at + hits]:
-            hits += 1
-        found = self.output[self.at : self.at + hits + 1]
-        self.at += len(found)
-        return found
-
-
-class Device:
-    """The memory that both see, and steps that sleep."""
+class Device(Memory):
+    """Steps that sleep, so that the decoder has the cores."""
 
     def __init__(self, step_ms: float, drafter: HostDrafter | None) -> None:
         """Without a drafter nothing is drafted, since the texts do not repeat."""
+        super().__init__(ROWS, MOST)
         self.step_ms = step_ms
         self.cache = LookaheadCache(Options(voc_size=VOCABULARY, max_seq_len=512, copy_length=MOST))
-        self.records = np.zeros((RECORDS, ROWS, RECORD_HEADER + MOST + 1), dtype=np.int32)
-        self.tokens = np.zeros((ROWS, MOST), dtype=np.int64)
-        self.sure = np.zeros((ROWS, MOST), dtype=np.float32)
-        self.model = np.zeros(MOST, dtype=np.float32)
-        self.doorbell, self.completed = ctypes.c_uint32(0), ctypes.c_uint32(0)
-        self.folder = tempfile.TemporaryDirectory()
-        self.budgets = DraftBudgets(self.folder.name, "0")
-        places = Places(
-            *(part.ctypes.data for part in (self.records, self.tokens, self.sure)),
-            ctypes.addressof(self.doorbell),
-            ctypes.addressof(self.completed),
-            ctypes.addressof(ctypes.c_char.from_buffer(self.budgets.memory)),
-            self.model.ctypes.data,
-        )
-        self.trip = RoundTrip(self.cache, places, ROWS, MOST, MOST + 1)
+        self.trip = RoundTrip(self.cache, self.places, ROWS, MOST, MOST + 1)
         if drafter is not None:
             self.trip.add_host_model(drafter, MOST, VOCABULARY)
         self.number = self.runs = 0
@@ -102,29 +54,27 @@ class Device:
         """All requests at once, to their ends; milliseconds a token."""
         self.runs += 1
         rows = [Row(f"{self.runs}-{at}", prompt, output) for at, (prompt, output) in enumerate(picked)]
-        alive, begun_s, verified, is_late = list(rows), 0.0, 0, False
+        alive, budget, is_late = list(rows), 0, False
         while alive:
             is_first = alive[0].at == 0
             plans = [MOST if planned else 0 for planned in self.budgets.of(row.name for row in alive)]
             self._submit(alive, plans, is_first=is_first)
-            for place, row in enumerate(alive):
-                self._record(place, row, is_late=is_late)
-            left = [row for row in alive if row.left]
+            verified = self._emit(alive, budget, is_late=is_late)
             for row, plan in zip(alive, plans, strict=True):
-                row.planned = min(plan, max(0, row.left - 1))
+                row.planned = min(plan, max(0, len(row.output) - row.at - 1))
+            left = [row for row in alive if not row.is_done]
             budget = self._choose(left, is_decoding=not is_first)
             patience_s = PATIENCE_S + ROW_S * len(alive) + 1e-6 * self.trip.begin_wait() if budget else 0.0
             time.sleep(FIRST_S if is_first else self._ms(len(alive), verified) / 1000)
             self.doorbell.value = self.number
             is_late = budget > 0 and not self._came(patience_s)
-            verified = self._allot(alive, budget)
             now_s = time.perf_counter()
-            begun_s = begun_s or now_s
-            for row in alive:
-                row.ended_s = now_s
-            self.ended = [row.name for row in alive if not row.left]
+            for place, row in enumerate(alive):
+                row.drafts, row.sure = self.tokens[place].tolist(), self.sure[place].tolist()
+                row.first_s, row.last_s = row.first_s or now_s, now_s
+            self.ended = [row.name for row in alive if row.is_done]
             alive = left
-        return 1000 * sum(row.ended_s - begun_s for row in rows) / sum(len(row.output) - 1 for row in rows)
+        return 1000 * sum(row.last_s - row.first_s for row in rows) / sum(len(row.output) - 1 for row in rows)
 
     def close(self) -> None:
         """End the threads."""
@@ -140,13 +90,13 @@ class Device:
         self.trip.submit(self.number, self.ended, begun, [row.name for row in alive], wanted=any(plans))
         self.ended = []
 
-    def _record(self, place: int, row: Row, *, is_late: bool) -> None:
-        found = row.emit(is_late=is_late)
-        rejected = max(0, row.verified + 1 - len(found))
-        source = LATE if is_late and row.verified else CACHE
-        record = self.records[self.number % RECORDS, place]
-        record[:RECORD_HEADER] = (self.number, len(found), rejected, len(row.prompt) + row.at, source)
-        record[RECORD_HEADER : RECORD_HEADER + len(found)] = found[::-1]
+    def _emit(self, rows: list[Row], budget: int, *, is_late: bool) -> int:
+        """Verify the likeliest drafts, none of late ones, and write the records; how many the step verified."""
+        allotted = allot(rows, budget)
+        for place, (row, count) in enumerate(zip(rows, allotted, strict=True)):
+            emitted = row.emit(0 if is_late else count)
+            self.record(self.number, place, row, emitted, count, LATE if is_late and count else CACHE)
+        return sum(allotted)
 
     def _choose(self, rows: list[Row], *, is_decoding: bool) -> int:
         if not rows:
@@ -160,22 +110,6 @@ class Device:
         while self.completed.value != self.number and time.perf_counter() < until_s:
             time.sleep(LOOK_S)
         return self.completed.value == self.number
-
-    def _allot(self, rows: list[Row], budget: int) -> int:
-        """The likeliest drafts of all rows are verified; how many."""
-        likely = sorted(
-            (
-                (float(np.prod(self.sure[place, : at + 1])), place)
-                for place, row in enumerate(rows)
-                for at in range(row.planned)
-            ),
-            reverse=True,
-        )
-        for place, row in enumerate(rows):
-            row.verified, row.drafts = 0, self.tokens[place].tolist()
-        for _, place in likely[:budget]:
-            rows[place].verified += 1
-        return sum(row.verified for row in rows)
 
 
 class Texts:

@@ -4,8 +4,8 @@
         --out OUT.json [--methods none fp8]
     python benchmarks/quantization/profile_serving.py --plot OUT.json PICTURE.png
 
-The load is that of `serving.py`. The server is the engine's own command with our plug-in and the graphs that
-`windlass run` asks for, since that closes the profiler's paths. The engine's profiler marks each step. A step's time on
+The load is that of `serving.py`. `windlass run` closes the profiler's paths, so the server is the engine's own command
+with our plug-in and the graphs that `windlass run` asks for. The engine's profiler marks each step. A step's time on
 the card is that of its kernels; a gap is time in which no kernel runs. Recording makes the host slower, so gaps are
 upper bounds. The sum of gaps is also taken with kernels recorded alone, which costs less. --small runs on a CPU with a
 tiny shape: it tests the program and measures nothing.

@@ -64,6 +64,13 @@ struct Weights {
   }
 };
 
+std::vector<std::vector<Token>> drafted(windlass::DraftModel& model, const std::vector<std::string>& keys, int k,
+                                        bool is_trial) {
+  std::vector<std::vector<Token>> chains;
+  model.draft(keys, k, is_trial, chains);
+  return chains;
+}
+
 void bind_draft_model(const nb::module_& module) {
   using windlass::DraftModel;
   nb::class_<Weights>(module, "DraftWeights")
@@ -87,13 +94,8 @@ void bind_draft_model(const nb::module_& module) {
       .def("finish", &DraftModel::finish)
       .def("ready", &DraftModel::ready)
       .def("work", &DraftModel::work, nb::call_guard<nb::gil_scoped_release>())
-      .def("draft",
-           [](DraftModel& model, const std::vector<std::string>& keys, int k) {
-             std::vector<std::vector<Token>> chains;
-             const nb::gil_scoped_release free;
-             model.draft(keys, k, false, chains);
-             return chains;
-           })
+      .def("draft", &drafted, nb::arg("keys"), nb::arg("k"), nb::arg("is_trial") = false,
+           nb::call_guard<nb::gil_scoped_release>())
       .def("draft_ms", &DraftModel::draft_ms)
       .def("logits", &DraftModel::logits, nb::call_guard<nb::gil_scoped_release>())
       .def("bytes", &DraftModel::bytes)

@@ -288,6 +288,17 @@ def test_the_time_of_a_draft_is_foretold(directories):
     assert model.prompt_token_us > 0
 
 
+def test_what_came_since_a_trial_is_not_foretold_of_the_next_draft(directories):
+    """A chain of one over one of four shows what the first pass is expected to read; trials read all that came."""
+    model = load(directories["llama"], SETTINGS)
+    read(model, "a", text(20))
+    before = model.draft_ms(64, 1) / model.draft_ms(64, 4)
+    for number in range(5):
+        model.append("a", text(15, number))
+        assert model.draft(["a"], CHAIN, is_trial=True) != [[]]
+    assert model.draft_ms(64, 1) / model.draft_ms(64, 4) == pytest.approx(before)
+
+
 def test_a_plan_counts_the_memory_that_is_taken(directories):
     for name, config in CONFIGS.items():
         for bits in (8, 4):

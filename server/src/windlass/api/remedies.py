@@ -87,34 +87,19 @@ def mended(asked: Asked, status: int, content: bytes) -> tuple[int, bytes]:
 
 def refusal(asked: Asked, error: Exception) -> Refusal | None:
     """What a failure of the engine's server means for the client; None for one that is not the client's."""
-    if isinstance(error, MISREADINGS) and _is_of(error, CONVERSIONS):
-        why = f"{type(error).__name__}: {error}"
+    why = f"{type(error).__name__}: {error}"[:LONGEST_WHY] if str(error) else type(error).__name__
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    if isinstance(error, MISREADINGS) and not set(modules).isdisjoint(CONVERSIONS):
+        return Refusal(400, f"the engine cannot make a prompt of the request's messages ({why}); simplify their parts")
+    # The line that fails counts: what a check of fields calls may fail by a fault of its own.
+    if isinstance(error, MISREADINGS) and FIELDS.fullmatch(modules[-1]):
         message = (
-            f"the engine cannot make a prompt of the request's messages ({why[:LONGEST_WHY]}); simplify their parts"
-        )
-        return Refusal(400, message)
-    if isinstance(error, MISREADINGS) and FIELDS.fullmatch(_raised_in(error)):
-        why = f"{type(error).__name__}: {error}"
-        message = (
-            f"a field of the request is of a type that the engine does not expect ({why[:LONGEST_WHY]}); GET /docs "
-            "lists the fields with their types"
+            f"a field of the request is of a type that the engine does not expect ({why}); GET /docs lists the fields "
+            "with their types"
         )
         return Refusal(400, message)
     names = {one.__name__ for one in type(error).__mro__}
     if not asked.body.fetches or not names.intersection(UNREACHED):
         return None
-    why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    message = f"an address in the request could not be fetched ({why[:LONGEST_WHY]}); check it, or send a data: URL"
+    message = f"an address in the request could not be fetched ({why}); check it, or send a data: URL"
     return Refusal(400, message)
-
-
-def _raised_in(error: Exception) -> str:
-    """The module whose line raised it."""
-    module = ""
-    for frame, _ in walk_tb(error.__traceback__):
-        module = str(frame.f_globals.get("__name__"))
-    return module
-
-
-def _is_of(error: Exception, modules: tuple[str, ...]) -> bool:
-    return any(frame.f_globals.get("__name__") in modules for frame, _ in walk_tb(error.__traceback__))
