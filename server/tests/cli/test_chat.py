@@ -117,7 +117,20 @@ def test_conversation_commands(tmp_path: Path) -> None:
         with_parameters(Sampling(), "size=1")
 
 
-def test_speed_counts_from_the_first_token() -> None:
-    """Tokens a second leave out the wait for the first; one token has no speed."""
-    assert Measure(completion_tokens=11, first_token_s=1.0, total_s=2.0).tokens_per_s == 10.0
-    assert Measure(completion_tokens=1, first_token_s=1.0, total_s=1.0).tokens_per_s == 0.0
+def test_what_came_with_the_first_read(serve) -> None:
+    """A short answer that the server sends in one piece is one read."""
+    measure = Measure()
+    assert list(ChatServer(serve(openai).url, "m").stream([], Sampling(), measure)) == ["Hel", "lo", "!"]
+    assert measure.first_pieces == 3
+
+
+def test_speed_counts_what_comes_after_the_first_read() -> None:
+    """The wait for the first token is left out, with the tokens that came at its end; of one read all counts."""
+    pieces = ["a"] * 11
+    assert Measure(completion_tokens=11, first_token_s=1.0, total_s=2.0, text=pieces).tokens_per_s == 10.0
+    behind = Measure(completion_tokens=11, first_token_s=1.0, total_s=2.0, text=pieces, first_pieces=6)
+    assert behind.tokens_per_s == 5.0
+    at_once = Measure(completion_tokens=11, first_token_s=1.99, total_s=2.0, text=pieces, first_pieces=11)
+    assert at_once.tokens_per_s == 5.5
+    assert Measure(completion_tokens=1, first_token_s=1.0, total_s=1.0, text=["a"]).tokens_per_s == 1.0
+    assert Measure().tokens_per_s == 0.0

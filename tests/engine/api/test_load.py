@@ -27,7 +27,8 @@ def test_books_agree_and_nothing_is_left(engine, busy):
     assert (last["requests"], last["refused"]) == (80, 0)
     assert last["left"] > 0
     assert last["complete"] + last["left"] == 80
-    assert last["most_waiting"] > 0, "the queue was never used"
+    # By the guard's own sum; `most_waiting` is a sample, and on a busy machine it may come after the queue's end.
+    assert last["mean_wait_s"] > 0, "the queue was never used"
 
 
 @pytest.mark.long

@@ -56,12 +56,16 @@ class Measure:
     total_s: float = 0.0
     finish_reason: str = ""
     text: list[str] = field(default_factory=list)
+    first_pieces: int = 1
+    """Pieces of text that the first read with text brought; on a busy machine they are many, or all."""
 
     @property
     def tokens_per_s(self) -> float:
-        """Tokens after the first over the time after the first: the speed that a reader sees."""
-        after_s = self.total_s - (self.first_token_s or 0.0)
-        return (self.completion_tokens - 1) / after_s if after_s > 0 and self.completion_tokens > 1 else 0.0
+        """Tokens after the first read over the time after it, the speed that a reader sees; of one read, over all."""
+        later = max(0, len(self.text) - self.first_pieces)
+        after_s = self.total_s - (self.first_token_s or 0.0) if later else self.total_s
+        tokens = self.completion_tokens * later / len(self.text) if later else self.completion_tokens
+        return tokens / after_s if after_s > 0 else 0.0
 
     def line(self) -> str:
         """One line for people."""
@@ -111,15 +115,17 @@ class ChatServer:
         """The answer's pieces; the measure is complete when the iterator ends."""
         body = {"model": self.model, "messages": messages, "stream": True, **sampling.to_dict()}
         body["stream_options"] = {"include_usage": True}
-        began, length = time.perf_counter(), 0
+        began, length, first_read = time.perf_counter(), 0, -1
         try:
             with self._http.stream("POST", "chat/completions", json=body) as response:
                 self._must_be_well(response)
-                for event in _events(response):
+                for read, event in _events(response):
                     for piece in _pieces(event, measure):
                         if measure.first_token_s is None:
-                            measure.first_token_s = time.perf_counter() - began
+                            measure.first_token_s, first_read = time.perf_counter() - began, read
                         measure.text.append(piece)
+                        if read == first_read:
+                            measure.first_pieces = len(measure.text)
                         length += len(piece)
                         yield piece
                     if length > ANSWER_MAX:
@@ -165,15 +171,15 @@ def http_address(text: str, option: str = "--server") -> str:
     return address
 
 
-def _events(response: httpx.Response) -> Iterator[Mapping[str, Any]]:
-    """The events; ServerError when none brings a token for READ_TIMEOUT_S, whatever else comes."""
+def _events(response: httpx.Response) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The events, each with the number of its read; ServerError when none brings a token for READ_TIMEOUT_S."""
     reader, heard = EventReader(), time.monotonic()
-    for data in response.iter_bytes():
+    for number, data in enumerate(response.iter_bytes()):
         for event in _fed(reader, data):
             if event.get("error"):
                 raise ServerError(f"the server broke off: {failure(event)[:REFUSAL_MAX]}")
             heard = time.monotonic() if is_step(event) else heard
-            yield event
+            yield number, event
         if time.monotonic() - heard > READ_TIMEOUT_S:
             raise ServerError(f"the server sends no token for {READ_TIMEOUT_S:.0f} s")
 
