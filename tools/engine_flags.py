@@ -1,6 +1,6 @@
 """Writes the record of the engine's flags from the engine's own parser, where vLLM of that release is installed.
 
-`python tools/engine_flags.py RELEASE` writes `server/src/windlass/doctor/engine_flags.json`; without a release it
+`python tools/engine_flags.py RELEASE` writes `sizing/src/windlass_sizing/engine_flags.json`; without a release it
 prints the flags as RESULT {"--flag": "what it takes", …}, for the test in the serving image.
 """
 
@@ -15,7 +15,7 @@ os.environ |= {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_PLUGINS": ""}
 
 from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
-from windlass.doctor.engine_flags import RECORD, ValueCount
+from windlass_sizing.engine_flags import RECORD, ValueCount
 
 NARGS = {None: ValueCount.ONE, 0: ValueCount.NOTHING, "?": ValueCount.MAYBE, "+": ValueCount.MANY}
 """argparse's `nargs`; another one fails the tool, so that somebody looks at it."""

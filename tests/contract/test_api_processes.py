@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from windlass.doctor import engine_flags
 from windlass.launch import processes
 from windlass.launch.flags import ROW
 from windlass.launch.model import Gpu, Machine, ModelFiles
@@ -16,6 +15,7 @@ from windlass_api.plan import api_processes
 from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Plan
+from windlass_sizing import engine_flags
 from windlass_sizing.placement.api_processes import FLAGS_OF_ONE_PROCESS, FURTHER_GIB, STREAMS_AN_ENGINE
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -1,11 +1,11 @@
 """The engine's own words against the record of its flags: what the engine's parser takes passes, the rest is named."""
 
 import pytest
-from windlass.doctor.engine_flags import record
 from windlass.errors import UsageError
 from windlass.launch.engine_words import check
 from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, resolve
+from windlass_sizing.engine_flags import record
 
 CPU = Machine("cpu", has_compiler=False)
 MODEL = ModelFiles("/data/model", max_model_len=32768, attention_heads=28)

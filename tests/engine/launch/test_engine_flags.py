@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from windlass.doctor import engine_flags
 from windlass.errors import UsageError
 from windlass.launch import engine_words
+from windlass_sizing import engine_flags
 
 
 @pytest.fixture(scope="module")

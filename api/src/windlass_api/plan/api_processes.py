@@ -11,13 +11,12 @@ from windlass_sizing.placement.api_processes import STREAMS_AN_ENGINE, Cores, be
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
-from windlass_api.plan.overrides import last_given, runs_windlass
+from windlass_api.plan.overrides import VLLM, last_given, runs_windlass, words
 from windlass_api.plan.quantity import cores
 
 FLAG, VARIABLE = "--api-server-count", "API_SERVER_COUNT"
 CONCURRENCY, CONCURRENCY_VARIABLE = "--limit-worker-concurrency", "MAX_CONCURRENCY"
 COUNTED_MAX = 1024  # a larger number is a mistake, and keeps no quantity that Kubernetes reads
-VLLM = "vllm"
 UNSEEN = "1"  # of a variable from a Secret or the like, which may be on
 
 
@@ -37,7 +36,7 @@ def chosen(spec: LLMServiceSpec, counted: Cores) -> int:
     variables = {one.name: one.value if one.value_from is None else UNSEEN for one in spec.env}
     if spec.image.family != VLLM or not runs_windlass(spec) or is_given(spec):
         return 1
-    if obstacle(variables, (*spec.command[1:], *spec.args)):
+    if obstacle(variables, words(spec)):
         return 1
     return choose(_streams(spec, counted.engines), counted)
 

@@ -6,13 +6,15 @@ change memory are read; the server itself judges all the others. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from windlass_sizing import engine_flags
+
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 
-RUN = "run"
+RUN, VLLM = "run", "vllm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,18 @@ def runs_windlass(spec: LLMServiceSpec) -> bool:
     return not spec.command or spec.command[0] == RUN
 
 
+def words(spec: LLMServiceSpec) -> tuple[str, ...]:
+    """The user's words for the server, flags of vLLM in full: it takes a unique beginning for the whole."""
+    given = (*spec.command[1:], *spec.args)
+    return tuple(map(engine_flags.record().in_full, given)) if spec.image.family == VLLM else given
+
+
 def engine_in_force(spec: LLMServiceSpec) -> EngineSpec:
     """`spec.engine` with what the variables and flags say laid over it; text that cannot be read is left out."""
     found: dict[str, object] = {}
     for name, text in _variables(spec):
         _lay(found, BY_VARIABLE[name], text)
-    for flag, text in _flags([*spec.command[1:], *spec.args]):
+    for flag, text in _flags(words(spec)):
         _lay(found, BY_FLAG[flag], text)
     return spec.engine.model_copy(update=found)
 
@@ -80,7 +88,7 @@ def engine_in_force(spec: LLMServiceSpec) -> EngineSpec:
 def last_given(spec: LLMServiceSpec, flag: str, variable: str = "") -> str | None:
     """The text that the user gives to one of the engine's flags, or else to its variable; empty for a flag alone."""
     found = next((entry.value for entry in spec.env if entry.name == variable and entry.value), None)
-    for word, after in pairwise((*spec.command[1:], *spec.args, "")):
+    for word, after in pairwise((*words(spec), "")):
         name, equals, value = word.partition("=")
         if name.replace("_", "-") == flag:
             found = value if equals else "" if after.startswith("--") else after
@@ -93,7 +101,7 @@ def switched(spec: LLMServiceSpec, flag: str, variable: str = "") -> bool | None
     None where neither is given. A word that follows the flag counts where it says yes or no.
     """
     found = None
-    for word, after in pairwise((*spec.command[1:], *spec.args, "")):
+    for word, after in pairwise((*words(spec), "")):
         name, equals, value = word.partition("=")
         if name.replace("_", "-") == flag:
             found = is_true(value if equals else _switch_word(after))
@@ -126,11 +134,11 @@ def _variables(spec: LLMServiceSpec) -> Iterator[tuple[str, str]]:
     return ((entry.name, entry.value) for entry in spec.env if entry.name in BY_VARIABLE and entry.value)
 
 
-def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
-    for index, word in enumerate(words):
+def _flags(given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for index, word in enumerate(given):
         flag, equals, value = word.partition("=")
         flag = flag if flag.startswith("-tp") else flag.replace("_", "-")
-        following = words[index + 1] if index + 1 < len(words) else ""
+        following = given[index + 1] if index + 1 < len(given) else ""
         plain = f"--{flag.removeprefix('--no-')}"
         if flag.startswith("--no-") and plain in BY_FLAG and BY_FLAG[plain].read is is_true:
             yield plain, "false"

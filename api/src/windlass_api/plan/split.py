@@ -15,7 +15,7 @@ from windlass_api.plan.beside import VLLM
 from windlass_api.plan.layout import Layout
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import flag_keeps_prefixes, looks_ahead
-from windlass_api.plan.overrides import NO, last_given, runs_windlass, switched
+from windlass_api.plan.overrides import NO, last_given, runs_windlass, switched, words
 
 ENGINES_OWN = frozenset(
     {
@@ -91,7 +91,7 @@ def _keeps_prefixes(spec: LLMServiceSpec) -> bool:
 
 
 def _engines_flag(spec: LLMServiceSpec) -> str:
-    names = (word.partition("=")[0].replace("_", "-") for word in (*spec.command[1:], *spec.args))
+    names = (word.partition("=")[0] for word in words(spec))
     return next((name for name in names if name in ENGINES_OWN), "")
 
 

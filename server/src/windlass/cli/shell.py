@@ -51,7 +51,8 @@ class StartCommand(TyperCommand):
 
 def flags() -> Iterator[tuple[str, str]]:
     """Each long flag of the table and of the engine, with what the table says of it."""
-    from windlass.doctor.engine_flags import record
+    from windlass_sizing.engine_flags import record
+
     from windlass.launch.flags import BY_NAME
 
     ours = {f"--{name}": row.help for name, row in BY_NAME.items()}

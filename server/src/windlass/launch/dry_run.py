@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from windlass.doctor import engine_flags
+from windlass_sizing import engine_flags
+
 from windlass.errors import UsageError
-from windlass.launch import engine_words, lookahead, prefix_offload, sequence_parallel
+from windlass.launch import lookahead, prefix_offload, sequence_parallel
 from windlass.launch.inputs import LaunchInputs
 
 SWITCH = "conservative-dry-run"
@@ -83,4 +84,4 @@ def _flags(words: Sequence[str]) -> set[str]:
     """The engine's flags among the words, by their whole names."""
     engine = engine_flags.record()
     names = (word.partition("=")[0].partition(".")[0].replace("_", "-") for word in words if word.startswith("-"))
-    return {engine_words.meant(name, engine) for name in names}
+    return {engine.meant(name) for name in names}

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 
-from windlass.doctor.engine_flags import EngineFlags, ValueCount
+from windlass_sizing.engine_flags import EngineFlags, ValueCount
+
 from windlass.errors import UsageError
 
 ALLOW = "allow-unknown-flags"
@@ -42,16 +43,10 @@ def values(words: Sequence[str], engine: EngineFlags, wanted: Collection[str]) -
     found = {}
     for word, following in pairwise((*words, "")):
         name, joined, value = word.partition("=")
-        flag = meant(name.replace("_", "-"), engine)
+        flag = engine.meant(name.replace("_", "-"))
         if flag in wanted:
             found[flag] = value if joined else following
     return found
-
-
-def meant(name: str, engine: EngineFlags) -> str:
-    """The flag that a name, or its beginning, stands for; the name itself when there is none, or several."""
-    found = [flag for flag in engine.takes if flag.startswith(name)] if name.startswith("--") else []
-    return found[0] if len(found) == 1 and name not in engine.takes else name
 
 
 def _is_flag(word: str) -> bool:

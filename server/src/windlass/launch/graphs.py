@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.doctor import engine_flags
-from windlass.launch import engine_words
+from windlass_sizing import engine_flags
+
 from windlass.launch.inputs import LaunchInputs
 
 FLAG = "--max-cudagraph-capture-size"
@@ -40,4 +40,4 @@ def _begins(word: str, flags: Sequence[str]) -> bool:
     if not word.startswith("-"):
         return False
     name = word.partition("=")[0].partition(".")[0].replace("_", "-")
-    return engine_words.meant(name, engine_flags.record()) in flags or (name.startswith("-O") and "-O" in flags)
+    return engine_flags.record().meant(name) in flags or (name.startswith("-O") and "-O" in flags)

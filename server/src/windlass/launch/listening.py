@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.doctor import engine_flags
+from windlass_sizing import engine_flags
+
 from windlass.errors import UsageError
 from windlass.launch import engine_words
 

@@ -2,7 +2,7 @@
 
 Not argparse: the engine has hundreds of flags, and each that we do not know passes through as it stands, once
 `engine_words` has looked at it. Dashes and underscores mean the same, `--flag=value` and `--flag value` too, and the
-last of two equal flags wins.
+last of two equal flags wins. A unique beginning of an engine's flag stands for the whole, as in the engine's parser.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+
+from windlass_sizing.engine_flags import record
 
 from windlass.errors import UsageError
 from windlass.launch.flags import BY_NAME, Flag, Kind
@@ -59,7 +61,10 @@ def _split(word: str) -> tuple[str, bool, str]:
     return name.replace("_", "-"), bool(equals), value
 
 
-def _find(name: str, flags: Mapping[str, Flag]) -> tuple[Flag | None, bool]:
+def _find(written: str, flags: Mapping[str, Flag]) -> tuple[Flag | None, bool]:
+    if written in flags:
+        return flags[written], False
+    name = record().meant(f"--{written}").removeprefix("--")  # a shortened flag of the engine may be one of ours
     if name in flags:
         return flags[name], False
     flag = flags.get(name.removeprefix("no-")) if name.startswith("no-") else None

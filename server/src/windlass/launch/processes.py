@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from windlass_sizing import engine_flags
 from windlass_sizing.placement.api_processes import (
     OF_ONE_PROCESS,
     OFF,
@@ -18,9 +19,8 @@ from windlass_sizing.placement.api_processes import (
     obstacle,
 )
 
-from windlass.doctor import engine_flags
 from windlass.errors import UsageError
-from windlass.launch import engine_words, hook, host_drafts, lookahead
+from windlass.launch import hook, host_drafts, lookahead
 from windlass.launch.inputs import LaunchInputs
 from windlass.launch.model import DEFAULT, Setting
 from windlass.launch.values import Value
@@ -88,7 +88,7 @@ def _takes_media(start: LaunchInputs) -> str:
 def _in_one_alone(start: LaunchInputs) -> str:
     engine = engine_flags.record()
     words = (word.partition("=")[0].partition(".")[0].replace("_", "-") for word in start.words if word[:1] == "-")
-    found = obstacle(start.environment, (engine_words.meant(word, engine) for word in words))
+    found = obstacle(start.environment, (engine.meant(word) for word in words))
     return f"{found} leaves one" if found else ""
 
 

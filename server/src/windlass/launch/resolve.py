@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from windlass_sizing import engine_flags
+
 from windlass.adapters.model import Asked
-from windlass.doctor import engine_flags
 from windlass.errors import UsageError
 from windlass.group import arguments
 from windlass.launch import (

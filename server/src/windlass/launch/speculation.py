@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from windlass_sizing import engine_flags
 from windlass_sizing.model import drafter
 
-from windlass.doctor import engine_flags
 from windlass.errors import UsageError
-from windlass.launch import engine_words, legacy
+from windlass.launch import legacy
 from windlass.launch.model import DEFAULT, DraftFiles, ModelFiles, Setting
 from windlass.launch.parse import CommandLine
 
@@ -72,7 +72,7 @@ def requested(words: Sequence[str]) -> Requested | None:
         word = waiting.pop(0)
         name, joined, value = word.partition("=")
         flag, _, key = name.partition(".")
-        meant = engine_words.meant(flag.replace("_", "-"), engine_flags.record()) if word.startswith("-") else ""
+        meant = engine_flags.record().meant(flag.replace("_", "-")) if word.startswith("-") else ""
         if meant not in CONFIG and meant not in KEYS:
             others.append(word)
             continue
