@@ -12,7 +12,17 @@ PAGES = (
     *("README.md", "docs/index.md", "docs/tutorials/first-service.md", "docs/explanation/least-power.md"),
     *(
         f"docs/reference/{name}.md"
-        for name in ("startup", "load", "lookahead", "quantization", "groups", "scale", "endurance", "faults")
+        for name in (
+            "startup",
+            "load",
+            "serving-speed",
+            "lookahead",
+            "quantization",
+            "groups",
+            "scale",
+            "endurance",
+            "faults",
+        )
     ),
     *(f"docs/adr/{name}.md" for name in ("0021-lookahead-integrations", "0030-kernels-are-launched-by-the-driver")),
     *(f"docs/adr/{name}.md" for name in ("0051-quantized-weights-are-streamed", "0053-the-operator-is-packages")),
