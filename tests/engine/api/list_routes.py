@@ -1,4 +1,7 @@
-"""Prints every route that the engine can have, as RESULT [[path, [methods]], …]: all tasks, all options, all modes."""
+"""Prints every route that the engine can have, as RESULT {"routes": [[path, [methods]], …], "isShort": …}.
+
+All tasks, all options, all modes. `isShort`: pieces of a stream of a model that generates may go past the middleware.
+"""
 
 import json
 import os
@@ -29,6 +32,7 @@ def arguments(options: tuple[str, ...]) -> object:
 def main() -> None:
     from vllm.entrypoints.launchers.app import build_app
     from vllm.tasks import FRONTEND_TASKS, GENERATION_TASKS, POOLING_TASKS
+    from windlass.api import shortcut
 
     found: dict[str, set[str]] = {}
     for options in ((), OPTIONS[:4], OPTIONS[4:]):
@@ -38,7 +42,9 @@ def main() -> None:
             found.setdefault(route.path, set()).update(
                 methods or {"websocket" if "WebSocket" in type(route).__name__ else "mount"}
             )
-    print("RESULT", json.dumps([[path, sorted(methods)] for path, methods in sorted(found.items())]))
+    routes = [[path, sorted(methods)] for path, methods in sorted(found.items())]
+    generating = build_app(arguments(("--middleware", "windlass.api.guard.Guard")), GENERATION_TASKS)
+    print("RESULT", json.dumps({"routes": routes, "isShort": shortcut.is_open(generating)}))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,13 @@ OF_OTHER_TASKS = ("/v1/embeddings", "/score", "/classify")
 
 
 @pytest.fixture(scope="module")
-def found(engine):
-    return dict(engine.result("/repo/tests/engine/api/list_routes.py"))
+def listed(engine):
+    return engine.result("/repo/tests/engine/api/list_routes.py")
+
+
+@pytest.fixture(scope="module")
+def found(listed):
+    return dict(listed["routes"])
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +37,11 @@ def test_every_route_of_the_engine_has_a_row(found):
     for path, methods in found.items():
         known = set(routes.TABLE[MOUNTS.get(path, path)].by_method) if path not in routes.SOCKETS else set()
         assert set(methods) - {"mount", "websocket"} <= known, path
+
+
+def test_pieces_of_a_stream_go_past_the_engines_middleware(listed):
+    """A new layer ends that, until somebody has read it and put it into `shortcut.READ_HEADS`."""
+    assert listed["isShort"]
 
 
 def test_the_engine_had_its_options_on(found):

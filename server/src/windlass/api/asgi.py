@@ -92,7 +92,7 @@ class Answer:
 
     def __init__(self, send: Send, id_: str) -> None:
         """Nothing is sent yet."""
-        self._send, self._id = send, id_.encode()
+        self.send, self._id = send, id_.encode()
         self._head: Message | None = None
         self._held: Message | None = None
         self._body = bytearray()
@@ -104,7 +104,7 @@ class Answer:
     def __call__(self, message: Message) -> Awaitable[None]:
         """Pass a message of the application on; an error's is held until it is complete."""
         if self.started:  # no coroutine of our own: a stream has a message for each token
-            return self._send(message)
+            return self.send(message)
         return self._first(message)
 
     async def _first(self, message: Message) -> None:
@@ -147,5 +147,5 @@ class Answer:
             return
         if self._head is not None:
             head, self._head, self.started = self._head, None, True
-            await self._send(head)
-        await self._send(message)
+            await self.send(head)
+        await self.send(message)

@@ -40,6 +40,8 @@ class Connection:
     flow: Flow
     abort: Callable[[], None]
     """Ends it at once, unread bytes and all."""
+    write: Send | None = None
+    """The server's own way to the client, below all middleware."""
 
 
 class Flow(Protocol):
@@ -73,7 +75,7 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] # uvico
 
     def _marking(self, inner: Application) -> Application:
         async def marked(scope: Scope, receive: Receive, send: Send) -> None:
-            scope.setdefault("extensions", {})[EXTENSION] = Connection(self.flow, self.transport.abort)
+            scope.setdefault("extensions", {})[EXTENSION] = Connection(self.flow, self.transport.abort, send)
             await inner(scope, receive, send)
 
         return marked

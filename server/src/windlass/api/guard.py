@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from windlass.api import body, connections, fetching, names, pages, paths, remedies, routes
+from windlass.api import body, connections, fetching, names, pages, paths, remedies, routes, shortcut
 from windlass.api.asgi import (
     REQUEST_ID,
     Answer,
@@ -133,6 +133,8 @@ class Guard:
             self._link.on_elsewhere = progress.stepped_elsewhere
             self._watch.tell = partial(self._link.send, STALLED)
         connections.install()  # the engine reads its server's configuration after it made its middleware
+        shortcut.install()
+        self._is_short = False  # until the application is whole
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of any kind."""
@@ -148,6 +150,7 @@ class Guard:
             loop = asyncio.get_running_loop()
             on_stop(partial(_tell, loop, self._gate.stop))
             fetching.guard(self._settings.image_domains)
+            self._is_short = shortcut.is_open(app)
             if client := watch.client_of(app):
                 self._watching = asyncio.create_task(self._watch.run(client, lambda: self._sockets))
             if self._link:
@@ -283,9 +286,12 @@ class Guard:
         asked = request.asked(found)
         answer.reshape = partial(self._reshape, request.scope, asked)
         model = found.model or next(iter(self._settings.served_names), "")
-        send = account.watch(answer, model, hides_usage=found.hides_usage) if account else answer
+        scope, meter = with_body(request.scope, found.raw), None
+        if account:
+            meter = account.watch(answer, model, hides_usage=found.hides_usage)
+            scope = shortcut.with_way(scope, shortcut.straight(meter, answer)) if self._is_short else scope
         try:
-            await self._app(with_body(request.scope, found.raw), replay(found.raw, request.receive, gone), send)
+            await self._app(scope, replay(found.raw, request.receive, gone), meter or answer)
         except Exception as error:
             refusal = remedies.refusal(asked, error)
             if refusal is None or answer.started:

@@ -55,8 +55,10 @@ class Outbox:
         """Nothing waits yet."""
         self._send, self._stock = send, stock
         self.reader = reader or Reader()
-        self._flow = self.reader.connection.flow
-        self._waiting: deque[Message] = deque()
+        self.flow = self.reader.connection.flow
+        self.waiting: deque[Message] = deque()
+        self.write = self.reader.connection.write or send
+        """For a piece, once the head has gone: the middleware outside of the guard looks at heads alone."""
         self._changed = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._closed = False
@@ -64,7 +66,7 @@ class Outbox:
 
     def __call__(self, message: Message) -> Awaitable[None]:
         """Take a message; returns before the client has it, unless too much waits. Raises what the writing raised."""
-        if not self._waiting and not self._flow.write_paused:
+        if not self.waiting and not self.flow.write_paused:
             return self._send(message)  # which waits for nothing then, so there is nothing to time or to count
         return self._later(message)
 
@@ -75,13 +77,13 @@ class Outbox:
                 return
             self._writer = asyncio.create_task(self._write())
         size = len(message.get("body", b""))
-        while self._waiting and not self._fits(size) and not self._writer.done():
+        while self.waiting and not self._fits(size) and not self._writer.done():
             await self._change()
         if self._writer.done():
             self._writer.result()
             return
         self._stock.shares.take(self.reader.key, size)
-        self._waiting.append(message)
+        self.waiting.append(message)
         self._changed.set()
         await asyncio.sleep(0)  # the writer's turn: a client that reads has each piece before the next is made
 
@@ -95,18 +97,18 @@ class Outbox:
             await self._writer
         finally:
             self._writer.cancel()
-            self._stock.shares.give(self.reader.key, sum(len(one.get("body", b"")) for one in self._waiting))
-            self._waiting.clear()
+            self._stock.shares.give(self.reader.key, sum(len(one.get("body", b"")) for one in self.waiting))
+            self.waiting.clear()
 
     def _fits(self, size: int) -> bool:
         return self._stock.shares.fits(self.reader.key, size, shared=self.reader.shared)
 
     async def _write(self) -> None:
         try:
-            while not self._gone and (self._waiting or not self._closed):
-                if self._waiting:
-                    await self._put(self._waiting[0])
-                    self._stock.shares.give(self.reader.key, len(self._waiting.popleft().get("body", b"")))
+            while not self._gone and (self.waiting or not self._closed):
+                if self.waiting:
+                    await self._put(self.waiting[0])
+                    self._stock.shares.give(self.reader.key, len(self.waiting.popleft().get("body", b"")))
                     self._changed.set()
                 else:
                     await self._change()

@@ -59,7 +59,7 @@ class Account:
         """The rate limit headers of the answer."""
         return self._slot.headers if self._slot else ()
 
-    def watch(self, send: Send, model: str, *, hides_usage: bool) -> Send:
+    def watch(self, send: Send, model: str, *, hides_usage: bool) -> Meter:
         """Wrap `send`: the wrapper reads the token counts of the engine's answer."""
         self._model = model
         self._meter = Meter(send, self._record, hides_usage=hides_usage)

@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from windlass.usage.counters import Place, Total
 from windlass.usage.read import Tokens
 
+HOUR_S = 3600
 log = logging.getLogger(__name__)
 HOURS_KEPT = 35 * 24
 PLACES_MAX = 1000
@@ -65,7 +67,12 @@ class Journal:
 
 def hour_of(seconds: float) -> str:
     """The hour in UTC of a time since 1970."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H")
+    return _hour(int(seconds // HOUR_S))
+
+
+@lru_cache(4)
+def _hour(number: int) -> str:
+    return datetime.fromtimestamp(number * HOUR_S, UTC).strftime("%Y-%m-%dT%H")
 
 
 def journals(folder: Path) -> list[Journal]:

@@ -33,7 +33,8 @@ class Meter:
         self._send, self._report, self._hides_usage = send, report, hides_usage
         self._is_good = self._is_stream = self._has_reported = False
         self._tokens: Tokens | None = None
-        self._events = 0
+        self.events = 0
+        """Events of the stream so far."""
         self._tail = b""
         self._record: Batch | None = None
 
@@ -42,7 +43,7 @@ class Meter:
         if self._is_stream and message.get("more_body"):
             data = message.get("body", b"")
             if FIELD not in data and DONE not in data:
-                self._events += data.count(EVENT)
+                self.events += data.count(EVENT)
                 return self._send(message)
         return self._watched(message)
 
@@ -70,7 +71,7 @@ class Meter:
     def _part(self, data: bytes, *, is_end: bool) -> bytes:
         found = None
         if self._is_stream:
-            self._events += data.count(EVENT)
+            self.events += data.count(EVENT)
             found = read.find(data)
         elif data:
             found = read.find(self._tail + data)
@@ -86,7 +87,7 @@ class Meter:
     def _report_once(self) -> None:
         if not self._has_reported:
             self._has_reported = True
-            self._record = self._report(Outcome(self._tokens, self._events))
+            self._record = self._report(Outcome(self._tokens, self.events))
 
 
 def _is_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
