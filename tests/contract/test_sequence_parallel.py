@@ -8,7 +8,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
 from spec_changes import BASE, FACTS, INVENTORY, merged
+from windlass.errors import UsageError
 from windlass.launch import sequence_parallel
+from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.resolve import resolve
 from windlass.sampling import start_command
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import split
@@ -16,6 +19,11 @@ from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Refusal
 from windlass_sizing.model.facts import ModelFacts
 
+NODE = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(2)))
+ENGINES_OWN = [
+    ["--worker-cls", "my.Worker"], ["--enable-expert-par"], ["--attention-config.backend", "FLASHINFER"],
+    ["--kv_transfer", "{}"],
+]  # fmt: skip
 TWO = ["--sequence-parallel-size", "2"]
 ADAPTER = replace(FACTS, adapters=1, lora_slots=1, lora_rank=8)
 REFUSED: dict[str, list[tuple[ModelFacts, dict[str, object]]]] = {
@@ -32,7 +40,7 @@ REFUSED: dict[str, list[tuple[ModelFacts, dict[str, object]]]] = {
     ],
     "_workers": [(FACTS, {"engine": {"workers": 2}}), (FACTS, {"args": ["--worker-num", "2"]})],
     "_group": [(FACTS, {"deployment": {"nodes": 2}}), (FACTS, {"deployment": {"mode": "Distributed"}})],
-    "_engines_own": [(FACTS, {"args": ["--worker-cls", "my.Worker"]})],
+    "_engines_own": [(FACTS, {"args": words}) for words in ENGINES_OWN],
 }
 
 
@@ -50,6 +58,14 @@ def test_each_row_of_the_server_is_refused_by_the_plan(rule: str) -> None:
         found = decide(spec, facts, INVENTORY)
         assert isinstance(found, Refusal), (rule, parts)
         assert found.reason == "BadParallelism"
+
+
+@pytest.mark.parametrize("words", ENGINES_OWN)
+def test_the_server_refuses_it_however_it_is_written(words: list[str]) -> None:
+    """Shortened, or by a key of its own."""
+    line = ("/data/model", "--sequence-parallel-size", "2", *words)
+    with pytest.raises(UsageError, match="exclude each other"):
+        resolve(line, {}, ModelFiles("/data/model", model_type="qwen2", max_model_len=4096), NODE)
 
 
 def test_both_sides_know_the_same_flags_of_the_engine() -> None:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from windlass_sizing import engine_flags
+
 GONE = "[redacted]"
 NAMES = re.compile(
     r"(?i)(pass(word|wd|phrase)?$|passwd|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|credential"
@@ -102,7 +104,12 @@ def _parts(text: str) -> set[str]:
 def _assigned(words: list[Any]) -> set[str]:
     """The values of words like --api-key=…"""
     halves = [word.partition("=") for word in words if isinstance(word, str)]
-    return {value for flag, _, value in halves if value and FLAG.match(flag)}
+    return {value for flag, _, value in halves if value and _is_secret_flag(flag)}
+
+
+def _is_secret_flag(word: str) -> bool:
+    """Whether a flag's value is a secret; the engine takes `--api-k` for `--api-key`."""
+    return bool(FLAG.match(word) or FLAG.match(engine_flags.record().in_full(word)))
 
 
 def _after_flags(words: list[Any]) -> list[bool]:
@@ -110,7 +117,7 @@ def _after_flags(words: list[Any]) -> list[bool]:
     hidden, before, inside = [], "", False
     for word in words:
         text = word if isinstance(word, str) else ""
-        first = bool(FLAG.match(before))
+        first = _is_secret_flag(before)
         inside = bool(text) and (first or (inside and not text.startswith("-")))
         hidden.append(inside)
         before = text

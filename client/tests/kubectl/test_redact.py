@@ -99,13 +99,15 @@ def test_each_of_several_keys_is_gone_everywhere():
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(secret=SECRET, where=st.sampled_from(["env", "flag", "flag=", "field", "nested"]))
+@given(secret=SECRET, where=st.sampled_from(["env", "flag", "flag=", "short flag", "short flag=", "field", "nested"]))
 def test_a_secret_met_once_is_gone_everywhere(secret, where):
     """Under its name, in the log line that repeats it, and in a message that quotes it."""
     holder = {
         "env": {"env": [{"name": "HF_TOKEN", "value": secret}, {"name": "SEED", "value": "17"}]},
         "flag": {"args": ["--api-key", secret, "--seed", "17"]},
         "flag=": {"args": [f"--api-key={secret}"]},
+        "short flag": {"args": ["--api-k", secret]},
+        "short flag=": {"args": [f"--hf-tok={secret}"]},
         "field": {"password": secret},
         "nested": {"a": [{"b": {"accessToken": secret}}]},
     }[where]

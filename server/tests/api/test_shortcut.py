@@ -19,10 +19,12 @@ from windlass.api.settings import SETTINGS_VARIABLE, ApiSettings
 
 PATH = "/v1/chat/completions"
 PIECES = [b'data: {"choices":[{"delta":{"content":"%d"}}]}\n\n' % number for number in range(5)]
+LAST_WHOLE = PIECES[2]
 USAGE = (
     b'data: {"choices":[],"usage":{"prompt_tokens":3,"total_tokens":8,"completion_tokens":5}}\n\n',
     b"data: [DONE]\n\n",
 )
+TYPE = "text/event-stream"
 SETTINGS = ApiSettings(served_names=("demo",))
 
 
@@ -63,10 +65,10 @@ async def whole(request: Request) -> StreamingResponse:
     async def stream() -> AsyncIterator[bytes]:
         for piece in (*PIECES, *USAGE):
             yield piece
-            if piece == PIECES[2] and request.headers.get("x-breaks"):
+            if piece == LAST_WHOLE and request.headers.get("x-breaks"):
                 raise RuntimeError("the engine broke")
 
-    return StreamingResponse(stream(), media_type="text/event-stream")
+    return StreamingResponse(stream(), media_type=TYPE)
 
 
 class Served:
@@ -127,6 +129,13 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shortcut, "READ_HEADS", shortcut.READ_HEADS | {name})
 
 
+def guard_of(served: Served) -> Guard:
+    layer: Any = served.app.middleware_stack
+    while not isinstance(layer, Guard):
+        layer = layer.app
+    return layer
+
+
 ALL = b"".join((*PIECES, USAGE[1]))
 """Without the count of tokens, for which the client has not asked."""
 
@@ -182,11 +191,9 @@ async def test_tokens_are_counted_as_on_the_long_way(
             request.getfixturevalue("known")
         served = Served()
         await served.ask(Line())
-        layer: Any = served.app.middleware_stack
-        while not isinstance(layer, Guard):
-            layer = layer.app
-        assert layer._is_short == (way == "short")
-        counted += layer._accounts.totals.values()
+        guard = guard_of(served)
+        assert guard._is_short == (way == "short")
+        counted += guard._accounts.totals.values()
     assert counted[0] == counted[1]
     assert counted[0].tokens_out >= len(PIECES)
 
@@ -197,6 +204,27 @@ def test_middleware_that_collects_bodies_closes_the_way() -> None:
     metrics = type(names[1], (), {"__module__": names[0], "__qualname__": names[1]})
     opened, closed = (Starlette(middleware=[Middleware(metrics, body_handlers=given)]) for given in ([], ["/v1"]))
     assert (shortcut.is_open(opened), shortcut.is_open(closed), shortcut.is_open(object())) == (True, False, False)
+
+
+def test_of_two_guards_none_is_passed_by() -> None:
+    """The outer one would count nothing."""
+    guards = [Middleware(Guard), Middleware(Guard)]
+    opened = [shortcut.is_open(Starlette(middleware=guards[:number])) for number in (1, 2)]
+    assert opened == [True, False]
+
+
+@pytest.mark.usefixtures("known")
+async def test_an_answer_that_is_no_stream_of_events_is_read_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its count of tokens may lie in two pieces."""
+    monkeypatch.setitem(globals(), "TYPE", "application/json")
+    halves = [b'{"usage":{"prompt_tokens":3,"total', b'_tokens":8,"completion_tokens":5}}']
+    monkeypatch.setitem(globals(), "PIECES", halves)
+    monkeypatch.setitem(globals(), "USAGE", (b"",))
+    served, line = Served(), Line()
+    await served.ask(line)
+    assert line.body == b"".join(PIECES)
+    (total,) = guard_of(served)._accounts.totals.values()
+    assert (total.tokens_out, total.estimated) == (5, 0)
 
 
 def test_streams_are_shortened_once() -> None:

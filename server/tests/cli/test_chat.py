@@ -1,6 +1,8 @@
 """`windlass chat` against a real server that streams events."""
 
 import json
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -117,20 +119,38 @@ def test_conversation_commands(tmp_path: Path) -> None:
         with_parameters(Sampling(), "size=1")
 
 
-def test_what_came_with_the_first_read(serve) -> None:
-    """A short answer that the server sends in one piece is one read."""
-    measure = Measure()
-    assert list(ChatServer(serve(openai).url, "m").stream([], Sampling(), measure)) == ["Hel", "lo", "!"]
-    assert measure.first_pieces == 3
+TEXT = "abcdefgh" * 64
 
 
-def test_speed_counts_what_comes_after_the_first_read() -> None:
-    """The wait for the first token is left out, with the tokens that came at its end; of one read all counts."""
+def chunked(text: str, size: int) -> bytes:
+    """An answer as servers stream it, in so many chunks, with its head."""
+    parts = [text[at : at + size].encode() for at in range(0, len(text), size)]
+    body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
+    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n"
+
+
+def test_what_came_together() -> None:
+    """Many chunks that lie there together are no speed of their own."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(chunked(events(*TEXT), 60))
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        measure, port = Measure(), listening.getsockname()[1]
+        assert "".join(ChatServer(f"127.0.0.1:{port}", "m").stream([], Sampling(), measure)) == TEXT
+        thread.join()
+    assert measure.tokens_per_s == pytest.approx(len(TEXT) / measure.total_s)
+
+
+def test_speed_counts_what_comes_after_the_first_token() -> None:
+    """The wait for the first token is left out, unless the others came with it."""
     pieces = ["a"] * 11
     assert Measure(completion_tokens=11, first_token_s=1.0, total_s=2.0, text=pieces).tokens_per_s == 10.0
-    behind = Measure(completion_tokens=11, first_token_s=1.0, total_s=2.0, text=pieces, first_pieces=6)
-    assert behind.tokens_per_s == 5.0
-    at_once = Measure(completion_tokens=11, first_token_s=1.99, total_s=2.0, text=pieces, first_pieces=11)
-    assert at_once.tokens_per_s == 5.5
+    assert Measure(completion_tokens=11, first_token_s=1.999, total_s=2.0, text=pieces).tokens_per_s == 5.5
     assert Measure(completion_tokens=1, first_token_s=1.0, total_s=1.0, text=["a"]).tokens_per_s == 1.0
     assert Measure().tokens_per_s == 0.0

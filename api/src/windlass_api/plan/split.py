@@ -91,7 +91,7 @@ def _keeps_prefixes(spec: LLMServiceSpec) -> bool:
 
 
 def _engines_flag(spec: LLMServiceSpec) -> str:
-    names = (word.partition("=")[0] for word in words(spec))
+    names = (word.partition("=")[0].partition(".")[0] for word in words(spec))
     return next((name for name in names if name in ENGINES_OWN), "")
 
 

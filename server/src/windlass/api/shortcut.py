@@ -14,7 +14,7 @@ from windlass.api.outbox import Outbox
 from windlass.usage.meter import EVENT, Meter
 from windlass.usage.read import DONE, FIELD
 
-EXTENSION = "windlass.pieces"
+EXTENSION, GUARD = "windlass.pieces", "windlass.api.guard.Guard"
 READ_HEADS = frozenset(
     {
         "starlette.middleware.cors.CORSMiddleware",
@@ -23,7 +23,7 @@ READ_HEADS = frozenset(
         "vllm.entrypoints.serve.middleware.authenticate.AuthenticationMiddleware",
         "vllm.entrypoints.serve.middleware.x_request_id.XRequestIdMiddleware",
         "vllm.entrypoints.speech_to_text.realtime.metrics.WebSocketMetricsMiddleware",
-        "windlass.api.guard.Guard",
+        GUARD,
     }
 )
 """Classes of middleware that pass pieces of a stream on as they are, in vLLM 0.32 and what it stands on."""
@@ -32,18 +32,20 @@ READS_BODIES = "body_handlers"
 
 
 def is_open(app: object) -> bool:
-    """Whether all middleware of an application reads heads alone."""
+    """Whether all middleware of an application reads heads alone; of two guards the outer one would count nothing."""
     layers = getattr(app, "user_middleware", None)
     if layers is None:
         return False
-    names = {f"{layer.cls.__module__}.{layer.cls.__qualname__}" for layer in layers}
-    return names <= READ_HEADS and not any(layer.kwargs.get(READS_BODIES) for layer in layers)
+    names = [f"{layer.cls.__module__}.{layer.cls.__qualname__}" for layer in layers]
+    reads_bodies = any(layer.kwargs.get(READS_BODIES) for layer in layers)
+    return READ_HEADS.issuperset(names) and names.count(GUARD) <= 1 and not reads_bodies
 
 
 def straight(meter: Meter, answer: Answer) -> Send:
     """The way of a piece as one function: counted, and written at once where the client has taken all before.
 
-    What it does not settle takes the layers' own way: the first piece, a count of tokens, a client that is slow.
+    What it does not settle takes the guard's own way: the first piece, a count of tokens, a client that is slow, and an
+    answer that is no stream of events.
     """
     outbox = answer.send
     if not isinstance(outbox, Outbox):
@@ -52,7 +54,7 @@ def straight(meter: Meter, answer: Answer) -> Send:
 
     def way(message: Message) -> Awaitable[None]:
         data = message["body"]
-        if waiting or flow.write_paused or FIELD in data or DONE in data or not answer.started:
+        if waiting or flow.write_paused or not meter.is_stream or FIELD in data or DONE in data or not answer.started:
             return meter(message)
         meter.events += data.count(EVENT)
         return write(message)

@@ -30,6 +30,8 @@ ANSWER_MAX = 16 << 20  # characters; a context of a million tokens has about 4 m
 BODY_MAX = 1 << 20  # bytes of a list of models
 REFUSAL_MAX = 300  # characters that are told
 PORT_MAX = 65535
+STEPS_S_MAX = 1000
+"""Pieces a second that a model may make; where more come, they have waited somewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,17 @@ class Measure:
     total_s: float = 0.0
     finish_reason: str = ""
     text: list[str] = field(default_factory=list)
-    first_pieces: int = 1
-    """Pieces of text that the first read with text brought; on a busy machine they are many, or all."""
 
     @property
     def tokens_per_s(self) -> float:
-        """Tokens after the first read over the time after it, the speed that a reader sees; of one read, over all."""
-        later = max(0, len(self.text) - self.first_pieces)
-        after_s = self.total_s - (self.first_token_s or 0.0) if later else self.total_s
-        tokens = self.completion_tokens * later / len(self.text) if later else self.completion_tokens
-        return tokens / after_s if after_s > 0 else 0.0
+        """Tokens after the first over the time after it, the speed that a reader sees.
+
+        Where pieces came together, as on a busy machine, that time says nothing: then all tokens over the whole time.
+        """
+        after_s = self.total_s - (self.first_token_s or 0.0)
+        if self.completion_tokens > 1 and after_s > 0 and len(self.text) <= 1 + STEPS_S_MAX * after_s:
+            return (self.completion_tokens - 1) / after_s
+        return self.completion_tokens / self.total_s if self.total_s > 0 else 0.0
 
     def line(self) -> str:
         """One line for people."""
@@ -115,17 +118,15 @@ class ChatServer:
         """The answer's pieces; the measure is complete when the iterator ends."""
         body = {"model": self.model, "messages": messages, "stream": True, **sampling.to_dict()}
         body["stream_options"] = {"include_usage": True}
-        began, length, first_read = time.perf_counter(), 0, -1
+        began, length = time.perf_counter(), 0
         try:
             with self._http.stream("POST", "chat/completions", json=body) as response:
                 self._must_be_well(response)
-                for read, event in _events(response):
+                for event in _events(response):
                     for piece in _pieces(event, measure):
                         if measure.first_token_s is None:
-                            measure.first_token_s, first_read = time.perf_counter() - began, read
+                            measure.first_token_s = time.perf_counter() - began
                         measure.text.append(piece)
-                        if read == first_read:
-                            measure.first_pieces = len(measure.text)
                         length += len(piece)
                         yield piece
                     if length > ANSWER_MAX:
@@ -171,15 +172,15 @@ def http_address(text: str, option: str = "--server") -> str:
     return address
 
 
-def _events(response: httpx.Response) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The events, each with the number of its read; ServerError when none brings a token for READ_TIMEOUT_S."""
+def _events(response: httpx.Response) -> Iterator[Mapping[str, Any]]:
+    """The events; ServerError when none brings a token for READ_TIMEOUT_S, whatever else comes."""
     reader, heard = EventReader(), time.monotonic()
-    for number, data in enumerate(response.iter_bytes()):
+    for data in response.iter_bytes():
         for event in _fed(reader, data):
             if event.get("error"):
                 raise ServerError(f"the server broke off: {failure(event)[:REFUSAL_MAX]}")
             heard = time.monotonic() if is_step(event) else heard
-            yield number, event
+            yield event
         if time.monotonic() - heard > READ_TIMEOUT_S:
             raise ServerError(f"the server sends no token for {READ_TIMEOUT_S:.0f} s")
 

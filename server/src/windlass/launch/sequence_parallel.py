@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from windlass_sizing import engine_flags
+
 from windlass.errors import UsageError
 from windlass.launch import host_drafts, lookahead, prefix_offload
 from windlass.launch.inputs import LaunchInputs
@@ -91,8 +93,9 @@ def _group(start: LaunchInputs) -> str | None:
 
 
 def _engines_own(start: LaunchInputs) -> str | None:
-    words = (word.partition("=")[0].replace("_", "-") for word in start.words if word.startswith("-"))
-    other = next((word for word in words if word in ENGINES_OWN), None)
+    engine = engine_flags.record()
+    words = (word.partition("=")[0].partition(".")[0].replace("_", "-") for word in start.words if word[:1] == "-")
+    other = next((flag for word in words if (flag := engine.meant(word)) in ENGINES_OWN), None)
     return f"--{SIZE} and {other} exclude each other; leave one of the two out" if other else None
 
 

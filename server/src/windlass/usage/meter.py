@@ -31,7 +31,9 @@ class Meter:
     def __init__(self, send: Send, report: Callable[[Outcome], Batch | None], *, hides_usage: bool) -> None:
         """`report` gives what the answer's end waits for; `hides_usage` drops the usage event that we asked for."""
         self._send, self._report, self._hides_usage = send, report, hides_usage
-        self._is_good = self._is_stream = self._has_reported = False
+        self._is_good = self._has_reported = False
+        self.is_stream = False
+        """Whether the answer is a stream of events."""
         self._tokens: Tokens | None = None
         self.events = 0
         """Events of the stream so far."""
@@ -40,7 +42,7 @@ class Meter:
 
     def __call__(self, message: Message) -> Awaitable[None]:
         """Pass a message on; without a coroutine for messages of a stream, of which each token has one."""
-        if self._is_stream and message.get("more_body"):
+        if self.is_stream and message.get("more_body"):
             data = message.get("body", b"")
             if FIELD not in data and DONE not in data:
                 self.events += data.count(EVENT)
@@ -50,7 +52,7 @@ class Meter:
     async def _watched(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._is_good = message["status"] < 400
-            self._is_stream = self._is_good and _is_stream(message.get("headers", ()))
+            self.is_stream = self._is_good and _is_stream(message.get("headers", ()))
         elif self._is_good and message["type"] == "http.response.body":
             data, is_end = message.get("body", b""), not message.get("more_body", False)
             kept = self._part(data, is_end=is_end)
@@ -70,7 +72,7 @@ class Meter:
 
     def _part(self, data: bytes, *, is_end: bool) -> bytes:
         found = None
-        if self._is_stream:
+        if self.is_stream:
             self.events += data.count(EVENT)
             found = read.find(data)
         elif data:
@@ -78,7 +80,7 @@ class Meter:
             self._tail = b"" if is_end else data[-OVERLAP:]
         if found:
             self._tokens = found.most(self._tokens) if self._tokens else found
-        if is_end or (found and self._is_stream and read.is_last(data)) or (self._is_stream and DONE in data):
+        if is_end or (found and self.is_stream and read.is_last(data)) or (self.is_stream and DONE in data):
             self._report_once()
         if found and self._hides_usage and read.NO_CHOICES in data:
             return read.without_usage_event(data)
