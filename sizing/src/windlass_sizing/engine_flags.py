@@ -41,10 +41,17 @@ class EngineFlags:
         found = [flag for flag in self.takes if flag.startswith(name)]
         return found[0] if len(found) == 1 else name
 
+    def flag_of(self, word: str) -> str:
+        """The flag that a word names, in full and with dashes, without a value or a key that is joined to it."""
+        return self.meant(_written(word).replace("_", "-"))
+
     def in_full(self, word: str) -> str:
         """A word with its flag's whole name, with dashes; a value or a key that is joined to it stays as it is."""
-        written = re.split(r"[=.]", word, maxsplit=1)[0]
-        return self.meant(written.replace("_", "-")) + word[len(written) :] if word.startswith("--") else word
+        return self.flag_of(word) + word[len(_written(word)) :] if word.startswith("--") else word
+
+
+def _written(word: str) -> str:
+    return re.split(r"[=.]", word, maxsplit=1)[0]
 
 
 @cache

@@ -14,11 +14,11 @@ from windlass_api.plan import prefix_offload
 from windlass_api.plan.cpu import KV_SPACE, kv_space_gib
 from windlass_api.plan.model import Plan
 from windlass_api.plan.offload import CPU, DRAFTS_ON_CPU, GPU
-from windlass_api.plan.overrides import RUN, runs_windlass, whole_prompts
+from windlass_api.plan.overrides import RUN, VLLM, runs_windlass, whole_prompts
 
 MODEL_DIRECTORY = "/data/model"
 DRAFT_DIRECTORY = "/data/draft"
-VLLM, DEEPSPEED = "vllm", "deepspeed"
+DEEPSPEED = "deepspeed"
 PROGRAMS = {VLLM: "windlass", DEEPSPEED: "windlass-deepspeed"}
 
 

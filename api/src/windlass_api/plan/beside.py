@@ -15,9 +15,8 @@ from windlass_sizing.placement import host_draft
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
-from windlass_api.plan.overrides import last_given, switched
+from windlass_api.plan.overrides import VLLM, last_given, switched
 
-VLLM = "vllm"
 THREADS, BITS = ("--cpu-draft-threads", "CPU_DRAFT_THREADS"), ("--cpu-draft-bits", "CPU_DRAFT_BITS")
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 ON_HOST = "spec.engine.speculation drafts on the host's cores (runsOn cpu, or --cpu-draft-worker)"

@@ -11,11 +11,10 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.sequence import obstacle
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.beside import VLLM
 from windlass_api.plan.layout import Layout
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import flag_keeps_prefixes, looks_ahead
-from windlass_api.plan.overrides import NO, last_given, runs_windlass, switched, words
+from windlass_api.plan.overrides import NO, VLLM, last_given, runs_windlass, switched, words
 
 ENGINES_OWN = frozenset(
     {

@@ -83,5 +83,4 @@ def _contradiction(start: LaunchInputs) -> str:
 def _flags(words: Sequence[str]) -> set[str]:
     """The engine's flags among the words, by their whole names."""
     engine = engine_flags.record()
-    names = (word.partition("=")[0].partition(".")[0].replace("_", "-") for word in words if word.startswith("-"))
-    return {engine.meant(name) for name in names}
+    return {engine.flag_of(word) for word in words if word.startswith("-")}

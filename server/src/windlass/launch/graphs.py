@@ -39,5 +39,4 @@ def _begins(word: str, flags: Sequence[str]) -> bool:
     """Whether a word is one of the flags, shortened or not, with or without a value or a key; `-O3` is one, too."""
     if not word.startswith("-"):
         return False
-    name = word.partition("=")[0].partition(".")[0].replace("_", "-")
-    return engine_flags.record().meant(name) in flags or (name.startswith("-O") and "-O" in flags)
+    return engine_flags.record().flag_of(word) in flags or (word.startswith("-O") and "-O" in flags)

@@ -87,8 +87,7 @@ def _takes_media(start: LaunchInputs) -> str:
 
 def _in_one_alone(start: LaunchInputs) -> str:
     engine = engine_flags.record()
-    words = (word.partition("=")[0].partition(".")[0].replace("_", "-") for word in start.words if word[:1] == "-")
-    found = obstacle(start.environment, (engine.meant(word) for word in words))
+    found = obstacle(start.environment, (engine.flag_of(word) for word in start.words if word.startswith("-")))
     return f"{found} leaves one" if found else ""
 
 

@@ -94,8 +94,8 @@ def _group(start: LaunchInputs) -> str | None:
 
 def _engines_own(start: LaunchInputs) -> str | None:
     engine = engine_flags.record()
-    words = (word.partition("=")[0].partition(".")[0].replace("_", "-") for word in start.words if word[:1] == "-")
-    other = next((flag for word in words if (flag := engine.meant(word)) in ENGINES_OWN), None)
+    flags = (engine.flag_of(word) for word in start.words if word.startswith("-"))
+    other = next((flag for flag in flags if flag in ENGINES_OWN), None)
     return f"--{SIZE} and {other} exclude each other; leave one of the two out" if other else None
 
 
