@@ -1,7 +1,7 @@
 """On a GPU: is decoding with lookahead ever slower, as people serve? 24 cells, fixed before the first run.
 
     python prepare_cells.py CELLS.json.gz --alpaca-eval CLONE --wmt CLONE --tau-bench CLONE
-    python cells.py CELLS.json.gz OUT.json [--seconds 545] [--requests 128 64]
+    python cells.py CELLS.json.gz OUT.json [--seconds 545] [--requests 128 64] [--sampled]
     python cells.py OUT.json --table
 
 A cell is a workload, requests at a time, a temperature, the most tokens of an answer, and whether the cache begins
@@ -66,13 +66,23 @@ def cells() -> list[Cell]:
     return found
 
 
+def sampled_cells() -> list[Cell]:
+    """Prompts of chat at both temperatures that sample."""
+    return [
+        Cell("chat", requests, temperature, 96, "empty")
+        for requests, temperature in itertools.product((10, 64, 1), (1.0, 0.7))
+    ]
+
+
 def halves(path: Path) -> dict[str, tuple[list[Exchange], list[Exchange]]]:
     """What a warm cache has seen of each workload, and what is measured."""
     found = json.loads(gzip.decompress(path.read_bytes()))
     return {name: (found[name][: len(found[name]) // 2], found[name][len(found[name]) // 2 :]) for name in WORKLOADS}
 
 
-def measure(arms: dict[str, Arm], cell: Cell, texts: tuple[list[Exchange], list[Exchange]], limit_s: float) -> Row:
+def measure(
+    arms: dict[str, Arm], cell: Cell, texts: tuple[list[Exchange], list[Exchange]], limit_s: float, is_forced: bool
+) -> Row:
     """Rounds of the three engines, as many as the time has, and at least six."""
     seen, rows = texts
     arms[OURS].ask("run", LAST, 2, True)
@@ -85,19 +95,21 @@ def measure(arms: dict[str, Arm], cell: Cell, texts: tuple[list[Exchange], list[
             arms[OURS].ask("run", LAST, 2, True)  # with this step the requests before it end
             arms[OURS].ask("call", "back", "cell")
         order = ORDERS[number % len(ORDERS)]
-        ms = {name: _ms(arms[name], picked, cell) for name in order}
+        ms = {name: _ms(arms[name], picked, cell, is_forced) for name in order}
         times.append([ms[NONE], ms[OURS], ms[AGAIN]])
-    return {**asdict(cell), "times": times}
+    return {**asdict(cell), "forced": is_forced, "times": times}
 
 
-def _ms(arm: Arm, picked: list[Exchange], cell: Cell) -> float:
-    found: float = arm.ask("run", picked, cell.answer, True, None, cell.temperature)["ms"]
+def _ms(arm: Arm, picked: list[Exchange], cell: Cell, is_forced: bool) -> float:
+    found: float = arm.ask("run", picked, cell.answer, is_forced, None, cell.temperature)["ms"]
     return found
 
 
-def loaded() -> dict[str, Arm]:
-    """Three engines for 128 requests; lookahead times its kernels when the others are quiet."""
+def loaded(is_forced: bool, after: Path | None) -> dict[str, Arm]:
+    """Three engines for 128 requests; lookahead times its kernels when the others, and `after`'s maker, are quiet."""
     options = {**common(), "max_num_seqs": max(REQUESTS), "kv_cache_memory_bytes": 10 << 30}
+    if not is_forced:
+        options.pop("logits_processors")
     ready = Path(TEMP, "cells-none-ready")
     arms = {
         NONE: Arm(NONE, options, {"VLLM_CACHE_ROOT": f"{TEMP}/vllm-none"}),
@@ -108,22 +120,28 @@ def loaded() -> dict[str, Arm]:
         arm.start()
     for name in (NONE, AGAIN, OURS):
         if name == OURS:
+            while after and not after.exists():
+                time.sleep(1)
             ready.touch()
         arms[name].answer()
     return arms
 
 
 def rows(
-    arms: dict[str, Arm], texts: dict[str, tuple[list[Exchange], list[Exchange]]], asked: Sequence[Cell], end: float
+    arms: dict[str, Arm],
+    texts: dict[str, tuple[list[Exchange], list[Exchange]]],
+    asked: Sequence[Cell],
+    end: float,
+    is_forced: bool,
 ) -> Iterator[Row]:
     """Cell by cell; what is left of the time is shared among the cells that are left."""
     for arm in arms.values():  # what compiles at its first use
         for requests in REQUESTS:
-            arm.ask("run", texts["no repeats"][0][:requests], 24, True, None, 0.7)
+            arm.ask("run", texts["no repeats"][0][:requests], 24, is_forced, None, 0.7)
     for number, cell in enumerate(asked):
         if (left := end - time.monotonic()) <= 0:
             return
-        yield measure(arms, cell, texts[cell.workload], left / (len(asked) - number) - 1)
+        yield measure(arms, cell, texts[cell.workload], left / (len(asked) - number) - 1, is_forced)
 
 
 def ratios(row: Row) -> tuple[list[float], list[float]]:
@@ -167,6 +185,8 @@ def main() -> None:
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--seconds", type=float, default=545, help="in all, from the program's start")
     parser.add_argument("--requests", type=int, nargs="+", choices=REQUESTS, default=REQUESTS, help="of the cells")
+    parser.add_argument("--sampled", action="store_true", help="text that the engine samples, at 1, 10 and 64 requests")
+    parser.add_argument("--after", type=Path, help="load at once, and measure when this file is there")
     parser.add_argument("--table", action="store_true")
     wanted = parser.parse_args()
     if wanted.table:
@@ -176,10 +196,11 @@ def main() -> None:
     if wanted.out is None:
         parser.error("OUT.json is missing")
     end = time.monotonic() + wanted.seconds
-    arms, results = loaded(), []
+    is_forced = not wanted.sampled
+    arms, results = loaded(is_forced, wanted.after), []
     print(f"engines ready, {end - time.monotonic():.0f} s left", flush=True)
-    asked = [cell for cell in cells() if cell.requests in wanted.requests]
-    for row in rows(arms, halves(wanted.texts), asked, end):
+    asked = [cell for cell in (cells() if is_forced else sampled_cells()) if cell.requests in wanted.requests]
+    for row in rows(arms, halves(wanted.texts), asked, end, is_forced):
         results.append(row)
         wanted.out.write_text(json.dumps(results))
         print(json.dumps({**row, "times": row["times"][-1]}), flush=True)

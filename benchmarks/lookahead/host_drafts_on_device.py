@@ -9,6 +9,7 @@ How to run, in the repository's root of a machine with a GPU, python3.12 and vLL
 5.  `export HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_USE_FLASHINFER_SAMPLER=0 TMPDIR=$work`
 6.  `python3.12 benchmarks/lookahead/host_drafts_on_device.py OUT.jsonl --shape 70b --seconds 540`
 7.  The same with `--shape 7b`. The same command goes on where it stopped; `--requests 1 --acceptance 0.7` is one cell.
+    `--draft 160m 0.5b@4` measures two draft models with one start, the second with weights of four bits.
 8.  `python3.12 benchmarks/lookahead/host_draft.py`: what the decoder alone takes on that machine.
 
 The targets have random weights: Llama-3.1-70B's shape in ifq_nf4 (38 GiB), Qwen2-7B's in float16. Their text is forced
@@ -22,6 +23,7 @@ out where the card does not hold two engines (`--without-none`). All take turns 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import statistics
@@ -33,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from arms import Arm, Exchange
+from host_draft import CONFIGS
 from windlass.launch.lookahead import CONTEXT_TOKENS, COSTS_CONTEXT
 
 QWEN2_7B = {
@@ -67,6 +70,22 @@ class Target:
     method: str
     kv_gib: int
     """Holds 64 requests."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A draft model: its shape in `host_draft`, and the bits of each weight."""
+
+    shape: str
+    bits: int = 8
+
+    @classmethod
+    def of(cls, word: str) -> Draft:
+        """`0.5b`, or `0.5b@4` with four bits."""
+        shape, _, bits = word.partition("@")
+        if shape not in CONFIGS or bits not in ("", "8", "4"):
+            raise argparse.ArgumentTypeError(f"{word!r} is no draft model; write {', '.join(CONFIGS)}, or one with @4")
+        return cls(shape, int(bits or 8))
 
 
 TARGETS = {"70b": Target(LLAMA_70B, "ifq_nf4", 8), "7b": Target(QWEN2_7B, "none", 3)}
@@ -107,7 +126,7 @@ def engines(wanted: argparse.Namespace, options: dict[str, Any]) -> list[Arm]:
         "worker_cls": "host_drafts_worker.HostDraftsWorker",
         "scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler",
     }
-    known = {"has_cache": False, "counts_dir": str(folder), "draft_bits": wanted.bits}
+    known = {"has_cache": False, "counts_dir": str(folder)}
     variables = {"WINDLASS_LOOKAHEAD": json.dumps(known), "VLLM_CACHE_ROOT": f"{TEMP}/vllm-host-drafts"}
     variables |= {COSTS_CONTEXT: str(CONTEXT_TOKENS)}
     made = [Arm("drafts", {**options, **words}, variables)]
@@ -127,8 +146,8 @@ class Bench:
         self.wanted = wanted
         self.rows = texts(target.config["vocab_size"], TEXTS)
         self.arms = engines(wanted, common(wanted.shape, target))
-        self.card = self.arms[0].ask("call", "load_draft", wanted.draft)
         self.at = 0
+        self.use(wanted.draft[0])
 
     @property
     def names(self) -> list[str]:
@@ -148,6 +167,11 @@ class Bench:
             arm.ask("call", "drafting", name == "drafts")
         return float(arm.ask("run", picked, OUTPUT_TOKENS, True)["ms"])
 
+    def use(self, draft: Draft) -> None:
+        """Draft by this model from here on."""
+        self.draft = draft
+        self.card = self.arms[0].ask("call", "load_draft", draft.shape, draft.bits)
+
     def learn(self, acceptance: float) -> None:
         """A new policy, which has seen some requests."""
         self.arms[0].ask("call", "learn_anew", acceptance, self.rows, int(100 * acceptance))
@@ -165,13 +189,15 @@ class Bench:
                 times[name].append(self.once(name, picked))
         after = self.arms[0].ask("call", "figures")
         counts = {key: after[key] - before[key] for key in after}
+        forecast = self.arms[0].ask("call", "forecast_ms", requests)
         return {
-            "card": self.card, "shape": self.wanted.shape, "draft": self.wanted.draft, "bits": self.wanted.bits,
+            "card": self.card, "shape": self.wanted.shape, "draft": self.draft.shape, "bits": self.draft.bits,
             "requests": requests, "acceptance": acceptance,
             "tokens_s": {name: round(1000 * requests / statistics.median(ms), 1) for name, ms in times.items()},
             **{f"times_{base}": ratio(times[base], times["drafts"]) for base in self.names[:-1]},
             "waited_ms": round(counts["host_us"] / 1000 / max(1, counts["hosted"]), 2),
             "drafted_steps": round(counts["hosted"] / max(1, counts["steps"]), 3),
+            "forecast_ms": [round(ms, 2) for ms in forecast],
             "late_rows": counts["missed"], "lost": counts["lost"], "released": counts["released"],
             "step_ms": round(after["step_us"] / 1000, 2), "pairs": times,
         }  # fmt: skip
@@ -183,16 +209,17 @@ def ratio(base: Sequence[float], drafts: Sequence[float]) -> dict[str, float]:
     return {"median": round(statistics.median(each), 3), "least": round(each[0], 3), "most": round(each[-1], 3)}
 
 
-def missing(wanted: argparse.Namespace) -> Iterator[tuple[float, list[int]]]:
-    """Acceptances with the numbers of requests that OUT has no row of, by this draft model."""
+def missing(wanted: argparse.Namespace) -> Iterator[tuple[Draft, float, list[int]]]:
+    """Draft models and acceptances, with the numbers of requests that OUT has no row of."""
     lines = wanted.out.read_text().splitlines() if wanted.out.exists() else []
-    about = wanted.shape, wanted.draft, wanted.bits
-    rows = [row for row in map(json.loads, lines) if about == (row["shape"], row["draft"], row.get("bits", 8))]
-    there = {(row["acceptance"], row["requests"]) for row in rows}
-    for acceptance in wanted.acceptance:
-        left = [count for count in wanted.requests if (acceptance, count) not in there]
+    there = {
+        (row["shape"], Draft(row["draft"], row.get("bits", 8)), row["acceptance"], row["requests"])
+        for row in map(json.loads, lines)
+    }
+    for draft, acceptance in itertools.product(wanted.draft, wanted.acceptance):
+        left = [count for count in wanted.requests if (wanted.shape, draft, acceptance, count) not in there]
         if left:
-            yield acceptance, left
+            yield draft, acceptance, left
 
 
 def main() -> None:
@@ -200,8 +227,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--shape", choices=TARGETS, default="70b")
-    parser.add_argument("--draft", default="0.5b", help="a shape of host_draft.py")
-    parser.add_argument("--bits", type=int, choices=(8, 4), default=8, help="of each weight of the draft model")
+    parser.add_argument(
+        "--draft", type=Draft.of, nargs="+", default=[Draft("0.5b")], help="shapes of host_draft.py; 0.5b@4 has 4 bits"
+    )
     parser.add_argument("--tokens", type=int, default=4, help="drafted at most")
     parser.add_argument("--requests", type=int, nargs="+", default=REQUESTS)
     parser.add_argument("--acceptance", type=float, nargs="+", default=ACCEPTANCES)
@@ -216,9 +244,11 @@ def main() -> None:
     for count in wanted.requests:  # what compiles at its first use
         for name in bench.names[:-1]:
             bench.once(name, bench.picked(count))
-    for acceptance, counts in cells:
+    for draft, acceptance, counts in cells:
         if time.monotonic() > until - LEAST_S:
             break
+        if draft != bench.draft:
+            bench.use(draft)
         bench.learn(acceptance)
         for count in counts:
             if time.monotonic() > until - LEAST_S:

@@ -7,7 +7,7 @@ are thrown away. Named by `worker_cls` in `host_drafts_on_device`.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -30,11 +30,18 @@ class HostDraftsWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no
     _off: RoundTrip | None = None
     _on: RoundTrip | None = None
 
-    def load_draft(self, shape: str) -> str:
-        """Make the draft model on the host; what the card is called."""
-        self._off = self.model_runner.lookahead._drafter.trip
+    def load_draft(self, shape: str, bits: int) -> str:
+        """Make the draft model on the host, in place of the one before; what the card is called."""
+        drafter = self.model_runner.lookahead._drafter
+        drafter.rest()
+        if self._on is not None:
+            self._use(self._off)
+            self._on.close()
+            self._on = None
+        self._off = drafter.trip
         rows = self.model_runner.lookahead._drafts.tokens.shape[0]
-        chosen = settings_of(settings.read(os.environ) or settings.LookaheadSettings(), rows)
+        known = replace(settings.read(os.environ) or settings.LookaheadSettings(), draft_bits=bits)
+        chosen = settings_of(known, rows)
         self._model = model_drafter(random_weights(shape_of(CONFIGS[shape]), chosen), chosen.rows)
         return str(torch.cuda.get_device_name(self.device))
 
@@ -58,6 +65,11 @@ class HostDraftsWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no
     def figures(self) -> dict[str, Any]:
         """The counts of the round trip that drafts."""
         return asdict(self._on.counts()) if self._on else {}
+
+    def forecast_ms(self, rows: int) -> list[float]:
+        """What the policy expects of a draft of 1, 2, … tokens for each of these rows."""
+        most = self.model_runner.lookahead._drafter._drafts.tokens.shape[1]
+        return [self._model.draft_ms(rows, k) for k in range(1, most + 1)] if self._model else []
 
     def _use(self, trip: RoundTrip | None) -> None:
         self.model_runner.lookahead._drafter.trip = trip

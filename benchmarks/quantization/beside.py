@@ -12,9 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def plugin(folder: Path) -> Path:
-    """The folder for PYTHONPATH, made in this one."""
-    about = tomllib.loads((ROOT / "server/pyproject.toml").read_text())["project"]["entry-points"]
+def plugin(folder: Path, root: Path = ROOT) -> Path:
+    """The folder for PYTHONPATH, made in this one, with the entry points of the tree at `root`."""
+    about = tomllib.loads((root / "server/pyproject.toml").read_text())["project"]["entry-points"]
     place = folder / "site/windlass_bench-0.dist-info"
     place.mkdir(parents=True, exist_ok=True)
     (place / "METADATA").write_text("Metadata-Version: 2.1\nName: windlass-bench\nVersion: 0\n")

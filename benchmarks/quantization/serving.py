@@ -2,11 +2,12 @@
 
     PYTHONPATH=server/src:base/src:sizing/src python benchmarks/quantization/serving.py --work FOLDER [--methods none …]
 
-Servers are `windlass run` with random weights in Qwen2-7B's shape; all start at once, one after the other is asked.
-Lengths are drawn log-normal by a seed, their means 217 tokens in and 564 out; every server gets the same. The first
-requests of each are not counted. TTFT is the time to the first token, ITL that between two pieces, TPOT a request's
-mean for a token after the first. --small runs the same on a CPU with a tiny shape: it tests the script and measures
-nothing.
+Servers are `windlass run` with random weights in Qwen2-7B's shape; all start at once, one after the other is asked,
+every second turn backwards. --before FOLDER puts the servers of another checkout beside them.
+Lengths are drawn log-normal by each turn's seed, their means 217 tokens in and 564 out; every server gets the same.
+vLLM's sample of ShareGPT has some 200 out (--mean-out 200). The first requests of each are not counted. TTFT is the
+time to the first token, ITL that between two pieces, TPOT a request's mean for a token after the first. --small runs
+the same on a CPU with a tiny shape: it tests the script and measures nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -22,7 +24,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +39,15 @@ METHODS = ("none", "fp8", "ifq", "ifq_nf4")
 PROGRAM = "from windlass.cli.main import main; main()"
 CLIENTS, FIRST_PORT, MODEL = 10, 18501, "model"
 MEAN_IN, MEAN_OUT, SPREAD_IN, SPREAD_OUT = 217, 564, 0.9, 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A server: its method of quantization, and the checkout that its code is of."""
+
+    name: str
+    method: str
+    root: Path = ROOT
 
 
 @dataclass(slots=True)
@@ -111,22 +122,22 @@ def figures(answers: Sequence[Answer], seconds: float) -> dict[str, float]:
     }
 
 
-def start(method: str, port: int, wanted: argparse.Namespace) -> subprocess.Popen[bytes]:
+def start(arm: Arm, port: int, wanted: argparse.Namespace) -> subprocess.Popen[bytes]:
     """`windlass run`; what it says goes into a file of the work folder."""
-    words = ["--model", str(wanted.work / "model"), "--quantization", method, "--served-model-name", MODEL]
+    words = ["--model", str(wanted.work / "model"), "--quantization", arm.method, "--served-model-name", MODEL]
     words += ["--host", "127.0.0.1", "--port", str(port), "--load-format", "dummy", "--dtype", "float16"]
     words += ["--max-model-len", "512" if wanted.small else "4096", "--no-enable-prefix-caching"]
     words += [] if wanted.small else ["--gpu-memory-utilization", "0.05", "--kv-cache-memory-bytes", str(6 * 2**30)]
     own = {"WINDLASS_LICENSE_REQUIRED": "false", "WINDLASS_FACTS_PORT": str(port + 100), "VLLM_NO_USAGE_STATS": "1"}
-    own |= {"VLLM_CACHE_ROOT": str(wanted.work / f"cache-{method}"), "VLLM_USE_FLASHINFER_SAMPLER": "0"}
+    own |= {"VLLM_CACHE_ROOT": str(wanted.work / f"cache-{arm.name}"), "VLLM_USE_FLASHINFER_SAMPLER": "0"}
     paths = (
-        plugin(wanted.work),
-        *(ROOT / f"{one}/src" for one in ("server", "base", "sizing")),
+        plugin(wanted.work / f"plugin-{arm.name}", arm.root),
+        *(arm.root / f"{one}/src" for one in ("server", "base", "sizing")),
         os.environ.get("PYTHONPATH", ""),
     )
-    own |= {"PYTHONPATH": ":".join(map(str, paths)), "XDG_CACHE_HOME": str(wanted.work / f"home-{method}")}
+    own |= {"PYTHONPATH": ":".join(map(str, paths)), "XDG_CACHE_HOME": str(wanted.work / f"home-{arm.name}")}
     own |= {"VLLM_CPU_KVCACHE_SPACE": "1"} if wanted.small else {}
-    log = (wanted.work / f"{method}.log").open("wb")
+    log = (wanted.work / f"{arm.name}.log").open("wb")
     command = [sys.executable, "-c", PROGRAM, "run", *words]
     return keeper.start(command, stdout=log, stderr=log, env=os.environ | own)
 
@@ -161,16 +172,39 @@ def end(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
-def measure(method: str, url: str, wanted: argparse.Namespace) -> dict[str, object]:
-    """A few requests to warm up, then all of them."""
-    chance, cut = random.Random(wanted.seed), 200 if wanted.small else 2000  # noqa: S311 - as above
-    mean_in, mean_out = (20, 12) if wanted.small else (MEAN_IN, MEAN_OUT)
+def warm_up(url: str, wanted: argparse.Namespace) -> None:
+    """A few requests that are not counted."""
     size = (shapes.SMALL if wanted.small else shapes.QWEN2_7B)["vocab_size"]
-    asyncio.run(load(url, [Answer(mean_in, 8) for _ in range(2 * CLIENTS)], size, wanted.seed + 1))
+    mean_in = 20 if wanted.small else MEAN_IN
+    asyncio.run(load(url, [Answer(mean_in, 8) for _ in range(2 * CLIENTS)], size, wanted.seed - 1))
+
+
+def measure(url: str, mean_out: int, seed: int, wanted: argparse.Namespace) -> dict[str, float]:
+    """One server's figures of one turn."""
+    chance, cut = random.Random(seed), 200 if wanted.small else 2000  # noqa: S311 - as above
+    mean_in, mean_out = (20, 12) if wanted.small else (MEAN_IN, mean_out)
+    size = (shapes.SMALL if wanted.small else shapes.QWEN2_7B)["vocab_size"]
     tokens_in = lengths(wanted.requests, mean_in, SPREAD_IN, cut, chance)
     tokens_out = lengths(wanted.requests, mean_out, SPREAD_OUT, cut, chance)
     answers = [Answer(*pair) for pair in zip(tokens_in, tokens_out, strict=True)]
-    return {"method": method, **figures(answers, asyncio.run(load(url, answers, size, wanted.seed)))}
+    return figures(answers, asyncio.run(load(url, answers, size, seed)))
+
+
+def turns(urls: dict[str, str], wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
+    """Each server once a turn, with requests of the turn's own."""
+    for url in urls.values():
+        warm_up(url, wanted)
+    for mean_out, turn in itertools.product(wanted.mean_out, range(wanted.turns)):
+        for name in list(urls) if turn % 2 == 0 else reversed(list(urls)):
+            yield {"method": name, "turn": turn, **measure(urls[name], mean_out, wanted.seed + turn, wanted)}
+
+
+def arms_of(wanted: argparse.Namespace) -> list[Arm]:
+    """The present checkout's servers, and those of the one before."""
+    found = [Arm(method, method) for method in wanted.methods]
+    if wanted.before:
+        found += [Arm(f"{method}-before", method, wanted.before.resolve()) for method in wanted.before_methods]
+    return found
 
 
 def main() -> None:
@@ -178,8 +212,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder for the model, caches and logs")
     parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--before", type=Path, help="another checkout, whose servers stand beside these")
+    parser.add_argument("--before-methods", nargs="+", default=("none", "fp8"))
     parser.add_argument("--requests", type=int, default=120)
-    parser.add_argument("--seed", type=int, default=9)
+    parser.add_argument(
+        "--mean-out", type=int, nargs="+", default=[MEAN_OUT], help="tokens of an answer, each in turns of its own"
+    )
+    parser.add_argument("--turns", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=9, help="of the first turn")
     parser.add_argument("--limit-s", type=float, default=300, help="seconds until all servers answer")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--small", action="store_true")
@@ -187,17 +227,14 @@ def main() -> None:
     wanted.work = wanted.work.resolve()
     shapes.describe(wanted.work / "model", shapes.SMALL if wanted.small else shapes.QWEN2_7B)
     deadline, rows = time.monotonic() + wanted.limit_s, []
-    servers = {method: start(method, FIRST_PORT + at, wanted) for at, method in enumerate(wanted.methods)}
-    urls = {method: f"http://127.0.0.1:{FIRST_PORT + at}" for at, method in enumerate(wanted.methods)}
+    servers = {arm.name: start(arm, FIRST_PORT + at, wanted) for at, arm in enumerate(arms_of(wanted))}
+    urls = {name: f"http://127.0.0.1:{FIRST_PORT + at}" for at, name in enumerate(servers)}
     try:
-        ready = {method: wait(urls[method], server, deadline) for method, server in servers.items()}
-        for method, is_ready in ready.items():
-            log = wanted.work / f"{method}.log"
-            row = (
-                measure(method, urls[method], wanted)
-                if is_ready
-                else {"method": method, "failed": log.read_text()[-1500:]}
-            )
+        ready = {name: wait(urls[name], server, deadline) for name, server in servers.items()}
+        failed = [name for name, is_ready in ready.items() if not is_ready]
+        lost = [{"method": name, "failed": (wanted.work / f"{name}.log").read_text()[-1500:]} for name in failed]
+        asked = {name: url for name, url in urls.items() if name not in failed}
+        for row in itertools.chain(lost, turns(asked, wanted)):
             rows.append(row)
             print(json.dumps(row), flush=True)
             if wanted.out:

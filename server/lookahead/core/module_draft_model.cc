@@ -118,9 +118,9 @@ void bind_draft_time(const nb::module_& module) {
 }
 
 void bind_drafters(nb::module_& module) {
-  nb::class_<OwnedDrafter>(module, "HostDrafter").def_prop_ro("is_in_use", [](const OwnedDrafter& owned) {
-    return owned.drafter.use_count() > 1;
-  });
+  nb::class_<OwnedDrafter>(module, "HostDrafter")
+      .def_prop_ro("is_in_use", [](const OwnedDrafter& owned) { return owned.drafter.use_count() > 1; })
+      .def("draft_ms", [](const OwnedDrafter& owned, int rows, int k) { return owned.drafter->draft_ms(rows, k); });
   module.def("model_drafter", [](Weights& weights, int rows_max) {
     weights.get();
     const nb::gil_scoped_release free;

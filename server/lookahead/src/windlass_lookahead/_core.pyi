@@ -68,6 +68,8 @@ class HostDrafter:
 
     @property
     def is_in_use(self) -> bool: ...
+    def draft_ms(self, rows: int, k: int) -> float:
+        """What chains of k tokens are expected to take, for rows that are drafted for in each step."""
 
 def model_drafter(weights: DraftWeights, rows_max: int) -> HostDrafter: ...
 def recorded_drafter(
