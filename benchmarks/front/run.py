@@ -2,10 +2,12 @@
 
     PYTHONPATH=server/src:base/src:sizing/src python benchmarks/front/run.py [--out FILE] [--before FOLDER]
 
-All are vLLM's API server before an engine that computes nothing (`scripted_engine`); a piece holds a token. Each turn
-asks all servers the same, in one order and then in the other. The time is that of all threads of the process, by the
-kernel, with each request's own share in it: answers have 128 tokens. --before names another checkout's server/src, for
-a third server with that guard. --profile N samples each server while it answers N streams (py-spy).
+All are vLLM's API server before an engine that computes nothing (`scripted_engine`); a piece holds a token, and an
+answer's first one the role alone. Each turn asks all servers the same, in one order and then in the other. The time is
+that of all threads of the process, by the kernel, with each request's own share in it. Answers have 128 tokens. With
+two lengths (--tokens 64 512) what a server needs more is split into a piece's share and a request's. --before names
+another checkout's server/src, for a third server with that guard. --profile N samples each server while it answers N
+streams (py-spy).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +60,7 @@ def variables(source: Path, folder: Path) -> dict[str, str]:
 class Server:
     """One API server."""
 
-    def __init__(self, name: str, source: Path | None, folder: Path, model: Path) -> None:
+    def __init__(self, name: str, source: Path | None, folder: Path, wanted: argparse.Namespace) -> None:
         """Start it; `source` holds the guard, None for vLLM alone."""
         folder.mkdir(parents=True)
         self.name, self.log = name, folder / "log"
@@ -71,7 +74,8 @@ class Server:
         if source:
             words += ["--middleware", "windlass.api.guard.Guard", "--enable-prompt-tokens-details"]
             own |= variables(source, folder)
-        command = [sys.executable, str(HERE / "scripted_engine.py"), "--step-ms", str(STEP_MS), str(model), *words]
+        command = [sys.executable, str(HERE / "scripted_engine.py"), "--step-ms", str(wanted.step_ms)]
+        command += [str(wanted.model), *words]
         with self.log.open("wb") as log:
             self.process = keeper.start(command, patience_s=5, stdout=log, stderr=log, env=os.environ | own)
 
@@ -98,39 +102,91 @@ class Server:
         return sum(int(row[0]) for row in rows) / 1e9
 
 
-def ask(server: Server, streams: int, each: int) -> dict[str, Any]:
+def ask(server: Server, streams: int, each: int, tokens: int = TOKENS) -> dict[str, Any]:
     """Processor microseconds a piece; an answer without all its tokens is an error."""
-    body = {"model": "demo", "stream": True, "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0}
+    body = {"model": "demo", "stream": True, "max_tokens": tokens, "ignore_eos": True, "temperature": 0}
     body |= {"messages": [{"role": "user", "content": "What does os.path.join do?"}]}
     asked = client.request("/v1/chat/completions", body, KEY)
     before = server.processor_s()
     counted = asyncio.run(client.load(server.port, streams, each, asked))
     spent = server.processor_s() - before
-    if counted.requests != streams * each:
-        raise RuntimeError(f"{server.name}: {counted} of {streams * each} requests; see {server.log}")
-    return {"server": server.name, "streams": streams, "us": 1e6 * spent / counted.events, "pieces": counted.events}
+    if counted.requests != streams * each or counted.events < streams * each * tokens:
+        raise RuntimeError(
+            f"{server.name}: {counted} of {streams * each} requests with {tokens} pieces each; see {server.log}"
+        )
+    found = {"server": server.name, "streams": streams, "tokens": tokens}
+    return found | {"us": 1e6 * spent / counted.events, "pieces": counted.events}
 
 
-def turn_of(servers: list[Server], streams: int, each: int, number: int) -> list[dict[str, Any]]:
-    """All servers in one order, then in the other."""
+def turn_of(servers: list[Server], streams: int, tokens: int, requests: int, number: int) -> list[dict[str, Any]]:
+    """All servers in one order, then in the other; of each about as many pieces as `requests` of 128 tokens have."""
     order = servers if number % 2 == 0 else servers[::-1]
-    return [ask(server, streams, each) | {"turn": number} for server in (*order, *order[::-1])]
+    each = max(1, -(-requests * TOKENS // (streams * tokens)))
+    return [ask(server, streams, each, tokens) | {"turn": number} for server in (*order, *order[::-1])]
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """Medians, and the median of what a server needs more than vLLM alone in the same half of a turn."""
-    lines = ["| streams | server | µs a piece | more than vLLM alone | |", "|" + " --- |" * 5]
-    for streams in dict.fromkeys(row["streams"] for row in rows):
-        of: dict[str, list[float]] = {}
-        for row in rows:
-            if row["streams"] == streams:
-                of.setdefault(row["server"], []).append(row["us"])
+    lines = ["| streams | tokens | server | µs a piece | more than vLLM alone | |", "|" + " --- |" * 6]
+    for cell in dict.fromkeys((row["streams"], row["tokens"]) for row in rows):
+        of = times_of(rows, *cell)
         for name, found in of.items():
-            more = statistics.median(one - plain for one, plain in zip(found, of["stock"], strict=True))
+            more = statistics.median(more_than(of["stock"], found))
             share = 100 * more / statistics.median(of["stock"])
             words = f"{more:+.1f} µs | {share:+.1f} %" if name != "stock" else "– |"
-            lines.append(f"| {streams} | {name} | {statistics.median(found):.1f} | {words} |")
+            lines.append(f"| {cell[0]} | {cell[1]} | {name} | {statistics.median(found):.1f} | {words} |")
     return lines
+
+
+def times_of(rows: list[dict[str, Any]], streams: int, tokens: int) -> dict[str, list[float]]:
+    """Microseconds a piece by server, in the order of the half turns."""
+    of: dict[str, list[float]] = {}
+    for row in rows:
+        if (row["streams"], row["tokens"]) == (streams, tokens):
+            of.setdefault(row["server"], []).append(row["us"])
+    return of
+
+
+def more_than(stock_us: Sequence[float], found_us: Sequence[float]) -> list[float]:
+    """Microseconds more, half turn by half turn."""
+    return [one - stock for one, stock in zip(found_us, stock_us, strict=True)]
+
+
+def split(rows: list[dict[str, Any]], short: int, long: int) -> list[str]:
+    """What a server needs more than vLLM alone, as a piece's share and a request's: medians, least and most.
+
+    An answer's first piece holds the role and no token, so an answer of n tokens has n + 1 pieces.
+    """
+    lines = ["", "| streams | server | µs more a piece | share of vLLM's own piece | µs more a request |"]
+    lines.append("|" + " --- |" * 5)
+    for streams in dict.fromkeys(row["streams"] for row in rows):
+        short_us, long_us = times_of(rows, streams, short), times_of(rows, streams, long)
+        shares = {
+            name: [shares_of(*both, short + 1, long + 1) for both in zip(short_us[name], long_us[name], strict=True)]
+            for name in short_us
+        }
+        stock = shares.pop("stock")
+        own_us = statistics.median(piece for piece, _ in stock)
+        for name, found in shares.items():
+            pieces, requests = (more_than([one[at] for one in stock], [one[at] for one in found]) for at in (0, 1))
+            share = 100 * statistics.median(pieces) / own_us
+            lines.append(f"| {streams} | {name} | {spread(pieces, 2)} | {share:+.1f} % | {spread(requests, 0)} |")
+    return lines
+
+
+def shares_of(short_us: float, long_us: float, short: int, long: int) -> tuple[float, float]:
+    """Microseconds of a piece and of a request, from those a piece takes in answers of two numbers of pieces.
+
+    >>> shares_of(10 + 2000 / 65, 10 + 2000 / 513, 65, 513)
+    (10.0, 2000.0)
+    """
+    piece = (long * long_us - short * short_us) / (long - short)
+    return round(piece, 6), round(short * (short_us - piece), 6)
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """The median, and the least and the most."""
+    return f"{statistics.median(values):+.{digits}f} ({min(values):+.{digits}f} to {max(values):+.{digits}f})"
 
 
 def profile(servers: list[Server], streams: int, out: Path) -> None:
@@ -152,17 +208,25 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("front.json"), help="of every half turn")
     parser.add_argument("--before", type=Path, help="another checkout's server/src")
     parser.add_argument("--streams", type=int, nargs="+", default=STREAMS)
+    parser.add_argument(
+        "--tokens", type=int, nargs="+", default=[TOKENS], choices=range(1, 901), metavar="N", help="one or two lengths"
+    )
+    parser.add_argument("--step-ms", type=float, default=STEP_MS, help="of the engine; less asks more of the process")
     parser.add_argument("--turns", type=int, default=4)
-    parser.add_argument("--requests", type=int, default=30, help="of one server in half a turn, at least")
+    parser.add_argument(
+        "--requests", type=int, default=30, help="in half a turn, about as many pieces as so many of 128 tokens have"
+    )
     parser.add_argument("--model", type=Path, default=ROOT / "models/demo")
     parser.add_argument("--profile", type=int, metavar="STREAMS")
     wanted = parser.parse_args()
+    if len({*wanted.tokens}) != len(wanted.tokens) or len(wanted.tokens) > len(("short", "long")):
+        parser.error("--tokens takes one length, or two that differ")
     sources: dict[str, Path | None] = {"stock": None, "ours": ROOT / "server/src"}
     if wanted.before:
         sources["before"] = wanted.before.resolve()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as work:
-        servers = [Server(name, source, Path(work, name), wanted.model) for name, source in sources.items()]
+        servers = [Server(name, source, Path(work, name), wanted) for name, source in sources.items()]
         try:
             for server in servers:
                 server.wait()
@@ -171,7 +235,8 @@ def main() -> None:
                 profile(servers, wanted.profile, wanted.out)
                 return
             for number, streams in itertools.product(range(wanted.turns), wanted.streams):
-                rows += turn_of(servers, streams, -(-wanted.requests // streams), number)
+                for tokens in wanted.tokens if number % 2 == 0 else wanted.tokens[::-1]:
+                    rows += turn_of(servers, streams, tokens, wanted.requests, number)
                 wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
         finally:
             for server in servers:
@@ -179,6 +244,8 @@ def main() -> None:
             for server in servers:
                 server.process.wait()
     print("\n".join(table(rows)))
+    if len(wanted.tokens) > 1:
+        print("\n".join(split(rows, min(wanted.tokens), max(wanted.tokens))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""On a GPU: is decoding with lookahead ever slower, as people serve? 24 cells, fixed before the first run.
+"""On a GPU: is decoding with lookahead ever slower, as people serve? 24 cells, fixed before the first run, or six.
 
     python prepare_cells.py CELLS.json.gz --alpaca-eval CLONE --wmt CLONE --tau-bench CLONE
     python cells.py CELLS.json.gz OUT.json [--seconds 545] [--requests 128 64] [--sampled]
@@ -8,6 +8,9 @@ A cell is a workload, requests at a time, a temperature, the most tokens of an a
 empty or has seen the workload's other half. The texts are of sources that no rule was tuned on. Three engines of
 `on_device.py` stand beside one another: without lookahead, with it, and once more without. Their order goes round all
 six. So each pair comes with one of without against without: what this method cannot resolve.
+
+With --sampled there are six other cells, and no text is forced: the engines sample their own, by random weights. No
+repeats are expected in it, so the cells show what lookahead costs where it cannot gain.
 
 The last column of the table is the upper bound of the mean of all cells, 95 %, by the spread within each cell.
 """
@@ -105,8 +108,8 @@ def _ms(arm: Arm, picked: list[Exchange], cell: Cell, is_forced: bool) -> float:
     return found
 
 
-def loaded(is_forced: bool, after: Path | None) -> dict[str, Arm]:
-    """Three engines for 128 requests; lookahead times its kernels when the others, and `after`'s maker, are quiet."""
+def loaded(is_forced: bool, after: Path | None, end: float) -> dict[str, Arm]:
+    """Three engines for 128 requests; lookahead times its kernels when the others are ready and `after` is there."""
     options = {**common(), "max_num_seqs": max(REQUESTS), "kv_cache_memory_bytes": 10 << 30}
     if not is_forced:
         options.pop("logits_processors")
@@ -120,7 +123,7 @@ def loaded(is_forced: bool, after: Path | None) -> dict[str, Arm]:
         arm.start()
     for name in (NONE, AGAIN, OURS):
         if name == OURS:
-            while after and not after.exists():
+            while after and not after.exists() and time.monotonic() < end:
                 time.sleep(1)
             ready.touch()
         arms[name].answer()
@@ -186,7 +189,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=545, help="in all, from the program's start")
     parser.add_argument("--requests", type=int, nargs="+", choices=REQUESTS, default=REQUESTS, help="of the cells")
     parser.add_argument("--sampled", action="store_true", help="text that the engine samples, at 1, 10 and 64 requests")
-    parser.add_argument("--after", type=Path, help="load at once, and measure when this file is there")
+    parser.add_argument("--after", type=Path, help="load at once; kernels and rounds are timed when this file is there")
     parser.add_argument("--table", action="store_true")
     wanted = parser.parse_args()
     if wanted.table:
@@ -195,9 +198,11 @@ def main() -> None:
         return
     if wanted.out is None:
         parser.error("OUT.json is missing")
+    if wanted.sampled and not {cell.requests for cell in sampled_cells()} & {*wanted.requests}:
+        parser.error("--sampled has cells of 1, 10 and 64 requests")
     end = time.monotonic() + wanted.seconds
     is_forced = not wanted.sampled
-    arms, results = loaded(is_forced, wanted.after), []
+    arms, results = loaded(is_forced, wanted.after, end), []
     print(f"engines ready, {end - time.monotonic():.0f} s left", flush=True)
     asked = [cell for cell in (cells() if is_forced else sampled_cells()) if cell.requests in wanted.requests]
     for row in rows(arms, halves(wanted.texts), asked, end, is_forced):

@@ -13,8 +13,8 @@ How to run, in the repository's root of a machine with a GPU, python3.12 and vLL
 8.  `python3.12 benchmarks/lookahead/host_draft.py`: what the decoder alone takes on that machine.
 
 The targets have random weights: Llama-3.1-70B's shape in ifq_nf4 (38 GiB), Qwen2-7B's in float16. Their text is forced
-(`forced`), so that nothing in it repeats. The draft model has Qwen2.5-0.5B's shape; the time of each draft is real, and
-each token is replaced by the recorded one with the chance `--acceptance`, or by a wrong one.
+(`forced`), so that nothing in it repeats. The draft model has the shape that `--draft` names. The time of each draft is
+real, and each token is replaced by the recorded one with the chance `--acceptance`, or by a wrong one.
 
 `off` is the same engine while the host drafts nothing. `none` is an engine of its own without speculation; it is left
 out where the card does not hold two engines (`--without-none`). All take turns on the same requests.

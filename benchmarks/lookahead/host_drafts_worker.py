@@ -37,7 +37,7 @@ class HostDraftsWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no
         if self._on is not None:
             self._use(self._off)
             self._on.close()
-            self._on = None
+        self._on = self._model = None  # before the next one takes memory and cores
         self._off = drafter.trip
         rows = self.model_runner.lookahead._drafts.tokens.shape[0]
         known = replace(settings.read(os.environ) or settings.LookaheadSettings(), draft_bits=bits)
@@ -67,7 +67,8 @@ class HostDraftsWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no
         return asdict(self._on.counts()) if self._on else {}
 
     def forecast_ms(self, rows: int) -> list[float]:
-        """What the policy expects of a draft of 1, 2, … tokens for each of these rows."""
+        """What the policy expects of a draft of 1, 2, … tokens for each of these rows; no request may run."""
+        self.model_runner.lookahead._drafter.rest()
         most = self.model_runner.lookahead._drafter._drafts.tokens.shape[1]
         return [self._model.draft_ms(rows, k) for k in range(1, most + 1)] if self._model else []
 

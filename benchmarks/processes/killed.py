@@ -2,13 +2,15 @@
 
     PYTHONPATH=server/src:base/src:sizing/src python benchmarks/processes/killed.py WORK [--small]
 
-The benchmark is `serving.py`, with a server in float16 and one in fp8. A server's processes are those whose environment
-names its folder. Prints the number when both servers answer, and then by the seconds since the signal.
+The benchmark is `serving.py`, with a server in float16 and one in fp8, and it is ended while requests run. A server's
+processes are those whose environment names its folder, its keeper among them. Prints their number before the signal,
+and by the seconds since. It reads no memory of the card.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import subprocess
 import sys
@@ -18,9 +20,11 @@ from pathlib import Path
 import httpx
 
 SERVING = Path(__file__).resolve().parents[1] / "quantization/serving.py"
-PORTS = 18501, 18502
-LOOKS_S = 1, 2, 5, 10, 20, 30, 45
+FIRST_PORT, SECOND_PORT = 18501, 18502
+COUNTED_AT_S = 1, 2, 5, 10, 20, 30, 45, 60
+"""A keeper gives its server 40 s and its processes 10 more."""
 START_S_MAX = 300
+RUNNING = re.compile(r"^vllm:num_requests_running\{.*\} ([1-9].*)$", re.MULTILINE)
 
 
 def processes_of(folder: Path) -> int:
@@ -34,18 +38,25 @@ def processes_of(folder: Path) -> int:
     return count
 
 
-def wait_for_servers(program: subprocess.Popen[bytes]) -> float:
-    """Seconds until both answer."""
+def is_busy() -> bool:
+    """Whether the second server is there and the first one has requests: they are asked in this order."""
+    try:
+        second = httpx.get(f"http://127.0.0.1:{SECOND_PORT}/health", timeout=2)
+        first = httpx.get(f"http://127.0.0.1:{FIRST_PORT}/metrics", timeout=2)
+    except httpx.HTTPError:
+        return False
+    return second.is_success and bool(RUNNING.search(first.text))
+
+
+def wait_until_busy(program: subprocess.Popen[bytes], work: Path) -> float:
+    """Seconds until requests run."""
     began = time.monotonic()
-    for port in PORTS:
-        while True:
-            if program.poll() is not None or time.monotonic() - began > START_S_MAX:
-                sys.exit(f"killed.py: the server on port {port} did not answer; its log is in WORK")
-            try:
-                if httpx.get(f"http://127.0.0.1:{port}/health", timeout=2).is_success:
-                    break
-            except httpx.HTTPError:
-                time.sleep(0.5)
+    while not is_busy():
+        if program.poll() is not None or time.monotonic() - began > START_S_MAX:
+            sys.exit(
+                f"killed.py: no request runs after {time.monotonic() - began:.0f} s; the servers' logs are in {work}"
+            )
+        time.sleep(0.5)
     return time.monotonic() - began
 
 
@@ -54,14 +65,14 @@ def left_after(number: signal.Signals, work: Path, words: list[str]) -> int:
     command = [sys.executable, str(SERVING), "--work", str(work), "--methods", "none", "fp8", "--requests", "20000"]
     program = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL)
     try:
-        ready_s = wait_for_servers(program)
-        print(f"{number.name}: both servers answer after {ready_s:.0f} s, {processes_of(work)} processes", flush=True)
+        busy_s = wait_until_busy(program, work)
+        print(f"{number.name}: requests run after {busy_s:.0f} s, {processes_of(work)} processes", flush=True)
         program.send_signal(number)
         began, left = time.monotonic(), 0
-        for look_s in LOOKS_S:
-            time.sleep(max(0.0, began + look_s - time.monotonic()))
+        for at_s in COUNTED_AT_S:
+            time.sleep(max(0.0, began + at_s - time.monotonic()))
             left = processes_of(work)
-            print(f"  {look_s} s after it: {left}", flush=True)
+            print(f"  {at_s} s after it: {left}", flush=True)
             if left == 0:
                 break
         return left
@@ -71,18 +82,15 @@ def left_after(number: signal.Signals, work: Path, words: list[str]) -> int:
 
 
 def main() -> None:
-    """Both signals; red where a process is left."""
+    """Both signals; exit status 1 where a process is left."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path, help="folder for the servers' files")
-    parser.add_argument(
-        "--small", action="store_true", help="a tiny shape on a CPU: it counts, and the card is not seen"
-    )
+    parser.add_argument("--small", action="store_true", help="a tiny shape on a CPU")
     wanted = parser.parse_args()
-    work = wanted.work.resolve()
     words = ["--small"] if wanted.small else []
-    left = {one.name: left_after(one, work / one.name, words) for one in (signal.SIGKILL, signal.SIGTERM)}
-    if any(left.values()):
-        sys.exit(f"killed.py: processes are left {LOOKS_S[-1]} s after the signal: {left}")
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        if left := left_after(number, wanted.work.resolve() / number.name, words):
+            sys.exit(f"killed.py: {left} processes are left {COUNTED_AT_S[-1]} s after {number.name}")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ MEAN_IN, MEAN_OUT, SPREAD_IN, SPREAD_OUT = 217, 564, 0.9, 0.6
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A server: its method of quantization, and the checkout that its code is of."""
+    """A server: its method of quantization, and the checkout whose Python sources come first."""
 
     name: str
     method: str
@@ -196,7 +196,8 @@ def turns(urls: dict[str, str], wanted: argparse.Namespace) -> Iterator[dict[str
         warm_up(url, wanted)
     for mean_out, turn in itertools.product(wanted.mean_out, range(wanted.turns)):
         for name in list(urls) if turn % 2 == 0 else reversed(list(urls)):
-            yield {"method": name, "turn": turn, **measure(urls[name], mean_out, wanted.seed + turn, wanted)}
+            found = measure(urls[name], mean_out, wanted.seed + turn, wanted)
+            yield {"method": name, "turn": turn, "seed": wanted.seed + turn, "mean_out": mean_out, **found}
 
 
 def arms_of(wanted: argparse.Namespace) -> list[Arm]:
@@ -213,10 +214,14 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder for the model, caches and logs")
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--before", type=Path, help="another checkout, whose servers stand beside these")
-    parser.add_argument("--before-methods", nargs="+", default=("none", "fp8"))
+    parser.add_argument("--before-methods", nargs="+", default=("none", "fp8"), help="with --before")
     parser.add_argument("--requests", type=int, default=120)
     parser.add_argument(
-        "--mean-out", type=int, nargs="+", default=[MEAN_OUT], help="tokens of an answer, each in turns of its own"
+        "--mean-out",
+        type=int,
+        nargs="+",
+        default=[MEAN_OUT],
+        help="tokens of an answer, each in turns of its own (12 with --small)",
     )
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--seed", type=int, default=9, help="of the first turn")

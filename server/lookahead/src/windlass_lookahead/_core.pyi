@@ -69,7 +69,10 @@ class HostDrafter:
     @property
     def is_in_use(self) -> bool: ...
     def draft_ms(self, rows: int, k: int) -> float:
-        """What chains of k tokens are expected to take, for rows that are drafted for in each step."""
+        """Milliseconds that chains of k tokens are expected to take, for rows that each step drafts for.
+
+        It belongs to the drafting thread: call it while no step is under way.
+        """
 
 def model_drafter(weights: DraftWeights, rows_max: int) -> HostDrafter: ...
 def recorded_drafter(
