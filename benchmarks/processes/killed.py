@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import httpx
+import keeper
 
 SERVING = Path(__file__).resolve().parents[1] / "quantization/serving.py"
 FIRST_PORT, SECOND_PORT = 18501, 18502
@@ -63,7 +64,11 @@ def wait_until_busy(program: subprocess.Popen[bytes], work: Path) -> float:
 def left_after(number: signal.Signals, work: Path, words: list[str]) -> int:
     """Start, end by the signal, and count until nothing is left; what is left at the end."""
     command = [sys.executable, str(SERVING), "--work", str(work), "--methods", "none", "fp8", "--requests", "20000"]
-    program = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL)
+    program = subprocess.Popen(
+        [*command, *words],
+        stdout=subprocess.DEVNULL,
+        preexec_fn=keeper.end_with_parent,  # noqa: PLW1509 - this program has no other thread
+    )
     try:
         busy_s = wait_until_busy(program, work)
         print(f"{number.name}: requests run after {busy_s:.0f} s, {processes_of(work)} processes", flush=True)

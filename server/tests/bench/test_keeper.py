@@ -112,7 +112,7 @@ def test_a_benchmark_that_has_ended_already_starts_nothing_that_stays():
 
 
 def test_the_keeper_is_the_only_start_of_an_engine():
-    """No benchmark starts a process past it; the images' own servers are told to end when the benchmark is killed."""
+    """No benchmark starts a process past it; what has no keeper between gets SIGTERM when its parent is killed."""
     root = KEEPER.parents[1]
     starts = {
         str(path.relative_to(root))
@@ -125,6 +125,7 @@ def test_the_keeper_is_the_only_start_of_an_engine():
         "prefix_offload/engines.py": "keeper.keep(",
         "sequence_parallel/wire.py": "keeper.keep(",
     }
-    assert starts == {*kept, "images_on_card/servers.py"}
-    for name, how in (kept | {"images_on_card/servers.py": "preexec_fn=keeper.end_with_parent"}).items():
+    by_signal = dict.fromkeys(("images_on_card/servers.py", "processes/killed.py"), "preexec_fn=keeper.end_with_parent")
+    assert starts == {*kept, *by_signal}
+    for name, how in (kept | by_signal).items():
         assert how in (root / name).read_text()
