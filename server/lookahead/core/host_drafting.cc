@@ -6,6 +6,12 @@
 
 namespace windlass {
 
+namespace {
+// Of a step that a trial reads for, so that the next doorbell is seldom late; guess. A text grows by a token a step, so
+// reading that waits for its allowance may never come to its end.
+constexpr double kReadShare = 0.5;
+}  // namespace
+
 HostDrafting::HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config)
     : drafter_(std::move(drafter)), most_(most), vocabulary_(vocabulary), config_(config) {}
 
@@ -91,7 +97,7 @@ void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
   const double times = config_.host_first_trials / (1.0 + tried_us_ / config_.host_first_trials_us);
   const double share = config_.host_trial_share * std::max(1.0, times);
   allowance_us_ = std::min(allowance_us_ + share * step_us, config_.host_trial_us_max);
-  if (allowance_us_ <= 0 || !chain_.empty()) return;
+  if (!chain_.empty() || (trial_.empty() && allowance_us_ <= 0)) return;
   const auto since = Clock::now();
   if (trial_.empty()) {
     const auto found = texts_.find(ids[next_++ % ids.size()]);
@@ -102,11 +108,14 @@ void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
     chains_ = 0;
     guarded([&] { drafter_->begin(trial_, std::span(found->second).last(length)); });
   } else if (!drafter_->ready(trial_)) {
-    guarded([&] { drafter_->work(std::min(allowance_us_, step_us)); });
+    guarded([&] { drafter_->work(kReadShare * step_us); });
+  } else if (chains_ == config_.host_trial_chains) {
+    end_trial();
   } else {
     chain_ = draft({trial_}, most_)[0];
     agreed_ = 0;
-    if (chain_.empty() || ++chains_ > config_.host_trial_chains) end_trial();
+    ++chains_;
+    if (chain_.empty()) end_trial();
   }
   const double took_us = std::chrono::duration<double, std::micro>(Clock::now() - since).count();
   allowance_us_ -= took_us;

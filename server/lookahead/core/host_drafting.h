@@ -2,8 +2,9 @@
 //
 // The drafter rests where the policy found that it cannot win: it then holds no text, and no step waits for it. Now and
 // then it reads the end of one row's text and drafts a chain that no device sees. The text that follows judges the
-// chain, so the policy learns whether waking it pays. Trials take the allowance of PolicyConfig::host_trial_share and
-// no more; at first they have a multiple of it, since nothing is known then.
+// chain, so the policy learns whether waking it pays. Trials have the allowance of PolicyConfig::host_trial_share; at
+// first they have a multiple of it, since nothing is known then. One that has begun goes on to its end, and its time is
+// paid for before the next begins.
 #pragma once
 
 #include <chrono>
@@ -44,8 +45,8 @@ class HostDrafting {
 
   void rest();
   void wake();
-  // A step of these rows took so many µs; a trial goes on where its allowance is left. Trials that the text judged are
-  // put out as drafts made and drafts accepted.
+  // A step of these rows took so many µs; a trial goes on, or begins where allowance is left. Chains that the text
+  // judged are put out as drafts made and drafts accepted.
   void step(const std::vector<std::string>& ids, double step_us);
   std::vector<std::pair<std::size_t, std::size_t>> take_judged() { return std::exchange(judged_, {}); }
 

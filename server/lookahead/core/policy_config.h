@@ -124,8 +124,8 @@ struct PolicyConfig {
   double host_trial_us_max = 20'000;
   // tokens at the end of a text that a trial reads; guess
   int host_trial_tokens = 128;
-  // chains that it drafts of one text; guess
-  int host_trial_chains = 16;
+  // chains of one trial; guess: more put a trial far into debt, fewer are mostly reading
+  int host_trial_chains = 4;
 };
 
 // Calls visitor(name, number) for each number of a configuration, in the order above.

@@ -45,7 +45,7 @@ class Engine:
         """Submit, plan the next step, compute, ring, wait for the drafts that it verifies, verify them."""
         device = self.device
         self.number += 1
-        begun = [(self.name, self.text[:1])] if self.number == 1 else []
+        begun = [(self.name, self.text[: self.at])] if self.number == 1 else []
         emitted = 1 if self.number == 1 else self.emitted
         device.trip.submit(self.number, [], begun, [self.name], wanted=True)
         drafts = None if self.chooses_late else self._choose()
@@ -164,6 +164,22 @@ def test_a_new_model_that_rests_wakes_within_two_requests(engines):
     engine = engines(0.99, 0.5, 4.0, texts=[(text[:1], text[1:])], text=text, device=Device(policy=policy))
     engine.run(200)
     assert engine.device.trip.counts().hosted > 10
+
+
+def test_a_trial_reads_to_its_end_though_the_text_grows():
+    """What its allowance buys in a step is less than the token that the step adds."""
+    model = draft_model.host_drafter(DEMO, draft_model.Settings(rows=1, threads=1))
+    policy = {"model_acceptance": 0.0, "model_weight": 1.0, "host_rest_steps": 5}
+    policy |= {"host_first_trials": 1.0, "host_trial_share": 0.003}
+    text = new_text(7, 990)
+    device = Device(policy=policy)
+    device.trip.add_host_model(recorded_drafter(model, 1.0, 0.0, 3, [(text[:200], text[200:])]), K, VOCABULARY)
+    engine = Engine(device, text, 4.0)
+    engine.at = 200
+    while engine.at < 900 and (hosted := device.trip.counts().hosted) <= 10:
+        engine.run(10)
+    device.trip.close()
+    assert hosted > 10
 
 
 def test_rows_whose_text_the_cache_knows_keep_its_drafts(engines):
