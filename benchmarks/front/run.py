@@ -36,7 +36,7 @@ import streams as client
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 STREAMS = (10, 64, 128, 256)
-TOKENS = 128
+TOKENS, TOKENS_MAX = 128, 900
 STEP_MS = 40.0
 """So slow that one core can do 256 streams, and every token comes as a piece of its own."""
 KEY = "front-benchmark-key"
@@ -121,7 +121,7 @@ def ask(server: Server, streams: int, each: int, tokens: int = TOKENS) -> dict[s
 def turn_of(servers: list[Server], streams: int, tokens: int, requests: int, number: int) -> list[dict[str, Any]]:
     """All servers in one order, then in the other; of each about as many pieces as `requests` of 128 tokens have."""
     order = servers if number % 2 == 0 else servers[::-1]
-    each = max(1, -(-requests * TOKENS // (streams * tokens)))
+    each = -(-requests * TOKENS // (streams * tokens))
     return [ask(server, streams, each, tokens) | {"turn": number} for server in (*order, *order[::-1])]
 
 
@@ -208,9 +208,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("front.json"), help="of every half turn")
     parser.add_argument("--before", type=Path, help="another checkout's server/src")
     parser.add_argument("--streams", type=int, nargs="+", default=STREAMS)
-    parser.add_argument(
-        "--tokens", type=int, nargs="+", default=[TOKENS], choices=range(1, 901), metavar="N", help="one or two lengths"
-    )
+    parser.add_argument("--tokens", type=int, nargs="+", default=[TOKENS], help="of an answer; two lengths are split")
     parser.add_argument("--step-ms", type=float, default=STEP_MS, help="of the engine; less asks more of the process")
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument(
@@ -219,8 +217,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=ROOT / "models/demo")
     parser.add_argument("--profile", type=int, metavar="STREAMS")
     wanted = parser.parse_args()
-    if len({*wanted.tokens}) != len(wanted.tokens) or len(wanted.tokens) > len(("short", "long")):
-        parser.error("--tokens takes one length, or two that differ")
+    least, *more = sorted(wanted.tokens)
+    if least < 1 or max(wanted.tokens) > TOKENS_MAX or more not in ([], [max(wanted.tokens)]) or more == [least]:
+        parser.error(f"--tokens takes one length of 1 to {TOKENS_MAX}, or two that differ")
     sources: dict[str, Path | None] = {"stock": None, "ours": ROOT / "server/src"}
     if wanted.before:
         sources["before"] = wanted.before.resolve()

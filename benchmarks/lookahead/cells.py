@@ -1,7 +1,7 @@
 """On a GPU: is decoding with lookahead ever slower, as people serve? 24 cells, fixed before the first run, or six.
 
     python prepare_cells.py CELLS.json.gz --alpaca-eval CLONE --wmt CLONE --tau-bench CLONE
-    python cells.py CELLS.json.gz OUT.json [--seconds 545] [--requests 128 64] [--sampled]
+    python cells.py CELLS.json.gz OUT.json [--seconds 545] [--requests 128 64] [--sampled] [--after FILE]
     python cells.py OUT.json --table
 
 A cell is a workload, requests at a time, a temperature, the most tokens of an answer, and whether the cache begins
@@ -22,8 +22,10 @@ import gzip
 import itertools
 import json
 import math
+import os
 import random
 import statistics
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -125,6 +127,9 @@ def loaded(is_forced: bool, after: Path | None, end: float) -> dict[str, Arm]:
         if name == OURS:
             while after and not after.exists() and time.monotonic() < end:
                 time.sleep(1)
+            if after and not after.exists():
+                print(f"cells.py: {after} did not come in time, so nothing was timed", file=sys.stderr, flush=True)
+                os._exit(1)  # the engines would be waited for
             ready.touch()
         arms[name].answer()
     return arms

@@ -141,13 +141,13 @@ def engines(wanted: argparse.Namespace, options: dict[str, Any]) -> list[Arm]:
 class Bench:
     """Both engines of one target, asked in turns."""
 
-    def __init__(self, wanted: argparse.Namespace) -> None:
+    def __init__(self, wanted: argparse.Namespace, draft: Draft) -> None:
         target = TARGETS[wanted.shape]
         self.wanted = wanted
         self.rows = texts(target.config["vocab_size"], TEXTS)
         self.arms = engines(wanted, common(wanted.shape, target))
         self.at = 0
-        self.use(wanted.draft[0])
+        self.use(draft)
 
     @property
     def names(self) -> list[str]:
@@ -239,7 +239,10 @@ def main() -> None:
     wanted = parser.parse_args()
     until = time.monotonic() + wanted.seconds
     cells = list(missing(wanted))
-    bench = Bench(wanted)
+    if not cells:
+        print(f"{wanted.out} has all cells")
+        return
+    bench = Bench(wanted, cells[0][0])
     print(f"engines ready, {until - time.monotonic():.0f} s left", flush=True)
     for count in wanted.requests:  # what compiles at its first use
         for name in bench.names[:-1]:

@@ -10,6 +10,7 @@ and by the seconds since. It reads no memory of the card.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import subprocess
@@ -25,6 +26,8 @@ FIRST_PORT, SECOND_PORT = 18501, 18502
 COUNTED_AT_S = 1, 2, 5, 10, 20, 30, 45, 60
 """A keeper gives its server 40 s and its processes 10 more."""
 START_S_MAX = 300
+KEPT_ENVIRONMENT = {"SPT_NOENV": "1"}
+"""The engine's processes give themselves titles by setproctitle, which writes over their environment otherwise."""
 RUNNING = re.compile(r"^vllm:num_requests_running\{.*\} ([1-9].*)$", re.MULTILINE)
 
 
@@ -67,11 +70,14 @@ def left_after(number: signal.Signals, work: Path, words: list[str]) -> int:
     program = subprocess.Popen(
         [*command, *words],
         stdout=subprocess.DEVNULL,
+        env=os.environ | KEPT_ENVIRONMENT,
         preexec_fn=keeper.end_with_parent,  # noqa: PLW1509 - this program has no other thread
     )
     try:
         busy_s = wait_until_busy(program, work)
-        print(f"{number.name}: requests run after {busy_s:.0f} s, {processes_of(work)} processes", flush=True)
+        if not (before := processes_of(work)):
+            sys.exit(f"killed.py: no process has {work} in its environment, so nothing can be counted")
+        print(f"{number.name}: requests run after {busy_s:.0f} s, {before} processes", flush=True)
         program.send_signal(number)
         began, left = time.monotonic(), 0
         for at_s in COUNTED_AT_S:

@@ -7,9 +7,13 @@
 namespace windlass {
 
 namespace {
-// Of a step that a trial reads for, so that the next doorbell is seldom late; guess. A text grows by a token a step, so
-// reading that waits for its allowance may never come to its end.
+// The share of a step that a trial reads for, but a layer at least; guess. More would often answer the next doorbell
+// late. Less would let the text, which grows with each step, outrun the reading.
 constexpr double kReadShare = 0.5;
+// Steps of reading after which a trial ends without a chain: a text that outruns its drafter by then goes on to; guess.
+constexpr int kReadStepsMost = 96;
+// µs of debt at most, so that one stall does not end trials for hours; guess
+constexpr double kDebtUsMost = 2'000'000;
 }  // namespace
 
 HostDrafting::HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config)
@@ -106,10 +110,15 @@ void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
         std::min<std::size_t>(found->second.size(), static_cast<std::size_t>(config_.host_trial_tokens));
     trial_ = found->first;
     chains_ = 0;
+    read_steps_ = 0;
     guarded([&] { drafter_->begin(trial_, std::span(found->second).last(length)); });
   } else if (!drafter_->ready(trial_)) {
-    guarded([&] { drafter_->work(kReadShare * step_us); });
-  } else if (chains_ == config_.host_trial_chains) {
+    if (++read_steps_ > kReadStepsMost) {
+      end_trial();
+    } else {
+      guarded([&] { drafter_->work(kReadShare * step_us); });
+    }
+  } else if (chains_ >= config_.host_trial_chains) {
     end_trial();
   } else {
     chain_ = draft({trial_}, most_)[0];
@@ -118,7 +127,7 @@ void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
     if (chain_.empty()) end_trial();
   }
   const double took_us = std::chrono::duration<double, std::micro>(Clock::now() - since).count();
-  allowance_us_ -= took_us;
+  allowance_us_ = std::max(allowance_us_ - took_us, -kDebtUsMost);
   tried_us_ += took_us;
 }
 

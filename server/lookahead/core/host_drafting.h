@@ -3,8 +3,8 @@
 // The drafter rests where the policy found that it cannot win: it then holds no text, and no step waits for it. Now and
 // then it reads the end of one row's text and drafts a chain that no device sees. The text that follows judges the
 // chain, so the policy learns whether waking it pays. Trials have the allowance of PolicyConfig::host_trial_share; at
-// first they have a multiple of it, since nothing is known then. One that has begun goes on to its end, and its time is
-// paid for before the next begins.
+// first they have a multiple of it, since nothing is known then. One that has begun goes on to its end,
+// or until its text outruns it, and its time is paid for before the next begins.
 #pragma once
 
 #include <chrono>
@@ -67,6 +67,7 @@ class HostDrafting {
   std::vector<Token> chain_;  // its drafts that are not judged yet
   std::size_t agreed_ = 0;    // of them, that the text has taken over
   int chains_ = 0;            // of this trial
+  int read_steps_ = 0;        // of this trial
   std::size_t next_ = 0;      // row of the step that the next trial takes
   double allowance_us_ = 0;
   double tried_us_ = 0;  // of all trials

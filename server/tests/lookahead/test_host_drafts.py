@@ -176,10 +176,12 @@ def test_a_trial_reads_to_its_end_though_the_text_grows():
     device.trip.add_host_model(recorded_drafter(model, 1.0, 0.0, 3, [(text[:200], text[200:])]), K, VOCABULARY)
     engine = Engine(device, text, 4.0)
     engine.at = 200
-    while engine.at < 900 and (hosted := device.trip.counts().hosted) <= 10:
-        engine.run(10)
-    device.trip.close()
-    assert hosted > 10
+    try:
+        while engine.at < 900 and device.trip.counts().hosted <= 10:
+            engine.run(10)
+        assert device.trip.counts().hosted > 10
+    finally:
+        device.trip.close()
 
 
 def test_rows_whose_text_the_cache_knows_keep_its_drafts(engines):
