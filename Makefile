@@ -198,9 +198,9 @@ bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
 	@$(BIN)/python server/bench/limits.py
-bench-front: sync ## processor time of the API's process: the guard alone, then vLLM's server without it and with it; TURNS=4 BEFORE=a checkout's server/src below the repository
+bench-front: sync ## processor time of the API's process: the guard alone, then vLLM's server without it and with it; TURNS=4 BEFORE=a checkout's server/src below the repository MORE=flags of run.py
 	@PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/guard_alone.py
-	@$(BED) python /repo/benchmarks/front/run.py --turns $(or $(TURNS),4) $(if $(BEFORE),--before /repo/$(BEFORE))
+	@$(BED) python /repo/benchmarks/front/run.py --turns $(or $(TURNS),4) $(if $(BEFORE),--before /repo/$(BEFORE)) $(MORE)
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts

@@ -217,9 +217,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=ROOT / "models/demo")
     parser.add_argument("--profile", type=int, metavar="STREAMS")
     wanted = parser.parse_args()
-    least, *more = sorted(wanted.tokens)
-    if least < 1 or max(wanted.tokens) > TOKENS_MAX or more not in ([], [max(wanted.tokens)]) or more == [least]:
-        parser.error(f"--tokens takes one length of 1 to {TOKENS_MAX}, or two that differ")
+    short, *longer = sorted({*wanted.tokens})
+    if len(longer) > 1 or short < 1 or max(wanted.tokens) > TOKENS_MAX:
+        parser.error(f"--tokens takes one or two lengths of 1 to {TOKENS_MAX}")
     sources: dict[str, Path | None] = {"stock": None, "ours": ROOT / "server/src"}
     if wanted.before:
         sources["before"] = wanted.before.resolve()
@@ -234,7 +234,7 @@ def main() -> None:
                 profile(servers, wanted.profile, wanted.out)
                 return
             for number, streams in itertools.product(range(wanted.turns), wanted.streams):
-                for tokens in wanted.tokens if number % 2 == 0 else wanted.tokens[::-1]:
+                for tokens in (short, *longer) if number % 2 == 0 else (*longer, short):
                     rows += turn_of(servers, streams, tokens, wanted.requests, number)
                 wanted.out.write_text(json.dumps(rows, indent=1) + "\n")
         finally:
@@ -243,8 +243,8 @@ def main() -> None:
             for server in servers:
                 server.process.wait()
     print("\n".join(table(rows)))
-    if len(wanted.tokens) > 1:
-        print("\n".join(split(rows, min(wanted.tokens), max(wanted.tokens))))
+    for long in longer:
+        print("\n".join(split(rows, short, long)))
 
 
 if __name__ == "__main__":

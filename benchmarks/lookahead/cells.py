@@ -56,6 +56,8 @@ class Cell:
     temperature: float
     answer: int
     cache: str
+    is_forced: bool = True
+    """Whether it is the recorded text; else the engine samples its own."""
 
 
 def cells() -> list[Cell]:
@@ -74,7 +76,7 @@ def cells() -> list[Cell]:
 def sampled_cells() -> list[Cell]:
     """Prompts of chat at both temperatures that sample."""
     return [
-        Cell("chat", requests, temperature, 96, "empty")
+        Cell("chat", requests, temperature, 96, "empty", is_forced=False)
         for requests, temperature in itertools.product((10, 64, 1), (1.0, 0.7))
     ]
 
@@ -85,9 +87,7 @@ def halves(path: Path) -> dict[str, tuple[list[Exchange], list[Exchange]]]:
     return {name: (found[name][: len(found[name]) // 2], found[name][len(found[name]) // 2 :]) for name in WORKLOADS}
 
 
-def measure(
-    arms: dict[str, Arm], cell: Cell, texts: tuple[list[Exchange], list[Exchange]], limit_s: float, is_forced: bool
-) -> Row:
+def measure(arms: dict[str, Arm], cell: Cell, texts: tuple[list[Exchange], list[Exchange]], limit_s: float) -> Row:
     """Rounds of the three engines, as many as the time has, and at least six."""
     seen, rows = texts
     arms[OURS].ask("run", LAST, 2, True)
@@ -100,13 +100,13 @@ def measure(
             arms[OURS].ask("run", LAST, 2, True)  # with this step the requests before it end
             arms[OURS].ask("call", "back", "cell")
         order = ORDERS[number % len(ORDERS)]
-        ms = {name: _ms(arms[name], picked, cell, is_forced) for name in order}
+        ms = {name: _ms(arms[name], picked, cell) for name in order}
         times.append([ms[NONE], ms[OURS], ms[AGAIN]])
-    return {**asdict(cell), "forced": is_forced, "times": times}
+    return {**asdict(cell), "times": times}
 
 
-def _ms(arm: Arm, picked: list[Exchange], cell: Cell, is_forced: bool) -> float:
-    found: float = arm.ask("run", picked, cell.answer, is_forced, None, cell.temperature)["ms"]
+def _ms(arm: Arm, picked: list[Exchange], cell: Cell) -> float:
+    found: float = arm.ask("run", picked, cell.answer, cell.is_forced, None, cell.temperature)["ms"]
     return found
 
 
@@ -136,20 +136,16 @@ def loaded(is_forced: bool, after: Path | None, end: float) -> dict[str, Arm]:
 
 
 def rows(
-    arms: dict[str, Arm],
-    texts: dict[str, tuple[list[Exchange], list[Exchange]]],
-    asked: Sequence[Cell],
-    end: float,
-    is_forced: bool,
+    arms: dict[str, Arm], texts: dict[str, tuple[list[Exchange], list[Exchange]]], asked: Sequence[Cell], end: float
 ) -> Iterator[Row]:
     """Cell by cell; what is left of the time is shared among the cells that are left."""
     for arm in arms.values():  # what compiles at its first use
         for requests in REQUESTS:
-            arm.ask("run", texts["no repeats"][0][:requests], 24, is_forced, None, 0.7)
+            arm.ask("run", texts["no repeats"][0][:requests], 24, asked[0].is_forced, None, 0.7)
     for number, cell in enumerate(asked):
         if (left := end - time.monotonic()) <= 0:
             return
-        yield measure(arms, cell, texts[cell.workload], left / (len(asked) - number) - 1, is_forced)
+        yield measure(arms, cell, texts[cell.workload], left / (len(asked) - number) - 1)
 
 
 def ratios(row: Row) -> tuple[list[float], list[float]]:
@@ -203,14 +199,13 @@ def main() -> None:
         return
     if wanted.out is None:
         parser.error("OUT.json is missing")
-    if wanted.sampled and not {cell.requests for cell in sampled_cells()} & {*wanted.requests}:
+    asked = [cell for cell in (sampled_cells() if wanted.sampled else cells()) if cell.requests in wanted.requests]
+    if not asked:
         parser.error("--sampled has cells of 1, 10 and 64 requests")
     end = time.monotonic() + wanted.seconds
-    is_forced = not wanted.sampled
-    arms, results = loaded(is_forced, wanted.after, end), []
+    arms, results = loaded(not wanted.sampled, wanted.after, end), []
     print(f"engines ready, {end - time.monotonic():.0f} s left", flush=True)
-    asked = [cell for cell in (cells() if is_forced else sampled_cells()) if cell.requests in wanted.requests]
-    for row in rows(arms, halves(wanted.texts), asked, end, is_forced):
+    for row in rows(arms, halves(wanted.texts), asked, end):
         results.append(row)
         wanted.out.write_text(json.dumps(results))
         print(json.dumps({**row, "times": row["times"][-1]}), flush=True)

@@ -27,6 +27,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
 
@@ -172,29 +173,34 @@ def end(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
+def shape(wanted: argparse.Namespace) -> dict[str, Any]:
+    """Of the model that is served."""
+    return shapes.SMALL if wanted.small else shapes.QWEN2_7B
+
+
 def warm_up(url: str, wanted: argparse.Namespace) -> None:
     """A few requests that are not counted."""
-    size = (shapes.SMALL if wanted.small else shapes.QWEN2_7B)["vocab_size"]
     mean_in = 20 if wanted.small else MEAN_IN
-    asyncio.run(load(url, [Answer(mean_in, 8) for _ in range(2 * CLIENTS)], size, wanted.seed - 1))
+    asyncio.run(
+        load(url, [Answer(mean_in, 8) for _ in range(2 * CLIENTS)], shape(wanted)["vocab_size"], wanted.seed - 1)
+    )
 
 
 def measure(url: str, mean_out: int, seed: int, wanted: argparse.Namespace) -> dict[str, float]:
     """One server's figures of one turn."""
     chance, cut = random.Random(seed), 200 if wanted.small else 2000  # noqa: S311 - as above
-    mean_in, mean_out = (20, 12) if wanted.small else (MEAN_IN, mean_out)
-    size = (shapes.SMALL if wanted.small else shapes.QWEN2_7B)["vocab_size"]
+    mean_in = 20 if wanted.small else MEAN_IN
     tokens_in = lengths(wanted.requests, mean_in, SPREAD_IN, cut, chance)
     tokens_out = lengths(wanted.requests, mean_out, SPREAD_OUT, cut, chance)
     answers = [Answer(*pair) for pair in zip(tokens_in, tokens_out, strict=True)]
-    return figures(answers, asyncio.run(load(url, answers, size, seed)))
+    return figures(answers, asyncio.run(load(url, answers, shape(wanted)["vocab_size"], seed)))
 
 
 def turns(urls: dict[str, str], wanted: argparse.Namespace) -> Iterator[dict[str, object]]:
     """Each server once a turn, with requests of the turn's own."""
     for url in urls.values():
         warm_up(url, wanted)
-    for mean_out, turn in itertools.product(wanted.mean_out, range(wanted.turns)):
+    for mean_out, turn in itertools.product([12] if wanted.small else wanted.mean_out, range(wanted.turns)):
         for name in list(urls) if turn % 2 == 0 else reversed(list(urls)):
             found = measure(urls[name], mean_out, wanted.seed + turn, wanted)
             yield {"method": name, "turn": turn, "seed": wanted.seed + turn, "mean_out": mean_out, **found}
@@ -230,7 +236,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     wanted = parser.parse_args()
     wanted.work = wanted.work.resolve()
-    shapes.describe(wanted.work / "model", shapes.SMALL if wanted.small else shapes.QWEN2_7B)
+    shapes.describe(wanted.work / "model", shape(wanted))
     deadline, rows = time.monotonic() + wanted.limit_s, []
     servers = {arm.name: start(arm, FIRST_PORT + at, wanted) for at, arm in enumerate(arms_of(wanted))}
     urls = {name: f"http://127.0.0.1:{FIRST_PORT + at}" for at, name in enumerate(servers)}
