@@ -198,6 +198,7 @@ class Bench:
             "waited_ms": round(counts["host_us"] / 1000 / max(1, counts["hosted"]), 2),
             "drafted_steps": round(counts["hosted"] / max(1, counts["steps"]), 3),
             "forecast_ms": [round(ms, 2) for ms in forecast],
+            **{name: counts[name] for name in ("rests", "wakes", "trials", "outrun")},
             "late_rows": counts["missed"], "lost": counts["lost"], "released": counts["released"],
             "step_ms": round(after["step_us"] / 1000, 2), "pairs": times,
         }  # fmt: skip

@@ -41,7 +41,9 @@ void HostDrafting::begin(const std::string& id, const std::vector<Token>& prompt
   const std::size_t kept = std::min(prompt.size(), static_cast<std::size_t>(drafter_->window()));
   texts_[id].assign(prompt.end() - static_cast<std::ptrdiff_t>(kept), prompt.end());
   if (id == trial_) end_trial();
-  if (!is_resting_) guarded([&] { drafter_->begin(id, prompt); });
+  if (is_resting_) return;
+  is_reading_ = true;
+  guarded([&] { drafter_->begin(id, prompt); });
 }
 
 // A text is cut at two windows, so that cutting costs nothing a token.
@@ -74,14 +76,16 @@ std::vector<std::vector<Token>> HostDrafting::draft(const std::vector<std::strin
 }
 
 bool HostDrafting::work(double budget_us) {
-  bool is_left = false;
-  if (!is_resting_) guarded([&] { is_left = drafter_->work(budget_us); });
-  return is_left;
+  if (is_resting_) return false;
+  is_reading_ = false;
+  guarded([&] { is_reading_ = drafter_->work(budget_us); });
+  return is_reading_;
 }
 
 void HostDrafting::rest() {
   if (is_resting_) return;
   is_resting_ = true;
+  ++counts_.rests;
   guarded([&] {
     for (const auto& [id, text] : texts_) drafter_->finish(id);
   });
@@ -91,6 +95,8 @@ void HostDrafting::wake() {
   if (!is_resting_) return;
   end_trial();
   is_resting_ = false;
+  is_reading_ = true;
+  ++counts_.wakes;
   guarded([&] {
     for (const auto& [id, text] : texts_) drafter_->begin(id, text);
   });
@@ -109,11 +115,13 @@ void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
     const std::size_t length =
         std::min<std::size_t>(found->second.size(), static_cast<std::size_t>(config_.host_trial_tokens));
     trial_ = found->first;
+    ++counts_.trials;
     chains_ = 0;
     read_steps_ = 0;
     guarded([&] { drafter_->begin(trial_, std::span(found->second).last(length)); });
   } else if (!drafter_->ready(trial_)) {
     if (++read_steps_ > kReadStepsMost) {
+      ++counts_.outrun;
       end_trial();
     } else {
       guarded([&] { drafter_->work(kReadShare * step_us); });

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,13 @@
 #include "policy_config.h"
 
 namespace windlass {
+
+struct HostCounts {
+  std::uint64_t rests = 0;
+  std::uint64_t wakes = 0;
+  std::uint64_t trials = 0;  // that began
+  std::uint64_t outrun = 0;  // of them, those that ended amid their reading
+};
 
 class HostDrafting {
  public:
@@ -42,6 +50,8 @@ class HostDrafting {
   std::vector<std::vector<Token>> draft(const std::vector<std::string>& ids, int k);
   // Reads text that waits. Whether more of it waits.
   bool work(double budget_us);
+  // Whether text came since nothing waited: the model will draft for more rows than it does now.
+  bool is_reading() const { return is_reading_ && !is_resting_ && !has_failed_; }
 
   void rest();
   void wake();
@@ -49,6 +59,7 @@ class HostDrafting {
   // judged are put out as drafts made and drafts accepted.
   void step(const std::vector<std::string>& ids, double step_us);
   std::vector<std::pair<std::size_t, std::size_t>> take_judged() { return std::exchange(judged_, {}); }
+  const HostCounts& counts() const { return counts_; }
 
  private:
   void judge(const std::vector<Token>& tokens);
@@ -62,6 +73,7 @@ class HostDrafting {
   PolicyConfig config_;
   std::unordered_map<std::string, std::vector<Token>> texts_;  // the end of each, at least a window
   bool is_resting_ = false;
+  bool is_reading_ = false;
   bool has_failed_ = false;
   std::string trial_;         // the row that is tried; empty for none
   std::vector<Token> chain_;  // its drafts that are not judged yet
@@ -72,6 +84,7 @@ class HostDrafting {
   double allowance_us_ = 0;
   double tried_us_ = 0;  // of all trials
   std::vector<std::pair<std::size_t, std::size_t>> judged_;
+  HostCounts counts_;
 };
 
 }  // namespace windlass

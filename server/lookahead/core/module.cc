@@ -203,7 +203,8 @@ void bind_policy(nb::module_& module) {
 nb::tuple trip_counts(const windlass::RoundTrip& trip) {
   const windlass::TripCounts counts = trip.counts();
   return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.models, counts.lost,
-                        counts.released, counts.wait_us, counts.step_us, counts.hosted, counts.host_us);
+                        counts.released, counts.wait_us, counts.step_us, counts.hosted, counts.host_us,
+                        counts.host.rests, counts.host.wakes, counts.host.trials, counts.host.outrun);
 }
 
 }  // namespace

@@ -243,6 +243,7 @@ void RoundTrip::count(const Batch& soon, const Batch& later, double waited_us) {
   counts_.step_us = policy_.step_us();
   counts_.hosted += is_hosted_;
   counts_.host_us += host_us_;
+  if (host_) counts_.host = host_->counts();
 }
 
 // Reads the step's record for the last time: once the step is completed, the device may reuse the record.

@@ -81,6 +81,7 @@ struct TripCounts {
   double step_us = 0;          // of a step, a running mean
   std::uint64_t hosted = 0;    // steps after which the model on the host drafted
   double host_us = 0;          // that steps waited for it, in all
+  HostCounts host;
 };
 
 class RoundTrip {

@@ -90,24 +90,26 @@ void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {
   std::fill(confidences + chain.size(), confidences + shared_.most, 0.0F);
 }
 
-// What the model makes after the next step; whether it rests; its trials while it does.
+// What the model makes after the next step; whether it rests; its trials while it does. While it reads, steps count as
+// idle only if it would not draft with all rows read.
 void RoundTrip::plan_host(const Step& step) {
   const HostCosts ms = [this](std::size_t rows, int drafts) { return host_->draft_ms(rows, drafts); };
   host_->step(step.rows, policy_.step_us());
   bool has_changed = false;
   bool would_draft = false;
+  const bool is_resting = host_->is_resting();
   {
     const std::lock_guard lock(policy_mutex_);
     for (const auto& [made, accepted] : host_->take_judged()) policy_.model_judged(made, accepted);
     for (const std::string& id : step.rows) policy_.host_reads(id, host_->ready(id));
-    would_draft = host_->is_resting() && policy_.host_would_draft(step.rows, ms) > 0;
+    would_draft = (is_resting || host_->is_reading()) && policy_.host_would_draft(step.rows, ms) > 0;
     const int made = policy_.host_drafts(step.rows, ms);
     has_changed = (std::exchange(host_made_, made) > 0) != (made > 0);
     if (!has_chosen_) host_wait_us_ = made > 0 ? static_cast<int>(policy_.host_usual_wait_us()) : 0;
-    host_idle_ = made > 0 ? 0 : host_idle_ + policy_.could_host_draft();
+    host_idle_ = made > 0 ? 0 : host_idle_ + (policy_.could_host_draft() && !would_draft);
     if (has_changed) publish_budgets();
   }
-  if (would_draft) host_->wake();
+  if (is_resting && would_draft) host_->wake();
   if (host_idle_ < config_.host_rest_steps) return;
   host_idle_ = 0;
   host_->rest();

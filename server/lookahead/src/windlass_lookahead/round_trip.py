@@ -80,6 +80,14 @@ class TripCounts:
     """Steps after which the model on the host drafted."""
     host_us: float = 0.0
     """What steps waited for its drafts, all of them together."""
+    rests: int = 0
+    """Times that the model on the host began to rest."""
+    wakes: int = 0
+    """Times that it woke."""
+    trials: int = 0
+    """Requests that it tried while it rested."""
+    outrun: int = 0
+    """Trials that ended while it still read, since the text grew as fast."""
 
 
 class RoundTrip:

@@ -1,0 +1,147 @@
+"""When a model on the host's cores rests, what it tries meanwhile, and when it wakes."""
+
+from __future__ import annotations
+
+import pytest
+from windlass_lookahead import draft_model
+from windlass_lookahead._core import recorded_drafter
+
+from . import tiny_decoders
+from .conftest import Device
+from .host_engine import COSTS, DEMO, VOCABULARY, Engine, K, an_engine, new_text
+
+
+@pytest.fixture
+def engines():
+    made = []
+
+    def make(*words, **more):
+        made.append(an_engine(*words, **more))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        engine.device.trip.close()
+
+
+@pytest.mark.parametrize(("acceptance", "pass_ms"), [(0.0, 0.3), (1.0, 45.0)], ids=["always wrong", "slow"])
+def test_a_model_that_cannot_win_is_not_waited_for(engines, acceptance, pass_ms):
+    """It is asked for at first, where nothing is known of it; after that no step drafts and none waits."""
+    engine = engines(acceptance, pass_ms, 3.0, text=new_text(7, 990))
+    seen = []
+    for _ in range(11):
+        engine.run(60)
+        seen.append((engine.device.trip.counts().hosted, engine.waits))
+        if seen[-2:-1] == seen[-1:]:
+            break
+    assert seen[-2] == seen[-1]
+
+
+def test_a_resting_model_wakes_when_its_trials_are_right(engines):
+    """Drafts that no device sees are judged by the text that follows."""
+    policy = {"host_rest_steps": 5, "host_trial_share": 1.0, "model_weight": 0.2, "host_trial_tokens": 16}
+    text = new_text(7, 900)
+    engine = engines(0.99, 0.3, 4.0, texts=[(text[:30], text[30:])], text=text, device=Device(policy=policy))
+    engine.run(29)
+    assert engine.at == 30
+    engine.run(160)
+    assert engine.at > 300
+
+
+def test_a_new_model_that_rests_wakes_within_two_requests(engines):
+    """Its first guess is too low to draft by, and its first trials have more of the time than later ones."""
+    policy = {"model_acceptance": 0.0, "host_trial_tokens": 16, "host_rest_steps": 5}
+    text = new_text(7, 900)
+    engine = engines(0.99, 0.5, 4.0, texts=[(text[:1], text[1:])], text=text, device=Device(policy=policy))
+    engine.run(200)
+    assert engine.device.trip.counts().hosted > 10
+
+
+def test_a_trial_reads_to_its_end_though_the_text_grows():
+    """What its allowance buys in a step is less than the token that the step adds."""
+    model = draft_model.host_drafter(DEMO, draft_model.Settings(rows=1, threads=1))
+    policy = {"model_acceptance": 0.0, "model_weight": 1.0, "host_rest_steps": 5}
+    policy |= {"host_first_trials": 1.0, "host_trial_share": 0.003}
+    text = new_text(7, 990)
+    device = Device(policy=policy)
+    device.trip.add_host_model(recorded_drafter(model, 1.0, 0.0, 3, [(text[:200], text[200:])]), K, VOCABULARY)
+    engine = Engine(device, text, 4.0)
+    engine.at = 200
+    try:
+        while engine.at < 900 and device.trip.counts().hosted <= 10:
+            engine.run(10)
+        assert device.trip.counts().hosted > 10
+    finally:
+        device.trip.close()
+
+
+def test_a_round_trip_that_ends_amid_a_trial_frees_its_row():
+    """The model rests from the first; each trip ends while one request is tried."""
+    model = draft_model.host_drafter(DEMO, draft_model.Settings(rows=1, threads=1))
+    policy = {"model_acceptance": 0.0, "host_trial_tokens": 16, "host_rest_steps": 5, "host_trial_share": 1.0}
+    text = new_text(7)
+    for number in range(3):
+        device = Device(policy=policy)
+        recorded = recorded_drafter(model, 0.0, 0.0, number, [(text[:1], text[1:])])
+        device.trip.add_host_model(recorded, K, VOCABULARY)
+        Engine(device, text, 4.0, name=f"request {number}").run(30)
+        device.trip.close()
+        del recorded
+    device = Device()
+    device.trip.add_host_model(recorded_drafter(model, 1.0, 0.0, 3, [(text[:1], text[1:])]), K, VOCABULARY)
+    engine = Engine(device, text, 4.0, name="the last")
+    engine.costs = 100 * COSTS
+    engine.run(20)
+    device.trip.close()
+    assert engine.at > 30
+
+
+def test_it_does_not_rest_while_it_reads():
+    """One of four requests has a short text, and drafts for it alone are not worth the wait; for all they are."""
+    model = draft_model.host_drafter(DEMO, draft_model.Settings(rows=8, threads=1))
+    policy = {"model_acceptance": 1.0, "host_gain_min": 2.0, "host_rest_steps": 4}
+    device = Device(policy=policy | {"first_step_us": 50_000.0, "step_weight": 0.0})
+    device.trip.add_host_model(recorded_drafter(model, 1.0, 0.0, 3, []), K, VOCABULARY)
+    texts = [new_text(seed, 990) for seed in range(4)]
+    lengths = [1, 800, 800, 800]
+    begun = [(f"r{at}", text[:length]) for at, (text, length) in enumerate(zip(texts, lengths, strict=True))]
+    device.step_s = 0.004
+    try:
+        device.step(1, {name: [] for name, _ in begun}, begun=begun)
+        for number in range(2, 190):
+            at = number - 2
+            device.step(number, {f"r{row}": [texts[row][lengths[row] + at]] for row in range(4)})
+            if device.trip.counts().hosted > 3:
+                break
+        counts = device.trip.counts()
+        assert counts.hosted > 3
+        assert counts.steps > 6
+        assert counts.rests == 0
+    finally:
+        device.trip.close()
+
+
+def test_a_trial_that_its_text_outruns_ends(tmp_path):
+    """Each step it goes through one layer of a piece; 96 steps do not suffice for so many layers and tokens."""
+    config = tiny_decoders.LLAMA | {"num_hidden_layers": 16, "vocab_size": VOCABULARY, "max_position_embeddings": 1024}
+    directory = tiny_decoders.write_model(tmp_path, config, tiny_decoders.weights_of(config))
+    model = draft_model.host_drafter(directory, draft_model.Settings(rows=1, threads=1))
+    policy = {"model_acceptance": 0.0, "host_rest_steps": 5, "host_trial_tokens": 800, "host_trial_share": 100.0}
+    device = Device(policy=policy | {"first_step_us": 10.0, "step_weight": 0.0})
+    text = new_text(7, 990)
+    device.trip.add_host_model(recorded_drafter(model, 1.0, 0.0, 3, [(text[:800], text[800:])]), K, VOCABULARY)
+    try:
+        device.step(1, {"a": []}, begun=[("a", text[:1])])
+        for number in range(2, 12):
+            device.step(number, {"a": [text[number]]})
+        assert device.trip.counts().rests == 1
+        device.step(12, {"b": []}, begun=[("b", text[:800])], finished=["a"])
+        for number in range(13, 108):
+            device.step(number, {"b": [text[787 + number]]})
+        assert device.trip.counts().outrun == 0
+        for number in range(108, 118):
+            device.step(number, {"b": [text[787 + number]]})
+        assert device.trip.counts().outrun == 1
+        assert device.trip.counts().wakes == 0
+    finally:
+        device.trip.close()
