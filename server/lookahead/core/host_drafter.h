@@ -2,6 +2,7 @@
 // calls.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ class HostDrafter {
                      std::vector<std::vector<Token>>& chains) = 0;
   // Milliseconds that draft is expected to take.
   virtual double draft_ms(int rows, int k) const = 0;
+  // Texts that it holds at a time.
+  virtual std::size_t rows() const = 0;
   // Tokens at the end of a text that it reads at most.
   virtual int window() const = 0;
 };

@@ -75,6 +75,14 @@ std::vector<std::vector<Token>> HostDrafting::draft(const std::vector<std::strin
   return chains;
 }
 
+std::vector<std::string> HostDrafting::readable(const std::vector<std::string>& ids) const {
+  std::vector<std::string> found;
+  for (const std::string& id : ids) {
+    if (found.size() < drafter_->rows() && texts_.contains(id)) found.push_back(id);
+  }
+  return found;
+}
+
 bool HostDrafting::work(double budget_us) {
   if (is_resting_) return false;
   is_reading_ = false;
@@ -104,6 +112,8 @@ void HostDrafting::wake() {
 
 void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
   if (!is_resting_ || has_failed_ || ids.empty()) return;
+  // A row that is preempted has no text that would judge its chain.
+  if (!trial_.empty() && std::find(ids.begin(), ids.end(), trial_) == ids.end()) end_trial();
   const double times = config_.host_first_trials / (1.0 + tried_us_ / config_.host_first_trials_us);
   const double share = config_.host_trial_share * std::max(1.0, times);
   allowance_us_ = std::min(allowance_us_ + share * step_us, config_.host_trial_us_max);

@@ -26,7 +26,7 @@ struct HostCounts {
   std::uint64_t rests = 0;
   std::uint64_t wakes = 0;
   std::uint64_t trials = 0;  // that began
-  std::uint64_t outrun = 0;  // of them, those that ended amid their reading
+  std::uint64_t outrun = 0;  // of them, those that were given up after too many steps of reading
 };
 
 class HostDrafting {
@@ -44,13 +44,15 @@ class HostDrafting {
   void append(const std::string& id, const std::vector<Token>& tokens);
   void finish(const std::string& id);
   bool is_resting() const { return is_resting_; }
+  // Of these rows those that it can read: it has their text, and room for so many.
+  std::vector<std::string> readable(const std::vector<std::string>& ids) const;
   bool ready(const std::string& id) const { return !is_resting_ && !has_failed_ && drafter_->ready(id); }
   double draft_ms(std::size_t rows, int k) const { return drafter_->draft_ms(static_cast<int>(rows), k); }
   // Chains of at most k tokens; none where the drafter failed, which ends it.
   std::vector<std::vector<Token>> draft(const std::vector<std::string>& ids, int k);
   // Reads text that waits. Whether more of it waits.
   bool work(double budget_us);
-  // Whether text came since nothing waited: the model will draft for more rows than it does now.
+  // Whether text waited when work() last looked, or a request began since.
   bool is_reading() const { return is_reading_ && !is_resting_ && !has_failed_; }
 
   void rest();

@@ -23,6 +23,7 @@ class ModelDrafter : public HostDrafter {
     model_->draft(keys, k, is_trial, chains);
   }
   double draft_ms(int rows, int k) const override { return model_->draft_ms(rows, k); }
+  std::size_t rows() const override { return model_->rows(); }
   int window() const override { return static_cast<int>(model_->decoder().config().window); }
 
  private:

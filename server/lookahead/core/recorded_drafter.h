@@ -65,6 +65,7 @@ class RecordedDrafter : public HostDrafter {
     for (std::size_t i = 0; i < keys.size(); ++i) replace(rows_[keys[i]], chains[i]);
   }
   double draft_ms(int rows, int k) const override { return inner_ ? inner_->draft_ms(rows, k) : pass_ms_ * k; }
+  std::size_t rows() const override { return inner_ ? inner_->rows() : kNone; }
   int window() const override { return inner_ ? inner_->window() : 1024; }
 
  private:

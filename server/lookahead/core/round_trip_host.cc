@@ -91,18 +91,19 @@ void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {
 }
 
 // What the model makes after the next step; whether it rests; its trials while it does. While it reads, steps count as
-// idle only if it would not draft with all rows read.
+// idle only if it would not draft with all rows read that it can read.
 void RoundTrip::plan_host(const Step& step) {
   const HostCosts ms = [this](std::size_t rows, int drafts) { return host_->draft_ms(rows, drafts); };
   host_->step(step.rows, policy_.step_us());
   bool has_changed = false;
   bool would_draft = false;
   const bool is_resting = host_->is_resting();
+  const std::vector<std::string> readable = host_->readable(step.rows);
   {
     const std::lock_guard lock(policy_mutex_);
     for (const auto& [made, accepted] : host_->take_judged()) policy_.model_judged(made, accepted);
     for (const std::string& id : step.rows) policy_.host_reads(id, host_->ready(id));
-    would_draft = (is_resting || host_->is_reading()) && policy_.host_would_draft(step.rows, ms) > 0;
+    would_draft = (is_resting || host_->is_reading()) && policy_.host_would_draft(step.rows, readable, ms) > 0;
     const int made = policy_.host_drafts(step.rows, ms);
     has_changed = (std::exchange(host_made_, made) > 0) != (made > 0);
     if (!has_chosen_) host_wait_us_ = made > 0 ? static_cast<int>(policy_.host_usual_wait_us()) : 0;

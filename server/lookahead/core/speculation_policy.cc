@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <numeric>
 
 namespace windlass {
@@ -141,15 +142,19 @@ void SpeculationPolicy::host_reads(const std::string& id, bool is_ready) {
 }
 
 int SpeculationPolicy::host_drafts(const std::vector<std::string>& ids, const HostCosts& ms) {
-  const HostChoice choice = best_of_host(ids, ms, false);
+  std::vector<std::string> read;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(read),
+               [this](const auto& id) { return host_ready_.contains(id); });
+  const HostChoice choice = best_of_host(ids, read, ms);
   model_made_ = choice.drafts;
   host_ms_ = choice.ms;
   could_host_ = choice.could;
   return static_cast<int>(choice.drafts);
 }
 
-int SpeculationPolicy::host_would_draft(const std::vector<std::string>& ids, const HostCosts& ms) const {
-  return static_cast<int>(best_of_host(ids, ms, true).drafts);
+int SpeculationPolicy::host_would_draft(const std::vector<std::string>& ids, const std::vector<std::string>& readable,
+                                        const HostCosts& ms) const {
+  return static_cast<int>(best_of_host(ids, readable, ms).drafts);
 }
 
 float SpeculationPolicy::host_tokens() const {
@@ -159,17 +164,18 @@ float SpeculationPolicy::host_tokens() const {
 
 // A row's gain is what the model's drafts save beyond the cache's latest. What the cache's drafts add to the step is
 // left out on both sides.
-SpeculationPolicy::HostChoice SpeculationPolicy::best_of_host(const std::vector<std::string>& ids, const HostCosts& ms,
-                                                              bool is_resting) const {
+SpeculationPolicy::HostChoice SpeculationPolicy::best_of_host(const std::vector<std::string>& ids,
+                                                              const std::vector<std::string>& read,
+                                                              const HostCosts& ms) const {
+  const auto expected = [this](const std::string& id) {
+    const std::vector<float>& survivals = cache_survivals(id);
+    return std::accumulate(survivals.begin(), survivals.end(), 0.0F);
+  };
   HostChoice best;
   double tokens = 0;
   std::vector<float> cached;
-  for (const std::string& id : ids) {
-    const std::vector<float>& survivals = cache_survivals(id);
-    const float cache = std::accumulate(survivals.begin(), survivals.end(), 0.0F);
-    tokens += 1 + cache;
-    if (is_resting || host_ready_.contains(id)) cached.push_back(cache);
-  }
+  for (const std::string& id : ids) tokens += 1 + expected(id);
+  for (const std::string& id : read) cached.push_back(expected(id));
   best.could = !cached.empty();
   const double table_ms = costs_.step_ms(ids.size(), 0);
   const double plain_ms = table_ms > 0 ? table_ms : known_step_us_ / 1000;

@@ -102,8 +102,9 @@ class SpeculationPolicy {
   // How many drafts of each row it makes after the next step: those with the highest rate of tokens, 0 where none are
   // worth the wait. `ms` tells what so many rows and drafts take.
   int host_drafts(const std::vector<std::string>& ids, const HostCosts& ms);
-  // The same for a model that rests: what it would make if it had read all rows; nothing changes.
-  int host_would_draft(const std::vector<std::string>& ids, const HostCosts& ms) const;
+  // The same if the model had read the rows `readable` of them; nothing changes.
+  int host_would_draft(const std::vector<std::string>& ids, const std::vector<std::string>& readable,
+                       const HostCosts& ms) const;
   // A row's drafts are the model's if they save more tokens than this; no row's where the model makes none.
   float host_tokens() const;
   // Whether any row could have had drafts of the model when host_drafts was last asked.
@@ -142,7 +143,8 @@ class SpeculationPolicy {
   template <class Planned>
   void collect_scores(const std::vector<std::string>& ids, Planned planned, std::size_t made, bool is_late);
   Best best_beside_host(const NextStep& step, Best cache, double extra_ms);
-  HostChoice best_of_host(const std::vector<std::string>& ids, const HostCosts& ms, bool is_resting) const;
+  HostChoice best_of_host(const std::vector<std::string>& ids, const std::vector<std::string>& read,
+                          const HostCosts& ms) const;
   Best best_of(const std::vector<double>& costs_ms, int emitting, double extra_ms, std::vector<double>* mean,
                double rows) const;
 

@@ -47,7 +47,8 @@ def test_rows_that_are_not_read_have_none():
     policy = with_a_host(accepted=(4,))
     policy.host_reads("a", False)
     assert policy.host_drafts(["a"], each_ms(1.0)) == 0
-    assert policy.host_would_draft(["a"], each_ms(1.0)) == 4
+    assert policy.host_would_draft(["a"], ["a"], each_ms(1.0)) == 4
+    assert policy.host_would_draft(["a"], [], each_ms(1.0)) == 0
 
 
 def test_rows_whose_cache_drafts_are_better_keep_them():

@@ -96,27 +96,68 @@ def test_a_round_trip_that_ends_amid_a_trial_frees_its_row():
     assert engine.at > 30
 
 
-def test_it_does_not_rest_while_it_reads():
-    """One of four requests has a short text, and drafts for it alone are not worth the wait; for all they are."""
-    model = draft_model.host_drafter(DEMO, draft_model.Settings(rows=8, threads=1))
+def a_batch(lengths, rows):
+    """A device that computes for requests with prompts of these lengths; the model has a key-value cache for `rows`."""
+    model = draft_model.host_drafter(DEMO, draft_model.Settings(rows=rows, threads=1))
     policy = {"model_acceptance": 1.0, "host_gain_min": 2.0, "host_rest_steps": 4}
     device = Device(policy=policy | {"first_step_us": 50_000.0, "step_weight": 0.0})
     device.trip.add_host_model(recorded_drafter(model, 1.0, 0.0, 3, []), K, VOCABULARY)
-    texts = [new_text(seed, 990) for seed in range(4)]
-    lengths = [1, 800, 800, 800]
+    device.step_s = 0.001
+    texts = [new_text(seed, 990) for seed in range(len(lengths))]
     begun = [(f"r{at}", text[:length]) for at, (text, length) in enumerate(zip(texts, lengths, strict=True))]
-    device.step_s = 0.004
-    try:
+
+    def run(steps, lost=()):
         device.step(1, {name: [] for name, _ in begun}, begun=begun)
-        for number in range(2, 190):
-            at = number - 2
-            device.step(number, {f"r{row}": [texts[row][lengths[row] + at]] for row in range(4)})
+        device.lengths |= {name: device.lengths[name] + 1 for name in lost}  # a hole in the text
+        for number in range(2, steps):
+            tokens = [text[length + number - 2] for text, length in zip(texts, lengths, strict=True)]
+            device.step(number, {f"r{row}": [token] for row, token in enumerate(tokens)})
             if device.trip.counts().hosted > 3:
-                break
+                return
+
+    return device, run
+
+
+def test_it_does_not_rest_while_it_reads():
+    """One of four requests has a short text, and drafts for it alone are not worth the wait; for all they are."""
+    device, run = a_batch([1, 800, 800, 800], rows=8)
+    try:
+        run(190)
+        assert device.trip.counts().hosted > 3
+        assert device.trip.counts().rests == 0
+    finally:
+        device.trip.close()
+
+
+@pytest.mark.parametrize("kind", ["no room", "lost"])
+def test_rows_that_it_cannot_read_are_no_reason_to_wake(kind):
+    """It has room for one of four, or three of them have no text any more; all together would be worth the wait."""
+    device, run = a_batch([1, 300, 300, 300], rows=1 if kind == "no room" else 8)
+    try:
+        run(190, lost=("r1", "r2", "r3") if kind == "lost" else ())
         counts = device.trip.counts()
-        assert counts.hosted > 3
-        assert counts.steps > 6
-        assert counts.rests == 0
+        assert (counts.hosted, counts.rests, counts.wakes) == (0, 1, 0)
+    finally:
+        device.trip.close()
+
+
+def test_a_preempted_request_ends_its_trial():
+    """Nothing follows that would judge its chain; another request is tried, and the model wakes."""
+    policy = {"model_acceptance": 0.0, "model_weight": 1.0, "host_rest_steps": 5, "host_trial_share": 100.0}
+    device = Device(policy=policy | {"first_step_us": 10_000.0, "step_weight": 0.0})
+    texts = {name: new_text(seed, 400) for seed, name in enumerate("ab")}
+    recorded = [(text[:1], text[1:]) for text in texts.values()]
+    device.trip.add_host_model(recorded_drafter(None, 1.0, 0.01, 3, recorded), K, VOCABULARY)
+    try:
+        device.step(1, {"a": []}, begun=[("a", texts["a"][:1])])
+        number = 2
+        while device.trip.counts().trials == 0:
+            device.step(number, {"a": [texts["a"][number - 1]]})
+            number += 1
+        device.step(number, {"b": []}, begun=[("b", texts["b"][:1])])
+        for at in range(1, 60):
+            device.step(number + at, {"b": [texts["b"][at]]})
+        assert device.trip.counts().wakes == 1
     finally:
         device.trip.close()
 

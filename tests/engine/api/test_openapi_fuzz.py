@@ -72,7 +72,8 @@ def drawn(schema, url, extent):
     )
     limits = (*extent, "--request-timeout", "60", "--continue-on-failure", "--warnings", "off")
     tool = Path(sys.executable).with_name("st")
-    hook = {"SCHEMATHESIS_HOOKS": "undrawable_bodies", "PYTHONPATH": str(Path(__file__).parent)}
+    modules = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
+    hook = {"SCHEMATHESIS_HOOKS": "undrawable_bodies", "PYTHONPATH": modules}
     done = subprocess.run(
         [tool, *words, *limits],
         capture_output=True,

@@ -30,7 +30,8 @@ def drawn(draw, strategy):
 
 def build_and_draw(*args, **options):
     """`build` of schemathesis, whose strategy may be found empty by a draw too."""
-    return drawn(build(*args, **options))
+    strategy = build(*args, **options)
+    return strategy if strategy.is_empty else drawn(strategy)
 
 
 negative.build = build_and_draw

@@ -44,6 +44,8 @@ class DraftModel {
   void draft(std::span<const std::string> keys, int k, bool is_trial, std::vector<std::vector<Token>>& chains);
   // What draft takes, in ms, learned from what it took.
   double draft_ms(int rows, int k) const { return time_.draft_ms(rows, k); }
+  // Rows that have a key-value cache at a time.
+  std::size_t rows() const { return rows_max_; }
   // What reading a token of a prompt takes, in us, learned from what it took.
   double prompt_token_us() const { return prompt_token_us_; }
   // Tokens that wait to be read by work(), all rows together.

@@ -87,7 +87,7 @@ class TripCounts:
     trials: int = 0
     """Requests that it tried while it rested."""
     outrun: int = 0
-    """Trials that ended while it still read, since the text grew as fast."""
+    """Trials that were given up after too many steps of reading."""
 
 
 class RoundTrip:
