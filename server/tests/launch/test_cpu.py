@@ -1,7 +1,7 @@
 """What the CPU engine is told beyond flags."""
 
 import pytest
-from windlass.launch.cpu import CORES, core_shares
+from windlass.launch.cpu import CORES, EXECUTOR, IN_PROCESS, UNBOUND, core_shares
 from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, resolve
 
@@ -72,3 +72,38 @@ def test_workers_have_cores_of_their_own() -> None:
     assert CORES not in launch().variables
     assert CORES not in launch("--worker-num 2", **{CORES: "nobind"}).variables
     assert CORES not in launch("--worker-num 2", Machine("cuda", cores=(0, 1))).variables
+
+
+def test_without_cores_to_bind_the_engine_computes_itself() -> None:
+    """One rank, on the CPU; also with several workers, each of which is an engine."""
+    words = (EXECUTOR, IN_PROCESS)
+    for line in ("", "--worker-num 2", "--tensor-parallel-size 1"):
+        assert shown(launch(line, **{CORES: UNBOUND})) == words
+    assert not shown(launch())
+    assert not shown(launch(**{CORES: "0,1"}))
+    assert not shown(launch(machine=Machine("cuda"), **{CORES: UNBOUND}))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--distributed-executor-backend mp", "mp"),
+        ("--distributed-executor mp", "mp"),
+        ("--distributed_executor_backend=mp", ""),
+        ("--nnodes 2", ""),
+        ("--config a.yaml", ""),
+    ],
+)
+def test_the_users_own_executor_stands(line: str, expected: str) -> None:
+    """As does what may say that there are several ranks."""
+    plan = launch(line, **{CORES: UNBOUND})
+    assert IN_PROCESS not in plan.engine_args
+    assert expected in plan.engine_args or not expected
+
+
+def shown(plan: LaunchPlan) -> tuple[str, ...]:
+    """The executor's words."""
+    if EXECUTOR not in plan.engine_args:
+        return ()
+    at = plan.engine_args.index(EXECUTOR)
+    return plan.engine_args[at : at + 2]

@@ -11,6 +11,8 @@ from windlass_testbed import daemon
 from windlass_testbed.paths import REPOSITORY
 
 FLAGS = "--dtype float32 --max-model-len 512 --served-model-name demo --worker-num 2 --limit-worker-concurrency 3"
+BOUND = {"VLLM_CPU_OMP_THREADS_BIND": ""}
+"""As a user has it: each engine's worker process is bound to cores of its own."""
 QUESTION = [{"role": "user", "content": "What does os.path.join do?"}]
 ASKED = {"messages": QUESTION, "temperature": 0, "max_tokens": 60}
 END_TIMEOUT_S = 60
@@ -23,7 +25,7 @@ os.kill(int(next(pid for pid, name in names.items() if name == "VLLM::Worker")),
 
 @pytest.fixture(scope="module")
 def address(engine):
-    with engine.serving("windlass", "run", *FLAGS.split()) as url:
+    with engine.serving("windlass", "run", *FLAGS.split(), **BOUND) as url:
         yield url
 
 
@@ -78,7 +80,7 @@ def test_others_reach_the_api_and_the_facts_alone(engine, address):
 @pytest.mark.long
 def test_one_engine_lost_ends_the_container_with_a_sentence(engine):
     """Half a server would be half as fast in silence: the pod restarts instead, and says why."""
-    with engine.serving("windlass", "run", *FLAGS.split()) as url:
+    with engine.serving("windlass", "run", *FLAGS.split(), **BOUND) as url:
         name = engine.container(url)
         daemon.docker(engine.paths, "exec", "--user", "0", name, "python3", "-c", KILL)
         deadline = time.monotonic() + END_TIMEOUT_S

@@ -128,7 +128,7 @@ def resolve(
         engine_args=(
             *(*_all_words(engine), *api.arguments),
             *dry.arguments,
-            *(() if style.leaves_defaults else graphs.arguments(start, others)),
+            *(() if style.leaves_defaults else (*graphs.arguments(start, others), *cpu.executor(start))),
             *(*group_words, *(line.engine_words if drafts.changed is None else drafts.changed)),
         ),
         warnings=(*warnings, *adapters.notes, *drafts.notes, *offload.notes, *split.notes, *dry.notes),
