@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from windlass.api.key_document import KeyDocumentError, Limits, digest_of, is_document, parse
+from windlass.api import key_document
+from windlass.api.key_document import Key, KeyDocumentError, Limits, digest_of, is_document, parse
 from windlass.api.keys import KeyFile, KeyRing
 from windlass.api.refusal import Refusal
 
@@ -145,3 +146,39 @@ def test_an_expired_key_says_so(tmp_path: Path) -> None:
         ring.find(b"Bearer sk-search-new")
     assert caught.value.status == 401
     assert caught.value.message.startswith('the API key "search" expired at 2027-02-01 00:00 UTC; ask')
+
+
+@pytest.mark.parametrize("day", ["9999-12-31", '"9999-12-31"'], ids=["a date", "a text"])
+def test_the_last_day_of_the_calendar_never_ends(tmp_path: Path, day: str) -> None:
+    """People write it for a key without an end."""
+    path = tmp_path / "keys.yaml"
+    path.write_text(f"keys: [{{name: a, key: sk-aaaaa, expires: {day}}}]")
+    ring = KeyRing("", KeyFile(str(path)), lambda: datetime(9999, 12, 31, 23, 59, tzinfo=UTC).timestamp() + 3600)
+    assert (admitted(ring, "sk-aaaaa"), ring.is_wrong) == (["a"], False)
+
+
+def test_a_defect_of_the_reading_keeps_the_keys_before(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No request fails; the file is read again when it changes, and the log has no word of it."""
+    path, clock, reads = tmp_path / "keys.yaml", Clock(), list[str]()
+    path.write_text(FULL)
+    ring = KeyRing("", KeyFile(str(path), clock))
+    assert admitted(ring, "sk-batch-1") == ["batch"]
+
+    def broken(text: str) -> tuple[Key, ...]:
+        reads.append(text)
+        raise OverflowError(text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(key_document, "parse", broken)
+        path.write_text("keys: [{name: batch, key: sk-batch-2}]")
+        for _ in range(3):
+            clock.now += 1
+            assert (admitted(ring, "sk-batch-1", "sk-batch-2"), ring.is_wrong) == (["batch", "401"], True)
+    assert len(reads) == 1
+    assert "cannot be used (OverflowError); undo its last change; the 2 keys read before stay" in caplog.text
+    assert "sk-" not in caplog.text
+    path.write_text("keys: [{name: batch, key: sk-batch-2 }]")
+    clock.now += 1
+    assert (admitted(ring, "sk-batch-1", "sk-batch-2"), ring.is_wrong) == (["401", "batch"], False)

@@ -2,6 +2,11 @@
 
 import asyncio
 import json
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -140,3 +145,78 @@ async def test_a_stream_without_usage_is_counted_by_events(limited) -> None:
     metrics = (await server.client.get("/windlass/metrics")).text
     assert 'windlass_usage_completion_tokens_total{llmservice="",key="free",model="demo"} 3\n' in metrics
     assert 'windlass_usage_estimated_requests_total{llmservice="",key="free",model="demo"} 1\n' in metrics
+
+
+async def pieces(document: dict) -> AsyncIterator[bytes]:
+    """A body without an announced length."""
+    yield json.dumps({"messages": []} | document).encode()
+
+
+async def test_a_body_without_a_length_reserves_the_whole_limit(limited) -> None:
+    """Else it would begin as if it were empty, however many ask at once."""
+    server = limited(Engine(answer=ANSWER, hold=(hold := asyncio.Event())))
+    path, document = "/v1/chat/completions", {"pad": "a" * 40_000}
+    ask = partial(server.client.post, path, **key("sk-tokens-1"))
+    asked = [asyncio.create_task(ask(content=pieces(document))) for _ in range(3)]
+    await asyncio.sleep(0.1)
+    hold.set()
+    answers = [await one for one in asked]
+    assert sorted(answer.status_code for answer in answers) == [200, 429, 429]
+    assert next(one for one in answers if one.is_success).headers["x-ratelimit-remaining-tokens"] == "0"
+    after = await server.chat(**key("sk-tokens-1"))
+    assert "has used 700 tokens" in after.text
+
+
+async def test_a_body_without_a_length_is_estimated_by_what_was_read(limited) -> None:
+    """An answer without a count, to a body of some 4000 bytes."""
+    server = limited(Engine(answer=b"{}"))
+    await server.client.post("/v1/chat/completions", content=pieces({"pad": "a" * 4000}), **key("sk-free-1"))
+    metrics = (await server.client.get("/windlass/metrics")).text
+    found = re.search(r'windlass_usage_prompt_tokens_total\{llmservice="",key="free",model="demo"\} (\d+)\n', metrics)
+    assert found
+    assert 1000 <= int(found[1]) <= 1050
+
+
+def event(**fields: object) -> bytes:
+    return b"data: " + json.dumps(fields, separators=(",", ":")).encode() + b"\n\n"
+
+
+TOOLS = [{"parameters": {"properties": {"usage": {"type": "object"}, "k": {"enum": ["response.completed"]}}}}]
+USED = {"input_tokens": 400, "output_tokens": 600}
+CREATED = event(type="response.created", response={"tools": TOOLS, "usage": None})
+COMPLETED = event(type="response.completed", response={"tools": TOOLS, "usage": USED})
+STARTED = event(type="message_start", message={"usage": {"input_tokens": 20, "output_tokens": 0}})
+UNCOUNTED = event(type="message_start", message={"usage": {"input_tokens": 0, "output_tokens": 0}})
+PIECE = event(type="content_block_delta", delta={"text": "a"})
+
+
+@pytest.mark.parametrize(
+    ("path", "events", "expected"),
+    [
+        ("/v1/responses", [CREATED, PIECE, COMPLETED], (400, 600, 0)),
+        ("/v1/messages", [STARTED, *[PIECE] * 900], (20, 901, 1)),
+        ("/v1/messages", [UNCOUNTED, *[PIECE] * 9], (1000, 10, 1)),
+    ],
+    ids=["a tool with a property named usage", "left after the start", "left, and nothing counted"],
+)
+async def test_a_stream_counts_what_it_used(limited, path: str, events: list[bytes], expected: tuple) -> None:
+    """A count that repeats the request, or that comes before the answer, is not the count of the answer."""
+
+    async def engine(scope, receive, send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        for piece in events:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        if events[-1] is PIECE:
+            return  # as when its client leaves
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    server = limited(engine)
+    document = json.dumps({"input": "", "stream": True, "messages": [], "max_tokens": 1, "pad": ""}).encode()
+    content = document[:-2] + b"a" * (4000 - len(document)) + document[-2:]
+    raw = {"headers": {"Authorization": "Bearer sk-tokens-1", "Content-Type": "application/json"}}
+    with suppress(AssertionError):  # of the test's transport: the answer has no end
+        await server.client.post(path, content=content, **raw)
+    (total,) = server.guard._accounts.totals.values()
+    assert (total.tokens_in, total.tokens_out, total.estimated) == expected
+    assert server.guard._replicas.member.ledger.used("tokens", time.time()) == (1, sum(expected[:2]))

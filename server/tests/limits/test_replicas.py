@@ -197,6 +197,26 @@ async def test_a_replica_that_vanished_runs_nothing(monkeypatch) -> None:
         dialled.close()
 
 
+async def test_a_peer_that_fails_in_whatever_way_is_dialled_again(caplog: pytest.LogCaptureFixture) -> None:
+    """A defect on the way to one replica ends neither the discovery nor the first request."""
+    port, wrong = free_ports(1)[0], [True]
+
+    def keys() -> tuple[bytes, ...]:
+        if wrong[0]:
+            raise OverflowError("date value out of range")
+        return (KEY,)
+
+    async with cluster([(KEY,)]) as (peer,):
+        one = Replicas(((HOST, peer._port), ("a" * 64, 1)), port, keys, HOST)
+        await one.start()
+        assert (await one.enter(PendingRequest("a", Limits(requests=1)))).may_begin
+        assert (one._found.is_set(), one._addresses) == (True, {})
+        assert "cannot be reached" in caplog.text
+        wrong[0] = False
+        await until(lambda: one.connected == 1)
+        await one.stop()
+
+
 def test_without_peers_a_server_is_alone() -> None:
     """And a wrong word is refused with what to write."""
     assert from_environment({}, None).member.is_keeper

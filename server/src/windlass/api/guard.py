@@ -288,7 +288,7 @@ class Guard:
         model = found.model or next(iter(self._settings.served_names), "")
         scope, meter = with_body(request.scope, found.raw), None
         if account:
-            meter = account.watch(answer, model, hides_usage=found.hides_usage)
+            meter = account.watch(answer, model, body_bytes=len(found.raw), hides_usage=found.hides_usage)
             scope = shortcut.with_way(scope, shortcut.straight(meter, answer)) if self._is_short else scope
         try:
             await self._app(scope, replay(found.raw, request.receive, gone), meter or answer)

@@ -135,8 +135,10 @@ def too_large(limit: int) -> Refusal:
     return Refusal(413, message, headers=CLOSE)
 
 
-def announced_bytes(scope: Scope) -> int:
-    """The announced length as far as it can be believed; 0 without one."""
+def announced_bytes(scope: Scope) -> int | None:
+    """The announced length as far as it can be believed; None for a body in pieces."""
+    if header(scope["headers"], b"transfer-encoding"):
+        return None
     said = header(scope["headers"], b"content-length")
     return int(said) if said.isdigit() and len(said) <= LONGEST_LENGTH else 0
 

@@ -6,6 +6,7 @@ A sentence about a wrong document names the place and the right form. It never r
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -157,7 +158,7 @@ def _whole(value: object) -> int | None:
 
 
 def _moment(value: object) -> float | None:
-    """A date ends with its day; a time needs its zone."""
+    """A date ends with its day, the last one of the calendar never; a time needs its zone."""
     if isinstance(value, str):
         try:
             value = date.fromisoformat(value) if len(value) <= len("2027-01-31") else datetime.fromisoformat(value)
@@ -166,6 +167,8 @@ def _moment(value: object) -> float | None:
     if isinstance(value, datetime):
         return value.timestamp() if value.tzinfo else None
     if isinstance(value, date):
+        if value == date.max:  # no day comes after it
+            return math.inf
         return (datetime.combine(value, time(), UTC) + timedelta(days=1)).timestamp()
     return None
 

@@ -88,6 +88,7 @@ class KeyFile:
         return self._keys
 
     def _look(self) -> None:
+        signature: Signature | None = None
         try:
             files = self._files()
             signature = tuple(_signed(path) for path in files)
@@ -97,6 +98,8 @@ class KeyFile:
         except (OSError, UnicodeDecodeError) as error:
             signature = None
             found = _Found(trouble=f"cannot be read ({getattr(error, 'strerror', None) or error})")
+        except Exception as error:  # a defect of ours; its words may repeat a key, its kind does not
+            found = _Found(trouble=f"cannot be used ({type(error).__name__}); undo its last change", wrong=True)
         self._signature = signature
         if not found.wrong:
             self._keys = found.keys

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 WINDOW_S = 60
 AHEAD_S = 5
-"""Seconds that another replica's clock may be ahead."""
+"""Seconds that another replica's clock may be ahead; a later second was written before our clock was put back."""
 
 Row: TypeAlias = tuple[str, str, int, int, int, int]
 """Key, writer, second, requests, tokens, tokens given back."""
@@ -52,7 +52,7 @@ class Ledger:
     def merge(self, rows: Iterable[Row], now: float) -> None:
         """Take in another replica's cells, those of the window."""
         for key, writer, second, *counts in rows:
-            if now - WINDOW_S - 1 < second <= now + AHEAD_S:
+            if _counts(second, now):
                 before = self._cells.get((key, writer, second), (0, 0, 0))
                 greater = tuple(map(max, before, counts))
                 if greater != before:
@@ -60,12 +60,11 @@ class Ledger:
 
     def used(self, key: str, now: float, writer: str = "") -> tuple[int, int]:
         """Requests and tokens of a key in the window; of one writer when it is named."""
-        oldest = int(now) - WINDOW_S
         if writer:
-            seconds = range(oldest, int(now) + AHEAD_S + 1)
+            seconds = range(int(now) - WINDOW_S, int(now) + AHEAD_S + 1)
             cells = [self._cells.get((key, writer, second), (0, 0, 0)) for second in seconds]
             return sum(cell[0] for cell in cells), sum(cell[1] - cell[2] for cell in cells)
-        sums = [one for second, one in self._sums.get(key, {}).items() if second >= oldest]
+        sums = [one for second, one in self._sums.get(key, {}).items() if _counts(second, now)]
         return sum(one.requests for one in sums), sum(one.tokens for one in sums)
 
     def rows(self) -> Iterator[Row]:
@@ -74,11 +73,10 @@ class Ledger:
             yield (*place, *counts)
 
     def forget(self, now: float) -> None:
-        """Drop the cells before the window."""
-        oldest = int(now) - WINDOW_S
-        self._cells = {place: counts for place, counts in self._cells.items() if place[2] >= oldest}
+        """Drop the cells before the window, and those after it."""
+        self._cells = {place: counts for place, counts in self._cells.items() if _counts(place[2], now)}
         for key, sums in list(self._sums.items()):
-            kept = {second: one for second, one in sums.items() if second >= oldest}
+            kept = {second: one for second, one in sums.items() if _counts(second, now)}
             if kept:
                 self._sums[key] = kept
             else:
@@ -88,7 +86,7 @@ class Ledger:
         """Seconds until at least so many requests and tokens have left the window."""
         until = now
         for second, one in sorted(self._sums.get(key, {}).items()):
-            if requests <= 0 and tokens <= 0:
+            if (requests <= 0 and tokens <= 0) or second > now + AHEAD_S:
                 break
             requests, tokens = requests - one.requests, tokens - one.tokens
             until = max(until, second + WINDOW_S + 1)
@@ -101,3 +99,7 @@ class Ledger:
         one.requests += counts[0] - before[0]
         one.tokens += counts[1] - counts[2] - before[1] + before[2]
         self._cells[key, writer, second] = (counts[0], counts[1], counts[2])
+
+
+def _counts(second: int, now: float) -> bool:
+    return int(now) - WINDOW_S <= second <= now + AHEAD_S

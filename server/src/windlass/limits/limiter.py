@@ -87,16 +87,23 @@ class Limiter:
             found = self._expected[key] = Expected()
         return found
 
-    async def enter(self, key: Key, body_bytes: int) -> Slot | None:
+    async def enter(self, key: Key, body_bytes: int | None) -> Slot | None:
         """Begin a request; None when the key has no limit. Refuses with 429 when one is reached."""
         if not key.limits.any:
             return None
-        wish = PendingRequest(key.name, key.limits, self.expected(key.name).of(body_bytes) if key.limits.tokens else 0)
+        wish = PendingRequest(key.name, key.limits, self._needed(key, body_bytes))
         verdict = await self.replicas.enter(wish)
         if verdict.may_begin:
             return Slot(self.replicas, wish, verdict)
         self.refused[key.name, verdict.over] += 1
         raise refusal(wish, verdict)
+
+    def _needed(self, key: Key, body_bytes: int | None) -> int:
+        """The tokens to reserve; a body of unknown length may need the whole limit."""
+        limit = key.limits.tokens
+        if not limit:
+            return 0
+        return limit if body_bytes is None else self.expected(key.name).of(body_bytes)
 
 
 def refusal(wish: PendingRequest, verdict: Verdict) -> Refusal:

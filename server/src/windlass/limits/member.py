@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from windlass.api.key_document import Limits
 from windlass.limits.decide import Verdict, judge
-from windlass.limits.ledger import Ledger, Row, Used
+from windlass.limits.ledger import AHEAD_S, WINDOW_S, Ledger, Row, Used
 
 Message: TypeAlias = Mapping[str, Any]
 ASK, ANSWER, NOT_ME, STATE = "ask", "answer", "not-me", "state"
@@ -116,7 +116,7 @@ class Member:
         self._running[wish.key] -= 1
         self._changed_running.add(wish.key)
         over = tokens - wish.tokens
-        is_seen = second >= int(now) - 60
+        is_seen = int(now) - WINDOW_S <= second <= now + AHEAD_S
         if over and wish.limits.tokens is not None and (is_seen or over > 0):
             self._write(wish.key, second if is_seen else int(now), 0, over)
 

@@ -164,7 +164,7 @@ class Replicas:
     async def _resolve(self) -> set[Address]:
         loop, found = asyncio.get_running_loop(), set[Address]()
         for host, port in self._peers:
-            with suppress(OSError):  # the name has no address until the first pod has one
+            with suppress(OSError, UnicodeError):  # the name has no address until the first pod has one
                 rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
                 found |= {(str(row[4][0]), port) for row in rows}
         return found
@@ -172,25 +172,33 @@ class Replicas:
     async def _dial(self, address: Address) -> None:
         self._addresses[address] = ""
         try:
-            async with asyncio.timeout(DIAL_S + HANDSHAKE_S):
-                streams = await asyncio.open_connection(*address, limit=LINE_BYTES)
-                link = await handshake(streams, self._hello(), self._keys(), dialled=True)
+            await self._connect(address)
         except (OSError, LinkError) as error:
-            self._addresses.pop(address, None)
-            (self._unknown.discard if isinstance(error, ConnectionRefusedError) else self._unknown.add)(address)
+            self._missed(address, error)
             log.debug("windlass: replica %s:%d cannot be reached: %s", *address, error)
-            return
+        except Exception as error:  # whatever it is: the other replicas are still to be found
+            self._missed(address, error)
+            log.exception("windlass: replica %s:%d cannot be reached", *address)
+
+    def _missed(self, address: Address, error: Exception) -> None:
+        self._addresses.pop(address, None)
+        (self._unknown.discard if isinstance(error, ConnectionRefusedError) else self._unknown.add)(address)
+
+    async def _connect(self, address: Address) -> None:
+        keys = self._keys()
+        async with asyncio.timeout(DIAL_S + HANDSHAKE_S):
+            streams = await asyncio.open_connection(*address, limit=LINE_BYTES)
+            link = await handshake(streams, self._hello(), keys, dialled=True)
         self._unknown.discard(address)
         other = link.other.identity
+        self._addresses[address] = other.id
         if other == self.member.identity or other.id in self._links:  # our own address: never dialled again
-            self._addresses[address] = other.id
             link.close()
         else:
-            self._addresses[address] = other.id
             self._links[other.id] = _Dialled(link)
             self._count()
-            link.send(self.member.connected(other))
             self._spawn(self._listen(other.id, address))
+            link.send(self.member.connected(other))
 
     async def _listen(self, id_: str, address: Address) -> None:
         dialled = self._links[id_]

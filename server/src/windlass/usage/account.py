@@ -32,8 +32,8 @@ class Accounts:
         self.limiter, self.journals = limiter, journals
         self.totals: dict[Place, Total] = {}
 
-    async def begin(self, key: Key, body_bytes: int) -> Account:
-        """Begin a request; refuses with 429 over a limit."""
+    async def begin(self, key: Key, body_bytes: int | None) -> Account:
+        """Begin a request; refuses with 429 over a limit. `body_bytes` is None for a body of unknown length."""
         slot = await self.limiter.enter(key, body_bytes)
         return Account(self, key.name, body_bytes, slot)
 
@@ -47,7 +47,7 @@ class Accounts:
 class Account:
     """One request, from its admission to the end of its answer."""
 
-    def __init__(self, accounts: Accounts, key: str, body_bytes: int, slot: Slot | None) -> None:
+    def __init__(self, accounts: Accounts, key: str, body_bytes: int | None, slot: Slot | None) -> None:
         """`accounts` gets the record; `slot` is the request's share of the key's limits, None without limits."""
         self._accounts, self._key, self._bytes, self._slot = accounts, key, body_bytes, slot
         self._expected: Expected = accounts.limiter.expected(key)
@@ -59,9 +59,11 @@ class Account:
         """The rate limit headers of the answer."""
         return self._slot.headers if self._slot else ()
 
-    def watch(self, send: Send, model: str, *, hides_usage: bool) -> Meter:
-        """Wrap `send`: the wrapper reads the token counts of the engine's answer."""
+    def watch(self, send: Send, model: str, *, body_bytes: int, hides_usage: bool) -> Meter:
+        """Wrap `send`: the wrapper reads the token counts of the engine's answer. `body_bytes` are those read."""
         self._model = model
+        if self._bytes is None:
+            self._bytes = body_bytes
         self._meter = Meter(send, self._record, hides_usage=hides_usage)
         return self._meter
 
@@ -73,13 +75,20 @@ class Account:
             self._slot.end(0)
 
     def _record(self, outcome: Outcome) -> Batch | None:
-        tokens, estimated = outcome.tokens, outcome.tokens is None
-        if tokens is None:
-            tokens = Tokens(self._expected.tokens_in(self._bytes), outcome.events)
-        else:
-            self._expected.learn(self._bytes, tokens.in_, tokens.out)
+        tokens, estimated = self._counted(outcome)
+        if not estimated and tokens.in_:
+            self._expected.learn(self._bytes or 0, tokens.in_, tokens.out)
         record = self._accounts.add(Record(self._key or NO_KEY, self._model, tokens, estimated))
         if self._slot:
             # Without a count and without events the length is unknown: the slot keeps the expected number of tokens.
             self._slot.end(None if estimated and not outcome.events else tokens.in_ + tokens.out)
         return record
+
+    def _counted(self, outcome: Outcome) -> tuple[Tokens, bool]:
+        """The tokens of the answer, and whether they are estimated."""
+        tokens = outcome.tokens
+        if tokens and outcome.is_final:
+            return tokens, False
+        known = tokens or Tokens()
+        in_ = known.in_ or self._expected.tokens_in(self._bytes or 0)
+        return Tokens(in_, max(known.out, outcome.events), known.cached), True

@@ -9,6 +9,7 @@ the batch with its own record.
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import logging
 import os
@@ -17,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import accumulate, groupby
 from pathlib import Path
 from uuid import uuid4
@@ -31,6 +33,10 @@ JOURNAL_BYTES = 256 * 1024
 LOCK = "lock"
 WAIT_S = 2.0
 """How long the end of an answer waits for a disk that takes nothing, as a share whose server is away."""
+PAUSE_S = 60.0
+"""Seconds until a folder is tried again that could not be opened; and between two lines in the log."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors after which the same journal goes on as soon as there is room."""
 UNWRITTEN_MAX = 10_000
 """Records that wait for the disk; those beyond are counted as lost."""
 
@@ -63,11 +69,16 @@ class Batch(Future[None]):
 class Journals:
     """The records of this process. A failure to write ends no request; `unrecorded` counts it."""
 
-    def __init__(self, place: Path | None, clock: Callable[[], float] = time.time) -> None:
-        """Create no folder before the first record."""
-        self._place, self._clock = place, clock
+    def __init__(
+        self,
+        place: Path | None,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Create no folder before the first record; `steady` measures pauses, since `clock` may be put back."""
+        self._place, self._clock, self._steady = place, clock, steady
         self._writer: _Writer | None = None
-        self._retry_at = 0.0
+        self._retry_at = self._log_at = 0.0
         self._failed = self._crowded = 0  # of the writing thread and of the event loop
         self._unwritten = 0
         self._batch: Batch | None = None
@@ -96,7 +107,7 @@ class Journals:
                     self._writing.submit(self._write_batch, self._place)  # which takes the lock first
                 except RuntimeError as error:  # no thread can be started
                     self._crowded += 1
-                    self._report(self._place, self._clock(), error)
+                    self._report(self._place, error)
                     return None
                 self._batch = batch
             self._unwritten += 1
@@ -118,24 +129,37 @@ class Journals:
             batch.set_result(None)
 
     def _write(self, place: Path, hour: str, lines: list[bytes]) -> None:
-        now = self._clock()
         try:
             if self._writer is None:
-                if now < self._retry_at:
+                if self._steady() < self._retry_at:
                     self._failed += len(lines)
                     return
-                self._writer = _Writer(place)
+                self._writer = self._opened(place)
             if lost := self._writer.write(hour, lines):
                 self._failed += lost
-                self._report(place, now, OSError("the disk is full"))
+                self._report(place, OSError("the disk is full"))
         except Exception as error:  # whatever it is: the counter and the log show the gap, and the service goes on
             self._failed += len(lines)
-            self._report(place, now, error)
+            self._report(place, error)
+            if self._writer and getattr(error, "errno", None) not in FULL:
+                self._leave(self._writer)
 
-    def _report(self, place: Path, now: float, error: Exception) -> None:
-        if now >= self._retry_at:
+    def _opened(self, place: Path) -> _Writer:
+        self._retry_at = self._steady() + PAUSE_S  # if it fails
+        return _Writer(place)
+
+    def _leave(self, writer: _Writer) -> None:
+        """The folder may be gone: the next record opens one anew; at once where this one has taken records."""
+        self._writer = None
+        if writer.has_written:
+            self._retry_at = 0.0
+        writer.close()
+
+    def _report(self, place: Path, error: Exception) -> None:
+        now = self._steady()
+        if now >= self._log_at:
             log.error("windlass: usage cannot be recorded in %s: %s", place, error, exc_info=error)
-            self._retry_at = now + 60
+            self._log_at = now + PAUSE_S
 
 
 async def recorded(record: Batch | None) -> None:
@@ -161,6 +185,18 @@ class _Writer:
             raise
         self._journal: Journal | None = None
         self._file, self._bytes = -1, 0
+        self.has_written = False
+
+    def close(self) -> None:
+        """Give the folder to the next writer, after the folds that wait."""
+        if self._file >= 0:
+            with suppress(OSError):
+                os.close(self._file)
+        try:
+            self._folding.submit(os.close, self._lock)
+        except RuntimeError:  # no thread can be started, so none folds
+            os.close(self._lock)
+        self._folding.shutdown(wait=False)
 
     def write(self, hour: str, lines: list[bytes]) -> int:
         """How many of the lines are not whole in the journal."""
@@ -168,6 +204,7 @@ class _Writer:
             self._next_journal(hour)
         written = os.write(self._file, b"".join(lines))
         self._bytes += written
+        self.has_written = True
         return sum(end > written for end in accumulate(map(len, lines)))
 
     def _next_journal(self, hour: str) -> None:

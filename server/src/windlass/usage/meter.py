@@ -11,8 +11,8 @@ from windlass.usage.journal import Batch, recorded
 from windlass.usage.read import DONE, FIELD, Tokens
 
 EVENT = b"data: "
-OVERLAP = 4096
-"""Bytes of the part before that are searched again: a usage field is shorter."""
+OVERLAP = 64 * 1024
+"""Bytes that are kept of an answer in several parts: its usage field stands near its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Outcome:
     """None when the engine sent no count."""
     events: int = 0
     """Events of a stream; most have one token."""
+    is_final: bool = True
+    """Whether the count is the whole answer's; else it is one that a stream had before its end."""
 
 
 class Meter:
@@ -35,6 +37,7 @@ class Meter:
         self.is_stream = False
         """Whether the answer is a stream of events."""
         self._tokens: Tokens | None = None
+        self._is_final = False
         self.events = 0
         """Events of the stream so far."""
         self._tail = b""
@@ -71,16 +74,26 @@ class Meter:
             self._report_once()
 
     def _part(self, data: bytes, *, is_end: bool) -> bytes:
-        found = None
         if self.is_stream:
-            self.events += data.count(EVENT)
-            found = read.find(data)
-        elif data:
-            found = read.find(self._tail + data)
-            self._tail = b"" if is_end else data[-OVERLAP:]
+            return self._events(data, is_end=is_end)
+        is_only = is_end and not self._tail
+        self._tail = data if is_only else (self._tail + data[-OVERLAP:])[-OVERLAP:]
+        if is_end:
+            is_cut = not is_only and len(self._tail) == OVERLAP
+            self._tokens, self._is_final = read.of_answer(self._tail, is_cut=is_cut), True
+            self._report_once()
+        return data
+
+    def _events(self, data: bytes, *, is_end: bool) -> bytes:
+        self.events += data.count(EVENT)
+        found = read.of_events(data) if FIELD in data else None
         if found:
-            self._tokens = found.most(self._tokens) if self._tokens else found
-        if is_end or (found and self.is_stream and read.is_last(data)) or (self.is_stream and DONE in data):
+            self._tokens = found.tokens.most(self._tokens) if self._tokens else found.tokens
+            self._is_final = self._is_final or found.is_last
+        is_over = is_end or read.is_done(data)
+        if is_over and self._tokens and self._tokens.out:
+            self._is_final = True  # of a kind whose last event has no mark
+        if is_over or (found and found.is_last):
             self._report_once()
         if found and self._hides_usage and read.NO_CHOICES in data:
             return read.without_usage_event(data)
@@ -89,7 +102,7 @@ class Meter:
     def _report_once(self) -> None:
         if not self._has_reported:
             self._has_reported = True
-            self._record = self._report(Outcome(self._tokens, self.events))
+            self._record = self._report(Outcome(self._tokens, self.events, self._is_final))
 
 
 def _is_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
