@@ -24,7 +24,7 @@ COLLECT = (10_000, 20, 50)  # each event makes some hundred objects: with Python
 EXIT_CODES = (
     (DONE, "done; `run`: it was told to stop"),
     (FAILED, "`inspect`: the report cannot be written"),
-    (EXIT_USAGE, "an option or a variable is wrong"),
+    (EXIT_USAGE, "an option or a variable is wrong; `run`: it has no access to the cluster"),
 )
 
 
@@ -103,12 +103,12 @@ def _run(env: Mapping[str, str]) -> int:
 
     try:
         settings = from_env(env)
+        gc.freeze()  # the imports are half a million objects that never go
+        gc.set_threshold(*COLLECT)
+        asyncio.run(operate(settings))
     except SettingsError as error:
         json_lines.say("windlass_operator.run", str(error), logging.ERROR, text=f"windlass-operator: {error}")
         return EXIT_USAGE
-    gc.freeze()  # the imports are half a million objects that never go
-    gc.set_threshold(*COLLECT)
-    asyncio.run(operate(settings))
     return 0
 
 

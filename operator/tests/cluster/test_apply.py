@@ -116,6 +116,17 @@ async def test_what_others_add_is_theirs(server, change):
     assert not await applier.apply(wanted(), server.live)
 
 
+async def test_a_pause_is_undone_and_no_pause_is_as_the_api_server_writes_it(server):
+    """It leaves `paused: false` out: a new operator, which remembers no spelling, writes nothing."""
+    manifest = wanted(resources={"requests": {"memory": "4Gi"}})
+    manifest["spec"]["paused"] = False
+    await Applier(server).apply(manifest, None)
+    del server.live["spec"]["paused"]
+    assert not await Applier(server).apply(manifest, server.live)
+    server.live["spec"]["paused"] = True
+    assert await Applier(server).apply(manifest, server.live)
+
+
 @pytest.mark.parametrize(
     ("owners", "error"),
     [

@@ -49,6 +49,23 @@ async def test_a_refusal_becomes_the_error_for_what_to_do(code, words, error):
     assert type(caught.value) is error
 
 
+@pytest.mark.parametrize(("code", "words", "error"), REFUSALS.values(), ids=REFUSALS.keys())
+async def test_a_refused_deletion_is_told_as_any_other_write(code, words, error):
+    async def call(*_: object) -> bytes:
+        raise StatusError(code, json.dumps({"message": words}).encode())
+
+    with pytest.raises(error, match=words.split("(")[0]) as caught:
+        await ApiServer(SimpleNamespace(call=call), lambda *_: None).delete(Pods, "team-a", "qwen")
+    assert type(caught.value) is error
+
+
+async def test_what_is_gone_already_is_deleted():
+    async def call(*_: object) -> bytes:
+        raise StatusError(404, b"{}")
+
+    await ApiServer(SimpleNamespace(call=call), lambda *_: None).delete(Pods, "team-a", "qwen")
+
+
 @pytest.mark.parametrize(
     ("kind", "version", "most"), [("Service", "v1", AT_ONCE["Service"]), ("Deployment", "apps/v1", 20)]
 )

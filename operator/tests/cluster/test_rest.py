@@ -103,6 +103,34 @@ async def test_no_login_is_a_sentence(tmp_path, monkeypatch):
         await Login.find()
 
 
+@pytest.mark.parametrize("authority", ["nonsense", None], ids=["no certificate", "no file"])
+async def test_certificates_that_cannot_be_used_are_a_sentence(tmp_path, monkeypatch, authority):
+    place = tmp_path / "ca.pem"
+    if authority is not None:
+        place.write_text(authority)
+    cluster = {"server": "https://127.0.0.1:9", "certificate-authority": str(place)}
+    given = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "b", "user": "c"}}],
+        "clusters": [{"name": "b", "cluster": cluster}],
+        "users": [{"name": "c", "user": {"token": "t"}}],
+    }
+    (tmp_path / "config").write_text(json.dumps(given))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    with pytest.raises(SettingsError, match=r"^no access to a cluster"):
+        await Login.find()
+
+
+async def test_a_kubeconfig_that_is_no_yaml_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "config").write_text("kind: Config\n- x")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    with pytest.raises(SettingsError, match=r"^no access to a cluster: .* cannot be used: .*$") as caught:
+        await Login.find()
+    assert "\n" not in str(caught.value)
+
+
 def test_a_body_is_one_document_to_json_and_yaml():
     """Server-side apply reads YAML, where some characters of JSON are refused and others become a blank."""
     every = "".join(map(chr, (*range(0x300), *range(0x2000, 0x2070), 0xFDD0, 0xFEFF, 0xFFFD, 0xFFFE, 0xFFFF, 0x1F600)))

@@ -49,6 +49,8 @@ class FakeCluster:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         self.writes.append(f"apply {kind}/{name}")
         live = copy.deepcopy(manifest)
+        if live.get("spec", {}).get("paused") is False:  # the API server leaves it out
+            del live["spec"]["paused"]
         live["metadata"].setdefault("uid", f"uid-{kind}-{name}")
         live["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
         self.put(kind, live)
@@ -61,7 +63,9 @@ class FakeCluster:
     async def overwrite(self, manifest):
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         self.writes.append(f"overwrite {kind}/{name}")
-        self.one(kind, name)["metadata"].update(copy.deepcopy(manifest["metadata"]))
+        live = self.one(kind, name)
+        for part in ("metadata", "spec"):
+            live.setdefault(part, {}).update(copy.deepcopy(manifest.get(part, {})))
 
     async def apply_status(self, manifest):
         self.writes.append("status")

@@ -115,3 +115,56 @@ async def test_services_with_one_target_share_one_job(world):
     world.put_service(**asked(revision="v2"))
     await world.look()
     assert len(world.cluster.all("Job")) == 2
+
+
+async def test_going_back_to_an_earlier_revision_downloads_it_again(world):
+    """The Job of a revision goes with it: its kept result would name weights that were replaced since."""
+    names = []
+    for number, revision in enumerate(("v1", "v2", "v1"), 1):
+        world.minute += 1
+        world.put_service(**asked(revision=revision))
+        await world.look()
+        (job,) = [job for job in world.cluster.all("Job") if "download" in job["metadata"]["name"]]
+        names.append(job["metadata"]["name"])
+        assert condition(world, "Downloading")["reason"] == "Downloading"
+        job["metadata"]["uid"] = f"job-{number}"
+        ended(world, DONE, number)
+        await world.look()
+        assert condition(world, "Downloading")["reason"] == "Downloaded"
+    assert names[0] == names[2] != names[1]
+
+
+async def test_a_download_that_is_asked_for_no_longer_ends(world):
+    """It would go on writing into the directory; without one, nothing is looked for."""
+    world.put_service(**asked())
+    await world.look()
+    world.put_service()
+    await world.look()
+    assert [write for write in world.cluster.writes if write.startswith("delete Job/windlass-download-")]
+    assert "windlass-download" not in jobs(world)
+    await world.look()
+    assert [write for write in world.cluster.writes if "download" in write] == []
+
+
+async def test_a_shared_download_is_left_and_not_deleted(world):
+    """Whoever wants it still owns it, and a Job that has changed since it was read is not overwritten."""
+    world.put_service(**asked())
+    other = a_service(**asked())
+    other["metadata"] = {**other["metadata"], "name": "second", "uid": "u-2"}
+    world.cluster.put("LLMService", other)
+    await world.look()
+    (job,) = world.cluster.all("Job")
+    job["metadata"]["resourceVersion"] = "7"
+    patches, overwrite = [], world.cluster.overwrite
+
+    async def seen(manifest):
+        patches.append(manifest)
+        await overwrite(manifest)
+
+    world.cluster.overwrite = seen
+    world.put_service(**asked(revision="v2"))
+    await world.look()
+    (left, new) = sorted(world.cluster.all("Job"), key=lambda row: row is not job)
+    assert [row["uid"] for row in left["metadata"]["ownerReferences"]] == ["u-2"]
+    assert [row["uid"] for row in new["metadata"]["ownerReferences"]] == ["u-1"]
+    assert [patch["metadata"]["resourceVersion"] for patch in patches] == ["7"]

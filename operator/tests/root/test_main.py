@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
+from types import SimpleNamespace
 
 import pytest
+from windlass_operator import __main__ as command
 from windlass_operator import __version__
 from windlass_operator.__main__ import main
 from windlass_operator.settings import VARIABLES
@@ -73,6 +75,19 @@ def test_broken_settings_are_one_sentence_and_exit_2(monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines() == [
         "windlass-operator: WINDLASS_SERVER_IMAGE is not set: "
         "give it the repository of the serving image, without a tag; @sha256:… may follow"
+    ]
+
+
+def test_no_cluster_is_one_sentence_and_exit_2(tmp_path, monkeypatch, capsys):
+    """Without a service account and a kubeconfig there is nothing to watch."""
+    monkeypatch.setattr(command, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    images = {"SERVER_IMAGE": "windlass/server", "SERVER_VERSION": "1.2", "OPERATOR_IMAGE": "windlass/operator:1.2"}
+    for name, value in images.items():
+        monkeypatch.setenv(f"WINDLASS_{name}", value)
+    assert main(["run"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"windlass-operator: no access to a cluster: no service account of a pod, and no kubeconfig {tmp_path / 'none'}"
     ]
 
 

@@ -207,6 +207,14 @@ def test_a_settled_service_looks_after_its_license_now_and_then():
     assert again["conditions"] == status["conditions"]
 
 
+def test_a_license_that_no_pod_has_told_is_asked_for_again():
+    """Its facts may have been lost on the way once; without a replica there is nobody to ask."""
+    subject = a_subject(license_required=True)
+    assert again_in_s(observe(subject, serving(1), NOW)["conditions"], NOW) == 30
+    none = a_subject(replicas=0, license_required=True)
+    assert again_in_s(observe(none, serving(0), NOW)["conditions"], NOW) is None
+
+
 def test_the_last_license_state_stays_while_no_pod_answers():
     """For the same spec and while a pod lives; a new spec or no pod makes it unknown."""
     before = observe(a_subject(license_required=True), refused_license(), THEN)

@@ -22,6 +22,8 @@ APPLIED_ANNOTATION = "serving.windlass.dev/applied"
 SEEN_S = 1.0  # until what another has made is read as well
 # Lists whose rows have a key: others may add rows (a sidecar, an injected variable), ours must be as we want them.
 LIST_KEYS = ("mountPath", "containerPort", "name", "uid", "key")
+# Fields of ours that the API server leaves out where they have this value.
+LEFT_OUT = {"paused": False}
 
 
 def stamped(manifest: Manifest) -> Manifest:
@@ -36,7 +38,7 @@ def project(live: object, wanted: object) -> object:
     """The part of `live` that `wanted` speaks of, in the shape of `wanted`; None where it is missing."""
     if isinstance(wanted, dict):  # not Mapping: asking for an abstract class costs more than the rest of the walk
         rows = live if isinstance(live, dict) else {}
-        return {key: project(rows.get(key), value) for key, value in wanted.items()}
+        return {key: project(rows.get(key, LEFT_OUT.get(key)), value) for key, value in wanted.items()}
     if isinstance(wanted, list) and isinstance(live, list):
         return _project_rows(live, wanted)
     return live
@@ -45,7 +47,9 @@ def project(live: object, wanted: object) -> object:
 def agrees(live: object, wanted: object) -> bool:
     """Whether `project(live, wanted) == wanted`; quicker where it is so, which is nearly always."""
     if isinstance(wanted, dict):
-        return isinstance(live, dict) and all(agrees(live.get(key), value) for key, value in wanted.items())
+        return isinstance(live, dict) and all(
+            agrees(live.get(key, LEFT_OUT.get(key)), value) for key, value in wanted.items()
+        )
     if live == wanted or not isinstance(wanted, list) or not isinstance(live, list):
         return live == wanted
     key = _key_of(wanted)

@@ -165,7 +165,7 @@ class ApiServer:
                 await self.rest.call("DELETE", kind.path(namespace, name), {"propagationPolicy": "Background"})
         except StatusError as error:
             if error.code != NOT_FOUND:
-                raise
+                raise _refusal(error, kind.kind, name) from error
         except (*UNREACHABLE, TooLargeError) as error:
             raise _unavailable(error) from error
 

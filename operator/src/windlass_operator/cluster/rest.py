@@ -20,6 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
+import yaml
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 
@@ -92,7 +93,14 @@ class Login:
     async def find(cls) -> Login:
         """The login of this process; SettingsError where there is none."""
         found = cls()
-        await found.renew()
+        try:
+            await found.renew()
+            found.tls()
+        except (OSError, ValueError, yaml.YAMLError) as error:  # OSError: also a certificate that ssl cannot use
+            why = " ".join(str(error).split())
+            raise SettingsError(
+                f"no access to a cluster: its kubeconfig or certificates cannot be used: {why}"
+            ) from error
         return found
 
     async def renew(self) -> None:
@@ -122,6 +130,11 @@ class Login:
         token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         return {"Authorization": token} if token else {}
 
+    def tls(self) -> ssl.SSLContext:
+        """The certificates of both sides, read anew."""
+        made: ssl.SSLContext = ApiClient(copy(self.configuration)).rest_client.ssl_context
+        return made
+
     def client(self) -> ApiClient:
         """A client with a pool of its own. Needs a running event loop."""
         made = ApiClient(copy(self.configuration))
@@ -130,8 +143,7 @@ class Login:
 
     def session(self, **options: Any) -> aiohttp.ClientSession:  # noqa: ANN401 - of aiohttp's session
         """For kopf: a session as that of the library's client, without a bound on connections."""
-        tls: ssl.SSLContext = ApiClient(copy(self.configuration)).rest_client.ssl_context
-        return _session(tls, 0, proxy=self.configuration.proxy, **options)
+        return _session(self.tls(), 0, proxy=self.configuration.proxy, **options)
 
     def rest(self, timeout_s: float = TIMEOUT_S) -> Rest:
         """A client of its own pool."""

@@ -30,6 +30,7 @@ def deployment(
         "metadata": meta,
         "spec": {
             "replicas": replicas,
+            "paused": False,  # `kubectl rollout pause` would hold up every change for ever
             "selector": {"matchLabels": pod_selector(name)},
             "strategy": _strategy(rollout),
             "progressDeadlineSeconds": deadline_s,

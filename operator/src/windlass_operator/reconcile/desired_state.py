@@ -97,7 +97,7 @@ def _source_must_be_allowed(field: str, source: ModelSource, settings: Settings)
 def subject_of(raw: Mapping[str, Any]) -> Subject:
     """What the status needs of a resource, however broken it is."""
     meta, spec, status = (mapped(raw.get(part)) for part in ("metadata", "spec", "status"))
-    replicas = spec.get("replicas")
+    replicas = _wanted_before(status) if UNREAD in raw else spec.get("replicas")
     return Subject(
         name=str(meta.get("name")),
         namespace=str(meta.get("namespace")),
@@ -109,6 +109,12 @@ def subject_of(raw: Mapping[str, Any]) -> Subject:
         expose=expose_of(spec.get("expose")),
         counts_hits=bool(mapped(mapped(spec.get("engine")).get("prefixOffload")).get("enabled")),
     )
+
+
+def _wanted_before(status: Mapping[str, Any]) -> int | None:
+    """How many replicas the last status wanted, of a resource whose spec was not read."""
+    text = str(status.get("ready") or "").rpartition("/")[2]
+    return int(text) if text.isdecimal() else None
 
 
 def facts_of(inspection: Inspection) -> ModelFacts:

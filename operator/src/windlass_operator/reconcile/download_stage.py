@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 from pydantic import ValidationError
 from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.names import COMPONENT_LABEL
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.cluster.facts import first_answer
@@ -20,6 +21,7 @@ from windlass_operator.cluster.kinds import Jobs, LLMServices
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.cluster.read import Download as Where
 from windlass_operator.manifests.download_job import (
+    DOWNLOAD,
     DOWNLOAD_LABEL,
     download_digest,
     download_job,
@@ -65,13 +67,17 @@ class Ask:
     children: Children
     failing_since: str
     now: str
+    has_asked: bool = True  # whether its last status tells of a download
 
 
 @spans.stage("download")
 async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings, ask: Ask) -> DownloadStage:
     """Keep the Job that the download needs, and say how far it is."""
     if ask.service.spec.model.download is None:
+        if ask.has_asked:
+            await _leave_others(cluster, ask.service)
         return NOT_ASKED
+    await _leave_others(cluster, ask.service)
     children, job = ask.children, ask.children.download_job
     if job is None:
         sharers = await _sharers(cluster, ask.service)
@@ -88,6 +94,33 @@ async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings
     running = state.state is State.RUNNING
     counts = downloads.progress(await first_answer(http, children.download_pods)) if running else None
     return _stage_of(state, counts, wait_s)
+
+
+async def _leave_others(cluster: Cluster, service: LLMService) -> None:
+    """Leave the download Jobs that the spec no longer asks for; one that nobody else owns is deleted.
+
+    Such a Job could still write into the directory. Its kept result says what the directory held, not what it holds.
+    """
+    meta, wanted = service.metadata, where(service)
+    for job in await cluster.records(Jobs, Job, meta.namespace, {COMPONENT_LABEL: DOWNLOAD}):
+        owners = {row.uid for row in job.metadata.owner_references}
+        if job.is_leaving or meta.uid not in owners or (wanted is not None and job.name == wanted.job):
+            continue
+        if owners == {meta.uid}:
+            await cluster.delete(Jobs, meta.namespace, job.name)
+        else:
+            await _disown(cluster, service, job.name)
+
+
+async def _disown(cluster: Cluster, service: LLMService, name: str) -> None:
+    """Take the service off the Job's owners, unless the Job has changed since it was read."""
+    live = await cluster.get(Jobs, service.metadata.namespace, name)
+    if live is None:
+        return
+    read = live["metadata"]
+    meta: Manifest = {key: read[key] for key in ("name", "namespace", "resourceVersion") if key in read}
+    meta["ownerReferences"] = [row for row in read["ownerReferences"] if row.get("uid") != service.metadata.uid]
+    await cluster.overwrite({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta})
 
 
 async def _sharers(cluster: Cluster, service: LLMService) -> Sequence[LLMService]:

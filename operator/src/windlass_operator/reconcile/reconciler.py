@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
+import msgspec
 from windlass_api.crd.older import older_forms
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_api.objects.reading import is_leaving
@@ -20,11 +21,11 @@ from windlass_api.objects.reading import is_leaving
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.events import record
 from windlass_operator.cluster.facts import pod_facts
-from windlass_operator.cluster.kinds import APPLIED, Jobs, LLMServices, Pods
+from windlass_operator.cluster.kinds import Jobs, LLMServices
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.cluster.read import read_children
 from windlass_operator.cluster.rest import UNREACHABLE, StatusError
-from windlass_operator.errors import NotServedError, UserError
+from windlass_operator.errors import UserError
 from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.metadata import Manifest, selector_text
 from windlass_operator.reconcile import download_stage, earlier
@@ -40,9 +41,9 @@ from windlass_operator.reconcile.desired_state import (
     workload,
 )
 from windlass_operator.reconcile.download_stage import Ask, DownloadStage
-from windlass_operator.reconcile.group_rollout import to_end
 from windlass_operator.reconcile.plan_stage import Decide, Outcome, Planning, in_place, plan
 from windlass_operator.reconcile.snapshot import Key, Snapshot
+from windlass_operator.reconcile.workload_stage import bring_in_force, end_replicas
 from windlass_operator.records.workloads import Job
 from windlass_operator.settings import Settings
 from windlass_operator.spans import spans
@@ -109,8 +110,18 @@ class Reconciler:
                 key, Snapshot(raw, service, subject, await self._children(service, now), now)
             )
         except UserError as error:
-            await self._write(raw, subject, rejected(subject, error.reason, error.message, now), now)
+            await self._reject(raw, subject, error, now)
             return REJECTED_AGAIN_S
+
+    async def _reject(self, raw: Manifest, subject: Subject, error: UserError, now: str) -> None:
+        """Say why the resource cannot be used; that it wants no replica is carried out all the same."""
+        children = await self._own_children(raw, now)
+        if children is not None and subject.wanted == 0:
+            try:
+                await end_replicas(self._cluster, children.makers)
+            except UserError as refused:
+                logger.warning("%s/%s: its replicas run on: %s", subject.namespace, subject.name, refused)
+        await self._write(raw, subject, rejected(subject, error.reason, error.message, now, children), now)
 
     async def failed(self, key: Key, error: Exception) -> None:
         """Say in the resource's own status that the operator failed at it; the API server's failures are not its."""
@@ -121,7 +132,19 @@ class Reconciler:
             return
         subject, now = subject_of(raw), self._clock()
         words = f"the operator failed at this resource with {type(error).__name__}: {str(error)[:FAILURE_WORDS]}"
-        await self._write(raw, subject, rejected(subject, "InternalError", words, now), now)
+        children = await self._own_children(raw, now)
+        await self._write(raw, subject, rejected(subject, "InternalError", words, now, children), now)
+
+    async def _own_children(self, raw: Manifest, now: str) -> Children | None:
+        """The objects of a resource whose spec may be broken; None where one of them cannot be read."""
+        meta = raw["metadata"]
+        name, uid = str(meta["name"]), str(meta.get("uid") or "")
+        try:
+            found = await read_children(self._cluster, str(meta["namespace"]), name, uid, None, now)
+        except (UserError, StatusError, msgspec.ValidationError) as error:
+            logger.warning("%s/%s: its objects cannot be read: %s", meta["namespace"], name, error)
+            return None
+        return found.own(uid)
 
     @spans.stage("read")
     async def _children(self, service: LLMService, now: str) -> Children:
@@ -129,7 +152,9 @@ class Reconciler:
         return await read_children(self._cluster, meta.namespace, meta.name, meta.uid, place, now)
 
     async def _bring_about(self, key: Key, snapshot: Snapshot) -> float | None:
-        ask = Ask(snapshot.service, snapshot.children, snapshot.failing_since, snapshot.now)
+        ask = Ask(
+            snapshot.service, snapshot.children, snapshot.failing_since, snapshot.now, snapshot.has_asked_for_download
+        )
         stage = await download_stage.advance(self._cluster, self._http, self._settings, ask)
         settings = self._settings
         logs = dict(settings.job_log_env)
@@ -154,6 +179,8 @@ class Reconciler:
                 snapshot, outcome, workload(snapshot.service, outcome.record, settings, held, finding)
             )
             snapshot, routes_known = await self._apply_workload(snapshot, wanted)
+        elif snapshot.subject.wanted == 0:  # without a plan nothing is rendered, and the GPUs are to be free
+            await end_replicas(self._cluster, children.workloads(snapshot.service.metadata.uid))
         status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
         await self._write(snapshot.raw, snapshot.subject, status, snapshot.now)
         self._remember_waiting(key, status)
@@ -187,28 +214,12 @@ class Reconciler:
         await self._applier.apply(job, snapshot.children.live("Job", name))
         return None
 
-    @spans.stage("apply")
     async def _apply_workload(self, snapshot: Snapshot, wanted: tuple[Manifest, ...]) -> tuple[Snapshot, bool]:
-        """Apply what is wanted, then take away what serves and is wanted no longer.
-
-        Returns the snapshot with what came of it, so that nothing is left for another, and whether routes are known.
-        """
-        known, wrote = True, False
-        for manifest in wanted:
-            live = snapshot.children.live(manifest["kind"], manifest["metadata"]["name"])
-            try:
-                wrote |= await self._applier.apply(manifest, live)
-            except NotServedError:  # only HTTPRoutes come with a CRD that may be missing
-                known = False
-        names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in wanted}
-        for old in snapshot.children.owned(snapshot.service.metadata.uid):
-            if (old.kind, old.name) not in names and not old.is_leaving:
-                await self._cluster.delete(APPLIED[old.kind], snapshot.service.metadata.namespace, old.name)
-        for pod in to_end(snapshot.children.stateful_sets, snapshot.children.pods):
-            await self._cluster.delete(Pods, snapshot.service.metadata.namespace, pod.name)
-        if wrote:
+        """The snapshot as the writes left it, so that nothing waits for another run, and whether routes are known."""
+        done = await bring_in_force(self._cluster, self._applier, snapshot, wanted)
+        if done.wrote:
             snapshot = replace(snapshot, children=await self._children(snapshot.service, snapshot.now))
-        return snapshot, known
+        return snapshot, done.routes_known
 
     @spans.stage("observe")
     async def _observe(
@@ -241,7 +252,11 @@ class Reconciler:
         owner = {"apiVersion": API_VERSION, "kind": KIND, "metadata": raw["metadata"]}
         for note in notes(subject.previous, status):
             logger.info("%s/%s: %s: %s", subject.namespace, subject.name, note.reason, note.message)
-            await record(self._cluster, owner, note, now)
+            try:
+                await record(self._cluster, owner, note, now)
+            except (UserError, StatusError) as error:  # a quota, missing rights: the status has the same words
+                logger.warning("%s/%s: its Events are refused: %s", subject.namespace, subject.name, error)
+                return
 
     def _remember_waiting(self, key: Key, status: Mapping[str, Any]) -> None:
         """Those that wait for GPUs are looked at when a node changes."""

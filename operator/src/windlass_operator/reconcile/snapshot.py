@@ -42,6 +42,12 @@ class Snapshot:
         return str(row["lastTransitionTime"]) if row and row.get("status") == c.FALSE else ""
 
     @property
+    def has_asked_for_download(self) -> bool:
+        """Whether the last status tells of a download."""
+        row = c.find(self.subject.previous_conditions, c.DOWNLOADING)
+        return row is not None and row.get("reason") != "Settled"
+
+    @property
     def cannot_be_placed(self) -> bool:
         """A pod that the scheduler found no node for: perhaps the planned kind of GPU is gone for good."""
         rows = (pod.condition("PodScheduled") for pod in living(self.children.pods))

@@ -29,6 +29,7 @@ from windlass_operator.cluster.served_schema import ServedSchema
 from windlass_operator.cluster.store import Store
 from windlass_operator.cluster.stored import StoredCluster
 from windlass_operator.cluster.streams import UNSERVED, Stream
+from windlass_operator.errors import SettingsError
 from windlass_operator.planner.pool import Planners
 from windlass_operator.reconcile.reconciler import Reconciler
 from windlass_operator.reconcile.snapshot import Key
@@ -307,7 +308,10 @@ def _why_not_yet(error: Exception) -> str:
     """What is awaited; missing rights are raised, as no waiting mends them."""
     code = error.code if isinstance(error, StatusError) else None
     if code in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
-        raise error
+        words = "give the operator's account the rights of the chart's roles"
+        raise SettingsError(
+            f"no access to {PLURAL}.{GROUP}: the API server answers {code}: {error}; {words}"
+        ) from error
     if code == httpx2.codes.NOT_FOUND:  # an API group that nobody serves is answered in plain text, not with a Status
         return "the CRD is not installed; install it (chart value crds.enabled)"
     return str(error) or type(error).__name__

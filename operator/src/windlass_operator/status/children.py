@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from windlass_operator.records.base import Record, owned_by
+from windlass_operator.records.base import R, Record, owned_by
 from windlass_operator.records.pods import Event, Pod
 from windlass_operator.records.routes import HTTPRoute, Ingress
 from windlass_operator.records.workloads import Deployment, Job, StatefulSet, Workload
@@ -43,6 +43,26 @@ class Children:
         rows = (*(row for row in single if row is not None), *self.stateful_sets, *self.headless, *self.policies)
         return owned_by(rows, uid)
 
+    def own(self, uid: str) -> Children:
+        """The children without objects that only have the LLMService's name and belong to another."""
+        return replace(
+            self,
+            deployment=_own(self.deployment, uid),
+            service=_own(self.service, uid),
+            budget=_own(self.budget, uid),
+            ingress=_own(self.ingress, uid),
+            http_route=_own(self.http_route, uid),
+        )
+
+    @property
+    def makers(self) -> tuple[Workload, ...]:
+        """The Deployment and the StatefulSets."""
+        return (*((self.deployment,) if self.deployment else ()), *self.stateful_sets)
+
     def workloads(self, uid: str) -> tuple[Workload, ...]:
         """What makes the LLMService's serving pods."""
         return tuple(row for row in self.owned(uid) if isinstance(row, Workload))
+
+
+def _own(row: R | None, uid: str) -> R | None:
+    return row if row is not None and owned_by((row,), uid) else None

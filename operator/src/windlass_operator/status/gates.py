@@ -88,7 +88,7 @@ def workload_ready(subject: Subject, seen: Seen, failure: Failure | None) -> Ver
     """Whether as many replicas answer as are wanted, and what the others do or lack."""
     now = replicas.count(seen.children)
     if subject.wanted == 0:
-        return Verdict(c.FALSE, *_nothing_wanted(subject))
+        return Verdict(c.FALSE, *_nothing_wanted(subject, now.total))
     if now.ready >= subject.wanted:
         return c.yes("Running", f"{now.ready} of {subject.wanted} replicas answer")
     if failure is not None:
@@ -98,8 +98,12 @@ def workload_ready(subject: Subject, seen: Seen, failure: Failure | None) -> Ver
     return Verdict(c.FALSE, "Starting", f"{now.ready} of {subject.wanted} replicas answer; {_doing(seen, now)}")
 
 
-def _nothing_wanted(subject: Subject) -> tuple[str, str]:
-    return ("Suspended", "spec.suspend is true") if subject.suspended else ("ScaledToZero", "spec.replicas is 0")
+def _nothing_wanted(subject: Subject, total: int) -> tuple[str, str]:
+    """Reason and message; replicas that have not ended yet are told."""
+    left = f"; replicas that are still there: {total}" if total else ""
+    if subject.suspended:
+        return "Suspended", f"spec.suspend is true{left}"
+    return "ScaledToZero", f"spec.replicas is 0{left}"
 
 
 def _doing(seen: Seen, now: Replicas) -> str:

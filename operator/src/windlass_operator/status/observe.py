@@ -14,6 +14,7 @@ from windlass_operator.status import conditions as c
 from windlass_operator.status import facts as pod_facts
 from windlass_operator.status import gates as parts
 from windlass_operator.status import replicas, routes
+from windlass_operator.status.children import Children
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.failures import Failure, diagnose_service, last_crash
 from windlass_operator.status.inspection import Inspection, State
@@ -23,6 +24,7 @@ __all__ = ["Seen", "Subject", "observe", "rejected", "served_generation"]
 
 MESSAGE_MAX = 4096
 PREFIX_CACHE_MOVES = 2  # percent points: a service whose shares drift by less is not written
+FIGURES = frozenset({"replicas", "readyReplicas", "ready", "addresses"})  # read from the children alone
 # Words with which an operator says that it did not bring a generation about, whatever its number says.
 REFUSED = ("Rejected", "SpecTooLarge", "InternalError", "NameTaken", "NodePathForbidden", "PlanOverdue")
 
@@ -72,23 +74,45 @@ def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:
     return {key: value for key, value in status.items() if value is not None}
 
 
-def rejected(subject: Subject, reason: str, message: str, now: str) -> dict[str, Any]:
-    """The status of a resource that cannot be used as written: what runs stays, and the words say why."""
+def rejected(subject: Subject, reason: str, message: str, now: str, children: Children | None = None) -> dict[str, Any]:
+    """The status of a resource that cannot be used as written: what runs stays, and the words say why.
+
+    `children` are its own objects; None where they cannot be read, and then the last figures stay.
+    """
+    known = {key: value for key, value in subject.previous.items() if key not in FIGURES or children is None}
+    figures = known if children is None else {**known, **_figures(subject, children)}
     verdicts = {c.READY: c.no(reason, message), c.PROGRESSING: c.no(reason, message)}
     kept = {
         str(row["type"]): Verdict(str(row["status"]), str(row["reason"]), str(row.get("message") or ""))
         for row in subject.previous_conditions
         if row.get("type") not in verdicts
     }
-    if (subject.previous.get("readyReplicas") or 0) > 0:
+    if (figures.get("readyReplicas") or 0) > 0:
         verdicts[c.READY] = c.yes("PartlyReady", f"an earlier spec is served; {verdicts[c.PROGRESSING].message}")
+    if children is not None and (children.makers or c.WORKLOAD_READY in kept):
+        seen = Seen(children=children)
+        verdicts[c.WORKLOAD_READY] = parts.workload_ready(subject, seen, failure_of(subject, seen, now))
     merged = c.merge(subject.previous_conditions, _cut({**kept, **verdicts}), subject.generation, now)
     served = served_generation(subject)
     return {
-        **subject.previous,
+        **figures,
         "observedGeneration": subject.generation,
         **({"servedGeneration": served} if served is not None else {}),
         "conditions": merged,
+    }
+
+
+def _figures(subject: Subject, children: Children) -> dict[str, Any]:
+    """The FIGURES of a resource whose spec is not in force: an address stays while its object is there."""
+    count = replicas.count(children)
+    cluster = routes.cluster_address(subject.name, subject.namespace)
+    there = {"ingress": children.ingress, "gateway": children.http_route}
+    outside = [row for row in subject.previous.get("addresses") or () if there.get(str(row.get("name")))]
+    return {
+        "replicas": count.total,
+        "readyReplicas": count.ready,
+        "ready": f"{count.ready}/{subject.wanted}",
+        **({"addresses": [cluster, *outside]} if children.service else {}),
     }
 
 

@@ -24,11 +24,16 @@ def route_ready(expose: Expose, ingress: Ingress | None, route: HTTPRoute | None
     return c.yes("RouteAccepted", "; ".join(part.message for part in parts)) if parts else c.yes("NotExposed")
 
 
+def cluster_address(name: str, namespace: str) -> dict[str, str]:
+    """The row of `status.addresses` that leads to the Service."""
+    return {"name": "cluster", "url": f"http://{name}.{namespace}.svc:{PORT}/v1"}
+
+
 def addresses(
     name: str, namespace: str, expose: Expose, ingress: Ingress | None, route: HTTPRoute | None
 ) -> list[dict[str, str]]:
     """`status.addresses`: inside the cluster always, outside as soon as somebody answers there."""
-    rows = [{"name": "cluster", "url": f"http://{name}.{namespace}.svc:{PORT}/v1"}]
+    rows = [cluster_address(name, namespace)]
     below = f"{expose.path}/v1"
     if expose.ingress and _balancers(ingress):
         scheme = "https" if expose.ingress.tls_secret or expose.ingress.tls_secret_ref else "http"
