@@ -37,6 +37,23 @@ def test_private_key_is_private(shop: Path) -> None:
     assert private.read_text() == before
 
 
+@pytest.mark.parametrize(
+    ("out", "why"),
+    [
+        ("/proc/x", "its file system takes no new directory"),
+        (__file__, "it is a file"),
+        (f"{__file__}/x", "a part of it is a file"),
+    ],
+)
+def test_a_directory_that_cannot_be_made_is_named_with_the_reason(
+    out: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """keygen makes --out, so that its absence is no mistake."""
+    assert main(["keygen", "--out", out]) == 2
+    said = f"windlass-license: --out {out} cannot be made: {why}; name another directory\n"
+    assert capsys.readouterr().err == said
+
+
 def test_issue_verify_inspect(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The whole way of a license at the vendor's."""
     assert issue(shop, "--max-concurrent", "2") == 0

@@ -1,6 +1,8 @@
 """docs/reference/exit-codes.md is printed from the tables of the programs; WINDLASS_GOLDEN=write rewrites it."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,9 @@ HEAD = """\
 Each program ends with one of these, and says one sentence on standard error unless it is 0. 0, 1, 2, 3 and 130 mean the
 same everywhere: done, refused or failed, a wrong word, the model, interrupted. `windlass-deepspeed` has the codes of
 `windlass`. A container's code stands in `status.failure.exitCode` too; a code from 128 on is 128 + a signal.
+
+A program whose standard output cannot be written, to a full disk for example, says so and ends with 1. Where the reader
+of a pipe has gone, as `head` goes, it ends in silence with 0.
 
 | code | program | meaning |
 | --- | --- | --- |
@@ -83,3 +88,32 @@ def test_the_same_code_means_the_same() -> None:
     assert errors.UsageError.exit_code == plugin.USAGE.code == license_cli.WRONG == operator_cli.EXIT_USAGE
     assert operator_cli.EXIT_USAGE == download_cli.command.EXIT_USAGE
     assert (errors.ModelError.exit_code, main.INTERRUPTED) == (plugin.NOTHING_FITS.code, plugin.INTERRUPTED.code)
+
+
+ANSWERS = (
+    "kubectl-windlass completion bash",
+    "kubectl_complete-windlass st",
+    "windlass completion bash",
+    "windlass-console --help",
+    "windlass-deepspeed run --help",
+    "windlass-download --help",
+    "windlass-license completion bash",
+    "windlass-operator version",
+)
+
+
+@pytest.mark.parametrize("line", ANSWERS)
+def test_standard_output_that_cannot_be_written(line: str) -> None:
+    """The installed program, without Python's buffer, where each print meets the error."""
+    program, *words = line.split()
+    command = [str(Path(sys.executable).with_name(program)), *words]
+    named = "kubectl windlass" if program.startswith("kubectl") else program
+    said = f"{named}: standard output cannot be written: "
+    read, closed = os.pipe()
+    os.close(read)
+    full = os.open("/dev/full", os.O_WRONLY)
+    for out, code, begins in ((closed, 0, ""), (full, 1, said)):
+        env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, env=env, check=False, timeout=60)
+        os.close(out)
+        assert (done.returncode, done.stderr[: len(said)], done.stderr.count("\n")) == (code, begins, code)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from windlass.launch.flags import BY_NAME
+from windlass.launch.flags import BY_NAME, Flag
 from windlass.launch.legacy import NAMES
 from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.parse import SHORT as ONE_DASH
+from windlass.launch.parse import parse
 from windlass.launch.resolve import resolve
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.overrides import SETTINGS, engine_in_force
+from windlass_api.plan.overrides import SETTINGS, Setting, engine_in_force
 from windlass_sizing import engine_flags
 
 MODEL = ModelFiles("/data/model", model_type="qwen2", max_model_len=131072, attention_heads=64)
@@ -63,6 +65,31 @@ def test_a_flag_of_ours_is_no_beginning_of_another(name: str) -> None:
 def test_a_beginning_of_several_is_none() -> None:
     """The server refuses it, and names them; the plan does not guess."""
     assert engine_in_force(a_spec(args=["--max-num", "7"])) == a_spec().engine
+
+
+def spellings(row: Flag) -> set[str]:
+    """By which the server takes one of its flags: the name, the other names, and those of one dash."""
+    names = {name for name, flag in BY_NAME.items() if flag is row}
+    return {*(f"--{name}" for name in names), *(word for word in ONE_DASH if word.removeprefix("-") in names)}
+
+
+ROWS = [
+    (setting, BY_NAME[flag.strip("-")]) for setting in SETTINGS for flag in setting.flags[:1] if flag[2:] in BY_NAME
+]
+
+
+@pytest.mark.parametrize(("setting", "row"), ROWS, ids=[row.name for _, row in ROWS])
+def test_every_spelling_of_the_server_is_the_plans(setting: Setting, row: Flag) -> None:
+    """Or it would plan another server than the one that starts."""
+    assert spellings(row) <= {*setting.flags}
+    for word in spellings(row):
+        assert parse((word, "1")).said == {row.name: "1"}, word
+
+
+def test_most_settings_are_flags_of_the_server() -> None:
+    """One is the engine's own, which has no short form."""
+    assert [setting.field for setting in SETTINGS if setting.flags[0][2:] not in BY_NAME] == ["kv_cache_dtype"]
+    assert spellings(BY_NAME["tp"]) == {"--tensor-parallel-size", "--num-gpus", "--tp", "-tp"}
 
 
 def test_deepspeeds_flags_are_its_own() -> None:

@@ -74,7 +74,7 @@ def test_the_engine_section_becomes_flags():
             },
             deployment={"drainSeconds": 9},
         ),
-        PLAN,
+        plan(workers=2),
     )
     assert flags == (
         *PLANNED[:-1], "9", "--worker-num", "2", "--limit-worker-concurrency", "16", "--max-num-seqs", "8",
@@ -96,7 +96,7 @@ def test_the_second_image_has_its_own_flags():
     """windlass-deepspeed knows no shares of memory."""
     command, args = container_command(
         a_spec(image={"family": "deepspeed"}, engine={"seed": 1, "maxConcurrency": 4, "maxNumSeqs": 2, "workers": 2}),
-        PLAN,
+        plan(workers=2),
     )
     assert command == ("windlass-deepspeed",)
     assert args == (

@@ -1,16 +1,114 @@
-"""argparse with underscores for dashes and one sentence for a wrong command line. Standard library only."""
+"""What every program does with its words and its standard output. Standard library only.
+
+argparse takes underscores for dashes and says one sentence for a wrong command line. A `main` under `output_checked`
+ends in order where standard output cannot be written.
+"""
 
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
-from typing import ClassVar, NoReturn
+from functools import wraps
+from typing import ClassVar, NoReturn, ParamSpec, Self, TextIO, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '?(?P<word>.*?)'? \(choose from (?P<known>.*)\)")
 CODE = 2
+OUTPUT_CODE = 1
+"""Exit code where standard output cannot be written."""
+
+
+class OutputError(OSError):
+    """Standard output cannot be written: its reader has gone, or there is no room. `output_checked` handles it."""
+
+
+def output_checked(program: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a `main`: 0 where the reader of standard output has gone, a sentence and 1 where it cannot be written.
+
+    An exit code of the program's own stands, and so does an OSError of any other file. Do not nest it.
+    """
+
+    def around(main: Callable[P, R]) -> Callable[P, R]:
+        @wraps(main)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            output = _Output(sys.stdout)
+            try:
+                with output:
+                    result = main(*args, **kwargs)
+            except BaseException as error:
+                code = output.end(program)
+                if output.failure is None or not _is_of_output(error):
+                    raise
+            else:
+                code = output.end(program)
+                if output.failure is None or result:
+                    return result
+            raise SystemExit(code)
+
+        return checked
+
+    return around
+
+
+class _Output:
+    """Standard output while a `main` runs: its write and flush keep their first failure and raise OutputError."""
+
+    def __init__(self, out: TextIO | None) -> None:
+        self._out = out  # None where the program was started with standard output closed
+        self._before: dict[str, object] = {}
+        self.failure: OutputError | None = None
+
+    def __enter__(self) -> Self:
+        if self._out is not None:
+            self._before = {**vars(self._out)}
+            vars(self._out).update(write=self._checked(self._out.write), flush=self._checked(self._out.flush))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._out is None:
+            return
+        with suppress(OutputError, ValueError):  # ValueError: it is closed
+            self._out.flush()
+        vars(self._out).clear()
+        vars(self._out).update(self._before)
+        if self.failure is not None:  # Python flushes once more when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
+
+    def _checked(self, call: Callable[P, R]) -> Callable[P, R]:
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return call(*args, **kwargs)
+            except OSError as error:
+                failure = OutputError(error.errno, error.strerror)
+                self.failure = self.failure or failure
+                raise failure from error
+
+        return checked
+
+    def end(self, program: str) -> int:
+        """The exit code, and the sentence unless the reader has merely had enough, as `head` has."""
+        if self.failure is None or self.failure.errno == errno.EPIPE:
+            return 0
+        print(f"{program}: standard output cannot be written: {self.failure.strerror}", file=sys.stderr)
+        return OUTPUT_CODE
+
+
+def _is_of_output(error: BaseException) -> bool:
+    """Whether the program ended well, or through standard output; a framework may turn that error into its own."""
+    if isinstance(error, SystemExit) and not error.code:
+        return True
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OutputError):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
 
 
 class Parser(argparse.ArgumentParser):

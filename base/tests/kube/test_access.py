@@ -48,6 +48,20 @@ def test_several_files_are_one_and_the_first_wins(tmp_path):
 WRONG = {
     "no such file": (None, {"kubeconfig": "/nowhere/config"}, "kubeconfig /nowhere/config is not there"),
     "not YAML": ("a: [", {}, "cannot be read"),
+    "broken YAML is one line": ("a: [\nb: 1", {}, "config cannot be read: it is no YAML: [^\n]+ in line 2$"),
+    "clusters are a number": ({"clusters": 3}, {}, "config is not a kubeconfig: its clusters are no list of mappings"),
+    "users are a mapping": ({"users": {"a": 1}}, {}, "its users are no list of mappings"),
+    "contexts are words": ({"contexts": ["a"]}, {}, "its contexts are no list of mappings"),
+    "a cluster that is a word": ({"clusters": [{"name": "a", "cluster": "b"}]}, {}, "a name and a mapping cluster"),
+    "a user without a name": ({"users": [{"user": {}}]}, {}, "each of its users needs a name and a mapping user"),
+    "a name that is none": ({"contexts": [{"name": ["a"]}]}, {}, "each of its contexts needs a name"),
+    "a current context that is none": ({"current-context": ["a"]}, {}, "its current-context is no name"),
+    "an authority that is no path": (
+        a_config("one", **{"certificate-authority": 3}),
+        {},
+        "authority of one is no path",
+    ),
+    "a server that is no URL": (a_config("one", server=3), {}, r"config is not a kubeconfig: Expected .* `\$.server`"),
     "not a mapping": ("- a", {}, "is not a kubeconfig"),
     "no such context": (a_config("one"), {"context": "two"}, 'context "two" is not in the kubeconfig; it has: one'),
     "no current context": (a_config("one", current=False), {}, 'context "" is not in the kubeconfig; it has: one'),
@@ -70,6 +84,22 @@ def test_without_any_file_and_outside_a_pod_the_places_are_named(tmp_path, monke
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(AccessError, match=r"--kubeconfig, KUBECONFIG or ~/\.kube/config"):
         find_access(env={})
+
+
+def test_a_kubeconfig_of_bytes_is_one_sentence(tmp_path):
+    (tmp_path / "config").write_bytes(b"\xff\xfe")
+    with pytest.raises(AccessError, match=r"config cannot be read: it holds bytes that are no text$"):
+        find_access(kubeconfig=tmp_path / "config", env={})
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(tmp_path, monkeypatch):
+    """Each place that was looked at, whether KUBECONFIG names it or it is the usual one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(AccessError, match=r"no kubeconfig at /nowhere/a or /nowhere/b and no service account"):
+        find_access(env={"KUBECONFIG": "/nowhere/a:/nowhere/b"})
+    with pytest.raises(AccessError, match=f"no kubeconfig at {tmp_path}/.kube/config and"):
+        find_access(env={})
+    assert context_names(env={"KUBECONFIG": "/nowhere/a"}) == ()
 
 
 def test_a_token_is_enough(tmp_path):

@@ -12,19 +12,22 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from windlass_base.command_line import OutputError, output_checked
+
 from windlass_kubectl import parser as cli
 
 COMPLETE = "__complete"
 ERROR_MAX, TRACE_LINES = 8192, 20  # characters, frames
 
 
+@output_checked(cli.PROGRAM)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is its result."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == [COMPLETE]:
-        from windlass_kubectl.completion import main as complete
+        from windlass_kubectl.completion import answer
 
-        return complete(words[1:])
+        return answer(words[1:])
     options = cli.parser().parse_args([_dashed(word) for word in words])
     if options.command == "completion":
         from windlass_kubectl.completion import script
@@ -48,6 +51,8 @@ def _run(options: argparse.Namespace) -> int:
 
     command = importlib.import_module(f"windlass_kubectl.{options.command}")
     try:
+        if hasattr(command, "prepare"):
+            command.prepare(options)
         code: int = asyncio.run(_in_session(command.run, options))
     except ClientError as error:
         print(harmless(f"kubectl windlass {options.command}: {str(error)[:ERROR_MAX]}"), file=sys.stderr)
@@ -55,9 +60,8 @@ def _run(options: argparse.Namespace) -> int:
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.stdout.flush()
         os._exit(cli.INTERRUPTED.code)  # a thread may still wait for a line that is never typed
-    except BrokenPipeError:  # the reader, `head` for example, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return cli.OK.code
+    except OutputError:
+        raise
     except Exception:  # a mistake of ours; its text may hold what a server sent
         print(harmless(traceback.format_exc(limit=-TRACE_LINES)[:ERROR_MAX]), file=sys.stderr)
         return cli.FAILED.code
@@ -78,7 +82,10 @@ def _code(error: Exception) -> cli.ExitCode:
     from windlass_base.kube import errors
     from windlass_client.errors import NoFactsError
 
+    from windlass_kubectl.errors import WrongOptionError
+
     table = (
+        (WrongOptionError, cli.USAGE),
         (errors.NotFoundError, cli.NOT_FOUND),
         (NoFactsError, cli.NOTHING_FITS),
         (errors.AccessError, cli.UNREACHABLE),

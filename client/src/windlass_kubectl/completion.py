@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from windlass_kubectl.parser import SHELLS, parser
+from windlass_base.command_line import output_checked
+
+from windlass_kubectl.parser import PROGRAM, SHELLS, parser
 
 if TYPE_CHECKING:
     from windlass_client import LLMService
@@ -24,9 +26,15 @@ FILE_METAVARS = ("FILE", "PATH", "KUBECONFIG")
 Candidates = list[tuple[str, str]]
 
 
+@output_checked(PROGRAM)
 def main(words: Sequence[str] | None = None) -> int:
+    """The program that kubectl runs."""
+    return answer(list(sys.argv[1:] if words is None else words))
+
+
+def answer(words: list[str]) -> int:
     """Print what may stand where the last word is; never an error, which would stand in the user's prompt."""
-    found, directive = complete(list(sys.argv[1:] if words is None else words), Cluster())
+    found, directive = complete(words, Cluster())
     print("\n".join([*(f"{word}\t{meaning}" if meaning else word for word, meaning in found), f":{directive}"]))
     return 0
 

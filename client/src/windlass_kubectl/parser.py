@@ -132,6 +132,7 @@ def _plan(commands: Commands) -> None:
             ("kubectl windlass plan demo -o json", "the running one: what it goes by"),
         ),
     )
+    one.set_defaults(file_text=None)
     what = one.add_mutually_exclusive_group(required=True)
     what.add_argument("name", nargs="?", metavar="NAME", help="an existing service")
     what.add_argument("-f", "--filename", metavar="FILE", help="file with LLMServices; - reads standard input")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 from collections.abc import Mapping
@@ -14,11 +15,18 @@ from windlass_base.kube.errors import ForbiddenError, InvalidError
 from windlass_client.preview import PlanPreview
 from windlass_sizing.speed import words
 
+from windlass_kubectl.errors import WrongOptionError
 from windlass_kubectl.named_service import raw_service
 from windlass_kubectl.paint import Branch
 from windlass_kubectl.parser import NOTHING_FITS, OK
 from windlass_kubectl.plan_tree import plan_branch
 from windlass_kubectl.session import Session
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Before a login: the named file is read once, since it may be a pipe; standard input is left to `run`."""
+    if options.filename and options.filename != "-":
+        options.file_text = text_of(options.filename)
 
 
 async def run(session: Session) -> int:
@@ -42,7 +50,9 @@ async def _documents(session: Session) -> list[Mapping[str, Any]]:
     """What is to be planned; a file is first shown to the API server, which knows rules that the planner does not."""
     if session.options.name:
         return [await raw_service(session, session.options.name)]
-    documents = read(await asyncio.to_thread(text_of, session.options.filename), session.options.filename)
+    options = session.options
+    text = options.file_text if options.file_text is not None else await asyncio.to_thread(text_of, options.filename)
+    documents = read(text, options.filename)
     for document in documents:
         try:
             await session.client.apply(document, session.options.namespace, force=True, dry_run=True)
@@ -58,10 +68,11 @@ def text_of(filename: str) -> str:
     try:
         return Path(filename).read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise InvalidError(f"{filename} is not there; name a file with LLMServices, or - for standard input") from error
+        what = f"-f {filename} is not there; name a file with LLMServices, or - for standard input"
+        raise WrongOptionError(what) from error
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it holds bytes that are no text"
-        raise InvalidError(f"{filename} cannot be read: {why}; name a file with LLMServices") from error
+        raise WrongOptionError(f"-f {filename} cannot be read: {why}; name a file with LLMServices") from error
 
 
 def read(text: str, filename: str) -> list[Mapping[str, Any]]:

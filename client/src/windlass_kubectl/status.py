@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from windlass_base.kube.errors import ForbiddenError, NotFoundError
+from windlass_client import paths
 from windlass_client.client import ALL_NAMESPACES
 from windlass_client.values import LLMService, WatchEvent, service_of
 
@@ -81,10 +82,19 @@ async def _show_all(session: Session) -> None:
 async def _watch_all(session: Session) -> None:
     """A line for each change, as `kubectl get -w` does it."""
     namespace = ALL_NAMESPACES if session.options.all_namespaces else None
+    await _list_at_most_one(session, namespace)
     if session.is_text:
         session.say("  ".join(word.ljust(12) for word in ("EVENT", *_headings(session))).rstrip())
     async for event in session.client.watch(namespace, label_selector=session.options.selector):
         _tell(session, event)
+
+
+async def _list_at_most_one(session: Session, namespace: str | None) -> None:
+    """Raise now what a list would: a watch has patience with an API server that does not answer."""
+    place = namespace or session.namespace
+    what = f"llmservices in {'all namespaces' if namespace else place}"
+    params = {"labelSelector": session.options.selector, "limit": 1}
+    await session.client.api.call("GET", paths.services(place), what, params=params)
 
 
 def _tell(session: Session, event: WatchEvent) -> None:

@@ -6,15 +6,17 @@ what stands under the same writer, hour, key and model counts once.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 from collections.abc import AsyncIterator, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from windlass_base.kube.errors import ClientError, InvalidError, UnreadableError
+from windlass_base.kube.errors import ClientError, UnreadableError
 from windlass_client import paths
 
+from windlass_kubectl.errors import WrongOptionError
 from windlass_kubectl.named_service import named_service
 from windlass_kubectl.parser import FAILED, OK
 from windlass_kubectl.session import Session
@@ -29,14 +31,15 @@ Id = tuple[str, ...]
 Sums = tuple[int, ...]
 
 
+def prepare(options: argparse.Namespace) -> None:
+    """Before a login: the times must make a period."""
+    period(options, datetime.now(UTC))
+
+
 async def run(session: Session) -> int:
     """Collect, sum, print; what a pod does not tell is said, and the exit code is 1."""
     options = session.options
-    now = session.now().replace(minute=0, second=0, microsecond=0)
-    last = min(options.last or now, now)
-    first = options.first or last - STEP
-    if first > last or last - first > timedelta(days=DAYS_MAX):
-        raise InvalidError(f"--from must be before --to, and at most {DAYS_MAX} days before it")
+    first, last = period(options, session.now())
     found: dict[Id, Sums] = {}
     whole = True
     for service in await _services(session):
@@ -51,6 +54,20 @@ async def run(session: Session) -> int:
                 session.note(f"pod {pod.name} is left out or incomplete: {error}")
     _show(session, summed(found, options.by, key=options.key, model=options.model), whole=whole)
     return OK.code if whole else FAILED.code
+
+
+def period(options: argparse.Namespace, now: datetime) -> tuple[datetime, datetime]:
+    """The first and the last hour; WrongOptionError where they make no period that may be asked for."""
+    this_hour = now.replace(minute=0, second=0, microsecond=0)
+    last = min(options.last or this_hour, this_hour)
+    first = options.first or last - STEP
+    if first > this_hour:
+        raise WrongOptionError(f"--from {_hour(first)} is in the future; name an hour up to {_hour(this_hour)} in UTC")
+    if first > last:
+        raise WrongOptionError(f"--from {_hour(first)} is after --to {_hour(last)}; name an earlier hour")
+    if last - first > timedelta(days=DAYS_MAX):
+        raise WrongOptionError(f"--from {_hour(first)} is more than {DAYS_MAX} days before --to; name a later hour")
+    return first, last
 
 
 async def _services(session: Session) -> list[str]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from windlass_base.command_line import OutputError
 from windlass_base.kube import errors
 from windlass_client.errors import NoLogsError
 from windlass_kubectl import __main__ as program
+from windlass_kubectl import plan
+from windlass_kubectl.errors import WrongOptionError
 from windlass_kubectl.parser import EXIT_CODES, parser
 
 HEAVY = ("aiohttp", "kubernetes", "lightkube", "httpx2", "pydantic", "yaml", "windlass_sizing", "rich", "typer")
@@ -96,6 +102,7 @@ def test_underscores_are_dashes_in_names_of_options(word, read):
 
 
 CODES = {
+    WrongOptionError: 2,
     errors.NotFoundError: 4,
     errors.AccessError: 5,
     errors.UnreachableError: 5,
@@ -128,3 +135,53 @@ def test_without_a_cluster_one_sentence_and_code_5(tmp_path):
 @pytest.mark.parametrize("words", [["nonsense"], ["logs"], ["logs", "a", "--tail", "0"], ["plan", "a", "-f", "b"]])
 def test_a_wrong_command_line_is_code_2(words):
     assert run(*words).returncode == 2
+
+
+BEFORE_A_LOGIN = {
+    "usage to the past": (
+        "usage --from 2026-11-02 --to 2026-11-01",
+        "usage: --from 2026-11-02T00 is after --to 2026-11-01T23; name an",
+    ),
+    "usage of the future": ("usage --from 2999-01-01", "usage: --from 2999-01-01T00 is in the future; name an hour"),
+    "usage of years": (
+        "usage --from 2020-01-01",
+        "usage: --from 2020-01-01T00 is more than 400 days before --to; name",
+    ),
+    "plan of no file": ("plan -f nope.yaml", "plan: -f nope.yaml is not there; name a file with LLMServices"),
+    "plan of a folder": ("plan -f /", "plan: -f / cannot be read: Is a directory; name a file"),
+}
+
+
+@pytest.mark.parametrize(("line", "said"), BEFORE_A_LOGIN.values(), ids=BEFORE_A_LOGIN.keys())
+def test_a_wrong_option_is_code_2_before_a_cluster_is_looked_for(line, said, capsys, monkeypatch):
+    """There is no kubeconfig, which would be code 5."""
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    assert program.main(line.split()) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert shown.err.startswith(f"kubectl windlass {said}")
+
+
+def test_the_file_of_a_plan_may_be_a_pipe():
+    """As `plan -f <(kustomize build)` gives it: it can be read once."""
+    read, write = os.pipe()
+    os.write(write, b"kind: Pod")
+    os.close(write)
+    options = parser().parse_args(["plan", "-f", f"/dev/fd/{read}"])
+    plan.prepare(options)
+    os.close(read)
+    assert options.file_text == "kind: Pod"
+    with pytest.raises(errors.InvalidError, match="holds no LLMService"):
+        asyncio.run(plan.run(SimpleNamespace(options=options)))
+
+
+def test_an_error_of_standard_output_is_left_to_the_wrapper(monkeypatch, capsys):
+    """A command's own print meets it, which is no mistake of ours with a traceback."""
+
+    async def prints(*_):
+        raise OutputError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(program, "_in_session", prints)
+    with pytest.raises(OutputError):
+        program._run(parser().parse_args(["status"]))
+    assert capsys.readouterr().err == ""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import ssl
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from windlass_base import json_lines
+from windlass_base.command_line import output_checked
 from windlass_base.kube.errors import AccessError
 
 from windlass_console import __version__
@@ -19,6 +22,7 @@ OK, WRONG = 0, 2
 EXIT_CODES = ((OK, "the process was asked to stop"), (WRONG, "an option or a setting is wrong"))
 KEY_VARIABLE = "WINDLASS_CONSOLE_SESSION_KEY"
 PORT = 8080
+PORT_MAX = 65535
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -65,6 +69,10 @@ def command_line() -> argparse.ArgumentParser:
 
 def settings_of(options: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
     """The settings; SettingsError says what is wrong."""
+    if not 1 <= options.port <= PORT_MAX:
+        raise SettingsError(f"--port {options.port} is no port; write a number from 1 to {PORT_MAX}")
+    _check_api_server(options.api_server)
+    _check_ca_file(options.ca_file)
     return Settings(
         prefix=options.prefix.rstrip("/"),
         api_server=options.api_server,
@@ -78,6 +86,28 @@ def settings_of(options: argparse.Namespace, environment: Mapping[str, str]) -> 
     )
 
 
+def _check_api_server(url: str) -> None:
+    """Empty is the kubeconfig's."""
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket that is not closed, or a port that is none
+        is_url = False
+    if url and not is_url:
+        raise SettingsError(f'--api-server "{url}" is no URL of a server; write it as https://HOST:6443')
+
+
+def _check_ca_file(file: str) -> None:
+    """Empty leaves the API server to the authorities of this machine."""
+    try:
+        if file:
+            ssl.create_default_context(cafile=file)
+    except ssl.SSLError as error:
+        raise SettingsError(f"--ca-file {file} holds no certificate; name a PEM file of authorities") from error
+    except OSError as error:
+        raise SettingsError(f"--ca-file {file} cannot be read: {error.strerror}; name a PEM file") from error
+
+
 def _key(file: str, environment: Mapping[str, str]) -> bytes:
     if not file:
         return environment.get(KEY_VARIABLE, "").encode()
@@ -87,6 +117,7 @@ def _key(file: str, environment: Mapping[str, str]) -> bytes:
         raise SettingsError(f"--session-key-file {file} cannot be read: {error.strerror}") from error
 
 
+@output_checked("windlass-console")
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve, and return the exit code."""
     options = command_line().parse_args(argv)

@@ -6,6 +6,7 @@ import os
 import sys
 
 from windlass_base import json_lines
+from windlass_base.command_line import output_checked
 
 from windlass_deepspeed import __version__
 from windlass_deepspeed.errors import UsageError, WindlassError
@@ -21,6 +22,7 @@ dashes and underscores are the same.
 """
 
 
+@output_checked(PROGRAM)
 def main() -> None:
     """The entry point."""
     try:
@@ -49,7 +51,10 @@ def help_row(flag: Flag) -> tuple[str, str, str, str]:
 
 
 def _command(words: tuple[str, ...]) -> int:
-    if not words or words[0] in ("-h", "--help", "help") or "--help" in words:
+    if not words:
+        print(help_text(), file=sys.stderr)
+        return UsageError.exit_code
+    if words[0] in ("-h", "--help", "help") or "--help" in words:
         print(help_text())
         return 0
     name, *rest = words

@@ -16,6 +16,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from windlass_base import json_lines
+from windlass_base.command_line import OutputError, output_checked
 from windlass_base.front.peers import FrontLimits
 
 from windlass_license import __version__, shells
@@ -38,7 +39,7 @@ from windlass_license.settings import (
     read_public_keys,
 )
 from windlass_license.storage.store import AuditBounds
-from windlass_license.usage import Parser, not_negative, port, positive, unusable, whole
+from windlass_license.usage import Parser, make_directory, not_negative, port, positive, unusable, whole
 
 DONE, NOT_VALID, WRONG = 0, 1, 2
 EXIT_CODES = (
@@ -49,6 +50,7 @@ EXIT_CODES = (
 PRIVATE_NAME, PUBLIC_NAME = "private.pem", "public.pem"
 
 
+@output_checked("windlass-license")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = command_line().parse_args(argv)
@@ -63,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except WindlassLicenseError as error:
         _complain(str(error), is_server=command is serve)
         return WRONG
+    except OutputError:
+        raise
     except OSError as error:
         _complain(str(unusable(error)), is_server=command is serve)
         return WRONG
@@ -81,7 +85,7 @@ def keygen(options: argparse.Namespace) -> int:
     for path in (private, public):
         if path.exists():
             raise KeyFileError(f"{path} exists and is left as it is; choose another --out directory")
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory, "--out")
     private_pem, public_pem, key = keys.generate()
     with os.fdopen(os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
         file.write(private_pem)

@@ -7,6 +7,7 @@
 import argparse
 import errno
 import re
+from pathlib import Path
 
 from windlass_base import command_line
 
@@ -21,6 +22,15 @@ WHY = {
     errno.EROFS: "is on a read-only file system; name another place",
     errno.ENOSPC: "cannot be written: the disk is full; name another place",
 }
+WHY_NOT_MADE = {
+    errno.ENOENT: "its file system takes no new directory",
+    errno.ENOTDIR: "a part of it is a file",
+    errno.EEXIST: "it is a file",
+    errno.EACCES: "this user may not write there",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOSPC: "the disk is full",
+}
+"""Of a directory with its parents, so that a missing parent is no reason."""
 
 
 class Parser(command_line.Parser):
@@ -55,6 +65,15 @@ def not_negative(text: str) -> float:
     if not re.fullmatch(r"\d{1,9}(\.\d{0,9})?", text):
         raise argparse.ArgumentTypeError(f'"{text}" is no number from 0 to 999999999; write it as 20 or 0.5')
     return float(text)
+
+
+def make_directory(path: Path, option: str) -> None:
+    """Make a directory with its parents, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = WHY_NOT_MADE.get(error.errno or 0, error.strerror or str(error))
+        raise InputFileError(f"{option} {path} cannot be made: {why}; name another directory") from error
 
 
 def unusable(error: OSError | UnicodeDecodeError, path: object = None) -> InputFileError:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from windlass_base import json_lines
+from windlass_base.command_line import output_checked
 
 from windlass_operator import __version__
 from windlass_operator.errors import SettingsError
@@ -60,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+@output_checked("windlass-operator")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is its result."""
     options = parser().parse_args(argv)

@@ -26,6 +26,7 @@ def said(words, capsys, monkeypatch):
         ("pln /m", "there is no command pln; write plan"),
         ("completion tcsh", "shell is \"tcsh\", which is not known; choose 'bash', 'zsh', 'fish'"),
         ("bench replay", "Missing option '--traces'"),
+        ("completion", "Missing argument 'shell'; choose one of bash, zsh, fish; see windlass completion --help"),
         ("chat --server http://h:99999 hi", '--server "http://h:99999" is no address'),
         ("chat --server ftp://h hi", '--server "ftp://h" is no address of a server; write it as http://HOST:PORT'),
     ],

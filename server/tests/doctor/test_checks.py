@@ -97,6 +97,7 @@ CASES = [
     ("shared memory", PAIR | {"shm_bytes": None, "shm_free_bytes": None}, "fail", "there is none"),
     ("shared memory", {"plan": OFFLOADING}, "fail", "16 GiB of offloaded KV cache need 16 at least"),
     ("shared memory", {"plan": OFFLOADING, "shm_bytes": 17 * GIB, "shm_free_bytes": 17 * GIB}, "ok", "17.00 GiB"),
+    ("shared memory", {"plan": planned("--kv-offloading-s", "16")}, "fail", "16 GiB of offloaded KV cache need 16"),
     ("shared memory", PAIR | {"plan": TWO_OFFLOADING, "shm_free_bytes": 2 * GIB}, "fail",
      "2 GPUs and 4 GiB of offloaded KV cache need 4.5 at least"),
     ("shared memory", {"plan": planned("--kv-offloading-size", "16", "--kv-offloading-backend", "lmcache")}, "skip",
@@ -142,6 +143,24 @@ def test_a_whole_prompt_s_step_is_counted() -> None:
     whole, split = (planned("--max-model-len", "32768", *more) for more in ((), ("--max-num-batched-tokens", "4096")))
     facts = HEALTHY.checkpoint.facts
     assert (fits.serving(whole, facts).tokens_a_step, fits.serving(split, facts).tokens_a_step) == (32768, 4096)
+
+
+def test_stages_requests_and_the_cache_s_format_are_counted() -> None:
+    """As the plan counts them: each card holds one stage."""
+    words = ("--tp", "1", "--pp", "2", "--max-num-seqs", "8", "--kv_cache_dtype=fp8")
+    found = fits.serving(planned(*words, gpus=2), HEALTHY.checkpoint.facts)
+    assert (found.tp, found.pp, found.sequences, found.kv_cache_dtype) == (1, 2, 8, "fp8")
+    assert fits.serving(planned(), HEALTHY.checkpoint.facts).kv_cache_dtype == "auto"
+    staged = replace(HEALTHY, plan=planned(*words, gpus=2), driver=Driver("5", None, (L20, L20)))
+    assert "on each of 2 GPUs" in fits.memory(staged).seen
+
+
+def test_the_cards_of_all_stages_are_looked_at() -> None:
+    """The second one is in use."""
+    cards = (L20, replace(L20, uuid="GPU-b", used_mib=40000))
+    plan = planned("--tp", "1", "--pp", "2", gpus=2)
+    row = fits.memory(replace(HEALTHY, plan=plan, driver=Driver("5", None, cards)))
+    assert "GPU-b are in use" in row.seen
 
 
 def test_free_share_is_advised() -> None:

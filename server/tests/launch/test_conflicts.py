@@ -55,6 +55,15 @@ def test_stretched_context_is_the_engines_matter() -> None:
     assert resolve(words[:4], {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, PLAIN, L20)
 
 
+@pytest.mark.parametrize("more", ["--hf_overrides {}", "--hf-over={}", "--hf-overrides.rope_parameters.factor 4"])
+def test_every_spelling_of_an_override_counts(more: str) -> None:
+    """As the engine's parser reads them; a value that begins so is none."""
+    words = ("-tp", "1", "--max-model-len", "65536")
+    assert resolve((*words, *more.split()), {}, PLAIN, L20).value("max-model-len") == 65536
+    with pytest.raises(UsageError, match="is longer than the model's own"):
+        resolve((*words, "--override-generation-config", '{"--hf-overrides": 1}'), {}, PLAIN, L20)
+
+
 def test_engines_own_methods_pass() -> None:
     """Q6: under their own names, on the checkpoints that they read."""
     plan = resolve(("--quantization", "gptq_marlin", "-tp", "1"), {}, GPTQ, L20)

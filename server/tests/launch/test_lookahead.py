@@ -63,6 +63,7 @@ def test_who_plans_otherwise_keeps_the_engines_scheduler() -> None:
     assert ours in launch("--use-lookahead").engine_args
     assert ours not in launch("--use-lookahead --no-async-scheduling").engine_args
     assert ours not in launch("--use-lookahead --scheduler-cls my.Own").engine_args
+    assert ours not in launch("--use-lookahead --scheduler-c my.Own").engine_args
 
 
 def test_on_a_cpu_by_its_own_integration() -> None:
@@ -132,6 +133,22 @@ def test_contradictions(line: str, said: str) -> None:
     assert str(error.value).startswith(said)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--speculative-conf", '{"method":"ngram"}'],
+        ['--speculative_config={"method":"ngram"}'],
+        ["--speculative-config.method", "ngram"],
+        ["-sc.method", "ngram"],
+        ["--spec-meth", "ngram"],
+    ],
+)
+def test_two_drafters_however_they_are_written(words: list[str]) -> None:
+    """The engine would take the last of two configurations, and our worker would run beside it."""
+    with pytest.raises(UsageError, match=r"--use-lookahead and -\S+ both draft; leave one"):
+        resolve(("--use-lookahead", *words), {"HOME": "/cache"}, QWEN, L20)
+
+
 def test_two_drafters_on_a_cpu() -> None:
     """The engine's own words say how much it drafts; the batch of a CPU is planned before they are refused."""
     with pytest.raises(UsageError, match="--use-lookahead and --speculative-config both draft; leave one"):
@@ -149,6 +166,7 @@ def test_steps_of_older_engines_without_lookahead_stay_idle() -> None:
     [
         ("--pipeline-parallel-size 2 -tp 1", TWO, QWEN, "the engine cannot draft over 2 stages"),
         ("--worker-cls my.Worker", L20, QWEN, "--worker-cls names another class"),
+        ("--worker_cl my.Worker", L20, QWEN, "--worker-cls names another class"),
         ("", L20, EMBEDDER, "the model does not generate"),
     ],
 )

@@ -63,6 +63,14 @@ def test_many() -> None:
     assert (after(plan, "--max-loras"), after(plan, "--max-cpu-loras")) == (("4",), ("6",))
 
 
+@pytest.mark.parametrize(("asked", "kept"), [("8", "8"), ("6", "6"), ("5", "6")])
+def test_memory_has_a_place_for_each_of_a_batch(asked: str, kept: str) -> None:
+    """The engine refuses fewer places in memory than in one step."""
+    found = tuple(replace(SQL, name=f"a{i}", path=f"/data/model/a{i}") for i in range(6))
+    plan = launch(f"--max-loras {asked}", adapters=Adapters(found=found))
+    assert (after(plan, "--max-loras"), after(plan, "--max-cpu-loras")) == ((asked,), (kept,))
+
+
 def test_given_words_stay() -> None:
     """A rank or a number that the user names is not overruled."""
     plan = launch("--max-lora-rank 64 --max-loras 9 --max-cpu-loras 20", adapters=Adapters(found=(SQL,)))

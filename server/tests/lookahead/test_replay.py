@@ -128,6 +128,8 @@ def test_warm_requests_pass_first_unless_their_problem_is_measured(tmp_path, tra
         (b"{", "line 1 is not JSON"),
         (b'{"id": "1", "workload": "w", "prompt": 3, "output": "x"}', "line 1 has no text for prompt, group"),
         (b"\x1f\x8bbroken", "cannot be read"),
+        (b"", "holds no requests; name one with a JSON line for each"),
+        (b" \n\n", "holds no requests"),
     ],
 )
 def test_a_broken_trace_file_is_named_with_its_line(tmp_path, content, words):

@@ -14,7 +14,7 @@ from windlass_api.plan import prefix_offload
 from windlass_api.plan.cpu import KV_SPACE, kv_space_gib
 from windlass_api.plan.model import Plan
 from windlass_api.plan.offload import CPU, DRAFTS_ON_CPU, GPU
-from windlass_api.plan.overrides import RUN, VLLM, runs_windlass, whole_prompts
+from windlass_api.plan.overrides import RUN, VLLM, engine_in_force, runs_windlass, whole_prompts
 
 MODEL_DIRECTORY = "/data/model"
 DRAFT_DIRECTORY = "/data/draft"
@@ -51,12 +51,18 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         flags += ["--cpu-draft-threads", str(plan.draft_threads)]
     if plan.api_processes > 1:
         flags += ["--api-server-count", str(plan.api_processes)]
-    return (*flags, *_step(spec, plan), *_tuning(spec.engine), *prefix_offload.flags(spec, plan), *_prefix(spec))
+    return (
+        *flags,
+        *_step(spec, plan),
+        *_tuning(engine_in_force(spec), plan),
+        *prefix_offload.flags(spec, plan),
+        *_prefix(spec),
+    )
 
 
 def _step(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     """A step as the plan has it: left alone, the server makes it as long as the context, however long that is."""
-    planned = spec.engine.max_num_batched_tokens is None and plan.gpus and not whole_prompts(spec)
+    planned = engine_in_force(spec).max_num_batched_tokens is None and plan.gpus and not whole_prompts(spec)
     if not planned or plan.max_model_len <= STEP_TOKENS_MAX:
         return ()
     return ("--max-num-batched-tokens", str(STEP_TOKENS_MAX))
@@ -70,9 +76,9 @@ def _prefix(spec: LLMServiceSpec) -> tuple[str, ...]:
 def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     """The same as flags of `windlass-deepspeed run`, which has fewer; the context is one of its variables."""
     flags = ["--model-path", MODEL_DIRECTORY, "--num-gpus", str(max(1, plan.tp)), "--dtype", plan.dtype]
-    engine = spec.engine
-    if engine.workers > 1:
-        flags += ["--worker-num", str(engine.workers)]
+    engine = engine_in_force(spec)
+    if plan.workers > 1:
+        flags += ["--worker-num", str(plan.workers)]
     if engine.max_concurrency is not None:
         flags += ["--limit-worker-concurrency", str(engine.max_concurrency)]
     if engine.max_num_seqs is not None:
@@ -85,11 +91,14 @@ def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
 PLANNED = {VLLM: vllm_flags, DEEPSPEED: deepspeed_flags}
 
 
-def _tuning(engine: EngineSpec) -> list[str]:
-    """What changes no plan: only what was asked for becomes a flag, so that the server's own defaults hold."""
+def _tuning(engine: EngineSpec, plan: Plan) -> list[str]:
+    """The engines as planned, and the settings in force: only what was asked for, so that the server's defaults hold.
+
+    A flag wins over its variable, so a field that a variable overrules must not become one.
+    """
     flags: list[str] = []
     for value, flag in (
-        (engine.workers if engine.workers > 1 else None, "--worker-num"),
+        (plan.workers if plan.workers > 1 else None, "--worker-num"),
         (engine.max_concurrency, "--limit-worker-concurrency"),
         (engine.max_num_seqs, "--max-num-seqs"),
         (engine.max_num_batched_tokens, "--max-num-batched-tokens"),

@@ -16,6 +16,7 @@ from windlass_sizing.placement.sequence import split_instead, split_prompts
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.beside import HostDraft, cannot_draft, in_force, on_host
 from windlass_api.plan.cards import Card, group_selector
+from windlass_api.plan.contradictions import contradiction
 from windlass_api.plan.cpu import cpu_plan
 from windlass_api.plan.host import Load, host_for, shm_gib
 from windlass_api.plan.layout import Layout, parallelism
@@ -54,7 +55,7 @@ def decide(
 
     `keep` is the placement that runs already for this same spec: while it still fits, it stays, whatever nodes join.
     """
-    served = in_force(spec, facts)
+    served = contradiction(spec) or in_force(spec, facts)
     return served if isinstance(served, Refusal) else _decided(spec, served, inventory, keep)
 
 
@@ -81,6 +82,8 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     if not fitting:
         every = [*alone, *spread]
         return does_not_fit(facts, every) if every else not_enough(found, requested)
+    # Where nothing can draft beside any of them, the refusal below says it of the preferred one.
+    fitting = [one for one in fitting if not cannot_draft(spec, one.serving.tp, one.serving.pp)] or fitting
     # One node if it fits there.
     near = [option for option in fitting if option.nodes == 1] or fitting
     kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]

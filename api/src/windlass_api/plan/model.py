@@ -187,9 +187,9 @@ REFUSAL_REASONS = (
     "UnsupportedDtype",  # the number format cannot be computed in on the GPU, by this model or this checkpoint
     "ArchitectureNotServed",  # the pinned engine has no module for the model
     "ContextTooLong",  # maxModelLen above the model's own
-    "AdapterUnusable",  # this engine serves no adapters, or the flags take away the room for them
-    "DraftUnusable",  # the draft model's vocabulary is another, or this engine drafts with no such model
+    "AdapterUnusable",  # this engine serves no adapters, or the flags switch them off or take away their room
+    "DraftUnusable",  # the draft model's vocabulary is another, or nothing drafts so, or a flag contradicts it
     "SharedMemoryTooSmall",  # sharedMemory does not hold the KV cache offloaded to it
     "PrefixOffloadWithoutSize",  # --enable-prefix-cache-offload without --prefix-offload-mib
-    "PrefixOffloadTooLarge",  # spec.engine.prefixOffload is more than pod, /dev/shm or node leave
+    "PrefixOffloadTooLarge",  # prefixOffload is more than pod, /dev/shm or node leave, or a flag contradicts it
 )

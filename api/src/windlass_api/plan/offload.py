@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.overrides import last_given, runs_windlass, switched
+from windlass_api.plan.overrides import engine_in_force, last_given, runs_windlass, switched
 from windlass_api.plan.quantity import GIB, gib
 
 KV_SIZE, KV_BACKEND, KV_TRANSFER = "--kv-offloading-size", "--kv-offloading-backend", "--kv-transfer-config"
@@ -45,7 +45,7 @@ def kv_offload_gib(spec: LLMServiceSpec) -> float:
     """The prefix cache that the flags keep in host memory for one engine, over all its ranks; it lies in /dev/shm."""
     if spec.image.family != "vllm" or last_given(spec, KV_BACKEND) == KV_ELSEWHERE:
         return 0.0
-    asked = _number(last_given(spec, KV_SIZE)) or prefix_mib(spec) / 1024 / spec.engine.workers
+    asked = _number(last_given(spec, KV_SIZE)) or prefix_mib(spec) / 1024 / engine_in_force(spec).workers
     return min(ASKED_MAX_GIB, asked or _connector_bytes(last_given(spec, KV_TRANSFER)) / GIB)
 
 
@@ -97,11 +97,15 @@ def flag_keeps_prefixes(spec: LLMServiceSpec) -> bool | None:
     return switched(spec, PREFIX, PREFIX_VARIABLE)
 
 
+def keeps_prefixes(spec: LLMServiceSpec) -> bool:
+    """Whether evicted prefixes are to be kept: by the flag, its variable, or else the field."""
+    switch = flag_keeps_prefixes(spec)
+    return spec.engine.prefix_offload.enabled and runs_windlass(spec) if switch is None else switch
+
+
 def prefix_mib(spec: LLMServiceSpec) -> float:
     """The size that flags or variables give to evicted prefixes; 0 where neither they nor the field keep them."""
-    switch = flag_keeps_prefixes(spec)
-    kept = spec.engine.prefix_offload.enabled and runs_windlass(spec) if switch is None else switch
-    return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if kept else 0.0
+    return _number(last_given(spec, PREFIX_MIB, PREFIX_MIB_VARIABLE)) if keeps_prefixes(spec) else 0.0
 
 
 def looks_ahead(spec: LLMServiceSpec) -> bool:

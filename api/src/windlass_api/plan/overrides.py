@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from windlass_sizing import engine_flags
+from windlass_sizing.model import context_length
 
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 
@@ -28,7 +29,18 @@ class Setting:
 
 
 def _percent(text: str) -> int:
-    return round(float(text) * 100)
+    share = float(text)
+    if not 0 < share <= 1 or not round(share * 100):
+        raise ValueError(text)
+    return round(share * 100)
+
+
+def _length(text: str) -> int:
+    """Not `auto` and `-1`: there the engine takes what fits, and the plan stays with its own length."""
+    tokens = context_length.tokens_of(text)
+    if tokens is None:
+        raise ValueError(text)
+    return tokens
 
 
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -46,14 +58,14 @@ def _count(text: str) -> int:
 
 
 SETTINGS = (
-    Setting("quantization", ("--quantization", "-q"), "QUANTIZATION", str),
-    Setting("max_model_len", ("--max-model-len",), "MAX_MODEL_LEN", int),
+    Setting("quantization", ("--quantization", "--q", "-q"), "QUANTIZATION", str),
+    Setting("max_model_len", ("--max-model-len",), "MAX_MODEL_LEN", _length),
     Setting("dtype", ("--dtype",), "DTYPE", str),
     Setting("gpu_memory_utilization_percent", ("--gpu-memory-utilization",), "GPU_MEMORY_UTILIZATION", _percent),
     Setting("ignore_engine_limits", ("--ignore-engine-limits",), "IGNORE_ENGINE_LIMITS", is_true),
     Setting("enforce_eager", ("--enforce-eager",), "ENFORCE_EAGER", is_true),
-    Setting("tensor_parallel_size", ("--tensor-parallel-size", "-tp", "--num-gpus"), "TP", _count),
-    Setting("pipeline_parallel_size", ("--pipeline-parallel-size", "-pp"), "", _count),
+    Setting("tensor_parallel_size", ("--tensor-parallel-size", "--tp", "-tp", "--num-gpus"), "TP", _count),
+    Setting("pipeline_parallel_size", ("--pipeline-parallel-size", "--pp", "-pp"), "", _count),
     Setting("sequence_parallel_size", ("--sequence-parallel-size",), "SEQUENCE_PARALLEL_SIZE", _count),
     Setting("workers", ("--worker-num",), "WORKER_NUM", _count),
     Setting("kv_cache_dtype", ("--kv-cache-dtype",), "", str),
@@ -73,6 +85,11 @@ def words(spec: LLMServiceSpec) -> tuple[str, ...]:
     """The user's words for the server, flags of vLLM in full: it takes a unique beginning for the whole."""
     given = (*spec.command[1:], *spec.args)
     return tuple(map(engine_flags.record().in_full, given)) if spec.image.family == VLLM else given
+
+
+def names(spec: LLMServiceSpec, flag: str) -> bool:
+    """Whether the user's words name one of the engine's flags, in any spelling, with a value or a key or without."""
+    return any(word.startswith("-") and engine_flags.record().flag_of(word) == flag for word in words(spec))
 
 
 def engine_in_force(spec: LLMServiceSpec) -> EngineSpec:

@@ -15,9 +15,11 @@ from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_api.plan.layout import Layout, read_layout
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import too_small_shm
-from windlass_api.plan.overrides import engine_in_force, whole_prompts
+from windlass_api.plan.overrides import VLLM, engine_in_force, names, whole_prompts
 from windlass_api.plan.prefix_offload import unsized_prefix
 from windlass_api.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
+
+LONGER_IS_WANTED, HF_OVERRIDES = "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "--hf-overrides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Requested:
 def read_requested(spec: LLMServiceSpec, facts: ModelFacts) -> Requested | Refusal:
     """What is requested, or the first contradiction."""
     engine = engine_in_force(spec)
-    if refusal := _context(engine, facts):
+    if refusal := _context(spec, engine, facts):
         return refusal
     layout = read_layout(spec, engine)
     if isinstance(layout, Refusal):
@@ -86,9 +88,15 @@ def _whole_prompts(spec: LLMServiceSpec, length: int, *, on_cpu: bool) -> int | 
     return max(length, STEP_TOKENS_MIN) if on_cpu or whole_prompts(spec) else None
 
 
-def _context(engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
+def _stretched(spec: LLMServiceSpec) -> bool:
+    """Whether a context above the model's own is wanted, as the server has it: the engine then judges it."""
+    wanted = any((one.name, one.value) == (LONGER_IS_WANTED, "1") for one in spec.env)
+    return spec.image.family == VLLM and (wanted or names(spec, HF_OVERRIDES))
+
+
+def _context(spec: LLMServiceSpec, engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
     asked = engine.max_model_len
-    if not asked or asked <= facts.max_model_len:
+    if not asked or asked <= facts.max_model_len or _stretched(spec):
         return None
     return Refusal(
         "ContextTooLong",

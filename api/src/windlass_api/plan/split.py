@@ -13,7 +13,7 @@ from windlass_sizing.placement.sequence import obstacle
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.layout import Layout
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.offload import flag_keeps_prefixes, looks_ahead
+from windlass_api.plan.offload import keeps_prefixes, looks_ahead
 from windlass_api.plan.overrides import NO, VLLM, last_given, runs_windlass, switched, words
 
 ENGINES_OWN = frozenset(
@@ -68,7 +68,7 @@ def _obstacles(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Itera
         yield "the engine does not split prompts beside a draft model", "leave spec.engine.speculation out"
     if _serves_adapters(spec, facts):
         yield "the engine does not split prompts beside adapters that are served by name", "merge the adapter"
-    if _keeps_prefixes(spec):
+    if keeps_prefixes(spec):
         yield "each rank would keep evicted prefixes of its own", "switch prefix offload off"
     if flag := _engines_flag(spec):
         yield f"{flag} does not go with it", f"leave {flag} out"
@@ -82,11 +82,6 @@ def _serves_adapters(spec: LLMServiceSpec, facts: ModelFacts) -> bool:
         return False
     asked = switched(spec, "--enable-lora", "ENABLE_LORA")
     return bool(facts.lora_slots) or bool(asked) or last_given(spec, "--lora-modules", "LORA_MODULES") is not None
-
-
-def _keeps_prefixes(spec: LLMServiceSpec) -> bool:
-    switch = flag_keeps_prefixes(spec)
-    return spec.engine.prefix_offload.enabled if switch is None else switch
 
 
 def _engines_flag(spec: LLMServiceSpec) -> str:

@@ -7,7 +7,7 @@ The order is kubectl's: what is given, then KUBECONFIG (several files, the first
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -71,7 +71,9 @@ def find_access(
 def context_names(kubeconfig: str | Path | None = None, env: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The contexts of the kubeconfig that would be used."""
     files = _files(kubeconfig, os.environ if env is None else env)
-    return tuple(str(row["name"]) for row in merged((path, _read(path)) for path in files)["contexts"])
+    return tuple(
+        str(row["name"]) for row in merged((path, _read(path)) for path in files if path.is_file())["contexts"]
+    )
 
 
 def token_access(
@@ -84,6 +86,7 @@ def token_access(
 
 
 def _files(kubeconfig: str | Path | None, env: Mapping[str, str]) -> tuple[Path, ...]:
+    """The places of a kubeconfig; those of KUBECONFIG and the home directory may be empty."""
     if kubeconfig:
         path = Path(kubeconfig).expanduser()
         if not path.is_file():
@@ -92,18 +95,24 @@ def _files(kubeconfig: str | Path | None, env: Mapping[str, str]) -> tuple[Path,
             )
         return (path,)
     listed = [Path(part).expanduser() for part in env.get("KUBECONFIG", "").split(os.pathsep) if part]
-    return tuple(path for path in listed or [HOME_CONFIG.expanduser()] if path.is_file())
+    return tuple(listed or [HOME_CONFIG.expanduser()])
 
 
-def _found(files: tuple[Path, ...], context: str | None) -> Access:
-    if files:
-        document = merged((path, _read(path)) for path in files)
-        config = KubeConfig.from_dict(document)
-    else:
-        config = _service_account()
+def _found(places: tuple[Path, ...], context: str | None) -> Access:
+    files = [path for path in places if path.is_file()]
+    config = _config(files) if files else _service_account(places)
     single = _single(config, context)
     user = single.user or User()
     return Access(single._replace(user=user), single.namespace)
+
+
+def _config(files: Sequence[Path]) -> KubeConfig:
+    document = merged((path, _read(path)) for path in files)
+    try:
+        return KubeConfig.from_dict(document)
+    except ValueError as error:  # msgspec's, which names the field
+        where = ", ".join(map(str, files))
+        raise AccessError(f"no access to a cluster: {where} is not a kubeconfig: {error}") from error
 
 
 def _single(config: KubeConfig, context: str | None) -> SingleConfig:
@@ -122,13 +131,13 @@ def _single(config: KubeConfig, context: str | None) -> SingleConfig:
     return single
 
 
-def _service_account() -> KubeConfig:
+def _service_account(looked_at: Sequence[Path]) -> KubeConfig:
     try:
         return KubeConfig.from_service_account()
     except (ConfigError, KeyError) as error:
         raise AccessError(
-            "no access to a cluster: there is no kubeconfig (--kubeconfig, KUBECONFIG or ~/.kube/config) and no "
-            "service account of a pod"
+            f"no access to a cluster: there is no kubeconfig at {' or '.join(map(str, looked_at))} and no service "
+            "account of a pod; name one by --kubeconfig, KUBECONFIG or ~/.kube/config"
         ) from error
 
 
@@ -136,22 +145,53 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise AccessError(f"no access to a cluster: kubeconfig {path} cannot be read: {error}") from error
+        raise AccessError(f"no access to a cluster: kubeconfig {path} cannot be read: {_why(error)}") from error
     if not isinstance(document, dict):
         raise AccessError(f"no access to a cluster: {path} is not a kubeconfig")
     return document
+
+
+def _why(error: OSError | UnicodeDecodeError | yaml.YAMLError) -> str:
+    """The reason in one line."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return "it holds bytes that are no text"
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        return f"it is no YAML: {error.problem} in line {error.problem_mark.line + 1}"
+    return " ".join(str(error).split())
 
 
 def merged(documents: Iterable[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
     """Several kubeconfigs as one: the first file that says something wins, as in kubectl; paths become absolute."""
     out: dict[str, Any] = {name: {} for name in LISTS}
     for path, document in documents:
+        if wrong := _misshapen(document):
+            raise AccessError(f"no access to a cluster: {path} is not a kubeconfig: {wrong}")
         if "current-context" not in out and document.get("current-context"):
             out["current-context"] = document["current-context"]
         for name in LISTS:
             for row in document.get(name) or ():
                 out[name].setdefault(row.get("name"), _absolute(name, row, path.parent.absolute()))
     return {**out, **{name: list(out[name].values()) for name in LISTS}}
+
+
+def _misshapen(document: Mapping[str, Any]) -> str:
+    """What has another shape than a kubeconfig's, or nothing."""
+    if not isinstance(document.get("current-context") or "", str):
+        return "its current-context is no name"
+    for name in LISTS:
+        rows = document.get(name) or []
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            return f"its {name} are no list of mappings"
+        inner, paths = PATHS.get(name, ("context", ()))
+        for row in rows:
+            values = row.get(inner) or {}
+            if not isinstance(row.get("name"), str) or not isinstance(values, dict):
+                return f"each of its {name} needs a name and a mapping {inner}"
+            if wrong := next((key for key in paths if not isinstance(values.get(key) or "", str)), None):
+                return f"{wrong} of {row['name']} is no path"
+    return ""
 
 
 def _absolute(name: str, row: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from windlass_base import json_lines
+from windlass_base.command_line import output_checked
 
 from windlass_download import command
 
@@ -18,6 +19,7 @@ EXIT_CODES = (
 )
 
 
+@output_checked(command.PROGRAM)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one download; the exit code is its result."""
     options = command.parser().parse_args(argv)

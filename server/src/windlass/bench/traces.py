@@ -28,7 +28,7 @@ def read(path: Path) -> list[Trace]:
     """The requests of a file.
 
     Raises:
-        UsageError: the file is absent, or a line is not a trace.
+        UsageError: the file is absent or empty, or a line is not a trace.
     """
     try:
         raw = path.read_bytes()
@@ -36,7 +36,10 @@ def read(path: Path) -> list[Trace]:
     except (OSError, EOFError, UnicodeDecodeError) as error:
         why = (error.strerror or "") if isinstance(error, OSError) else ""
         raise UsageError(f"trace file {path} cannot be read: {why.lower() or error}; name one by --traces") from None
-    return [_trace(line, f"{path} line {number}") for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise UsageError(f"trace file {path} holds no requests; name one with a JSON line for each")
+    return [_trace(line, f"{path} line {number}") for number, line in lines]
 
 
 def _trace(line: str, where: str) -> Trace:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
+from windlass_base.command_line import output_checked
 
 from windlass.cli import bench, chat, doctor, mistakes, plan, quantize, run, serve, shell
 from windlass.cli.chat import Output
@@ -96,6 +97,7 @@ def _complain(sentence: str) -> None:
     print(record or f"windlass: {sentence}", file=sys.stderr)
 
 
+@output_checked(shell.PROGRAM)
 def main() -> None:
     """Entry point of the `windlass` script; what servers and files say in an error is made harmless."""
     from windlass.chat.shown import harmless

@@ -41,7 +41,8 @@ def _wrong(error: TyperException, words: Sequence[str]) -> str:
     for pattern, remedy in REMEDIES:
         if names and (found := re.search(pattern, error.message)):
             return f'{names[0]} is "{_value(names, words)}", {remedy.format(*found.groups())}'
-    return str(error.format_message()).rstrip(".")
+    words_of_typer = re.sub(r"\.\s+Choose from:", "; choose one of", error.format_message())
+    return " ".join(words_of_typer.split()).rstrip(".")
 
 
 def _no_command(name: str, error: TyperException) -> str:

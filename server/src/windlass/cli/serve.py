@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 
 import typer
 
 from windlass.cli import run, table
+from windlass.errors import UsageError
 from windlass.launch.flags import FLAGS, Effect
 
+PROGRAM = "windlass-vllm"
+NO_ENGINE = "vLLM is not installed here; run in the serving image, or install windlass-server[engine]"
 ENGINE_CLI = "vllm.entrypoints.cli.main"
 USAGE = """\
 Usage: windlass serve [MODEL] [FLAGS] [FLAGS OF THE ENGINE]
@@ -48,8 +52,16 @@ def command(context: typer.Context) -> None:
 def vllm() -> None:
     """Entry point of the `vllm` script in our images."""
     words = sys.argv[1:]
+    if find_spec("vllm") is None and not _is_explained(words):
+        print(f"{PROGRAM}: {NO_ENGINE}", file=sys.stderr)
+        raise SystemExit(UsageError.exit_code)
     if words[:1] == ["serve"] and not run.asks_for_help(words):
         module = ["windlass.cli.main", *words]
     else:
         module = [ENGINE_CLI, *words]
     os.execv(sys.executable, [sys.executable, "-m", *module])  # noqa: S606 - a Python of this environment
+
+
+def _is_explained(words: list[str]) -> bool:
+    """`serve --explain` starts nothing, so it needs no engine."""
+    return words[:1] == ["serve"] and "--explain" in words

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
+from windlass_sizing.engine_flags import record
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, gpus
-from windlass_sizing.placement.formula import Serving, cpu_demand, demand
+from windlass_sizing.placement.formula import SAMPLED_SEQUENCES, Serving, cpu_demand, demand
 from windlass_sizing.quantization import methods
 
 from windlass.doctor.findings import GIB, Card, Findings, Row, fail, ok, skip, warn
+from windlass.launch import engine_words
 from windlass.launch.model import LaunchPlan
 
 NO_PLAN = "the flags are refused"
 NO_MODEL = "the checkpoint is not whole"
 OFFLOADED, BACKEND = "kv-offloading-size", "kv-offloading-backend"
+KV_DTYPE = "--kv-cache-dtype"
 SHM_LEAST_GIB = 0.5
 """The engine's queues between processes and NCCL's buffers; containers get 0.06 GiB when nobody asks for more."""
 SHM_BASE_GIB = SHM_PER_GPU_GIB = 1
@@ -65,12 +67,20 @@ def serving(plan: LaunchPlan, facts: ModelFacts) -> Serving:
     return Serving(
         max_model_len=length if isinstance(length, int) else facts.max_model_len,
         tp=int(str(plan.value("tensor-parallel-size") or 1)),
+        pp=int(str(plan.value("pipeline-parallel-size") or 1)),
         dtype=_format(str(plan.value("dtype"))),
         quantization=None if said == "none" else said,
         utilization=utilization if isinstance(utilization, float) else 1.0,
         enforce_eager=bool(plan.value("enforce-eager")),
+        kv_cache_dtype=_engines_own(plan, KV_DTYPE).get(KV_DTYPE, "auto"),
         step_tokens=step_tokens if isinstance(step_tokens, int) else None,
+        sequences=int(str(plan.value("max-num-seqs") or SAMPLED_SEQUENCES)),
     )
+
+
+def _engines_own(plan: LaunchPlan, *flags: str) -> dict[str, str]:
+    """What the engine's words say for these flags of its own."""
+    return engine_words.values(plan.engine_args, record(), flags)
 
 
 def _format(dtype: str) -> str:
@@ -78,14 +88,15 @@ def _format(dtype: str) -> str:
 
 
 def _gpu_memory(found: Findings, wanted: Serving, facts: ModelFacts) -> Row:
-    cards = found.driver.cards[: wanted.tp]
+    count = wanted.tp * wanted.pp
+    cards = found.driver.cards[:count]
     if not cards:
         return skip("no GPU is known")
     need = demand(facts, wanted)
     least = min(cards, key=lambda card: card.total_mib)
     has_gib = least.total_mib / 1024
     parts = f"weights {need.weights_gib:.2f}, cache {need.kv_gib:.2f}, beside {need.overhead_gib:.2f} GiB"
-    seen = f"{need.per_gpu_gib:.2f} of {has_gib:.2f} GiB on each of {wanted.tp} GPUs ({parts} a GPU)"
+    seen = f"{need.per_gpu_gib:.2f} of {has_gib:.2f} GiB on each of {count} GPUs ({parts} a GPU)"
     if need.per_gpu_gib > has_gib:
         return fail(seen, "; ".join(advice.advise(facts, wanted, has_gib, least.capability)))
     return _in_use(found, wanted, cards) or ok(seen)
@@ -148,10 +159,7 @@ def shared_memory(found: Findings) -> Row:
 
 def offloaded(plan: LaunchPlan) -> float:
     """GiB of the KV cache that all engines keep in /dev/shm; the backend lmcache keeps it in a server of its own."""
-    said = {}
-    for word, after in pairwise((*plan.engine_args, "")):
-        name, equals, value = word.partition("=")
-        said[name.replace("_", "-")] = value if equals else after
+    said = _engines_own(plan, f"--{BACKEND}", f"--{OFFLOADED}")
     if said.get(f"--{BACKEND}") == "lmcache":
         return 0.0
     try:

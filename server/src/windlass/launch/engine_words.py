@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 
-from windlass_sizing.engine_flags import EngineFlags, ValueCount
+from windlass_sizing.engine_flags import EngineFlags, ValueCount, record
 
 from windlass.errors import UsageError
 
@@ -36,6 +36,11 @@ def check(words: Iterable[str], engine: EngineFlags, ours: Iterable[str] = ()) -
             word = f"{LEVEL_FLAG}={word.removeprefix(LEVEL) or waiting.pop(0)}"
         last = _spelled(word, engine, tuple(ours))
         _values(word, last, engine, waiting)
+
+
+def flags(words: Iterable[str]) -> tuple[str, ...]:
+    """The engine's flags that the words name, in their order and in full, however they are written."""
+    return tuple(record().flag_of(word) for word in words if _is_flag(word))
 
 
 def values(words: Sequence[str], engine: EngineFlags, wanted: Collection[str]) -> dict[str, str]:

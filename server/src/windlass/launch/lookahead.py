@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from windlass_sizing.model import drafter
 
 from windlass.errors import UsageError
-from windlass.launch import host_drafts, speculation
+from windlass.launch import engine_words, host_drafts, speculation
 from windlass.launch.inputs import LaunchInputs, Settings
 from windlass.launch.model import DEFAULT
 from windlass.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
@@ -123,7 +123,7 @@ def _host_words(start: LaunchInputs) -> tuple[str, ...]:
 
 def _device_words(start: LaunchInputs) -> tuple[str, ...]:
     words = (*_standing_in(start), WORKER_FLAG, DEVICE_WORKER)
-    return words if PLANS_OTHERWISE & _engine_flags(start) else (*words, SCHEDULER_FLAG, SCHEDULER)
+    return words if PLANS_OTHERWISE & {*engine_words.flags(start.words)} else (*words, SCHEDULER_FLAG, SCHEDULER)
 
 
 def _standing_in(start: LaunchInputs) -> tuple[str, ...]:
@@ -134,11 +134,6 @@ def _standing_in(start: LaunchInputs) -> tuple[str, ...]:
     if not _not_adaptive(start):
         config[ANY_LENGTH] = True
     return SPECULATION, json.dumps(config)
-
-
-def _engine_flags(start: LaunchInputs) -> frozenset[str]:
-    """The engine's own flags of the command line, by name."""
-    return frozenset(word.partition("=")[0].replace("_", "-") for word in start.words if word.startswith("-"))
 
 
 def _variables(start: LaunchInputs) -> dict[str, str]:
@@ -169,10 +164,10 @@ def _variables(start: LaunchInputs) -> dict[str, str]:
 
 
 def _two_drafters(start: LaunchInputs) -> str | None:
-    said = next((word for word in start.words if word.partition("=")[0].replace("_", "-") in DRAFTING), None)
+    said = next((flag for flag in engine_words.flags(start.words) if flag in DRAFTING), None)
     if said is None or _beside(start):
         return None
-    return f"--{SWITCH} and {said.partition('=')[0]} both draft; leave one of the two out"
+    return f"--{SWITCH} and {said} both draft; leave one of the two out"
 
 
 def _one_gpu(start: LaunchInputs) -> str | None:
@@ -224,7 +219,7 @@ def _pipeline(start: LaunchInputs) -> str:
 
 
 def _other_worker(start: LaunchInputs) -> str:
-    return f"{WORKER_FLAG} names another class" if WORKER_FLAG in _engine_flags(start) else ""
+    return f"{WORKER_FLAG} names another class" if WORKER_FLAG in engine_words.flags(start.words) else ""
 
 
 def _no_text(start: LaunchInputs) -> str:

@@ -122,7 +122,9 @@ def _served(decided: AdapterPlan, settings: Settings) -> Settings:
         "max-loras": Setting("max-loras", min(count, IN_A_BATCH), DEFAULT, "adapters in one step of the engine"),
     }
     if count > IN_A_BATCH:
-        changed["max-cpu-loras"] = Setting("max-cpu-loras", count, DEFAULT, "all of them stay in memory")
+        # The engine refuses fewer places in memory than in one step.
+        places = max(count, int(str(settings.get("max-loras", changed["max-loras"]).value)))
+        changed["max-cpu-loras"] = Setting("max-cpu-loras", places, DEFAULT, "all of them stay in memory")
     return {name: settings[name] if name in settings and name in LEFT_AS_SAID else changed[name] for name in changed}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from windlass.errors import UsageError
+from windlass.launch import engine_words
 from windlass.launch.inputs import LaunchInputs
 from windlass.launch.model import DEFAULT
 from windlass.prefix_offload import counts
@@ -88,8 +89,7 @@ def _no_prefix_cache(start: LaunchInputs) -> str | None:
 
 
 def _engines_own(start: LaunchInputs) -> str | None:
-    words = (word.partition("=")[0].replace("_", "-") for word in start.words)
-    other = next((word for word in words if word in ENGINES_OWN), None)
+    other = next((flag for flag in engine_words.flags(start.words) if flag in ENGINES_OWN), None)
     return f"--{SWITCH} and {other} both choose where blocks are kept; leave one of them out" if other else None
 
 

@@ -51,7 +51,7 @@ from windlass.launch.model import (
 from windlass.launch.parse import CommandLine, parse
 from windlass.sampling import start_command
 
-LONGER_IS_WANTED = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+LONGER_IS_WANTED, HF_OVERRIDES = "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "--hf-overrides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +234,7 @@ def _question(
     environment: Mapping[str, str],
     line: CommandLine,
 ) -> conflicts.Question:
-    stretched = environment.get(LONGER_IS_WANTED) == "1" or any(
-        w.startswith("--hf-overrides") for w in line.engine_words
-    )
+    stretched = environment.get(LONGER_IS_WANTED) == "1" or HF_OVERRIDES in engine_words.flags(line.engine_words)
     known = replace(model, max_model_len=None) if stretched else model
     return conflicts.Question({name: setting.value for name, setting in settings.items()}, machine, known)
 

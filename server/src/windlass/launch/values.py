@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from windlass_sizing.model import context_length
+
 from windlass.adapters import given
 from windlass.errors import UsageError
 from windlass.launch.flags import Flag, Kind
@@ -14,8 +16,6 @@ from windlass.launch.flags import Flag, Kind
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
 SWITCH_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-LENGTH_UNITS = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
-ENGINE_DECIDES = ("auto", "-1")
 PORT_MAX = 65535
 
 
@@ -44,10 +44,7 @@ def _port(text: str) -> int | None:
 
 
 def _length(text: str) -> str | int | None:
-    if text in ENGINE_DECIDES:
-        return text
-    found = re.fullmatch(r"(\d{1,12})([kKmM]?)", text)
-    return int(found[1]) * LENGTH_UNITS[found[2]] or None if found else None
+    return text if text in context_length.ENGINE_DECIDES else context_length.tokens_of(text)
 
 
 def _fraction(text: str) -> float | None:

@@ -1,0 +1,142 @@
+"""Words of a spec that the server refuses beside each other at its start, when the pod has its GPUs already.
+
+`decide` asks before it looks at the cluster. A rule of the CRD refuses what two fields say; these rules read flags and
+variables in every spelling. A command of the user's own gets none of the planned flags and is not judged. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windlass_sizing.model import drafter
+
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.beside import ON_HOST
+from windlass_api.plan.model import Refusal
+from windlass_api.plan.offload import (
+    KV_BACKEND,
+    KV_SIZE,
+    KV_TRANSFER,
+    drafts_on_cpu,
+    keeps_prefixes,
+    looks_ahead,
+)
+from windlass_api.plan.overrides import NO, VLLM, last_given, names, runs_windlass, switched
+
+TOKENS, OLD_MODEL = "--num-speculative-tokens", "--speculative-model"
+CHUNKED, STEPS = "--enable-chunked-prefill", "--num-scheduler-steps"
+PREFIXES, PREFIXES_VARIABLE = "--enable-prefix-caching", "ENABLE_PREFIX_CACHING"
+CONFIGURED = ("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens")
+"""The engine's own flags for what drafts; beside them the server goes by their tokens."""
+BESIDE_LOOKAHEAD = (drafter.DRAFT_MODEL, drafter.EAGLE, drafter.EAGLE3)
+
+
+def contradiction(spec: LLMServiceSpec) -> Refusal | None:
+    """The first contradiction, and what to do; None where the server takes the words."""
+    if spec.image.family != VLLM or not runs_windlass(spec):
+        return None
+    for reason, rule in RULES:
+        if found := rule(spec):
+            return Refusal(reason, *found)
+    return None
+
+
+def _other_tokens(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    drafting, said = spec.engine.speculation, last_given(spec, TOKENS) or ""
+    if drafting is None or not said.isdecimal() or int(said) == drafting.tokens:
+        return None
+    if any(names(spec, flag) for flag in CONFIGURED):
+        return None
+    return (
+        f"spec.engine.speculation drafts {drafting.tokens} tokens, and {TOKENS} says {said}",
+        f"leave {TOKENS} out, and set spec.engine.speculation.tokens",
+    )
+
+
+def _other_model(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    if spec.engine.speculation is None or last_given(spec, OLD_MODEL) is None:
+        return None
+    return f"spec.engine.speculation and {OLD_MODEL} both name what drafts", "leave one of the two out"
+
+
+def _two_drafters(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    drafting = spec.engine.speculation
+    if drafting is None or drafting.method in BESIDE_LOOKAHEAD or not looks_ahead(spec):
+        return None
+    return (
+        f"spec.engine.speculation.method {drafting.method} does not go with lookahead",
+        f"set the method to one of {', '.join(BESIDE_LOOKAHEAD)}, or switch lookahead off",
+    )
+
+
+def _split_prompts(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    who = _drafts(spec)
+    if not who or not switched(spec, CHUNKED):
+        return None
+    return f"{who[0]} and {CHUNKED} exclude each other", f"leave {CHUNKED} out, or {who[1]}"
+
+
+def _several_steps(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    who, said = _drafts(spec), last_given(spec, STEPS)
+    steps = spec.engine.scheduler_steps if said is None else int(said) if said.isdecimal() else 1
+    if not who or steps <= 1:
+        return None
+    return f"{who[0]} and {STEPS} {steps} exclude each other", f"leave {STEPS} out, or {who[1]}"
+
+
+def _drafts(spec: LLMServiceSpec) -> tuple[str, str] | None:
+    """What drafts by our integration, and how it is left out; None where nothing does."""
+    if looks_ahead(spec):
+        return "lookahead", "switch lookahead off"
+    return (ON_HOST, "let the draft model run on the GPU") if drafts_on_cpu(spec) else None
+
+
+def _no_prefixes(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    flag, field = switched(spec, PREFIXES), spec.engine.prefix_caching
+    said = flag if flag is not None else field if field is not None else switched(spec, PREFIXES, PREFIXES_VARIABLE)
+    if said is not False or not keeps_prefixes(spec):
+        return None
+    return (
+        f"prefix offload keeps what the prefix cache evicts, and {PREFIXES} is false",
+        "leave that out, or switch prefix offload off",
+    )
+
+
+def _other_blocks(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    other = next((flag for flag in (KV_TRANSFER, KV_SIZE, KV_BACKEND) if names(spec, flag)), None)
+    if other is None or not keeps_prefixes(spec):
+        return None
+    return (
+        f"prefix offload and {other} both choose where blocks of the KV cache are kept",
+        f"leave {other} out, or switch prefix offload off",
+    )
+
+
+def _no_adapters(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    if not spec.model.adapters or switched(spec, "--enable-lora", "ENABLE_LORA") is not False or _merges(spec):
+        return None
+    return (
+        f"spec.model.adapters names {spec.model.adapters[0].name}, and --enable-lora is false",
+        "leave one of the two out",
+    )
+
+
+def _merges(spec: LLMServiceSpec) -> bool:
+    """Whether an adapter becomes part of the weights, which needs no LoRA of the engine's."""
+    said = last_given(spec, "--merge-lora", "MERGE_LORA")
+    asked = spec.model.merge if said is None else said.casefold() not in NO
+    return asked or any(adapter.merge for adapter in spec.model.adapters or ())
+
+
+DRAFT, PREFIX, ADAPTER = "DraftUnusable", "PrefixOffloadTooLarge", "AdapterUnusable"
+RULES: tuple[tuple[str, Callable[[LLMServiceSpec], drafter.Unfit | None]], ...] = (
+    (DRAFT, _other_tokens),
+    (DRAFT, _other_model),
+    (DRAFT, _two_drafters),
+    (DRAFT, _split_prompts),
+    (DRAFT, _several_steps),
+    (PREFIX, _no_prefixes),
+    (PREFIX, _other_blocks),
+    (ADAPTER, _no_adapters),
+)
+"""Each with the reason that the service gets."""
