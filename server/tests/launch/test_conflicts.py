@@ -34,6 +34,12 @@ CPU = Machine("cpu")
             '--quantization is "awqq", which is no method; did you mean awq? Else choose one of',
         ),
         ("-tp 4", PLAIN, L20, "--tensor-parallel-size 4 is more than the 3 GPUs of this container"),
+        (
+            "-tp 2 --pp 2",
+            PLAIN,
+            L20,
+            "--tensor-parallel-size 2 × --pipeline-parallel-size 2 is more than the 3 GPUs of this container",
+        ),
         ("", PLAIN, L20, "--tensor-parallel-size 3 does not divide the model's 28 attention heads; set it to 2"),
         ("-tp 1 --max-model-len 65536", PLAIN, L20, "--max-model-len 65536 is longer than the model's own 32768"),
         ("-tp 1 --enable-auto-tool-choice", PLAIN, L20, "--enable-auto-tool-choice needs --tool-call-parser"),

@@ -74,6 +74,7 @@ def test_media_comes_from_nowhere_unless_allowed() -> None:
         pytest.param("", "4", None, id="one-worker-takes-all"),
         pytest.param("--worker-num 2", "2", "2", id="two-workers-share"),
         pytest.param("--worker-num 2 -tp 1", "1", "2", id="said"),
+        pytest.param("--pipeline-parallel-size 2", "2", None, id="two-stages-share"),
     ],
 )
 def test_workers_share_the_gpus(line: str, tp: str, workers: str | None) -> None:

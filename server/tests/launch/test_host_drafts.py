@@ -91,7 +91,7 @@ def test_without_the_switch_the_card_has_the_draft_model() -> None:
 def test_what_it_does_not_go_with(line: str, environment: dict[str, str], sentence: str) -> None:
     """Nothing is left out in silence: the draft model would be on the card."""
     with pytest.raises(UsageError, match=sentence.replace("-", r"\-")):
-        launch(line, L20, DRAFTED, **environment)
+        launch(line, TWO, DRAFTED, **environment)
 
 
 @pytest.mark.parametrize("draft", [None, DraftFiles("/draft", "/m", facts=DSPARK)], ids=["not read", "the engine's"])

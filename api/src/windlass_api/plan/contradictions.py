@@ -128,7 +128,7 @@ def _merges(spec: LLMServiceSpec) -> bool:
     return asked or any(adapter.merge for adapter in spec.model.adapters or ())
 
 
-DRAFT, PREFIX, ADAPTER = "DraftUnusable", "PrefixOffloadTooLarge", "AdapterUnusable"
+DRAFT, PREFIX, ADAPTER = "DraftUnusable", "PrefixOffloadUnusable", "AdapterUnusable"
 RULES: tuple[tuple[str, Callable[[LLMServiceSpec], drafter.Unfit | None]], ...] = (
     (DRAFT, _other_tokens),
     (DRAFT, _other_model),

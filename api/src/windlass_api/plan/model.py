@@ -191,5 +191,6 @@ REFUSAL_REASONS = (
     "DraftUnusable",  # the draft model's vocabulary is another, or nothing drafts so, or a flag contradicts it
     "SharedMemoryTooSmall",  # sharedMemory does not hold the KV cache offloaded to it
     "PrefixOffloadWithoutSize",  # --enable-prefix-cache-offload without --prefix-offload-mib
-    "PrefixOffloadTooLarge",  # prefixOffload is more than pod, /dev/shm or node leave, or a flag contradicts it
+    "PrefixOffloadTooLarge",  # spec.engine.prefixOffload is more than pod, /dev/shm or node leave
+    "PrefixOffloadUnusable",  # a flag or a variable excludes it
 )

@@ -130,15 +130,21 @@ def _gpus(settings: Settings, machine: Machine, model: ModelFiles, environment: 
     if said:
         return {}, []
     workers, ranks = (max(1, int(str(settings[name].value))) for name in ("worker-num", "sequence-parallel-size"))
+    stages = _stages(settings)
     why = "the GPUs of this container" + (f", shared by {workers} workers" if workers > 1 else "")
     why += f", {ranks} for each long prompt" if ranks > 1 else ""
-    return _changed("tensor-parallel-size", max(1, len(machine.gpus) // (workers * ranks)), why)
+    why += f", in {stages} stages" if stages > 1 else ""
+    return _changed("tensor-parallel-size", max(1, len(machine.gpus) // (workers * ranks * stages)), why)
+
+
+def _stages(settings: Settings) -> int:
+    return int(str(settings["pipeline-parallel-size"].value)) if "pipeline-parallel-size" in settings else 1
 
 
 def _group(settings: Settings, machine: Machine, model: ModelFiles, environment: Mapping[str, str]) -> Changes:
     """In a group: all cards of all members, whichever command starts it."""
     group = machine.group
-    stages = int(str(settings["pipeline-parallel-size"].value)) if "pipeline-parallel-size" in settings else 1
+    stages = _stages(settings)
     if machine.engine == "cpu" and stages > 1:
         raise UsageError(
             f"--pipeline-parallel-size {stages} ends the engine for CPUs at its first request; leave it out"

@@ -44,11 +44,13 @@ def check(question: Question) -> None:
 
 def _more_gpus_than_given(q: Question) -> str | None:
     given, workers = len(q.machine.gpus), int(str(q.values.get("worker-num") or 1))
-    if q.machine.engine != "cuda" or q.machine.group or not given or q.tp * q.sp * workers <= given:
+    stages = int(str(q.values.get("pipeline-parallel-size") or 1))
+    if q.machine.engine != "cuda" or q.machine.group or not given or q.tp * q.sp * stages * workers <= given:
         return None
     each = f" for each of {workers} workers (--worker-num)" if workers > 1 else ""
     split = f" × --sequence-parallel-size {q.sp}" if q.sp > 1 else ""
-    asked = f"--tensor-parallel-size {q.tp}{split}{each}"
+    staged = f" × --pipeline-parallel-size {stages}" if stages > 1 else ""
+    asked = f"--tensor-parallel-size {q.tp}{staged}{split}{each}"
     return f"{asked} is more than the {given} GPUs of this container; ask for more or lower it"
 
 
