@@ -45,8 +45,8 @@ BODY = json.dumps({"model": "demo", "prompt": "What does os.path.join do?", "max
 class Server:
     """`windlass run` of the repository's sources on the demo's model."""
 
-    def __init__(self, folder: Path, own: dict[str, str]) -> None:
-        """Start it."""
+    def __init__(self, folder: Path, own: dict[str, str], more: tuple[str, ...] = ()) -> None:
+        """Start it, with variables and flags of its own."""
         folder.mkdir(parents=True)
         self.ports = [free_port(), free_port()]
         words = ["--model", str(MODEL), "--served-model-name", "demo"]
@@ -57,7 +57,7 @@ class Server:
         variables |= {"HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
         self.log, self.began, self.tokens, self.stop = folder / "log", time.monotonic(), 0, threading.Event()
         with self.log.open("wb") as log:
-            command = ["windlass", "run", *words]
+            command = ["windlass", "run", *words, *more]
             self.process: subprocess.Popen[Any] = keeper.start(
                 command, stdout=log, stderr=log, env=os.environ | variables | own
             )

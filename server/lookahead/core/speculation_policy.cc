@@ -175,7 +175,8 @@ SpeculationPolicy::HostChoice SpeculationPolicy::best_of_host(const std::vector<
   double tokens = 0;
   std::vector<float> cached;
   for (const std::string& id : ids) tokens += 1 + expected(id);
-  for (const std::string& id : read) cached.push_back(expected(id));
+  cached.reserve(read.size());
+  std::transform(read.begin(), read.end(), std::back_inserter(cached), expected);
   best.could = !cached.empty();
   const double table_ms = costs_.step_ms(ids.size(), 0);
   const double plain_ms = table_ms > 0 ? table_ms : known_step_us_ / 1000;

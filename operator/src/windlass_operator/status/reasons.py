@@ -194,11 +194,7 @@ ROWS = (
         "the host memory for evicted prefixes does not fit the pod, /dev/shm or the node",
         "lower spec.engine.prefixOffload.memory to what the message names",
     ),
-    Reason(
-        "PrefixOffloadUnusable",
-        "a flag or a variable excludes that evicted prefixes are kept",
-        "leave out what the message names, or spec.engine.prefixOffload",
-    ),
+    Reason("PrefixOffloadUnusable", "a flag or a variable excludes prefix offload", "leave out what the message names"),
     # The license.
     Reason(
         "Unlicensed",
