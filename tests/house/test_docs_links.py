@@ -29,6 +29,10 @@ PAGES = subprocess.run(
     text=True,
     check=True,
 ).stdout.split()
+BINARY = (
+    "benchmarks/front/results/2026-11-28-split.json.gz",
+    "benchmarks/quantization/results/2026-11-28-h100-second-of-serving.png",
+)
 # Fragments are read in the change log.
 SHOWN_IN = {"changelog.d": "CHANGELOG.md"}
 
@@ -78,3 +82,10 @@ def test_the_site_rewrites_only_what_leaves_the_docs() -> None:
         "[a](../how-to/license.md#renew) [b](../repository/charts/windlass/values.yaml.md) "
         "[c](../repository/benchmarks/lookahead/README.md)\n"
     )
+
+
+def test_packed_rows_and_pictures_are_copied() -> None:
+    """A page of the site shows text; what is none would end its build."""
+    placed = {name: links.placed(name) for name in ("README.md", "Makefile", *BINARY)}
+    assert placed["Makefile"] == "repository/Makefile.md"
+    assert all(placed[name] == f"repository/{name}" for name in ("README.md", *BINARY))

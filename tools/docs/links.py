@@ -62,8 +62,17 @@ def placed(path: str) -> str:
     full = ROOT / path
     if full.is_dir():
         return placed(f"{path}/README.md") if (full / "README.md").is_file() else f"{REPOSITORY}/{path}/index.md"
-    shown = full.suffix == ".md" or full.stat().st_size > PAGE_BYTES_MAX
-    return f"{REPOSITORY}/{path}" + ("" if shown else ".md")
+    is_copied = full.suffix == ".md" or full.stat().st_size > PAGE_BYTES_MAX or not _is_text(full)
+    return f"{REPOSITORY}/{path}" + ("" if is_copied else ".md")
+
+
+def _is_text(full: Path) -> bool:
+    """Whether a page can show the file; packed rows and pictures are copied."""
+    try:
+        full.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def rewritten(page: str, text: str) -> str:
