@@ -44,9 +44,15 @@ CASES = {
     "steps": (QWEN_7B, {"engine": LOOKAHEAD, **flags(STEPS, "8")}, f"lookahead and {STEPS} 8", f"leave {STEPS} out"),
     "steps, host": (DRAFTED, {"engine": ON_HOST, **flags(f"{STEPS}=2")}, f"{STEPS} 2", "run on the GPU"),
     "steps of the field": (
-        QWEN_7B, {"engine": {"schedulerSteps": 2}, **variable("USE_LOOKAHEAD", "1")}, f"{STEPS} 2", "lookahead off",
+        QWEN_7B, {"engine": {"schedulerSteps": 2}, **variable("USE_LOOKAHEAD", "1")},
+        "spec.engine.schedulerSteps 2", "leave spec.engine.schedulerSteps out, or switch lookahead off",
     ),
     "no prefixes": (QWEN_7B, {"engine": PREFIXES, **flags("--no-enable-prefix-caching")}, "is false", "offload off"),
+    "no prefixes of the field": (
+        QWEN_7B,
+        {"engine": {"prefixCaching": False}, **flags("--enable-prefix-cache-offload", "--prefix-offload-mib", "1024")},
+        "spec.engine.prefixCaching is false", "leave that out",
+    ),
     "no prefixes, variable": (
         QWEN_7B, {"engine": PREFIXES, **variable("ENABLE_PREFIX_CACHING", "false")}, "is false", "leave that out",
     ),

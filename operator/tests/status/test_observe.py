@@ -168,6 +168,20 @@ def test_every_write_has_whole_conditions_whatever_is_stored(status_of, stored):
         assert row["message"]
 
 
+@pytest.mark.parametrize(
+    ("before", "reason"), [("BadFlag", "BadFlag"), ("Running", "Planning"), ("Starting", "Planning")]
+)
+def test_a_rejected_resource_without_pods_does_not_start(before, reason):
+    """Held after a crash loop it keeps the cause; none of its pods starts while the spec is rejected."""
+    held = as_read(deployment=a_deployment(0, replicas=0))
+    assert held.deployment.spec.replicas == 0
+    row = {"type": "WorkloadReady", "status": "False", "reason": before, "message": "as seen before",
+           "lastTransitionTime": THEN, "observedGeneration": 1}  # fmt: skip
+    subject = a_subject(previous={"conditions": [row]}, generation=2)
+    status = rejected(subject, "Rejected", "spec.model.id is wrong", NOW, held)
+    assert words(status)["WorkloadReady"][1] == reason
+
+
 def test_a_rejected_resource_keeps_the_rest_of_its_status():
     before = observe(a_subject(), serving(1), THEN)
     status = rejected(a_subject(previous=before, generation=2), "Rejected", "spec.model.id is wrong", NOW)

@@ -98,12 +98,13 @@ void RoundTrip::plan_host(const Step& step) {
   bool has_changed = false;
   bool would_draft = false;
   const bool is_resting = host_->is_resting();
-  const std::vector<std::string> readable = host_->readable(step.rows);
+  std::vector<std::string> readable;
+  if (is_resting || host_->is_reading()) readable = host_->readable(step.rows);
   {
     const std::lock_guard lock(policy_mutex_);
     for (const auto& [made, accepted] : host_->take_judged()) policy_.model_judged(made, accepted);
     for (const std::string& id : step.rows) policy_.host_reads(id, host_->ready(id));
-    would_draft = (is_resting || host_->is_reading()) && policy_.host_would_draft(step.rows, readable, ms) > 0;
+    would_draft = !readable.empty() && policy_.host_would_draft(step.rows, readable, ms) > 0;
     const int made = policy_.host_drafts(step.rows, ms);
     has_changed = (std::exchange(host_made_, made) > 0) != (made > 0);
     if (!has_chosen_) host_wait_us_ = made > 0 ? static_cast<int>(policy_.host_usual_wait_us()) : 0;

@@ -102,3 +102,23 @@ def test_a_write_that_fails(
     clocks.steady += PAUSE_S
     add(journals)
     assert (journals.unrecorded, total(tmp_path)) == (5, 1)
+
+
+def test_a_moment_without_descriptors_loses_no_more_than_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is fine, so its writer stays, and the next record is written."""
+    clocks, place = Clocks(), tmp_path / "usage"
+    journals = clocks.journals(place)
+    add(journals)
+    clocks.day += 3600
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", no_descriptors)
+        add(journals)
+    add(journals)
+    assert (journals.unrecorded, total(place)) == (1, 2)
+    assert len([each for each in place.iterdir() if each.is_dir()]) == 1
+
+
+def no_descriptors(*_: object, **__: object) -> int:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

@@ -81,7 +81,8 @@ def _several_steps(spec: LLMServiceSpec) -> drafter.Unfit | None:
     steps = spec.engine.scheduler_steps if said is None else int(said) if said.isdecimal() else 1
     if not who or steps <= 1:
         return None
-    return f"{who[0]} and {STEPS} {steps} exclude each other", f"leave {STEPS} out, or {who[1]}"
+    name = "spec.engine.schedulerSteps" if said is None else STEPS
+    return f"{who[0]} and {name} {steps} exclude each other", f"leave {name} out, or {who[1]}"
 
 
 def _drafts(spec: LLMServiceSpec) -> tuple[str, str] | None:
@@ -96,8 +97,10 @@ def _no_prefixes(spec: LLMServiceSpec) -> drafter.Unfit | None:
     said = flag if flag is not None else field if field is not None else switched(spec, PREFIXES, PREFIXES_VARIABLE)
     if said is not False or not keeps_prefixes(spec):
         return None
+    by_field = flag is None and field is not None
+    name = "spec.engine.prefixCaching" if by_field else PREFIXES
     return (
-        f"prefix offload keeps what the prefix cache evicts, and {PREFIXES} is false",
+        f"prefix offload keeps what the prefix cache evicts, and {name} is false",
         "leave that out, or switch prefix offload off",
     )
 

@@ -89,9 +89,8 @@ def rejected(subject: Subject, reason: str, message: str, now: str, children: Ch
     }
     if (figures.get("readyReplicas") or 0) > 0:
         verdicts[c.READY] = c.yes("PartlyReady", f"an earlier spec is served; {verdicts[c.PROGRESSING].message}")
-    if children is not None and (children.makers or c.WORKLOAD_READY in kept):
-        seen = Seen(children=children)
-        verdicts[c.WORKLOAD_READY] = parts.workload_ready(subject, seen, failure_of(subject, seen, now))
+    if children is not None and (verdict := _workload(subject, children, kept.get(c.WORKLOAD_READY), now)):
+        verdicts[c.WORKLOAD_READY] = verdict
     merged = c.merge(subject.previous_conditions, _cut({**kept, **verdicts}), subject.generation, now)
     served = served_generation(subject)
     return {
@@ -100,6 +99,16 @@ def rejected(subject: Subject, reason: str, message: str, now: str, children: Ch
         **({"servedGeneration": served} if served is not None else {}),
         "conditions": merged,
     }
+
+
+def _workload(subject: Subject, children: Children, before: Verdict | None, now: str) -> Verdict | None:
+    """Whether the replicas of a rejected spec answer; the last word stays where no pod is to run, unless one ran."""
+    if any(row.spec.replicas for row in children.makers) or (subject.wanted == 0 and before):
+        seen = Seen(children=children)
+        return parts.workload_ready(subject, seen, failure_of(subject, seen, now))
+    if before and before.reason in {"Running", "Starting"}:
+        return Verdict(c.UNKNOWN, "Planning", "no replica runs while the spec is rejected")
+    return before
 
 
 def _figures(subject: Subject, children: Children) -> dict[str, Any]:

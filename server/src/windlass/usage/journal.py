@@ -36,7 +36,9 @@ WAIT_S = 2.0
 PAUSE_S = 60.0
 """Seconds until a folder is tried again that could not be opened; and between two lines in the log."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Errors after which the same journal goes on as soon as there is room."""
+SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN)
+PASSING = frozenset({*FULL, *SHORT})
+"""Errors after which the same journal goes on: there may be room again, and the folder is fine."""
 UNWRITTEN_MAX = 10_000
 """Records that wait for the disk; those beyond are counted as lost."""
 
@@ -141,7 +143,7 @@ class Journals:
         except Exception as error:  # whatever it is: the counter and the log show the gap, and the service goes on
             self._failed += len(lines)
             self._report(place, error)
-            if self._writer and getattr(error, "errno", None) not in FULL:
+            if self._writer and getattr(error, "errno", None) not in PASSING:
                 self._leave(self._writer)
 
     def _opened(self, place: Path) -> _Writer:
