@@ -113,3 +113,19 @@ def wait_until(holds, seconds=5.0):
 def prose() -> list[int]:
     """Six hundred tokens, each once: whatever is drafted from it was copied."""
     return random.Random(7).sample(range(100, 7900), 600)  # noqa: S311  seeded, no secret
+
+
+@pytest.fixture
+def engines():
+    """Makes engines with a recorded model on the host, and closes them."""
+    from .host_engine import an_engine
+
+    made = []
+
+    def make(*words, **more):
+        made.append(an_engine(*words, **more))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        engine.device.trip.close()

@@ -9,22 +9,9 @@ from windlass_lookahead import InputError, draft_model
 from windlass_lookahead._core import recorded_drafter
 
 from .conftest import TEXT, Device, wait_until
-from .host_engine import COSTS, DEMO, VOCABULARY, Engine, K, an_engine, new_text
+from .host_engine import COSTS, DEMO, VOCABULARY, Engine, K, new_text
 
 MANY = 100_000
-
-
-@pytest.fixture
-def engines():
-    made = []
-
-    def make(*words, **more):
-        made.append(an_engine(*words, **more))
-        return made[-1]
-
-    yield make
-    for engine in made:
-        engine.device.trip.close()
 
 
 def test_new_text_is_drafted_by_the_model(engines):

@@ -8,20 +8,7 @@ from windlass_lookahead._core import recorded_drafter
 
 from . import tiny_decoders
 from .conftest import Device
-from .host_engine import COSTS, DEMO, VOCABULARY, Engine, K, an_engine, new_text
-
-
-@pytest.fixture
-def engines():
-    made = []
-
-    def make(*words, **more):
-        made.append(an_engine(*words, **more))
-        return made[-1]
-
-    yield make
-    for engine in made:
-        engine.device.trip.close()
+from .host_engine import COSTS, DEMO, VOCABULARY, Engine, K, new_text
 
 
 @pytest.mark.parametrize(("acceptance", "pass_ms"), [(0.0, 0.3), (1.0, 45.0)], ids=["always wrong", "slow"])
