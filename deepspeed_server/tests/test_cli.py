@@ -13,7 +13,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
     return end.value.code
 
 
-def test_without_a_word_the_help_is_said_and_the_code_is_2(monkeypatch, capsys):
+def test_without_a_word_it_prints_its_help_and_ends_with_2(monkeypatch, capsys):
     """As `windlass` and `windlass-operator` end."""
     assert ended(monkeypatch) == 2
     shown = capsys.readouterr()

@@ -50,7 +50,7 @@ async def test_a_refusal_becomes_the_error_for_what_to_do(code, words, error):
 
 
 @pytest.mark.parametrize(("code", "words", "error"), REFUSALS.values(), ids=REFUSALS.keys())
-async def test_a_refused_deletion_is_told_as_any_other_write(code, words, error):
+async def test_a_refused_deletion_raises_as_any_other_write(code, words, error):
     async def call(*_: object) -> bytes:
         raise StatusError(code, json.dumps({"message": words}).encode())
 

@@ -155,7 +155,7 @@ async def test_suspending_needs_no_service(world):
     assert world.cluster.one("Deployment", "qwen")["spec"]["replicas"] == 0
 
 
-async def test_a_refused_deletion_is_told(world):
+async def test_the_status_reports_a_refused_deletion(world):
     await served(world, expose=WAY_IN)
     refuse(world, "delete", "Ingress")
     world.put_service()

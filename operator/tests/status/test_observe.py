@@ -221,7 +221,7 @@ def test_a_settled_service_looks_after_its_license_now_and_then():
     assert again["conditions"] == status["conditions"]
 
 
-def test_a_license_that_no_pod_has_told_is_asked_for_again():
+def test_a_license_that_no_pod_reported_is_asked_for_again():
     """Its facts may have been lost on the way once; without a replica there is nobody to ask."""
     subject = a_subject(license_required=True)
     assert again_in_s(observe(subject, serving(1), NOW)["conditions"], NOW) == 30

@@ -26,9 +26,6 @@ from windlass_api.plan.overrides import NO, VLLM, last_given, names, runs_windla
 TOKENS, OLD_MODEL = "--num-speculative-tokens", "--speculative-model"
 CHUNKED, STEPS = "--enable-chunked-prefill", "--num-scheduler-steps"
 PREFIXES, PREFIXES_VARIABLE = "--enable-prefix-caching", "ENABLE_PREFIX_CACHING"
-CONFIGURED = ("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens")
-"""The engine's own flags for what drafts; beside them the server goes by their tokens."""
-BESIDE_LOOKAHEAD = (drafter.DRAFT_MODEL, drafter.EAGLE, drafter.EAGLE3)
 
 
 def contradiction(spec: LLMServiceSpec) -> Refusal | None:
@@ -45,7 +42,7 @@ def _other_tokens(spec: LLMServiceSpec) -> drafter.Unfit | None:
     drafting, said = spec.engine.speculation, last_given(spec, TOKENS) or ""
     if drafting is None or not said.isdecimal() or int(said) == drafting.tokens:
         return None
-    if any(names(spec, flag) for flag in CONFIGURED):
+    if any(names(spec, flag) for flag in drafter.FLAGS):  # beside them the server goes by their tokens
         return None
     return (
         f"spec.engine.speculation drafts {drafting.tokens} tokens, and {TOKENS} says {said}",
@@ -61,11 +58,11 @@ def _other_model(spec: LLMServiceSpec) -> drafter.Unfit | None:
 
 def _two_drafters(spec: LLMServiceSpec) -> drafter.Unfit | None:
     drafting = spec.engine.speculation
-    if drafting is None or drafting.method in BESIDE_LOOKAHEAD or not looks_ahead(spec):
+    if drafting is None or drafting.method in drafter.BESIDE_LOOKAHEAD or not looks_ahead(spec):
         return None
     return (
         f"spec.engine.speculation.method {drafting.method} does not go with lookahead",
-        f"set the method to one of {', '.join(BESIDE_LOOKAHEAD)}, or switch lookahead off",
+        f"set the method to one of {', '.join(drafter.BESIDE_LOOKAHEAD)}, or switch lookahead off",
     )
 
 

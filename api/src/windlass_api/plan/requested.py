@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from windlass_sizing.model import context_length
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
 from windlass_sizing.quantization.question import CPU, Card
@@ -18,8 +19,6 @@ from windlass_api.plan.offload import too_small_shm
 from windlass_api.plan.overrides import VLLM, engine_in_force, names, whole_prompts
 from windlass_api.plan.prefix_offload import unsized_prefix
 from windlass_api.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
-
-LONGER_IS_WANTED, HF_OVERRIDES = "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "--hf-overrides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,8 @@ def _whole_prompts(spec: LLMServiceSpec, length: int, *, on_cpu: bool) -> int | 
 
 def _stretched(spec: LLMServiceSpec) -> bool:
     """Whether a context above the model's own is wanted, as the server has it: the engine then judges it."""
-    wanted = any((one.name, one.value) == (LONGER_IS_WANTED, "1") for one in spec.env)
-    return spec.image.family == VLLM and (wanted or names(spec, HF_OVERRIDES))
+    wanted = any((one.name, one.value) == (context_length.LONGER_IS_WANTED, "1") for one in spec.env)
+    return spec.image.family == VLLM and (wanted or names(spec, context_length.OVERRIDES))
 
 
 def _context(spec: LLMServiceSpec, engine: EngineSpec, facts: ModelFacts) -> Refusal | None:

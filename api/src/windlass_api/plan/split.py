@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from windlass_sizing.model import drafter
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.sequence import obstacle
 
@@ -20,7 +21,7 @@ ENGINES_OWN = frozenset(
     {
         *("--prefill-context-parallel-size", "-pcp", "--attention-backend", "--attention-config", "--worker-cls"),
         *("--decode-context-parallel-size", "-dcp", "--enable-expert-parallel", "--enable-dbo"),
-        *("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"),
+        *drafter.FLAGS,
         *("--kv-transfer-config", "--kv-offloading-size", "--kv-offloading-backend"),
     }
 )

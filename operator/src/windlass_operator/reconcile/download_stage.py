@@ -67,7 +67,7 @@ class Ask:
     children: Children
     failing_since: str
     now: str
-    has_asked: bool = True  # whether its last status tells of a download
+    has_asked: bool = True  # whether its last status has a download
 
 
 @spans.stage("download")

@@ -43,7 +43,7 @@ class Snapshot:
 
     @property
     def has_asked_for_download(self) -> bool:
-        """Whether the last status tells of a download."""
+        """Whether the last status has a download."""
         row = c.find(self.subject.previous_conditions, c.DOWNLOADING)
         return row is not None and row.get("reason") != "Settled"
 

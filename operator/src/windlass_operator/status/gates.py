@@ -99,7 +99,7 @@ def workload_ready(subject: Subject, seen: Seen, failure: Failure | None) -> Ver
 
 
 def _nothing_wanted(subject: Subject, total: int) -> tuple[str, str]:
-    """Reason and message; replicas that have not ended yet are told."""
+    """Reason and message; replicas that have not ended yet are counted."""
     left = f"; replicas that are still there: {total}" if total else ""
     if subject.suspended:
         return "Suspended", f"spec.suspend is true{left}"

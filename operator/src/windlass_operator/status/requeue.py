@@ -2,7 +2,7 @@
 
 Watches bring every change of a Kubernetes object; only what has no watch (a pod's facts, mount events, other
 namespaces' GPUs) is polled, and slower the longer it lasts. A settled service's license is looked at now and then:
-it may end, its server be gone, or no pod have told it yet; so is a Gateway API that may be installed later. Pure.
+it may end, its server be gone, or no pod have reported it yet; so is a Gateway API that may be installed later. Pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOVING_FIRST_S, MOVING_MAX_S = 3.0, 15.0
 STUCK_S = 30.0
 LICENSE_S = 5.0
 SETTLED_S = 300.0
-PENDING_S = 30.0  # replicas answer and none has told its license yet
+PENDING_S = 30.0  # replicas answer and none has reported its license yet
 LICENSE_REASONS = (
     *("Unlicensed", "LicenseMissing", "LicenseLimitReached"),
     *("LicenseExpired", "LicenseServerUnreachable"),

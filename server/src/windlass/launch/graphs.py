@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass_sizing import engine_flags
+from windlass_sizing.model import drafter
 
 from windlass.launch.inputs import LaunchInputs
 
@@ -21,8 +22,6 @@ OF_THE_USER = (
     *("--optimization-level", "-O", "--performance-mode", "--config"),
 )
 """Flags of the engine that say something of graphs themselves."""
-DRAFTING = ("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens")
-"""Beside drafts the engine captures by their number, and leaves that out where a size is given."""
 
 
 def arguments(start: LaunchInputs, others: Sequence[str]) -> tuple[str, ...]:
@@ -30,7 +29,8 @@ def arguments(start: LaunchInputs, others: Sequence[str]) -> tuple[str, ...]:
     is_compiled = start.machine.engine != "cpu" and not start.value("enforce-eager")
     if not is_compiled or any(_begins(word, OF_THE_USER) for word in start.words):
         return ()
-    if any(_begins(word, DRAFTING) for word in (*start.words, *others)):
+    # Beside drafts the engine captures by their number, and leaves that out where a size is given.
+    if any(_begins(word, drafter.FLAGS) for word in (*start.words, *others)):
         return ()
     return (FLAG, str(TOKENS))
 

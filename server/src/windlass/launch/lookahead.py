@@ -29,7 +29,6 @@ DRAFTING = start_command.SPECULATION
 HOST = ("windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_cpu.HostProposer")
 DEVICE_WORKER = "windlass.lookahead.vllm_gpu.DeviceWorker"
 SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.LookaheadScheduler"
-BESIDE = (drafter.EAGLE, drafter.EAGLE3, drafter.DRAFT_MODEL)
 """Methods of the engine that draft beside the cache."""
 ANY_LENGTH = "enable_adaptive_verification"
 PLANS_OTHERWISE = frozenset({"--no-async-scheduling", SCHEDULER_FLAG})
@@ -90,7 +89,7 @@ def _changed(start: LaunchInputs) -> tuple[str, ...] | None:
 def _beside(start: LaunchInputs) -> speculation.Requested | None:
     """What drafts beside the cache, on one GPU; None where nothing does."""
     asked = speculation.requested(start.words)
-    return asked if asked and asked.method in BESIDE and start.machine.engine != "cpu" else None
+    return asked if asked and asked.method in drafter.BESIDE_LOOKAHEAD and start.machine.engine != "cpu" else None
 
 
 def _tokens(start: LaunchInputs) -> int:

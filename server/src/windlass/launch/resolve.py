@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from windlass_sizing import engine_flags
+from windlass_sizing.model import context_length
 
 from windlass.adapters.model import Asked
 from windlass.errors import UsageError
@@ -50,8 +51,6 @@ from windlass.launch.model import (
 )
 from windlass.launch.parse import CommandLine, parse
 from windlass.sampling import start_command
-
-LONGER_IS_WANTED, HF_OVERRIDES = "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "--hf-overrides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +233,8 @@ def _question(
     environment: Mapping[str, str],
     line: CommandLine,
 ) -> conflicts.Question:
-    stretched = environment.get(LONGER_IS_WANTED) == "1" or HF_OVERRIDES in engine_words.flags(line.engine_words)
+    stretched = environment.get(context_length.LONGER_IS_WANTED) == "1"
+    stretched = stretched or context_length.OVERRIDES in engine_words.flags(line.engine_words)
     known = replace(model, max_model_len=None) if stretched else model
     return conflicts.Question({name: setting.value for name, setting in settings.items()}, machine, known)
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from windlass_sizing.model import drafter
+
 from windlass.launch.model import ModelFiles
 
 PROCESSOR = "windlass.sampling.no_repeat_ngram:NoRepeatNgram"
 FLAG = "--logits-processors"
 PLUGIN, PLUGINS_VARIABLE = "windlass-sampling", "VLLM_PLUGINS"
 """Our entry point, which lets a CPU engine that drafts take the rules, and the engine's allow-list of entry points."""
-SPECULATION = frozenset({"--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"})
+SPECULATION = frozenset(drafter.FLAGS)
 NO_CONVERSION = ("", "auto", "none")
 POOLING_SUFFIXES = ("ForTextEncoding", "Classification", "ForRewardModeling", "Model")
 GENERATE_SUFFIXES = ("ChatModel", "LMHeadModel", "ChatGLMModel")

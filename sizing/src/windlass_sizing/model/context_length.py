@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 
+LONGER_IS_WANTED, OVERRIDES = "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "--hf-overrides"
+"""The engine's variable, as 1, and its flag by which a context may be above the model's own."""
+
 ENGINE_DECIDES = ("auto", "-1")
 """The engine then takes the longest context that its memory holds."""
 UNITS = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}

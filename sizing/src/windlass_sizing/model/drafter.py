@@ -17,6 +17,10 @@ from windlass_sizing.model.facts import ModelFacts, from_config
 
 DRAFT_MODEL, EAGLE, EAGLE3, MEDUSA = "draft_model", "eagle", "eagle3", "medusa"
 METHODS = (DRAFT_MODEL, EAGLE, EAGLE3, MEDUSA)
+BESIDE_LOOKAHEAD = (DRAFT_MODEL, EAGLE, EAGLE3)
+"""Methods that draft beside the lookahead cache."""
+FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens")
+"""The engine's own flags for what drafts."""
 NAMES = {
     DRAFT_MODEL: "a complete model",
     EAGLE: "an Eagle head",
