@@ -83,17 +83,16 @@ def test_talk(serve) -> None:
 def test_refusals(serve, status: int, text: str, said: str) -> None:
     """The server's words reach the user in one sentence."""
     server = serve(lambda seen: (status, text))
-    with pytest.raises(ServerError) as error:
-        list(ChatServer(server.url, "m").stream([], Sampling(), Measure()))
+    with ChatServer(server.url, "m") as asked, pytest.raises(ServerError) as error:
+        list(asked.stream([], Sampling(), Measure()))
     assert said in str(error.value)
 
 
 def test_nobody_there() -> None:
     """An address where nobody answers is named."""
-    with pytest.raises(
-        ServerError, match=r"http://127\.0\.0\.1:9 does not answer: .*; start it, or name another server with --server"
-    ):
-        _ = ChatServer("http://127.0.0.1:9").model
+    why = r"http://127\.0\.0\.1:9 does not answer: .*; start it, or name another server with --server"
+    with ChatServer("http://127.0.0.1:9") as asked, pytest.raises(ServerError, match=why):
+        _ = asked.model
 
 
 def test_failed_turn_is_not_asked_again(serve) -> None:
@@ -130,20 +129,27 @@ def chunked(text: str, size: int) -> bytes:
 
 
 def test_what_came_together() -> None:
-    """Many chunks that lie there together are no speed of their own."""
+    """Many chunks that lie there together are no speed of their own. The connection is closed behind them."""
+    closed = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
             connection, _ = listening.accept()
             with connection:
+                connection.settimeout(60)
                 connection.recv(65536)
                 connection.sendall(chunked(events(*TEXT), 60))
+                while connection.recv(65536):  # the rest of the question, then the end
+                    pass
+                closed.set()
 
         thread = threading.Thread(target=answer)
         thread.start()
         measure, port = Measure(), listening.getsockname()[1]
-        assert "".join(ChatServer(f"127.0.0.1:{port}", "m").stream([], Sampling(), measure)) == TEXT
+        with ChatServer(f"127.0.0.1:{port}", "m") as asked:
+            assert "".join(asked.stream([], Sampling(), measure)) == TEXT
         thread.join()
+    assert closed.is_set()
     assert measure.tokens_per_s == pytest.approx(len(TEXT) / measure.total_s)
 
 

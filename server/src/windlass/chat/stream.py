@@ -92,7 +92,7 @@ class Measure:
 
 
 class ChatServer:
-    """One server and the model that is asked there."""
+    """One server and the model that is asked there; leaving the `with` block closes its connections."""
 
     def __init__(self, address: str, model: str | None = None, token: str | None = None) -> None:
         """Ask the first model that the server lists unless one is named."""
@@ -102,6 +102,12 @@ class ChatServer:
         self._http = httpx.Client(base_url=f"{base}/v1/", headers=headers, timeout=timeout)
         self._address = base
         self._model = model
+
+    def __enter__(self) -> ChatServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
 
     @property
     def model(self) -> str:

@@ -120,7 +120,8 @@ def _run(asked: Load, target: Target, *, print_archive: bool) -> None:
     from windlass.chat.shown import harmless
     from windlass.chat.stream import ChatServer
 
-    model = asked.model or ChatServer(asked.server, token=target.token).model
+    with ChatServer(asked.server, token=target.token) as listing:
+        model = asked.model or listing.model
     asked = prompts.known(load.named(asked, model, f"{datetime.now(UTC):%Y%m%d}"))
     files.make(target.folder)
 

@@ -42,14 +42,14 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
     from windlass.chat.stream import ChatServer, Sampling
 
     talk = Conversation(system, Sampling(max_tokens, temperature, top_p))
-    asked = ChatServer(server, model, token)
-    if question is None:
-        _talk(asked, talk)
-    elif output is Output.JSON:
-        measure = _answer(asked, talk, question, shown=False)
-        print(as_json(json.dumps({"model": asked.model, **measure.to_dict()}, ensure_ascii=False)))
-    else:
-        print(_answer(asked, talk, question, shown=True).line(), file=sys.stderr)
+    with ChatServer(server, model, token) as asked:
+        if question is None:
+            _talk(asked, talk)
+        elif output is Output.JSON:
+            measure = _answer(asked, talk, question, shown=False)
+            print(as_json(json.dumps({"model": asked.model, **measure.to_dict()}, ensure_ascii=False)))
+        else:
+            print(_answer(asked, talk, question, shown=True).line(), file=sys.stderr)
 
 
 def _answer(server: ChatServer, talk: Conversation, question: str, *, shown: bool) -> Measure:
