@@ -176,8 +176,11 @@ void bind_policy(nb::module_& module) {
              new (self) SpeculationPolicy(max_drafts, policy_config_of(config));
            })
       .def("doorbell", &SpeculationPolicy::doorbell)
-      .def("completed", [](SpeculationPolicy& policy, std::size_t rows, bool is_decoding, bool is_awaited,
-                           std::size_t verified) { policy.completed({rows, is_decoding, is_awaited, verified}); })
+      .def(
+          "completed",
+          [](SpeculationPolicy& policy, std::size_t rows, bool is_decoding, bool is_awaited, std::size_t verified,
+             int modelled) { policy.completed({rows, is_decoding, is_awaited, verified, modelled}); },
+          nb::arg("rows"), nb::arg("is_decoding"), nb::arg("is_awaited"), nb::arg("verified"), nb::arg("modelled") = 0)
       .def("update_planning", &SpeculationPolicy::update_planning)
       .def("new_request_tokens", &SpeculationPolicy::new_request_tokens)
       .def("expected_tokens", &SpeculationPolicy::expected_tokens)
@@ -190,7 +193,9 @@ void bind_policy(nb::module_& module) {
       .def("add_model", &SpeculationPolicy::add_model)
       .def("model_judged", &SpeculationPolicy::model_judged)
       .def("model_tokens", &SpeculationPolicy::model_tokens)
-      .def("model_drafts", &SpeculationPolicy::model_drafts)
+      .def("model_drafts", &SpeculationPolicy::model_drafts, nb::arg("ids"), nb::arg("model_ms"),
+           nb::arg("is_wanted") = true)
+      .def("unread", &SpeculationPolicy::unread)
       .def("add_host_model", &SpeculationPolicy::add_host_model)
       .def("host_reads", &SpeculationPolicy::host_reads)
       .def("host_drafts", &SpeculationPolicy::host_drafts)
@@ -204,7 +209,7 @@ nb::tuple trip_counts(const windlass::RoundTrip& trip) {
   const windlass::TripCounts counts = trip.counts();
   return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.models, counts.lost,
                         counts.released, counts.wait_us, counts.step_us, counts.hosted, counts.host_us,
-                        counts.host.rests, counts.host.wakes, counts.host.trials, counts.host.outrun);
+                        counts.host.rests, counts.host.wakes, counts.host.trials, counts.host.outrun, counts.rested);
 }
 
 }  // namespace
@@ -271,6 +276,7 @@ NB_MODULE(_core, module) {
       .def("choose", &choose)
       .def("add_model", &windlass::RoundTrip::add_model)
       .def("model_drafts", &windlass::RoundTrip::model_drafts)
+      .def("unread", &windlass::RoundTrip::unread)
       .def("add_host_model", [](windlass::RoundTrip& trip, const OwnedDrafter& drafter, int most,
                                 Token vocabulary) { trip.add_host_model(drafter.take(), most, vocabulary); })
       .def("begin_wait", &windlass::RoundTrip::begin_wait)

@@ -101,9 +101,20 @@ struct PolicyConfig {
   // share of the way to the place before it that a place goes when its draft was not verified, so that it is tried
   // again after some hundred rows; guess
   float model_forgotten = 0.002F;
+  // steps in a row that decide whether it rests; guess
+  int model_rest_steps = 64;
   // share of a pass of the model that its first draft takes: the output head, beside reading what was accepted; guess,
   // between heads of 128,000 and of 32,000 tokens
   double model_first_share = 0.5;
+  // times the rate with it, from which on it rests without it, and the other way about; guess, above the noise of its
+  // times
+  double model_rest_gain = 1.03;
+  // µs of steps without it after which it is tried with the next request that begins, twice as long after each trial
+  // that it lost, and at most; guess: a trial of model_rest_steps steps that are twice as long takes 1 % of the first
+  double model_trial_us = 60'000'000;
+  double model_trial_us_max = 960'000'000;
+  // steps after which a trial is over and won; guess
+  int model_trial_steps = 256;
 
   // -- When a draft model on the host's cores drafts. --
   // times the rate without it, from which on steps wait for its drafts; guess, above the noise of its times
@@ -144,6 +155,18 @@ void visit_host(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(host_trial_chains);
 }
 template <class Config, class Visitor>
+void visit_model(Config& config, Visitor&& visitor) {
+  WINDLASS_NUMBER(model_acceptance);
+  WINDLASS_NUMBER(model_weight);
+  WINDLASS_NUMBER(model_forgotten);
+  WINDLASS_NUMBER(model_first_share);
+  WINDLASS_NUMBER(model_rest_gain);
+  WINDLASS_NUMBER(model_rest_steps);
+  WINDLASS_NUMBER(model_trial_us);
+  WINDLASS_NUMBER(model_trial_us_max);
+  WINDLASS_NUMBER(model_trial_steps);
+}
+template <class Config, class Visitor>
 void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(new_request_survival);
   WINDLASS_NUMBER(new_request_weight);
@@ -179,10 +202,7 @@ void visit_policy(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(planning_forgotten);
   WINDLASS_NUMBER(verifying_share_min);
   WINDLASS_NUMBER(planning_weight);
-  WINDLASS_NUMBER(model_acceptance);
-  WINDLASS_NUMBER(model_weight);
-  WINDLASS_NUMBER(model_forgotten);
-  WINDLASS_NUMBER(model_first_share);
+  visit_model(config, visitor);
   visit_host(config, visitor);
 }
 #undef WINDLASS_NUMBER

@@ -94,9 +94,16 @@ void RoundTrip::add_host_model(std::shared_ptr<HostDrafter> drafter, int most, T
   policy_.add_host_model(static_cast<std::size_t>(most));
 }
 
-int RoundTrip::model_drafts(const std::vector<std::string>& ids, double model_ms) {
+int RoundTrip::model_drafts(const std::vector<std::string>& ids, double model_ms, bool is_wanted) {
   const std::lock_guard lock(policy_mutex_);
-  return policy_.model_drafts(ids, model_ms);
+  const int drafts = policy_.model_drafts(ids, model_ms, is_wanted);
+  publish_model();  // its acceptance is a guess again where it wakes to be tried
+  return drafts;
+}
+
+std::vector<int> RoundTrip::unread(const std::vector<std::string>& ids) {
+  const std::lock_guard lock(policy_mutex_);
+  return policy_.unread(ids);
 }
 
 void RoundTrip::serve() {
@@ -201,12 +208,7 @@ void RoundTrip::answer(const Step& step) {
     __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
   completed_at_ = Clock::now();
   const double waited_us = us_since(doorbell_at);
-  {
-    const std::lock_guard lock(policy_mutex_);
-    policy_.completed({step.rows.size(), is_decoding_, step.wanted, verified_});
-    for (const auto& [verified, accepted] : judged_) policy_.model_judged(verified, accepted);
-    if (!judged_.empty()) publish_model();
-  }
+  learn(step);
   try {
     cache_.settle();
     note(soon, drafts);
@@ -219,7 +221,16 @@ void RoundTrip::answer(const Step& step) {
     for (const std::string& id : later.ids) lose(id);
   }
   rest(step);
-  count(soon, later, waited_us);
+  count(step, soon, later, waited_us);
+}
+
+void RoundTrip::learn(const Step& step) {
+  const std::lock_guard lock(policy_mutex_);
+  policy_.completed({step.rows.size(), is_decoding_, step.wanted, verified_, step.modelled});
+  for (const auto& [row, verified, accepted] : judged_) {
+    if (policy_.has_read(step.rows[row])) policy_.model_judged(verified, accepted);
+  }
+  if (!judged_.empty()) publish_model();
 }
 
 // Whether the scheduler plans no drafts in the steps that it plans from here on. One thread does all rows of such a
@@ -232,7 +243,7 @@ void RoundTrip::rest(const Step& step) {
   cache_.hurry(!is_resting_ || reached(load(shared_.doorbell), step.number + 1));
 }
 
-void RoundTrip::count(const Batch& soon, const Batch& later, double waited_us) {
+void RoundTrip::count(const Step& step, const Batch& soon, const Batch& later, double waited_us) {
   const std::lock_guard lock(mutex_);
   counts_.steps += 1;
   counts_.in_time += soon.ids.size();
@@ -243,6 +254,7 @@ void RoundTrip::count(const Batch& soon, const Batch& later, double waited_us) {
   counts_.step_us = policy_.step_us();
   counts_.hosted += is_hosted_;
   counts_.host_us += host_us_;
+  counts_.rested += step.modelled == ModelRest::kRested;
   if (host_) counts_.host = host_->counts();
 }
 
@@ -263,8 +275,8 @@ void RoundTrip::sort(const Step& step, Batch& soon, Batch& later) {
     const int verified = std::max(0, emitted - 1 + record[2]);
     missed_ += source == Source::kLate && verified > 0;
     if (source == Source::kModel && verified > 0 && modelled > 0)
-      judged_.emplace_back(static_cast<std::size_t>(std::min(verified, modelled)),
-                           static_cast<std::size_t>(std::clamp(emitted - 1, 0, modelled)));
+      judged_.push_back({row, static_cast<std::size_t>(std::min(verified, modelled)),
+                         static_cast<std::size_t>(std::clamp(emitted - 1, 0, modelled))});
     verified_ += static_cast<std::size_t>(verified);
     is_decoding_ = is_decoding_ && emitted > 0;
     if (found == requests_.end() || emitted <= 0) continue;

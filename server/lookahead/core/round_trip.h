@@ -66,7 +66,7 @@ struct Step {
   std::vector<std::pair<std::string, std::vector<Token>>> begun;
   std::vector<std::string> rows;
   bool wanted = true;  // whether drafts of the next step are planned, so that the device may wait for them
-  int modelled = 0;    // drafts of each row that a model had made for this step
+  int modelled = 0;    // drafts of each row that a model had made for this step, or ModelRest::kRested
 };
 
 struct TripCounts {
@@ -81,6 +81,7 @@ struct TripCounts {
   double step_us = 0;          // of a step, a running mean
   std::uint64_t hosted = 0;    // steps after which the model on the host drafted
   double host_us = 0;          // that steps waited for it, in all
+  std::uint64_t rested = 0;    // steps for which the model beside the cache neither read nor drafted
   HostCounts host;
 };
 
@@ -111,7 +112,9 @@ class RoundTrip {
   // for the cache's drafts.
   int begin_wait();
   // Drafts that the model makes of each row after this step: SpeculationPolicy::model_drafts. For any thread.
-  int model_drafts(const std::vector<std::string>& ids, double model_ms);
+  int model_drafts(const std::vector<std::string>& ids, double model_ms, bool is_wanted);
+  // Rows that it has no drafts for: SpeculationPolicy::unread. For any thread.
+  std::vector<int> unread(const std::vector<std::string>& ids);
 
  private:
   struct Request {
@@ -125,6 +128,12 @@ class RoundTrip {
     std::vector<std::vector<Token>> tokens;
     std::vector<int> verified;
     std::vector<int> places;
+  };
+  // Drafts of the model in a row of a step.
+  struct Judged {
+    int row = 0;
+    std::size_t verified = 0;
+    std::size_t accepted = 0;
   };
   // What the engine's thread decided on the step after `number`.
   struct Choice {
@@ -146,8 +155,9 @@ class RoundTrip {
   bool await(const Step& step, bool has_lingered);
   void change(Step& step);
   void answer(const Step& step);
+  void learn(const Step& step);
   void rest(const Step& step);
-  void count(const Batch& soon, const Batch& later, double waited_us);
+  void count(const Step& step, const Batch& soon, const Batch& later, double waited_us);
   void sort(const Step& step, Batch& soon, Batch& later);
   std::vector<Draft> follow(const Batch& batch);
   void note(const Batch& batch, const std::vector<Draft>& drafts);
@@ -184,18 +194,18 @@ class RoundTrip {
   std::atomic<std::size_t> announced_{0};  // steps in steps_, readable without the lock
   std::unordered_map<std::string, Request> requests_;
   TripCounts counts_;
-  Clock::time_point doorbell_at_;                            // when the last doorbell rang
-  std::size_t verified_ = 0;                                 // drafts, in the step under way
-  std::uint64_t missed_ = 0;                                 // rows of it that verified something else
-  std::vector<std::pair<std::size_t, std::size_t>> judged_;  // of its rows with the model's drafts: verified, accepted
-  bool is_decoding_ = false;                                 // every row of it got a token
-  bool is_resting_ = false;                                  // no drafts are planned: nobody waits for an answer
-  std::unique_ptr<HostDrafting> host_;                       // of the drafting thread, as what follows
-  Clock::time_point completed_at_;                           // when the last answer was there
-  double host_us_ = 0;                                       // that the device waited for the host's model before it
-  bool is_hosted_ = false;                                   // the host's model drafted for it
-  int host_made_ = 0;                                        // drafts of each row that it makes after a step
-  int host_idle_ = 0;                                        // steps in a row that could have had its drafts
+  Clock::time_point doorbell_at_;       // when the last doorbell rang
+  std::size_t verified_ = 0;            // drafts, in the step under way
+  std::uint64_t missed_ = 0;            // rows of it that verified something else
+  std::vector<Judged> judged_;          // of its rows with the model's drafts
+  bool is_decoding_ = false;            // every row of it got a token
+  bool is_resting_ = false;             // no drafts are planned: nobody waits for an answer
+  std::unique_ptr<HostDrafting> host_;  // of the drafting thread, as what follows
+  Clock::time_point completed_at_;      // when the last answer was there
+  double host_us_ = 0;                  // that the device waited for the host's model before it
+  bool is_hosted_ = false;              // the host's model drafted for it
+  int host_made_ = 0;                   // drafts of each row that it makes after a step
+  int host_idle_ = 0;                   // steps in a row that could have had its drafts
   std::atomic<int> host_wait_us_{0};
   std::atomic<std::uint32_t> submitted_{0};  // the last step with rows
   bool has_chosen_ = false;                  // the engine asks; several ranks choose for themselves, so theirs does not

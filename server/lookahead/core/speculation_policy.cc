@@ -15,6 +15,7 @@ SpeculationPolicy::SpeculationPolicy(int max_drafts, const PolicyConfig& config)
       new_request_(max_drafts_),
       known_step_us_(config.first_step_us),
       model_made_(max_drafts_),
+      rest_(config),
       costs_(config) {
   for (std::size_t at = 0; at < max_drafts_; ++at) {
     new_request_[at] = std::ldexp(config_.new_request_survival, -static_cast<int>(at));
@@ -32,12 +33,14 @@ void SpeculationPolicy::doorbell(double period_us, bool is_late, std::size_t row
 
 // The step before counts, too: after a prompt the host is ahead of the device, and its own time is hidden.
 void SpeculationPolicy::completed(const CompletedStep& step) {
-  const bool is_timed = !is_late_ && !was_late_ && period_us_ < config_.step_us_max;
-  if (step.is_decoding && was_decoding_ && is_timed)
+  const bool is_timed = step.is_decoding && was_decoding_ && !is_late_ && !was_late_;
+  if (is_timed && period_us_ < config_.step_us_max)
     costs_.completed(step.rows, was_awaited_, step.verified, period_us_);
+  if (is_timed && period_us_ < config_.idle_us && is_beside()) judge_rest(step);
   was_decoding_ = step.is_decoding;
   was_awaited_ = step.is_awaited;
   known_step_us_ = step_us_;
+  model_worth_ = rest_.is_resting() ? 0 : model_tokens_;
 }
 
 // Where prompts are read, drafts cost little beside them, so a step that is not decoding always plans.
@@ -62,7 +65,7 @@ float SpeculationPolicy::expected_tokens(float before, const std::vector<float>&
 
 int SpeculationPolicy::draft_budget(float tokens) const {
   const int limit = std::min(static_cast<int>(max_drafts_), kBudgetMax);
-  tokens = std::max(tokens, host_most_ > 0 ? host_tokens() : model_tokens_);
+  tokens = std::max(tokens, host_most_ > 0 ? host_tokens() : model_worth_);
   const float drafts = std::ceil(config_.drafts_per_token * tokens - config_.tokens_ignored);
   return is_planning_ && is_awaited(tokens) ? 1 + std::clamp(static_cast<int>(drafts), 0, limit) : 0;
 }
@@ -82,8 +85,13 @@ void SpeculationPolicy::keep(const std::string& id, const std::vector<float>& su
 }
 
 void SpeculationPolicy::add_model() {
+  forget_acceptance();
+  model_worth_ = model_tokens_;
+}
+
+void SpeculationPolicy::forget_acceptance() {
   model_accepted_.assign(max_drafts_, config_.model_acceptance);
-  model_judged(0, 0);
+  accumulate_acceptance();
 }
 
 void SpeculationPolicy::model_judged(std::size_t verified, std::size_t accepted) {
@@ -94,14 +102,35 @@ void SpeculationPolicy::model_judged(std::size_t verified, std::size_t accepted)
   for (std::size_t at = std::max<std::size_t>(1, verified); at < model_accepted_.size(); ++at) {
     model_accepted_[at] += config_.model_forgotten * (model_accepted_[at - 1] - model_accepted_[at]);
   }
+  accumulate_acceptance();
+  model_worth_ = rest_.is_resting() ? 0 : model_tokens_;
+}
+
+void SpeculationPolicy::accumulate_acceptance() {
   model_survivals_.resize(model_accepted_.size());
   std::partial_sum(model_accepted_.begin(), model_accepted_.end(), model_survivals_.begin(), std::multiplies<>());
   model_tokens_ = std::accumulate(model_survivals_.begin(), model_survivals_.end(), 0.0F);
 }
 
+// The engine's tables have the model's time in each of their entries.
+void SpeculationPolicy::judge_rest(const CompletedStep& step) {
+  const auto ms = [&](std::size_t drafts) { return costs_.table_ms(step.rows, drafts) - model_ms_; };
+  if (ms(0) <= 0) return;
+  const std::size_t group = costs_.group_of(step.rows);
+  rest_.completed(group, step.modelled, period_us_ / 1000, ms(step.verified));
+  ModelPrices prices{{ms(0)}, std::vector<float>(max_drafts_), model_ms_};
+  for (std::size_t k = 1; k <= max_drafts_; ++k) prices.steps_ms.push_back(ms(k * step.rows));
+  std::partial_sum(model_survivals_.begin(), model_survivals_.end(), prices.tokens.begin());
+  rest_.judge(group, prices);
+}
+
 // The number with the highest rate of tokens. A row's gain is what they save beyond the cache's latest drafts.
-int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double model_ms) {
+int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double model_ms, bool is_wanted) {
   if (model_survivals_.empty()) return 0;
+  model_ms_ = model_ms;
+  if (rest_.begin_step(ids)) forget_acceptance();
+  if (rest_.is_resting()) model_made_ = 0;
+  if (rest_.is_resting() || !is_wanted) return rest_.is_resting() ? ModelRest::kRested : 0;
   double tokens = 0;
   double first = 0;
   double all = 0;
@@ -109,6 +138,7 @@ int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double 
     const std::vector<float>& survivals = cache_survivals(id);
     const float cache = std::accumulate(survivals.begin(), survivals.end(), 0.0F);
     tokens += 1 + cache;
+    if (!rest_.has_read(id)) continue;
     first += std::max(0.0F, model_survivals_[0] - cache);
     all += std::max(0.0F, model_tokens_ - cache);
   }
@@ -119,6 +149,7 @@ int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double 
   const double first_rate = (tokens + first) / (step_ms + first_ms);
   const double all_rate = (tokens + all) / (step_ms + first_ms + model_ms - pass_ms);
   model_made_ = all_rate > std::max(none_rate, first_rate) ? max_drafts_ : first_rate > none_rate ? 1 : 0;
+  if (rest_.is_trying()) model_made_ = 1;  // enough to learn from
   return static_cast<int>(model_made_);
 }
 
@@ -225,6 +256,7 @@ int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
   awaits_host_ = false;
   if (is_late && (has_host || model_survivals_.empty())) return 0;
   const std::size_t made = has_host ? 0 : model_made_;
+  const std::vector<double>& costs_ms = rest_.is_resting() ? without_model(step.costs_ms) : step.costs_ms;
   collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; }, made, is_late);
   const std::size_t rows = step.ids.size();
   if (step.is_decoding && !step.costs_ms.empty()) costs_.set_table(rows, step.costs_ms);
@@ -232,7 +264,7 @@ int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
   const bool has_mean = static_cast<int>(rows) <= config_.mean_rows_max;
   std::vector<double>* mean = has_mean ? &means_[{rows, scores_.size()}] : nullptr;
   if (mean != nullptr) mean->resize(scores_.size(), 0.0);
-  const Best cache = best_of(step.costs_ms, step.emitting, extra_ms, mean, static_cast<double>(rows));
+  const Best cache = best_of(costs_ms, step.emitting, extra_ms, mean, static_cast<double>(rows));
   const Best best = has_host ? best_beside_host(step, cache, extra_ms) : cache;
   const bool is_small = best.drafts > 0 && best.times < config_.sure_gain;
   if (!step.is_decoding || !is_small || !costs_.take_plain_step(rows)) return best.drafts;
@@ -240,12 +272,21 @@ int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
   return 0;
 }
 
+// A resting model takes no time.
+const std::vector<double>& SpeculationPolicy::without_model(const std::vector<double>& costs_ms) {
+  rested_costs_ms_.resize(costs_ms.size());
+  std::transform(costs_ms.begin(), costs_ms.end(), rested_costs_ms_.begin(),
+                 [this](double ms) { return std::max(0.0, ms - model_ms_); });
+  return rested_costs_ms_;
+}
+
 std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::string>& ids) {
   const std::size_t rows = ids.size();
   if (static_cast<int>(rows) <= config_.always_planned_rows) return true;
   const std::vector<double>* costs_ms = costs_.group_table(rows);
   if (costs_ms == nullptr) return std::nullopt;
-  const std::size_t made = host_most_ > 0 ? model_made_ : max_drafts_;
+  const std::size_t made = host_most_ > 0 || rest_.is_resting() ? model_made_ : max_drafts_;
+  if (rest_.is_resting()) costs_ms = &without_model(*costs_ms);
   collect_scores(ids, [this](std::size_t) { return static_cast<int>(max_drafts_); }, made, false);
   const auto likely = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
   if (static_cast<std::size_t>(likely) >= costs_ms->size()) return std::nullopt;
@@ -293,13 +334,13 @@ void SpeculationPolicy::collect_scores(const std::vector<std::string>& ids, Plan
   scores_.clear();
   std::vector<float> models = model_survivals_;
   std::fill(models.begin() + static_cast<std::ptrdiff_t>(std::min(made, models.size())), models.end(), 0.0F);
+  const std::vector<float> none(max_drafts_);
   const float models_tokens = std::accumulate(models.begin(), models.end(), 0.0F);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::vector<float>& cached = cache_survivals(ids[i]);
-    const bool is_made = host_most_ == 0 || host_ready_.contains(ids[i]);
     const float cached_tokens = std::accumulate(cached.begin(), cached.end(), 0.0F);
-    const bool is_models = is_late || (is_made && cached_tokens < models_tokens);
-    const std::vector<float>& survivals = is_models ? models : cached;
+    const bool is_models = is_read(ids[i]) && (is_late || cached_tokens < models_tokens);
+    const std::vector<float>& survivals = is_models ? models : is_late ? none : cached;
     const std::size_t count = std::min(max_drafts_, static_cast<std::size_t>(std::max(0, planned(i))));
     scores_.insert(scores_.end(), survivals.begin(), survivals.begin() + static_cast<std::ptrdiff_t>(count));
   }

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "model_rest.h"
 #include "policy_config.h"
 #include "step_cost_model.h"
 
@@ -40,6 +41,7 @@ struct CompletedStep {
   bool is_decoding;      // every row got a token
   bool is_awaited;       // drafts of the next step are planned
   std::size_t verified;  // drafts
+  int modelled;          // drafts of each row that the model beside the cache had made for it, or ModelRest::kRested
 };
 
 class SpeculationPolicy {
@@ -77,6 +79,7 @@ class SpeculationPolicy {
   void finish(const std::string& id) {
     latest_.erase(id);
     host_ready_.erase(id);
+    rest_.finish(id);
   }
 
   // -- A draft model or a head that drafts beside the cache. --
@@ -89,9 +92,13 @@ class SpeculationPolicy {
   float model_tokens() const { return model_tokens_; }
   // By place: that its draft is accepted if those before it are.
   const std::vector<float>& model_accepted() const { return model_accepted_; }
-  // How many drafts of each row the model makes after this step: all, the first alone, or none. It reads what was
-  // accepted in any case. `model_ms`: the milliseconds that it takes for all of them.
-  int model_drafts(const std::vector<std::string>& ids, double model_ms);
+  // How many drafts of each row the model makes after this step: all, the first alone, or none, as where they are not
+  // wanted. It reads what was accepted in any case, unless it rests: ModelRest::kRested. `model_ms`: the milliseconds
+  // that it takes for all of them.
+  int model_drafts(const std::vector<std::string>& ids, double model_ms, bool is_wanted);
+  // The rows of these requests for which the model has no drafts, since it rested when their text came.
+  std::vector<int> unread(const std::vector<std::string>& ids) const { return rest_.unread(ids); }
+  bool has_read(const std::string& id) const { return rest_.has_read(id); }
 
   // -- A draft model on the host's cores, for whose drafts a step waits. --
 
@@ -139,6 +146,12 @@ class SpeculationPolicy {
   };
 
   void keep(const std::string& id, const std::vector<float>& survivals, bool is_awaited);
+  void forget_acceptance();
+  void accumulate_acceptance();
+  void judge_rest(const CompletedStep& step);
+  bool is_beside() const { return host_most_ == 0 && !model_survivals_.empty(); }
+  const std::vector<double>& without_model(const std::vector<double>& costs_ms);
+  bool is_read(const std::string& id) const { return host_most_ > 0 ? host_ready_.contains(id) : rest_.has_read(id); }
   const std::vector<float>& cache_survivals(const std::string& id) const;
   template <class Planned>
   void collect_scores(const std::vector<std::string>& ids, Planned planned, std::size_t made, bool is_late);
@@ -161,6 +174,7 @@ class SpeculationPolicy {
   bool was_awaited_ = true;  // the step before was, so this one had drafts planned
   int unworthy_ = 0;         // steps in a row that would verify none
   bool is_planning_ = true;
+  float model_worth_ = 0;  // tokens that a budget counts on: model_tokens_, or none where the model rests
 
   // Of both threads, under the caller's lock.
   std::vector<float> new_request_;  // survivals of a new request's first draft
@@ -170,11 +184,14 @@ class SpeculationPolicy {
   std::map<std::size_t, std::vector<double>> planned_means_;  // by rows: tokens that latest drafts would save a row
   std::vector<float> scores_;                                 // survivals that a step may verify, the likeliest first
   double known_step_us_;                                      // step_us_, as of the last completed step
-  std::vector<float> model_accepted_;   // by place: the model's draft is accepted if those before it are; or empty
-  std::vector<float> model_survivals_;  // by place: it and all before it are accepted
-  float model_tokens_ = 0;              // their sum
-  std::size_t model_made_;              // drafts of each row that the model was last asked for
-  std::size_t host_most_ = 0;           // that the model on the host makes; 0 without one
+  std::vector<float> model_accepted_;    // by place: the model's draft is accepted if those before it are; or empty
+  std::vector<float> model_survivals_;   // by place: it and all before it are accepted
+  float model_tokens_ = 0;               // their sum
+  std::size_t model_made_;               // drafts of each row that the model was last asked for
+  double model_ms_ = 0;                  // that it took for all of them, when it was last asked
+  ModelRest rest_;                       // of a model beside the cache
+  std::vector<double> rested_costs_ms_;  // a table without the model's time
+  std::size_t host_most_ = 0;            // that the model on the host makes; 0 without one
   std::unordered_set<std::string> host_ready_;  // rows whose text it has read
   double host_ms_ = 0;                          // that its drafts take after the next step
   bool could_host_ = false;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "policy_config.h"
+#include "running_mean.h"
 
 namespace windlass {
 
@@ -32,12 +33,22 @@ class StepCostModel {
     return found == groups_.end() || found->second.costs_ms.size() < 2 ? nullptr : &found->second.costs_ms;
   }
 
+  // The least row count of the group of `rows`.
+  std::size_t group_of(std::size_t rows) const {
+    return rows - rows % std::max<std::size_t>(1, std::bit_floor(rows) / config_.row_groups);
+  }
+
+  // Milliseconds of a step of `rows` rows that verifies n drafts, by the engine's table alone; as step_ms.
+  double table_ms(std::size_t rows, std::size_t drafts) const {
+    const std::vector<double>* table = group_table(rows);
+    return table == nullptr ? 0 : (*table)[std::min(drafts, table->size() - 1)];
+  }
   // Milliseconds of a step of `rows` rows that verifies n drafts, by the engine's table and what plain steps were seen
   // to take; 0 where no table covers a draft. More drafts than the table has count as its last.
   double step_ms(std::size_t rows, std::size_t drafts) const {
     const std::vector<double>* table = group_table(rows);
     if (table == nullptr) return 0;
-    const Mean& plain = groups_.find(group_of(rows))->second.plain;
+    const RunningMean& plain = groups_.find(group_of(rows))->second.plain;
     const double ms = (*table)[std::min(drafts, table->size() - 1)];
     return ms + (is_known(plain) ? (plain.mean - 1) * (*table)[0] : 0);
   }
@@ -53,7 +64,7 @@ class StepCostModel {
     if (planned && is_known(group.plain)) group.verifying.add(verified > 0 ? 1 : 0, config_.memory_steps);
     if (verified == 0) {
       group.plain.add_capped(us / table_us, config_.memory_steps, config_.outlier_times);
-      Mean& kind = planned ? group.planned : group.unplanned;
+      RunningMean& kind = planned ? group.planned : group.unplanned;
       kind.add_capped(us / table_us, config_.planning_memory_steps, config_.outlier_times);
       group.trust +=
           planned ? (1 - group.trust) / config_.planning_memory_steps : -config_.planning_forgotten * group.trust;
@@ -98,36 +109,19 @@ class StepCostModel {
   }
 
  private:
-  struct Mean {
-    double mean = 0;
-    double seen = 0;  // values
-
-    void add(double value, double memory) {
-      seen += 1;
-      mean += (value - mean) / std::min(seen, memory);
-    }
-    void add_capped(double value, double memory, double times) {
-      add(seen > 0 ? std::min(value, times * mean) : value, memory);
-    }
-  };
   struct Group {
-    Mean plain;            // steps that verify none: their time as a multiple of the table's
-    Mean unplanned;        // those of them without planned drafts
-    Mean planned;          // those of them with planned drafts
-    Mean verifying{1, 0};  // of the steps with planned drafts, the share that verifies any
-    double trust = 1;      // share of the price of planning that is believed: it fades while no drafts are planned
+    RunningMean plain;            // steps that verify none: their time as a multiple of the table's
+    RunningMean unplanned;        // those of them without planned drafts
+    RunningMean planned;          // those of them with planned drafts
+    RunningMean verifying{1, 0};  // of the steps with planned drafts, the share that verifies any
+    double trust = 1;  // share of the price of planning that is believed: it fades while no drafts are planned
     double extra_us = 0;
     int asked = 0;  // steps that went without drafts to be seen
     std::vector<double> costs_ms;
   };
 
-  bool is_known(const Mean& steps) const { return steps.seen >= config_.plain_steps_min; }
+  bool is_known(const RunningMean& steps) const { return steps.seen >= config_.plain_steps_min; }
   static double compared_steps(const Group& group) { return std::min(group.unplanned.seen, group.planned.seen); }
-
-  // The least row count of the group of `rows`.
-  std::size_t group_of(std::size_t rows) const {
-    return rows - rows % std::max<std::size_t>(1, std::bit_floor(rows) / config_.row_groups);
-  }
 
   const PolicyConfig config_;
   std::unordered_map<std::size_t, std::vector<double>> tables_;  // by rows

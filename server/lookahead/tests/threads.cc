@@ -88,7 +88,7 @@ std::size_t trips(bool on_host) {
       if (on_host) {
         chosen += static_cast<std::size_t>(trip.begin_wait());
       } else {
-        trip.model_drafts(ids, 1.0);
+        trip.model_drafts(ids, 1.0, true);
       }
       chosen += static_cast<std::size_t>(trip.choose(ids, std::vector<int>(kRows, kMost), costs, kRows, true));
     }

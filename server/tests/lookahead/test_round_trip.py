@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from windlass_lookahead import InputError
-from windlass_lookahead.round_trip import LATE, MODEL, RECORDS
+from windlass_lookahead.round_trip import LATE, MODEL, RECORDS, RESTED
 
 from .conftest import MOST, ROWS, TEXT, Device, wait_until
 
@@ -158,6 +158,31 @@ def test_how_much_the_model_drafts_reaches_the_engine(device):
         device.step(number - 1, {"a": [TEXT[number]]})
     wait_until(lambda: device.trip.model_drafts(["a"], 0.0) == 0)
     assert device.trip.model_drafts(["new"], 0.0) == MOST
+
+
+def test_a_model_that_never_pays_rests_and_is_counted():
+    """Steps take 4 ms, and plain ones 1 by the table: from some step on it reads nothing, nor what comes later."""
+    device = Device(policy={"model_rest_steps": 8})
+    try:
+        device.trip.add_model()
+        device.step_s = 0.004
+        modelled, number = device.trip.model_drafts(["a"], 0.5), 0
+        while modelled != RESTED:
+            number += 1
+            assert number < 500
+            device.trip.choose(["a"], [MOST], np.linspace(1.5, 1.6, MOST + 1), 1)
+            begun = [("a", TEXT)] if number == 1 else []
+            device.step(number, {"a": [TEXT[number % 30]]}, begun, rejected=1, source=MODEL, modelled=modelled)
+            modelled = device.trip.model_drafts(["a"], 0.5)
+        judged = device.trip.counts().models
+        device.step(number + 1, {"a": [TEXT[0]]}, rejected=1, source=MODEL, modelled=RESTED)
+        wait_until(lambda: device.trip.counts().rested == 1)
+        assert device.trip.counts().models == judged
+        assert device.trip.unread(["b", "a"]) == [1]
+        device.trip.submit(number + 1, ["a"], [], [])
+        wait_until(lambda: device.trip.unread(["b", "a"]) == [])
+    finally:
+        device.trip.close()
 
 
 def test_the_watchdog_answers_when_the_thread_does_not():

@@ -74,13 +74,16 @@ def flat(kind: Any, rows: list[Any]) -> Any:
 @pytest.mark.parametrize("count", range(MOST + 1))
 @pytest.mark.parametrize("came", [True, False], ids=["in time", "too late"])
 def test_each_row_has_the_better_drafts(kernels: ctypes.CDLL, count: int, came: bool) -> None:
-    """Those that save more tokens; the cache's where both save the same, and none where no model drafts."""
+    """Those that save more tokens; the cache's where both save the same, and where the model has not read the row."""
     chance = random.Random(count)  # noqa: S311 - draws cases, no secret
     seen = set()
     for _ in range(200):
         rows = chance.randint(1, PLACES)
         places = chance.sample(range(PLACES), rows)
         cached, (model, (by_place, *_)) = drawn(chance, rows, 100), drawn(chance, rows, 500)
+        unread = {row for row in range(rows) if chance.random() < 0.2}
+        for row in unread:
+            model[row][0] = -1
         ints, floats = ctypes.c_int64 * (PLACES * STRIDE), ctypes.c_float * (PLACES * STRIDE)
         drafts, sure, drafts_by_place, sure_by_place, source = (
             ints(),
@@ -96,7 +99,7 @@ def test_each_row_has_the_better_drafts(kernels: ctypes.CDLL, count: int, came: 
         )  # fmt: skip
         for row, place in enumerate(places):
             own = (cached[0][row], cached[1][row]) if came else None
-            expected, whose = wanted(own, (model[row], by_place), count)
+            expected, whose = wanted(own, (model[row], by_place), 0 if row in unread else count)
             seen.add(whose)
             at, to = slice(row * MOST, (row + 1) * MOST), slice(place * STRIDE, place * STRIDE + MOST)
             assert list(zip(drafts[at], sure[at], strict=True)) == expected

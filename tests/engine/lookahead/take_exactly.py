@@ -1,7 +1,8 @@
 """Runs inside the serving image: whose drafts a step verifies on a simulated device, in drawn sequences.
 
 Requests come, end, skip steps and take the places of others; some steps want no drafts, some verify none, some hand
-theirs to the host at once. In every other case a model drafts beside the cache, and each row has either's drafts.
+theirs to the host at once. In every other case a model drafts beside the cache, and each row has either's drafts. The
+model rests in some steps, and has not read some rows: it drafts for none of these.
 Usage: take_exactly.py CASES     Prints the first verified draft of each case that was another request's, an older
 step's, or nobody's, as a line of JSON.
 """
@@ -15,9 +16,10 @@ import numpy as np
 import torch
 from windlass.lookahead import doorbell
 from windlass.lookahead.doorbell import Drafter
+from windlass.lookahead.kernels import UNREAD
 from windlass.lookahead.verification import Verification
 from windlass.lookahead.vllm_gpu import DeviceRunner, DeviceSpeculator, GPUModelRunner
-from windlass_lookahead.round_trip import CACHE, MODEL
+from windlass_lookahead.round_trip import CACHE, MODEL, RESTED
 
 PLACES, MOST, STEPS = 6, 2, 40
 NOTHING, UNWANTED = 0, -1
@@ -39,7 +41,8 @@ class Device:
             submit=self.submit,
             choose=lambda *_, **__: self.budget,
             add_model=lambda: None,
-            model_drafts=lambda *_: chance.choice((0, 1, MOST)),
+            model_drafts=lambda *_, wanted: chance.choice((RESTED, 0, 1, MOST) if wanted else (RESTED, 0)),
+            unread=lambda rows: [row for row in range(len(rows)) if chance.random() < 0.1],
         )
         drafter.model, drafter._pinned = None, SimpleNamespace(device_model=None)
         drafter._write, drafter._take = lambda *_: None, self.take
@@ -88,7 +91,7 @@ class Device:
         """As the kernel does; what the host has written since the last doorbell is what it gets."""
         model = self.drafter.model
         for row, place in enumerate(places.tolist()):
-            is_models = bool(model and model.count and self.chance.random() < 0.5)
+            is_models = bool(model and model.count and model.tokens[row, 0] != UNREAD and self.chance.random() < 0.5)
             self.speculator._drafts.source[place] = MODEL if is_models else CACHE
             drafted = model.tokens[row] if is_models else self.answers[row]
             self.by_place[place] = self.speculator._drafts.tokens[row] = drafted

@@ -23,6 +23,8 @@ RECORDS = 32
 BUDGETS = 4096
 """Bytes of draft budgets, but for the one behind them: the budget of requests that have none yet."""
 CACHE, LATE, MODEL = 0, 1, 2
+RESTED = -1
+"""In the place of a number of drafts: the model beside the cache did not read either."""
 """Whose drafts a row has: the cache's; none, since the cache's came too late; or those of the model beside it."""
 PATIENCE_MS = 250
 """A host that has answered nothing for so long is thought lost: its records are reused.
@@ -88,6 +90,8 @@ class TripCounts:
     """Requests that it tried while it rested."""
     outrun: int = 0
     """Trials that were given up after too many steps of reading."""
+    rested: int = 0
+    """Steps for which the model beside the cache neither read nor drafted."""
 
 
 class RoundTrip:
@@ -121,7 +125,8 @@ class RoundTrip:
         """Announce a step before its doorbell rings; numbers follow one another and wrap at 2**32.
 
         A step without rows only names requests, and no doorbell rings for it. Unless its drafts are `wanted` the device
-        rings, but does not wait for an answer, and reads none. A model had made `modelled` drafts of each row for it.
+        rings, but does not wait for an answer, and reads none. A model had made `modelled` drafts of each row for it,
+        or RESTED.
 
         Raises:
             InputError: a prompt holds what is no token id; nothing was announced.
@@ -162,12 +167,17 @@ class RoundTrip:
         """The device begins to wait for the last step's answer; microseconds beside what it waits for the cache's."""
         return self._native.begin_wait() if self._native is not None else 0
 
-    def model_drafts(self, rows: Sequence[str], model_ms: float) -> int:
+    def model_drafts(self, rows: Sequence[str], model_ms: float, *, wanted: bool = True) -> int:
         """How many drafts of each row the model makes after this step: all, the first alone, or none.
 
-        It reads what was accepted in any case. `model_ms` are the milliseconds that all drafts take.
+        It reads what was accepted in any case, unless it rests: RESTED. `model_ms` are the milliseconds that all drafts
+        take.
         """
-        return self._native.model_drafts(rows, model_ms) if self._native is not None else 0
+        return self._native.model_drafts(rows, model_ms, wanted) if self._native is not None else 0
+
+    def unread(self, rows: Sequence[str]) -> list[int]:
+        """The places among `rows` of those that the model beside the cache has no drafts for: it rested meanwhile."""
+        return self._native.unread(rows) if self._native is not None else []
 
     @property
     def awaited(self) -> int:

@@ -1,9 +1,11 @@
 """A draft model or a head that drafts beside the cache: the engine's own speculator, called through `vllm_gpu`.
 
 Its key-value cache is filled in each step. Drafts take time, so the speculation policy asks for them where the cache is
-not expected to have better ones. The policy also learns how sure they are, by place. The engine's own estimator is left
-out: it fits one curve to the head's logits, and runs away where a head is as sure of its wrong drafts as of its right
-ones.
+not expected to have better ones. The policy also learns how sure they are, by place. Where the model cannot win, the
+policy lets it rest: it reads nothing then, and has no drafts of the requests whose text it missed.
+
+The engine's own estimator is left out: it fits one curve to the head's logits, and runs away where a head is as sure of
+its wrong drafts as of its right ones.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
+from windlass_lookahead.round_trip import RESTED
 
-from windlass.lookahead.kernels import ModelDrafts
+from windlass.lookahead.kernels import UNREAD, ModelDrafts
 
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu.spec_decode.speculator import DraftModelSpeculator
@@ -34,9 +38,11 @@ class ModelBeside:
         engines.use_acceptance_estimator = False
 
     def draft(self, ids: Sequence[str], batch: Any, *words: Any, wanted: bool, **more: Any) -> ModelDrafts:  # noqa: ANN401 - the engine has no types here
-        """What the model drafts after a step; its cache is filled where no drafts are wanted, too."""
-        count = self._trip.model_drafts(ids, self._drafting_ms(len(ids))) if wanted else 0
+        """What the model drafts after a step; its cache is filled where no drafts are wanted, too, unless it rests."""
+        count = self._trip.model_drafts(ids, self._drafting_ms(len(ids)), wanted=wanted)
         engines = self._engines
+        if count == RESTED:
+            return ModelDrafts(engines.draft_tokens[: len(ids)], self._sure, 0, has_rested=True)
         engines.num_speculative_steps = max(1, count)  # the engine's draft model reads this instead of the argument
         if not count:
             engines.sample_draft = self._undrafted
@@ -46,7 +52,10 @@ class ModelBeside:
             engines.num_speculative_steps = self._most
             if not count:
                 del engines.sample_draft  # the class has its own
-        return ModelDrafts(engines.draft_tokens[: len(ids)], self._sure, count)
+        drafted = engines.draft_tokens[: len(ids)]
+        if count and (unread := self._trip.unread(ids)):
+            drafted[torch.tensor(unread, device=drafted.device), 0] = UNREAD
+        return ModelDrafts(drafted, self._sure, count)
 
     def _undrafted(self, hidden_states: Tensor, *_: object, **__: object) -> Tensor:
         """In the place of the engine's `sample_draft` where no draft is wanted: what lies there, without logits."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from vllm.utils.torch_utils import get_accelerator_view_from_cpu_tensor as device_view
-from windlass_lookahead.round_trip import RECORD_HEADER, RECORDS, Places, RoundTrip
+from windlass_lookahead.round_trip import RECORD_HEADER, RECORDS, RESTED, Places, RoundTrip
 
 from windlass.lookahead import settings
 from windlass.lookahead.draft_budgets import DraftBudgets
@@ -112,7 +112,7 @@ class Drafter:
         if self._pending and not {*self._recorded} <= {*batch.req_ids, *self._finished}:
             self.take()
         self._number = (self._number + 1) % WORDS
-        modelled = self.model.count if self.model else 0
+        modelled = 0 if self.model is None else RESTED if self.model.has_rested else self.model.count
         self.trip.submit(self._number, self._finished, self._begun, batch.req_ids, wanted=wanted, modelled=modelled)
         self._finished, self._begun = [], []
         if (behind := self._record_in_use()) is not None:

@@ -53,9 +53,10 @@ __device__ __forceinline__ float expected_tokens(const float* sure) {
 // One block: all drafts and confidences, as soon as the host has completed this step; without an answer in time, none.
 // A host whose own model drafts is waited for `more_us` longer.
 // Beside the cache a model has made its first `modelled` drafts, 0 for no model, sure by place: a row has those that
-// save more tokens, the cache's where both save the same. `source` tells whose they are: 0 the cache's, 1 none, 2 the
-// model's. One thread reads the word: several would read one after the other, 1 us each, and might see different words.
-// A host that has not completed the step before either is not waited for. Numbers wrap, so their difference counts.
+// save more tokens, the cache's where both save the same. A row that begins with -1 has none of the model. `source`
+// tells whose they are: 0 the cache's, 1 none, 2 the model's. One thread reads the word: several would read one after
+// the other, 1 us each, and might see different words. A host that has not completed the step before either is not
+// waited for. Numbers wrap, so their difference counts.
 extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, const float* confidences,
                                        const i64* places, const i64* model_tokens, const float* model_sure, i64* drafts,
                                        float* sure, i64* drafts_by_place, float* sure_by_place, int* source, int stride,
@@ -77,7 +78,7 @@ extern "C" __global__ void take_drafts(const int* completed, const i64* tokens, 
     if (is_models) {
 #pragma unroll
       for (int at = 0; at < MOST; at++) cached[at] = came ? __ldcv(confidences + row * MOST + at) : 0;
-      is_models = expected_tokens(models) > expected_tokens(cached);
+      is_models = model_tokens[row * MOST] >= 0 && expected_tokens(models) > expected_tokens(cached);
     }
     source[places[row]] = is_models ? 2 : !came;
   }

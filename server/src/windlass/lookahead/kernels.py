@@ -24,6 +24,10 @@ PATIENCE_NS, ROW_NS = (int(1000 * DEFAULTS[name]) for name in ("device_wait_us",
 _WARP, _WRITING, _TAKING, _PLACING = 32, 1024, 256, 1024  # threads; the last at most: as many as rows
 
 
+UNREAD = -1
+"""In the place of a row's first draft of a model that has not read the row's text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drafts:
     """A step's drafts and how sure they are, on the device: [rows, most] each, rows as many as requests at a time."""
@@ -45,7 +49,9 @@ class ModelDrafts:
     sure: Tensor
     """float32 [most], by place: that a draft is accepted if those before it are."""
     count: int
-    """Drafts of each row that are there, the first ones."""
+    """Drafts of each row that are there, the first ones; a row that begins with UNREAD has none."""
+    has_rested: bool = False
+    """It did not read the step either."""
 
 
 def write_record(
