@@ -4,6 +4,10 @@
 
 namespace windlass {
 
+bool ModelRest::has_read_any(const std::vector<std::string>& ids) const {
+  return unread_.empty() || std::any_of(ids.begin(), ids.end(), [this](const auto& id) { return has_read(id); });
+}
+
 std::vector<int> ModelRest::unread(const std::vector<std::string>& ids) const {
   std::vector<int> rows;
   if (unread_.empty()) return rows;
@@ -15,8 +19,7 @@ std::vector<int> ModelRest::unread(const std::vector<std::string>& ids) const {
 
 bool ModelRest::begin_step(const std::vector<std::string>& ids) {
   if (!is_resting_) return false;
-  const bool has_new = std::any_of(ids.begin(), ids.end(), [this](const auto& id) { return has_read(id); });
-  if (has_new && rested_us_ >= trial_after_us_) {
+  if (rested_us_ >= trial_after_us_ && has_read_any(ids)) {
     wake(true);
     return true;
   }
@@ -24,27 +27,50 @@ bool ModelRest::begin_step(const std::vector<std::string>& ids) {
   return false;
 }
 
-void ModelRest::completed(std::size_t group, int made, double ms, double table_ms) {
+void ModelRest::took(std::size_t group, int made, double ms, double model_ms) {
   const Kind kind = kind_of(made);
-  const auto learn = [&](RunningMean& beyond) {
-    const double most_ms = config_.outlier_times * (table_ms + std::max(0.0, beyond.mean));
-    beyond.add((beyond.seen > 0 ? std::min(ms, most_ms) : ms) - table_ms, config_.memory_steps);
-  };
-  learn(groups_[group][kind]);
-  if (kind == kRestedKind) {
-    learn(rested_);
-    rested_us_ += 1000 * ms;
+  const double expected = expected_ms(kind, model_ms);
+  if (expected <= 0) return;
+  groups_[group].own[kind].add_capped(ms, config_.memory_steps, config_.outlier_times);
+  times_.add_capped(ms / expected, config_.memory_steps, config_.outlier_times);
+}
+
+void ModelRest::passed(double us) {
+  if (is_resting_) {
+    rested_us_ += us;
     return;
   }
   awake_steps_ += 1;
-  if (awake_steps_ < config_.model_trial_steps) return;
+  if (!is_trying_ || awake_steps_ < config_.model_trial_steps) return;
+  if (judged_ < config_.model_trial_rows) {
+    rest();
+    return;
+  }
   is_trying_ = false;
   trial_after_us_ = config_.model_trial_us;
 }
 
+void ModelRest::completed(std::size_t group, int made, double ms, double table_ms, double model_ms) {
+  if (!is_known(times_)) return;
+  Group& known = groups_[group];
+  const double own = made == kRested ? 0 : own_ms(known, kind_of(made), model_ms);
+  const double expected = table_ms + own + std::max(0.0, known.beyond.mean);
+  const double capped = known.beyond.seen > 0 ? std::min(ms, config_.outlier_times * expected) : ms;
+  known.beyond.add(capped - own - table_ms, config_.memory_steps);
+}
+
+// What the model's work takes is known by then, or nothing is decided.
 void ModelRest::judge(std::size_t group, const ModelPrices& prices) {
-  const double rested = rested_rate(groups_[group], prices);
-  const double awake = awake_rate(groups_[group], prices);
+  const Group& known = groups_[group];
+  if (!is_known(times_) || !is_known(known.beyond)) return;
+  const auto rate = [&](std::size_t drafts, double own) {
+    const double tokens = drafts > 0 ? prices.tokens[drafts - 1] : 0;
+    return (1 + tokens) / (prices.steps_ms[drafts] + std::max(0.0, known.beyond.mean) + own);
+  };
+  double awake = rate(1, own_ms(known, kFirst, prices.model_ms));
+  const double all_ms = own_ms(known, kAll, prices.model_ms);
+  for (std::size_t drafts = 1; drafts <= most_; ++drafts) awake = std::max(awake, rate(drafts, all_ms));
+  const double rested = rate(0, 0);
   const double gain = config_.model_rest_gain;
   against_ = (is_resting_ ? awake > gain * rested : rested > gain * awake) ? against_ + 1 : 0;
   if (against_ < config_.model_rest_steps) return;
@@ -55,22 +81,15 @@ void ModelRest::judge(std::size_t group, const ModelPrices& prices) {
   }
 }
 
-double ModelRest::rested_rate(const Beyond& beyond, const ModelPrices& prices) const {
-  return 1 / (prices.steps_ms[0] + mean_or(beyond[kRestedKind], mean_or(rested_, 0)));
+// By the engine's table: what it reads takes a part of a pass, the first draft the rest of it.
+double ModelRest::expected_ms(Kind kind, double model_ms) const {
+  const double pass_ms = model_ms / static_cast<double>(most_);
+  return kind == kAll ? model_ms : kind == kFirst ? pass_ms : (1 - config_.model_first_share) * pass_ms;
 }
 
-// Of a row, with the best number of drafts. What was not timed takes as much longer as the model's time says.
-double ModelRest::awake_rate(const Beyond& beyond, const ModelPrices& prices) const {
-  const double pass_ms = prices.model_ms / static_cast<double>(prices.tokens.size());
-  const double first_ms = config_.model_first_share * pass_ms;
-  const double read = mean_or(beyond[kReadKind], pass_ms - first_ms);
-  const double first = mean_or(beyond[kFirstKind], read + first_ms);
-  const double all = mean_or(beyond[kAllKind], first + prices.model_ms - pass_ms);
-  double best = (1 + prices.tokens[0]) / (prices.steps_ms[1] + first);
-  for (std::size_t k = 0; k < prices.tokens.size(); ++k) {
-    best = std::max(best, (1 + prices.tokens[k]) / (prices.steps_ms[k + 1] + all));
-  }
-  return best;
+double ModelRest::own_ms(const Group& group, Kind kind, double model_ms) const {
+  const RunningMean& own = group.own[kind];
+  return is_known(own) ? own.mean : times_.mean * expected_ms(kind, model_ms);
 }
 
 void ModelRest::rest() {
@@ -86,6 +105,7 @@ void ModelRest::wake(bool is_trial) {
   is_trying_ = is_trial;
   against_ = 0;
   awake_steps_ = 0;
+  judged_ = 0;
 }
 
 }  // namespace windlass

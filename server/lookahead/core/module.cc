@@ -196,6 +196,7 @@ void bind_policy(nb::module_& module) {
       .def("model_drafts", &SpeculationPolicy::model_drafts, nb::arg("ids"), nb::arg("model_ms"),
            nb::arg("is_wanted") = true)
       .def("unread", &SpeculationPolicy::unread)
+      .def("model_took", &SpeculationPolicy::model_took)
       .def("add_host_model", &SpeculationPolicy::add_host_model)
       .def("host_reads", &SpeculationPolicy::host_reads)
       .def("host_drafts", &SpeculationPolicy::host_drafts)
@@ -277,6 +278,7 @@ NB_MODULE(_core, module) {
       .def("add_model", &windlass::RoundTrip::add_model)
       .def("model_drafts", &windlass::RoundTrip::model_drafts)
       .def("unread", &windlass::RoundTrip::unread)
+      .def("model_took", &windlass::RoundTrip::model_took)
       .def("add_host_model", [](windlass::RoundTrip& trip, const OwnedDrafter& drafter, int most,
                                 Token vocabulary) { trip.add_host_model(drafter.take(), most, vocabulary); })
       .def("begin_wait", &windlass::RoundTrip::begin_wait)

@@ -109,12 +109,13 @@ struct PolicyConfig {
   // times the rate with it, from which on it rests without it, and the other way about; guess, above the noise of its
   // times
   double model_rest_gain = 1.03;
-  // µs of steps without it after which it is tried with the next request that begins, twice as long after each trial
-  // that it lost, and at most; guess: a trial of model_rest_steps steps that are twice as long takes 1 % of the first
+  // µs of rest after which it is tried with the next request that begins, twice as long after each trial that it lost,
+  // and at most; guess: a trial of model_rest_steps steps that are twice as long takes 1 % of the first
   double model_trial_us = 60'000'000;
   double model_trial_us_max = 960'000'000;
-  // steps after which a trial is over and won; guess
+  // steps after which a trial is over: won, if so many rows with its drafts were judged; guess
   int model_trial_steps = 256;
+  int model_trial_rows = 64;
 
   // -- When a draft model on the host's cores drafts. --
   // times the rate without it, from which on steps wait for its drafts; guess, above the noise of its times
@@ -165,6 +166,7 @@ void visit_model(Config& config, Visitor&& visitor) {
   WINDLASS_NUMBER(model_trial_us);
   WINDLASS_NUMBER(model_trial_us_max);
   WINDLASS_NUMBER(model_trial_steps);
+  WINDLASS_NUMBER(model_trial_rows);
 }
 template <class Config, class Visitor>
 void visit_policy(Config& config, Visitor&& visitor) {

@@ -101,6 +101,11 @@ int RoundTrip::model_drafts(const std::vector<std::string>& ids, double model_ms
   return drafts;
 }
 
+void RoundTrip::model_took(std::size_t rows, int made, double ms, double model_ms) {
+  const std::lock_guard lock(policy_mutex_);
+  policy_.model_took(rows, made, ms, model_ms);
+}
+
 std::vector<int> RoundTrip::unread(const std::vector<std::string>& ids) {
   const std::lock_guard lock(policy_mutex_);
   return policy_.unread(ids);

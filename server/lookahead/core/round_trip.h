@@ -113,6 +113,8 @@ class RoundTrip {
   int begin_wait();
   // Drafts that the model makes of each row after this step: SpeculationPolicy::model_drafts. For any thread.
   int model_drafts(const std::vector<std::string>& ids, double model_ms, bool is_wanted);
+  // What it took for its drafts of so many rows: SpeculationPolicy::model_took. For any thread.
+  void model_took(std::size_t rows, int made, double ms, double model_ms);
   // Rows that it has no drafts for: SpeculationPolicy::unread. For any thread.
   std::vector<int> unread(const std::vector<std::string>& ids);
 

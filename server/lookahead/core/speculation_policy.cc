@@ -15,7 +15,7 @@ SpeculationPolicy::SpeculationPolicy(int max_drafts, const PolicyConfig& config)
       new_request_(max_drafts_),
       known_step_us_(config.first_step_us),
       model_made_(max_drafts_),
-      rest_(config),
+      rest_(max_drafts_, config),
       costs_(config) {
   for (std::size_t at = 0; at < max_drafts_; ++at) {
     new_request_[at] = std::ldexp(config_.new_request_survival, -static_cast<int>(at));
@@ -36,11 +36,14 @@ void SpeculationPolicy::completed(const CompletedStep& step) {
   const bool is_timed = step.is_decoding && was_decoding_ && !is_late_ && !was_late_;
   if (is_timed && period_us_ < config_.step_us_max)
     costs_.completed(step.rows, was_awaited_, step.verified, period_us_);
-  if (is_timed && period_us_ < config_.idle_us && is_beside()) judge_rest(step);
+  if (period_us_ < config_.idle_us && is_beside()) {
+    rest_.passed(period_us_);
+    if (is_timed) judge_rest(step);
+  }
   was_decoding_ = step.is_decoding;
   was_awaited_ = step.is_awaited;
   known_step_us_ = step_us_;
-  model_worth_ = rest_.is_resting() ? 0 : model_tokens_;
+  model_worth_ = is_out_ ? 0 : model_tokens_;
 }
 
 // Where prompts are read, drafts cost little beside them, so a step that is not decoding always plans.
@@ -103,7 +106,8 @@ void SpeculationPolicy::model_judged(std::size_t verified, std::size_t accepted)
     model_accepted_[at] += config_.model_forgotten * (model_accepted_[at - 1] - model_accepted_[at]);
   }
   accumulate_acceptance();
-  model_worth_ = rest_.is_resting() ? 0 : model_tokens_;
+  rest_.judged();
+  model_worth_ = is_out_ ? 0 : model_tokens_;
 }
 
 void SpeculationPolicy::accumulate_acceptance() {
@@ -117,7 +121,7 @@ void SpeculationPolicy::judge_rest(const CompletedStep& step) {
   const auto ms = [&](std::size_t drafts) { return costs_.table_ms(step.rows, drafts) - model_ms_; };
   if (ms(0) <= 0) return;
   const std::size_t group = costs_.group_of(step.rows);
-  rest_.completed(group, step.modelled, period_us_ / 1000, ms(step.verified));
+  rest_.completed(group, step.modelled, period_us_ / 1000, ms(step.verified), model_ms_);
   ModelPrices prices{{ms(0)}, std::vector<float>(max_drafts_), model_ms_};
   for (std::size_t k = 1; k <= max_drafts_; ++k) prices.steps_ms.push_back(ms(k * step.rows));
   std::partial_sum(model_survivals_.begin(), model_survivals_.end(), prices.tokens.begin());
@@ -129,8 +133,9 @@ int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double 
   if (model_survivals_.empty()) return 0;
   model_ms_ = model_ms;
   if (rest_.begin_step(ids)) forget_acceptance();
-  if (rest_.is_resting()) model_made_ = 0;
-  if (rest_.is_resting() || !is_wanted) return rest_.is_resting() ? ModelRest::kRested : 0;
+  is_out_ = rest_.is_resting() || !rest_.has_read_any(ids);  // a batch with holes alone gets no more of them
+  if (is_out_) model_made_ = 0;
+  if (is_out_ || !is_wanted) return is_out_ ? ModelRest::kRested : 0;
   double tokens = 0;
   double first = 0;
   double all = 0;
@@ -254,9 +259,9 @@ int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
   const bool is_late = step.steps_behind > config_.steps_behind_max;
   const bool has_host = host_most_ > 0;
   awaits_host_ = false;
-  if (is_late && (has_host || model_survivals_.empty())) return 0;
-  const std::size_t made = has_host ? 0 : model_made_;
-  const std::vector<double>& costs_ms = rest_.is_resting() ? without_model(step.costs_ms) : step.costs_ms;
+  const std::size_t made = has_host || model_survivals_.empty() ? 0 : model_made_;
+  if (is_late && made == 0) return 0;
+  const std::vector<double>& costs_ms = is_out_ ? without_model(step.costs_ms) : step.costs_ms;
   collect_scores(step.ids, [&step](std::size_t i) { return step.planned[i]; }, made, is_late);
   const std::size_t rows = step.ids.size();
   if (step.is_decoding && !step.costs_ms.empty()) costs_.set_table(rows, step.costs_ms);
@@ -272,7 +277,7 @@ int SpeculationPolicy::drafts_to_verify(const NextStep& step) {
   return 0;
 }
 
-// A resting model takes no time.
+// A model that does nothing takes no time.
 const std::vector<double>& SpeculationPolicy::without_model(const std::vector<double>& costs_ms) {
   rested_costs_ms_.resize(costs_ms.size());
   std::transform(costs_ms.begin(), costs_ms.end(), rested_costs_ms_.begin(),
@@ -285,8 +290,8 @@ std::optional<bool> SpeculationPolicy::would_verify(const std::vector<std::strin
   if (static_cast<int>(rows) <= config_.always_planned_rows) return true;
   const std::vector<double>* costs_ms = costs_.group_table(rows);
   if (costs_ms == nullptr) return std::nullopt;
-  const std::size_t made = host_most_ > 0 || rest_.is_resting() ? model_made_ : max_drafts_;
-  if (rest_.is_resting()) costs_ms = &without_model(*costs_ms);
+  const std::size_t made = host_most_ > 0 || is_out_ ? model_made_ : max_drafts_;
+  if (is_out_) costs_ms = &without_model(*costs_ms);
   collect_scores(ids, [this](std::size_t) { return static_cast<int>(max_drafts_); }, made, false);
   const auto likely = std::count_if(scores_.begin(), scores_.end(), [](float score) { return score > 0; });
   if (static_cast<std::size_t>(likely) >= costs_ms->size()) return std::nullopt;

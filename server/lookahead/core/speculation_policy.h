@@ -99,6 +99,11 @@ class SpeculationPolicy {
   // The rows of these requests for which the model has no drafts, since it rested when their text came.
   std::vector<int> unread(const std::vector<std::string>& ids) const { return rest_.unread(ids); }
   bool has_read(const std::string& id) const { return rest_.has_read(id); }
+  // The model's work after a decoding step of `rows` rows took `ms`: it had made so many drafts of each. `model_ms` as
+  // in model_drafts.
+  void model_took(std::size_t rows, int made, double ms, double model_ms) {
+    rest_.took(costs_.group_of(rows), made, ms, model_ms);
+  }
 
   // -- A draft model on the host's cores, for whose drafts a step waits. --
 
@@ -189,6 +194,7 @@ class SpeculationPolicy {
   float model_tokens_ = 0;               // their sum
   std::size_t model_made_;               // drafts of each row that the model was last asked for
   double model_ms_ = 0;                  // that it took for all of them, when it was last asked
+  bool is_out_ = false;                  // it neither reads nor drafts after the step that it was last asked for
   ModelRest rest_;                       // of a model beside the cache
   std::vector<double> rested_costs_ms_;  // a table without the model's time
   std::size_t host_most_ = 0;            // that the model on the host makes; 0 without one

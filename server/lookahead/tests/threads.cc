@@ -72,7 +72,10 @@ std::size_t trips(bool on_host) {
   const windlass::Shared shared{records.data(), tokens.data(), confidences.data(), &doorbell,
                                 &completed,     nullptr,       model.data(),       kRows,
                                 kMost,          kSpan};
-  windlass::RoundTrip trip(cache, shared, 5000);
+  windlass::PolicyConfig policy;
+  policy.model_rest_steps = 8;
+  policy.model_trial_us = 1000;
+  windlass::RoundTrip trip(cache, shared, 5000, policy);
   if (on_host) {
     auto drafter = std::make_unique<windlass::RecordedDrafter>(nullptr, 0.5, 0.01, 1);
     for (int row = 0; row < kRows; ++row) drafter->record(text(row, 0, 60), text(row, 60, kTrips));
@@ -82,13 +85,16 @@ std::size_t trips(bool on_host) {
   }
   std::atomic<bool> ended{false};
   std::atomic<std::size_t> chosen{0};
+  std::atomic<int> made{kMost};
   std::thread engine([&] {
-    const std::vector<double> costs(static_cast<std::size_t>(kRows * kMost + 1), 1.0);
+    const std::vector<double> costs(static_cast<std::size_t>(kRows * kMost + 1), 0.02);
     while (!ended) {
       if (on_host) {
         chosen += static_cast<std::size_t>(trip.begin_wait());
       } else {
-        trip.model_drafts(ids, 1.0, true);
+        made = trip.model_drafts(ids, 0.01, true);
+        trip.model_took(ids.size(), made, 0.01, 0.01);
+        chosen += trip.unread(ids).size();
       }
       chosen += static_cast<std::size_t>(trip.choose(ids, std::vector<int>(kRows, kMost), costs, kRows, true));
     }
@@ -99,7 +105,7 @@ std::size_t trips(bool on_host) {
   for (int number = 1; number <= kTrips; ++number) {
     const bool wanted =
         number / kRun % 2 == 1;  // some steps are waited for, then some are not, more than there are records
-    windlass::Step step{static_cast<std::uint32_t>(number), {}, {}, ids, wanted, kMost};
+    windlass::Step step{static_cast<std::uint32_t>(number), {}, {}, ids, wanted, made};
     for (int row = 0; row < kRows && number == 1; ++row)
       step.begun.emplace_back(ids[static_cast<std::size_t>(row)], text(row, 0, 60));
     trip.submit(std::move(step));

@@ -1,17 +1,17 @@
-"""When a model beside the cache rests: a simulated batch whose steps take what a card's took, and a policy alone."""
+"""When a model beside the cache rests: simulated batches whose steps take what a card's took, and a policy alone."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from windlass_lookahead.round_trip import RESTED
 
-from .test_policy import MOST, a_policy
+from .test_policy import CHEAP, MOST, a_policy, a_step, chosen
 
 
-@dataclass
+@dataclass(frozen=True)
 class Model:
     """Milliseconds that it takes in truth, and what the engine timed for all its drafts at the start."""
 
@@ -29,14 +29,14 @@ USELESS = Model(read_ms=1.0, draft_ms=0.5, table_ms=3.0, acceptance=0.05)
 
 @dataclass
 class Batch:
-    """Requests of one length; a step takes `plain_ms` and a bit for each draft, and the model's time beside it."""
+    """Requests of some length; a step takes `plain_ms` and a bit for each draft, and the model's time beside it."""
 
     model: Model
     rows: int = 1
     plain_ms: float = 6.6
-    longer: float = 1.0  # than the engine's table has a plain step
-    length: int = 200
-    cached: tuple[float, ...] = ()
+    longer: float = 1.0  # than the engine's table has a step
+    length: int = 200  # of an answer, on average
+    timed: bool = True
     tokens: float = 0
     ms: float = 0
     made: list[int] = field(default_factory=list)
@@ -49,38 +49,61 @@ class Batch:
         self.left = {}
 
     def run(self, steps):
+        """Tokens a millisecond, as a multiple of what they are without the model."""
         before = self.tokens, self.ms
         for _ in range(steps):
             self.step()
-        return (self.tokens - before[0]) / (self.ms - before[1])
+        return (self.tokens - before[0]) / (self.ms - before[1]) * self.longer * self.plain_ms / self.rows
 
     def step(self):
         for _ in range(self.rows - len(self.left)):
             self.begun += 1
             self.left[f"r{self.begun}"] = self.chance.randint(1, 2 * self.length)
+        while len(self.left) > self.rows:
+            self.end(next(iter(self.left)))
         ids, model = list(self.left), self.model
+        verified = self.choose(ids)
         made = self.policy.model_drafts(ids, model.table_ms)
-        self.made.append(made)
-        costs = [self.plain_ms * (1 + 0.0015 * drafts) + model.table_ms for drafts in range(self.rows * MOST + 1)]
-        verified = self.policy.drafts_to_verify(ids, [MOST] * self.rows, costs, self.rows, True, 0)
-        ms = self.longer * self.plain_ms * (1 + 0.0015 * verified)
-        ms += 0 if made == RESTED else model.read_ms + max(0, made) * model.draft_ms
-        self.policy.doorbell(1000 * ms, False, self.rows)
-        self.policy.completed(self.rows, True, True, verified, made)
-        self.ms += ms
-        unread = {ids[row] for row in self.policy.unread(ids)}
-        for row, request in enumerate(ids):
-            mine = min(max(made, 0), verified // self.rows + (row < verified % self.rows))
-            accepted = 0 if request in unread else self.accepted(mine)
-            if mine and request not in unread:
-                self.policy.model_judged(mine, accepted)
-            self.tokens += 1 + accepted
-            self.left[request] -= 1 + accepted
-            self.policy.drafted(request, list(self.cached), sum(self.cached))
+        own_ms = 0 if made == RESTED else model.read_ms + made * model.draft_ms
+        ms = self.longer * self.plain_ms * (1 + 0.0015 * verified) + own_ms
+        if self.timed and made != RESTED:
+            self.policy.model_took(len(ids), made, own_ms, model.table_ms)
+        self.policy.doorbell(1000 * ms, False, len(ids))
+        self.policy.completed(len(ids), True, True, verified, made)
+        self.emit(ids, verified)
         self.policy.update_planning(ids, True)
-        for request in [one for one, left in self.left.items() if left <= 0]:
-            del self.left[request]
-            self.policy.finish(request)
+        self.made.append(made)
+        self.ms += ms
+
+    def choose(self, ids):
+        """As the engine does: it asks where drafts are planned, and a step has those that the one before it made."""
+        table_ms = [self.plain_ms * (1 + 0.0015 * drafts) + self.model.table_ms for drafts in range(64 * MOST + 1)]
+        planned = [MOST if self.policy.draft_budget(0.0) else 0] * len(ids)
+        if not any(planned):
+            return 0
+        return self.policy.drafts_to_verify(ids, planned, table_ms[: sum(planned) + 1], len(ids), True, 0)
+
+    def emit(self, ids, verified):
+        unread = {ids[row] for row in self.policy.unread(ids)}
+        drafts = max(self.made[-1], 0) if self.made else 0
+        read = [request for request in ids if request not in unread]
+        for row, request in enumerate(read):
+            mine = min(drafts, verified // len(read) + (row < verified % len(read)))
+            accepted = self.accepted(mine)
+            if mine:
+                self.policy.model_judged(mine, accepted)
+            self.tokens += accepted
+            self.left[request] -= accepted
+        for request in ids:
+            self.tokens += 1
+            self.left[request] -= 1
+            self.policy.drafted(request, [], 0.0)
+            if self.left[request] <= 0:
+                self.end(request)
+
+    def end(self, request):
+        del self.left[request]
+        self.policy.finish(request)
 
     def accepted(self, drafts):
         for at in range(drafts):
@@ -92,64 +115,105 @@ class Batch:
     def rested(self):
         return self.made.count(RESTED) / len(self.made)
 
-    @property
-    def plain_rate(self):
-        return self.rows / (self.longer * self.plain_ms)
-
 
 @pytest.mark.parametrize("rows", [1, 10, 64])
-@pytest.mark.parametrize("model", [SLOW, USELESS], ids=["slow", "useless"])
+@pytest.mark.parametrize(
+    "model",
+    [SLOW, USELESS, replace(SLOW, table_ms=6.0), replace(SLOW, read_ms=6.0, table_ms=6.0, acceptance=0.7)],
+    ids=["slow", "useless", "much longer than timed", "often accepted"],
+)
 def test_a_model_that_cannot_win_rests(model, rows):
     """Then decoding is as fast as without it, its trials included."""
     batch = Batch(model, rows)
-    rate = batch.run(20_000)
+    speed = batch.run(8000)
     assert batch.rested > 0.95
-    assert rate > 0.97 * batch.plain_rate
+    assert speed > 0.94
 
 
-@pytest.mark.parametrize("longer", [1.0, 1.5], ids=["as the table says", "longer than the table says"])
+@pytest.mark.parametrize("longer", [1.0, 1.5, 3.0])
+@pytest.mark.parametrize("length", [200, 3000])
 @pytest.mark.parametrize("rows", [1, 10, 64])
-def test_a_head_that_wins_goes_on(rows, longer):
-    batch = Batch(HEAD, rows, longer=longer)
-    rate = batch.run(5000)
+@pytest.mark.parametrize("model", [HEAD, replace(HEAD, read_ms=1.5, acceptance=0.7)], ids=["head", "slower head"])
+def test_a_head_that_wins_goes_on(model, rows, length, longer):
+    """However much longer steps are than the engine's table has them, as with long texts."""
+    batch = Batch(model, rows, longer=longer, length=length)
+    speed = batch.run(3000)
     assert batch.rested == 0
-    assert rate > 1.1 * batch.plain_rate
+    assert speed > 1.05
 
 
-def test_a_rest_that_gains_nothing_ends():
-    """The table has the plain step half as long as it is, so that the model seems to lose; no second time."""
-    batch = Batch(Model(read_ms=2.0, draft_ms=1.5, table_ms=6.0, acceptance=0.6), rows=4, plain_ms=4.0, longer=2.0)
-    batch.run(5000)
-    naps = sum(now == RESTED != before for before, now in zip(batch.made, batch.made[1:], strict=False))
-    assert naps <= 2
-    assert batch.rested < 0.1
+def test_a_model_that_nobody_times_never_rests():
+    batch = Batch(SLOW, timed=False)
+    batch.run(1000)
+    assert batch.rested == 0
 
 
-def test_a_model_is_tried_again_with_a_request_that_begins():
-    """After a minute of steps, then two; one that has become good stays awake."""
-    batch = Batch(USELESS, rows=4)
-    batch.run(3000)
+@pytest.mark.parametrize("length", [200, 3000])
+@pytest.mark.parametrize("rows", [4, 64])
+def test_trials_take_little(rows, length):
+    """After a minute, then two, then four; one that has become good stays awake."""
+    model = Model(read_ms=6.0, draft_ms=3.0, table_ms=18.0, acceptance=0.05)
+    batch = Batch(model, rows, plain_ms=40.0, length=length)
+    batch.run(500)
     assert batch.made[-1] == RESTED
-    trials = []
-    for _ in range(100_000):
+    assert batch.run(3500) > 0.985
+    trials, awake = [], 0
+    while batch.ms < 500_000:
         batch.step()
+        awake += batch.made[-1] != RESTED
         if batch.made[-1] != RESTED == batch.made[-2]:
             trials.append(batch.ms)
-    first, second, third = trials
-    assert 1.8 < (third - second) / (second - first) < 2.2
-    batch.model = Model(USELESS.read_ms, USELESS.draft_ms, USELESS.table_ms, acceptance=0.8)
-    batch.run(200_000)
+    assert 1 <= len(trials) <= 2
+    assert awake <= 300 * len(trials)
+    batch.model = replace(model, acceptance=0.8)
+    batch.run(15_000)
     assert batch.made[-1] > 0
-    assert batch.run(2000) > 1.5 * batch.plain_rate
+    assert batch.run(500) > 1.2
+
+
+@pytest.mark.parametrize("rows", [1, 10])
+def test_a_model_that_rests_in_a_large_batch_serves_a_small_one(rows):
+    """Nothing is planned there, so no table says what its steps take; a trial finds out."""
+    batch = Batch(replace(HEAD, acceptance=0.15), 64)
+    batch.run(2000)
+    assert batch.made[-1] == RESTED
+    batch.rows, batch.model = rows, HEAD
+    batch.run(15_000)
+    assert batch.made[-1] > 0
 
 
 def test_requests_whose_text_it_missed_have_none_of_its_drafts():
     """Those that were there while it rested; the one with which it woke has them."""
-    batch = Batch(USELESS, rows=4, length=10_000)
-    while batch.made.count(RESTED) < 10:
+    batch = Batch(USELESS, rows=4, length=100_000)
+    while batch.ms < 70_000:
         batch.step()
     old = list(batch.left)
-    assert batch.policy.unread(["new", *old]) == [1, 2, 3, 4]
+    assert batch.made[-1] == RESTED
+    assert batch.policy.unread(old) == [0, 1, 2, 3]
     assert batch.policy.draft_budget(0.0) == 0
-    batch.policy.finish(old[0])
-    assert batch.policy.unread(old) == [1, 2, 3]
+    batch.end(old[0])
+    batch.step()
+    assert batch.made[-1] == 1
+    assert batch.policy.unread(list(batch.left)) == [0, 1, 2]
+    batch.end(list(batch.left)[3])
+    batch.rows = 3
+    batch.step()
+    assert batch.made[-1] == RESTED, "only texts with holes are left"
+
+
+def test_a_late_host_leaves_no_drafts_of_a_resting_model():
+    policy = a_policy()
+    policy.add_model()
+    a_step(policy, ["a"])
+    for _ in range(20):
+        chosen(policy, ["a"], CHEAP)
+    for _ in range(400):
+        policy.model_took(1, MOST, 50.0, 5.0)
+        made = policy.model_drafts(["a"], 5.0)
+        chosen(policy, ["a"], CHEAP)
+        policy.doorbell(60_000, False, 1)
+        policy.completed(1, True, True, MOST, made)
+        if made == RESTED:
+            break
+    assert made == RESTED
+    assert (chosen(policy, ["a"], CHEAP, behind=2), policy.model_drafts(["a"], 5.0)) == (0, RESTED)

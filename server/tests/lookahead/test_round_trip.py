@@ -161,7 +161,7 @@ def test_how_much_the_model_drafts_reaches_the_engine(device):
 
 
 def test_a_model_that_never_pays_rests_and_is_counted():
-    """Steps take 4 ms, and plain ones 1 by the table: from some step on it reads nothing, nor what comes later."""
+    """Its work takes 3 ms of a step's 4: from some step on it reads nothing, nor what comes later."""
     device = Device(policy={"model_rest_steps": 8})
     try:
         device.trip.add_model()
@@ -173,6 +173,7 @@ def test_a_model_that_never_pays_rests_and_is_counted():
             device.trip.choose(["a"], [MOST], np.linspace(1.5, 1.6, MOST + 1), 1)
             begun = [("a", TEXT)] if number == 1 else []
             device.step(number, {"a": [TEXT[number % 30]]}, begun, rejected=1, source=MODEL, modelled=modelled)
+            device.trip.model_took(1, modelled, 3.0, 0.5)
             modelled = device.trip.model_drafts(["a"], 0.5)
         judged = device.trip.counts().models
         device.step(number + 1, {"a": [TEXT[0]]}, rejected=1, source=MODEL, modelled=RESTED)

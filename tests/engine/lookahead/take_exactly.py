@@ -10,6 +10,7 @@ step's, or nobody's, as a line of JSON.
 import json
 import random
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,11 +28,27 @@ MODELS = 10**6
 """Added to what the model drafts."""
 
 
+class Event:
+    """A moment on the simulated device, which is always done with what is queued."""
+
+    def __init__(self, *, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.at_s = time.perf_counter()
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, later):
+        return 1000 * (later.at_s - self.at_s)
+
+
 class Device:
     """What lies at each place and in each row: the number of the step that it was drafted after, and of its request."""
 
     def __init__(self, chance, *, has_model):
-        self.chance = chance
+        self.chance, self.took = chance, []
         self.by_place = torch.zeros((PLACES, MOST), dtype=torch.int64)
         self.states = SimpleNamespace(draft_tokens=self.by_place, req_id_to_index={}, max_num_reqs=PLACES)
         self.drafter = drafter = Drafter.__new__(Drafter)
@@ -43,11 +60,13 @@ class Device:
             add_model=lambda: None,
             model_drafts=lambda *_, wanted: chance.choice((RESTED, 0, 1, MOST) if wanted else (RESTED, 0)),
             unread=lambda rows: [row for row in range(len(rows)) if chance.random() < 0.1],
+            model_took=lambda *took: self.took.append(took),
         )
         drafter.model, drafter._pinned = None, SimpleNamespace(device_model=None)
         drafter._write, drafter._take = lambda *_: None, self.take
         self.speculator = speculator = DeviceSpeculator.__new__(DeviceSpeculator)
         speculator._drafter = drafter
+        speculator._config = SimpleNamespace(parallel_config=SimpleNamespace(data_parallel_size=1))
         speculator._runner = SimpleNamespace(req_states=self.states, adaptive_verification=None)
         speculator._drafts = SimpleNamespace(
             tokens=torch.zeros((PLACES, MOST), dtype=torch.int64),
@@ -141,7 +160,11 @@ class Device:
         wanted = self.chance.random() < 0.7
         places = torch.tensor([self.states.req_id_to_index[name] for name in rows])
         batch = SimpleNamespace(
-            num_reqs=len(rows), req_ids=rows, idx_mapping=places, has_structured_output_reqs=self.chance.random() < 0.2
+            num_reqs=len(rows),
+            num_tokens=self.chance.choice((len(rows), 1000)),
+            req_ids=rows,
+            idx_mapping=places,
+            has_structured_output_reqs=self.chance.random() < 0.2,
         )
         self.drafter._completed[0] = self.drafter._number + 1
         given = self.drafting.propose(
@@ -168,10 +191,13 @@ def case(seed):
     """The first wrong draft of one sequence, or nothing."""
     device = Device(random.Random(seed), has_model=bool(seed % 2))  # noqa: S311 - draws cases, no secret
     device.runner.device = device
-    return next((wrong for _ in range(STEPS) if (wrong := device.step())), None)
+    wrong = next((wrong for _ in range(STEPS) if (wrong := device.step())), None)
+    timed = all(drafts in {0, 1, MOST} and ms >= 0 for _, drafts, ms, _ in device.took)
+    return wrong or (None if timed and bool(device.took) == bool(seed % 2) else {"timed": len(device.took)})
 
 
 if __name__ == "__main__":
     doorbell.wait = lambda *_: None
+    torch.cuda.Event = Event
     GPUModelRunner.add_requests = added
     print("RESULT " + json.dumps({"wrong": [wrong for seed in range(int(sys.argv[1])) if (wrong := case(seed))][:3]}))

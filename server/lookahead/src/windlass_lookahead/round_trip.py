@@ -23,9 +23,9 @@ RECORDS = 32
 BUDGETS = 4096
 """Bytes of draft budgets, but for the one behind them: the budget of requests that have none yet."""
 CACHE, LATE, MODEL = 0, 1, 2
+"""Whose drafts a row has: the cache's; none, since the cache's came too late; or those of the model beside it."""
 RESTED = -1
 """In the place of a number of drafts: the model beside the cache did not read either."""
-"""Whose drafts a row has: the cache's; none, since the cache's came too late; or those of the model beside it."""
 PATIENCE_MS = 250
 """A host that has answered nothing for so long is thought lost: its records are reused.
 
@@ -174,6 +174,14 @@ class RoundTrip:
         take.
         """
         return self._native.model_drafts(rows, model_ms, wanted) if self._native is not None else 0
+
+    def model_took(self, rows: int, made: int, ms: float, model_ms: float) -> None:
+        """The model's work after a decoding step of `rows` rows took `ms`: it made `made` drafts of each.
+
+        A model whose work nobody times never rests. `model_ms` as in `model_drafts`.
+        """
+        if self._native is not None:
+            self._native.model_took(rows, made, ms, model_ms)
 
     def unread(self, rows: Sequence[str]) -> list[int]:
         """The places among `rows` of those that the model beside the cache has no drafts for: it rested meanwhile."""

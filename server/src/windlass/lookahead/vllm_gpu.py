@@ -30,6 +30,7 @@ from vllm.v1.worker.gpu_worker import Worker
 from windlass.dry_run.worker import ConservativeDryRun
 from windlass.lookahead.beside import ModelBeside
 from windlass.lookahead.doorbell import Drafter
+from windlass.lookahead.draft_timer import DraftTimer
 from windlass.lookahead.first_steps import FirstSteps
 from windlass.lookahead.kernels import Drafts
 from windlass.lookahead.verification import COPIES_COUNTS, Verification
@@ -159,7 +160,10 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
         """
         if self._drafter is None or self._group.world_size > 1:
             raise RuntimeError("a draft model beside the lookahead cache needs one GPU; leave --use-lookahead out")
-        beside = ModelBeside(engines, self._drafter, self._drafting_ms)
+        # A rank of several that share their requests would leave the others' collectives waiting.
+        is_alone = self._config.parallel_config.data_parallel_size == 1
+        timer = DraftTimer(partial(torch.cuda.Event, enable_timing=True)) if is_alone else None
+        beside = ModelBeside(engines, self._drafter, self._drafting_ms, timer)
         engines.propose = partial(self.propose_beside, beside)
 
     def _of_any_length(self, batch: Any) -> Any:  # noqa: ANN401 - the engine has no types here
