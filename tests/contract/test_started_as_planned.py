@@ -19,7 +19,7 @@ from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Inventory, NodeGpus, Plan, Refusal
 from windlass_api.plan.quantity import gib
-from windlass_sizing.model.drafter import Stored, read
+from windlass_sizing.model.drafter import FLAGS, Stored, read
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement.formula import demand
 
@@ -140,6 +140,12 @@ DRAFTED, HEADED = replace(FACTS, draft=DRAFT), replace(FACTS, draft=HEADS)
 ON_HOST = {"speculation": {**SOURCE, "runsOn": "cpu"}}
 LOOKAHEAD, PREFIXES = {"lookahead": {"enabled": True}}, {"prefixOffload": {"enabled": True, "memory": "4Gi"}}
 NAMED = {"id": "m", "source": {"pvc": {"claimName": "c"}}, "adapters": [{"name": "sql", "path": "sql"}]}
+OWN = replace(FACTS, adapters=1, lora_slots=1, lora_rank=16, is_adapter=True, base_path="base")
+SPECULATIVE, COUNT = "--speculative-config", "--num-speculative-tokens"
+LOOKUP = {
+    "--speculative-config": '{"method": "ngram", "num_speculative_tokens": 4}', "-sc": '{"method": "ngram"}',
+    "--spec-method": "ngram", "--spec-model": "ngram", "--spec-tokens": "4",
+}  # fmt: skip
 CHUNKED, MEDUSA = "--enable-chunked-prefill", {"speculation": {**SOURCE, "method": "medusa", "tokens": 3}}
 CASES: dict[str, tuple[ModelFacts, dict[str, Any], tuple[str, ...], dict[str, str]]] = {
     "tokens": (DRAFTED, {"engine": {"speculation": SOURCE}}, ("--num-speculative-tokens", "8"), {}),
@@ -174,6 +180,55 @@ CASES: dict[str, tuple[ModelFacts, dict[str, Any], tuple[str, ...], dict[str, st
     "adapters": (FACTS, {"model": NAMED}, (), {}),
     "no adapters": (FACTS, {"model": NAMED}, ("--no-enable-lora",), {}),
     "no adapters, variable": (FACTS, {"model": NAMED}, (), {"ENABLE_LORA": "false"}),
+    "adapter as the model": (OWN, {}, (), {}),
+    "adapter as the model, variable": (OWN, {}, (), {"ENABLE_LORA": "false"}),
+    "adapter as the model, flag": (OWN, {}, ("--no-enable-lora",), {}),
+    "adapter as the model, merged": (OWN, {}, ("--merge-lora", "true"), {"ENABLE_LORA": "false"}),
+    **{
+        f"{who}, {flag}": (facts, {"engine": engine}, (flag, LOOKUP[flag]), {})
+        for who, facts, engine in (("lookahead", FACTS, LOOKAHEAD), ("host", DRAFTED, ON_HOST))
+        for flag in FLAGS
+    },
+    "lookup alone": (FACTS, {}, ("--spec-method", "ngram"), {}),
+    "lookup, lookahead by a variable": (FACTS, {}, ("--spec-meth=ngram",), {"USE_LOOKAHEAD": "true"}),
+    "lookup, lookahead switched off": (FACTS, {"engine": LOOKAHEAD}, ("-sc.method", "ngram", "--no-use-lookahead"), {}),
+    "lookup of older engines": (FACTS, {"engine": LOOKAHEAD}, ("--speculative-model", "[ngram]"), {}),
+    "lookup in place of a draft model": (
+        DRAFTED, {"engine": {**LOOKAHEAD, "speculation": SOURCE}}, ("--speculative_config.method", "ngram"), {}
+    ),
+    "a draft model without a directory": (FACTS, {"engine": LOOKAHEAD}, ("--spec-method", "draft_model"), {}),
+    "a draft model by flags": (
+        DRAFTED, {"engine": LOOKAHEAD}, (SPECULATIVE, '{"method": "draft_model", "model": "/data/draft"}'), {}
+    ),
+    "a draft model by flags on CPUs": (
+        DRAFTED, {"engine": LOOKAHEAD, "resources": {"gpus": 0}}, ("--spec-model", "/data/draft"), {}
+    ),
+    **{
+        f"lookahead, {' '.join(words)}": (FACTS, {"engine": LOOKAHEAD}, words, {})
+        for words in (
+            ("--max-model-len", "6"), ("--max-model-len=7",), ("--max-model-len", "auto"), (COUNT, "0"), (COUNT, "128"),
+            (COUNT, "129"), ("--max-model-len", "16", COUNT, "16"), ("--max-model-len", "1", COUNT, "1"),
+        )
+    },
+    "tokens of a variable, lookahead": (
+        FACTS, {"engine": LOOKAHEAD}, ("--max-model-len", "8"), {"NUM_SPECULATIVE_TOKENS": "8"}
+    ),
+    "tokens of the field, lookahead": (
+        FACTS, {"engine": {"lookahead": {"enabled": True, "speculativeTokens": 3}}}, ("--max-model-len", "6"),
+        {"NUM_SPECULATIVE_TOKENS": "8"},
+    ),
+    "tokens of a draft model, host": (DRAFTED, {"engine": ON_HOST}, ("--max-model-len", "4"), {}),
+    "tokens of a draft model, lookahead": (
+        DRAFTED, {"engine": {**LOOKAHEAD, "speculation": SOURCE}}, ("--max-model-len", "5"), {}
+    ),
+    **{
+        " ".join(("workers", str(workers), *words)): (FACTS, {"engine": {"workers": workers}}, words, {})
+        for workers in (1, 2)
+        for words in (
+            ("-dp", "1"), ("-dp", "2"), ("--data_parallel_size=2",), ("-dp=3",), ("-dp", "2", "--data-parallel-size=1"),
+            ("-pcp", "1"), ("-pcp", "2"), ("--prefill-context=2",), ("--prefill_context_parallel_size", "3"),
+        )
+    },
 }  # fmt: skip
 
 
@@ -183,7 +238,8 @@ def test_what_the_server_refuses_takes_no_gpu(
 ) -> None:
     """And nothing else: the server gets the planned flags of the spec without its words, then the words."""
     spec, plain = a_spec(args, env, **parts), planned(a_spec(**parts), facts)
-    adapters = Adapters(given=(SQL,)) if "model" in parts else None
+    own = Adapters(own=replace(SQL, path="/data/model")) if facts.is_adapter else None
+    adapters = Adapters(given=(SQL,)) if "model" in parts else own
     try:
         started(spec, plain, facts, adapters)
         is_refused = False
@@ -191,3 +247,17 @@ def test_what_the_server_refuses_takes_no_gpu(
         is_refused = True
     answer = decide(spec, facts, INVENTORY)
     assert isinstance(answer, Refusal) == is_refused
+
+
+@pytest.mark.parametrize("length", [1, 2, 6, 7])
+@pytest.mark.parametrize("tokens", [None, 1, 6])
+def test_a_context_without_room_for_a_draft_takes_no_gpu(length: int, tokens: int | None) -> None:
+    """The field's length is planned, so the server gets it from a plan without lookahead."""
+    plain = planned(a_spec(engine={"maxModelLen": length}))
+    spec = a_spec(engine={"maxModelLen": length, "lookahead": {"enabled": True, "speculativeTokens": tokens}})
+    try:
+        started(spec, plain)
+        is_refused = False
+    except UsageError:
+        is_refused = True
+    assert isinstance(decide(spec, FACTS, INVENTORY), Refusal) == is_refused == (length <= (tokens or 6))

@@ -40,6 +40,21 @@ CPU = Machine("cpu")
             L20,
             "--tensor-parallel-size 2 × --pipeline-parallel-size 2 is more than the 3 GPUs of this container",
         ),
+        (
+            "-tp 2 -dp 2",
+            PLAIN,
+            L20,
+            "--tensor-parallel-size 2 × --data-parallel-size 2 is more than the 3 GPUs of this container; ask for more",
+        ),
+        ("-tp 1 --data_parallel_size=4", PLAIN, L20, "--tensor-parallel-size 1 × --data-parallel-size 4 is more than"),
+        ("-tp 1 -pcp=4", PLAIN, L20, "--tensor-parallel-size 1 × --prefill-context-parallel-size 4 is more than the 3"),
+        (
+            "-tp 1 --worker-num 2 -dp 3",
+            PLAIN,
+            L20,
+            "--worker-num 2 and --data-parallel-size 3 both say how many engines start; leave one of the two out",
+        ),
+        ("-tp 1 --worker-num 4", PLAIN, L20, "--tensor-parallel-size 1 for each of 4 workers (--worker-num) is more"),
         ("", PLAIN, L20, "--tensor-parallel-size 3 does not divide the model's 28 attention heads; set it to 2"),
         ("-tp 1 --max-model-len 65536", PLAIN, L20, "--max-model-len 65536 is longer than the model's own 32768"),
         ("-tp 1 --enable-auto-tool-choice", PLAIN, L20, "--enable-auto-tool-choice needs --tool-call-parser"),
@@ -75,3 +90,22 @@ def test_engines_own_methods_pass() -> None:
     plan = resolve(("--quantization", "gptq_marlin", "-tp", "1"), {}, GPTQ, L20)
     assert "gptq_marlin" in plan.engine_args
     assert "--quantization" not in resolve(("--quantization", "none", "-tp", "1"), {}, GPTQ, L20).engine_args
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-tp 1 -dp 3",
+        "-tp 1 --worker-num 3 -dp 3",
+        "-tp 1 -dp 4 -dp 2",
+        "-tp 2 -dp 1 -pcp 1",
+        "-tp 1 -pcp 3",
+        "-tp 1 -dp 8 -dpl 1 -dpa 10.0.0.1",
+        "-tp 1 -dp 8 --data-parallel-backend ray",
+        "-tp 1 -pcp 8 --nnodes 8",
+    ],
+)
+def test_engines_that_the_gpus_hold_pass(line: str) -> None:
+    """By the last of two equal flags; where other machines may have GPUs, the engine counts."""
+    words = tuple(line.split())
+    assert resolve(words, {}, PLAIN, L20).value("tensor-parallel-size") == int(words[1])

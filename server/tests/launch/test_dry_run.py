@@ -97,7 +97,7 @@ def test_one_rank_gets_expandable_segments(words: str) -> None:
         (ON, TWO),
         (f"{ON} --tensor-parallel-size 1 --pipeline-parallel-size 2", TWO),
         (f"{ON} --sequence-parallel-size 2", TWO),
-        (f"{ON} --prefill-context-parallel-size 2", ONE),
+        (f"{ON} --tensor-parallel-size 1 --prefill-context-parallel-size 2", TWO),
         (f"{ON} --worker-num 2", TWO),
         (f"{ON} --enable-sleep-mode", ONE),
         (f"{ON} --enable_cumem_allocator", ONE),

@@ -141,6 +141,8 @@ def test_contradictions(line: str, said: str) -> None:
         ["--speculative-config.method", "ngram"],
         ["-sc.method", "ngram"],
         ["--spec-meth", "ngram"],
+        ["--spec-method", "eagle"],
+        ["--spec-method", "draft_model", "--spec-model", "ngram"],
     ],
 )
 def test_two_drafters_however_they_are_written(words: list[str]) -> None:

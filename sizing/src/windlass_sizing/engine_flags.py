@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 RECORD = Path(__file__).with_name("engine_flags.json")
+ENGINES, PROMPT_RANKS = ("--data-parallel-size", "-dp"), ("--prefill-context-parallel-size", "-pcp")
+"""Two flags that multiply the GPUs of a server, each with its short name: equal engines, and GPUs that share prompts.
+"""
+PLACED = frozenset(
+    {
+        *("--data-parallel-address", "-dpa", "--data-parallel-rank", "-dpn", "--data-parallel-start-rank", "-dpr"),
+        *("--data-parallel-size-local", "-dpl", "--data-parallel-hybrid-lb", "-dph"),
+        *("--data-parallel-external-lb", "-dpe", "--data-parallel-multi-port-external-lb", "-dpm"),
+    }
+)
+"""Flags by which some of the equal engines may be on other machines."""
+COUNT_DIGITS_MAX = 9
 
 
 class ValueCount(Enum):
@@ -52,6 +65,17 @@ class EngineFlags:
 
 def _written(word: str) -> str:
     return re.split(r"[=.]", word, maxsplit=1)[0]
+
+
+def count_of(words: Sequence[str], names: Collection[str]) -> int | None:
+    """The whole number that the words give last to the flag of these names; None where they give none."""
+    found = None
+    for word, following in pairwise((*words, "")):
+        if word.startswith("-") and record().flag_of(word) in names:
+            _, joined, value = word.partition("=")
+            found = value if joined else following
+    is_whole = found is not None and found.isascii() and found.isdecimal() and len(found) <= COUNT_DIGITS_MAX
+    return int(found) if found is not None and is_whole else None
 
 
 @cache

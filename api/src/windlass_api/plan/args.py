@@ -117,7 +117,7 @@ def _tuning(engine: EngineSpec, plan: Plan) -> list[str]:
     if engine.allowed_media_domains:
         flags += ["--allowed-media-domains", ",".join(engine.allowed_media_domains)]
     if engine.speculation:
-        flags += ["--speculative-config", _drafts(engine.speculation)]
+        flags += ["--speculative-config", speculative_config(engine.speculation)]
         flags += {CPU: [DRAFTS_ON_CPU], GPU: [f"{DRAFTS_ON_CPU}=false"]}.get(engine.speculation.runs_on or "", [])
     if engine.lookahead.enabled:
         flags.append("--use-lookahead")
@@ -126,7 +126,8 @@ def _tuning(engine: EngineSpec, plan: Plan) -> list[str]:
     return flags
 
 
-def _drafts(wish: SpeculationSpec) -> str:
+def speculative_config(wish: SpeculationSpec) -> str:
+    """The field as the engine's own configuration, beside which the user's words may set keys."""
     return json.dumps({"method": wish.method, "model": DRAFT_DIRECTORY, "num_speculative_tokens": wish.tokens})
 
 

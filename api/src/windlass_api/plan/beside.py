@@ -15,7 +15,7 @@ from windlass_sizing.placement import host_draft
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
-from windlass_api.plan.overrides import VLLM, last_given, switched
+from windlass_api.plan.overrides import NO, VLLM, last_given, switched
 
 THREADS, BITS = ("--cpu-draft-threads", "CPU_DRAFT_THREADS"), ("--cpu-draft-bits", "CPU_DRAFT_BITS")
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
@@ -41,6 +41,12 @@ def in_force(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
         return _without(spec, facts)
     if refusal := _draft_unlike(spec, facts):
         return refusal
+    if facts.is_adapter and _is_off(spec) and not merges(spec):
+        return Refusal(
+            "AdapterUnusable",
+            "spec.model.source is a LoRA adapter, and --enable-lora (ENABLE_LORA) is false",
+            "leave that out, merge the adapter (spec.model.merge), or serve a complete model",
+        )
     if not facts.lora_slots:
         return facts
     return _roomy(spec, facts)
@@ -116,7 +122,7 @@ def _without(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
 
 
 def _roomy(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
-    if switched(spec, "--enable-lora", "ENABLE_LORA") is False:
+    if _is_off(spec):
         return replace(facts, adapters=None, lora_slots=None)
     places, rank = _number(spec, "--max-loras"), _number(spec, "--max-lora-rank")
     if rank and rank < (facts.lora_rank or 0):
@@ -126,6 +132,18 @@ def _roomy(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
             "leave it out, or raise it",
         )
     return replace(facts, lora_slots=places or facts.lora_slots, lora_rank=rank or facts.lora_rank)
+
+
+def merges(spec: LLMServiceSpec) -> bool:
+    """Whether an adapter becomes part of the weights, which needs no LoRA of the engine's."""
+    said = last_given(spec, "--merge-lora", "MERGE_LORA")
+    asked = spec.model.merge if said is None else said.casefold() not in NO
+    return asked or any(adapter.merge for adapter in spec.model.adapters or ())
+
+
+def _is_off(spec: LLMServiceSpec) -> bool:
+    """Whether the user's words switch the engine's adapters off."""
+    return switched(spec, "--enable-lora", "ENABLE_LORA") is False
 
 
 def _number(spec: LLMServiceSpec, flag: str, variable: str = "") -> int | None:

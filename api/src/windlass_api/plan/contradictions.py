@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from windlass_sizing import engine_flags
 from windlass_sizing.model import drafter
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.beside import ON_HOST
+from windlass_api.plan.beside import merges
+from windlass_api.plan.drafts import DRAFT, OLD_MODEL, TOKENS, drafting, other_drafter
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import (
     KV_BACKEND,
     KV_SIZE,
     KV_TRANSFER,
-    drafts_on_cpu,
     keeps_prefixes,
     looks_ahead,
 )
-from windlass_api.plan.overrides import NO, VLLM, last_given, names, runs_windlass, switched
+from windlass_api.plan.overrides import VLLM, engine_in_force, last_given, names, runs_windlass, switched, words
 
-TOKENS, OLD_MODEL = "--num-speculative-tokens", "--speculative-model"
 CHUNKED, STEPS = "--enable-chunked-prefill", "--num-scheduler-steps"
 PREFIXES, PREFIXES_VARIABLE = "--enable-prefix-caching", "ENABLE_PREFIX_CACHING"
 
@@ -39,13 +39,13 @@ def contradiction(spec: LLMServiceSpec) -> Refusal | None:
 
 
 def _other_tokens(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    drafting, said = spec.engine.speculation, last_given(spec, TOKENS) or ""
-    if drafting is None or not said.isdecimal() or int(said) == drafting.tokens:
+    field, said = spec.engine.speculation, last_given(spec, TOKENS) or ""
+    if field is None or not said.isdecimal() or int(said) == field.tokens:
         return None
     if any(names(spec, flag) for flag in drafter.FLAGS):  # beside them the server goes by their tokens
         return None
     return (
-        f"spec.engine.speculation drafts {drafting.tokens} tokens, and {TOKENS} says {said}",
+        f"spec.engine.speculation drafts {field.tokens} tokens, and {TOKENS} says {said}",
         f"leave {TOKENS} out, and set spec.engine.speculation.tokens",
     )
 
@@ -57,36 +57,29 @@ def _other_model(spec: LLMServiceSpec) -> drafter.Unfit | None:
 
 
 def _two_drafters(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    drafting = spec.engine.speculation
-    if drafting is None or drafting.method in drafter.BESIDE_LOOKAHEAD or not looks_ahead(spec):
+    field = spec.engine.speculation
+    if field is None or field.method in drafter.BESIDE_LOOKAHEAD or not looks_ahead(spec):
         return None
     return (
-        f"spec.engine.speculation.method {drafting.method} does not go with lookahead",
+        f"spec.engine.speculation.method {field.method} does not go with lookahead",
         f"set the method to one of {', '.join(drafter.BESIDE_LOOKAHEAD)}, or switch lookahead off",
     )
 
 
 def _split_prompts(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    who = _drafts(spec)
+    who = drafting(spec)
     if not who or not switched(spec, CHUNKED):
         return None
     return f"{who[0]} and {CHUNKED} exclude each other", f"leave {CHUNKED} out, or {who[1]}"
 
 
 def _several_steps(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    who, said = _drafts(spec), last_given(spec, STEPS)
+    who, said = drafting(spec), last_given(spec, STEPS)
     steps = spec.engine.scheduler_steps if said is None else int(said) if said.isdecimal() else 1
     if not who or steps <= 1:
         return None
     name = "spec.engine.schedulerSteps" if said is None else STEPS
     return f"{who[0]} and {name} {steps} exclude each other", f"leave {name} out, or {who[1]}"
-
-
-def _drafts(spec: LLMServiceSpec) -> tuple[str, str] | None:
-    """What drafts by our integration, and how it is left out; None where nothing does."""
-    if looks_ahead(spec):
-        return "lookahead", "switch lookahead off"
-    return (ON_HOST, "let the draft model run on the GPU") if drafts_on_cpu(spec) else None
 
 
 def _no_prefixes(spec: LLMServiceSpec) -> drafter.Unfit | None:
@@ -113,7 +106,7 @@ def _other_blocks(spec: LLMServiceSpec) -> drafter.Unfit | None:
 
 
 def _no_adapters(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    if not spec.model.adapters or switched(spec, "--enable-lora", "ENABLE_LORA") is not False or _merges(spec):
+    if not spec.model.adapters or switched(spec, "--enable-lora", "ENABLE_LORA") is not False or merges(spec):
         return None
     return (
         f"spec.model.adapters names {spec.model.adapters[0].name}, and --enable-lora is false",
@@ -121,22 +114,39 @@ def _no_adapters(spec: LLMServiceSpec) -> drafter.Unfit | None:
     )
 
 
-def _merges(spec: LLMServiceSpec) -> bool:
-    """Whether an adapter becomes part of the weights, which needs no LoRA of the engine's."""
-    said = last_given(spec, "--merge-lora", "MERGE_LORA")
-    asked = spec.model.merge if said is None else said.casefold() not in NO
-    return asked or any(adapter.merge for adapter in spec.model.adapters or ())
+def _other_engines(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    flag, workers = engine_flags.ENGINES[0], engine_in_force(spec).workers
+    count = engine_flags.count_of(words(spec), engine_flags.ENGINES)
+    if count is None or count == workers or any(names(spec, placed) for placed in engine_flags.PLACED):
+        return None
+    return (
+        f"{flag} {count} starts {count} engines, and the plan counts GPUs and memory for {workers}",
+        f"leave {flag} out, and set spec.engine.workers, which starts as many engines",
+    )
 
 
-DRAFT, PREFIX, ADAPTER = "DraftUnusable", "PrefixOffloadUnusable", "AdapterUnusable"
+def _shared_prompts(spec: LLMServiceSpec) -> drafter.Unfit | None:
+    flag, count = engine_flags.PROMPT_RANKS[0], engine_flags.count_of(words(spec), engine_flags.PROMPT_RANKS)
+    if count is None or count == 1:
+        return None
+    return (
+        f"{flag} {count} takes {count} times the GPUs that the plan counts",
+        f"leave {flag} out, or set spec.engine.sequenceParallelSize in its place",
+    )
+
+
+PREFIX, ADAPTER, LAYOUT = "PrefixOffloadUnusable", "AdapterUnusable", "BadParallelism"
 RULES: tuple[tuple[str, Callable[[LLMServiceSpec], drafter.Unfit | None]], ...] = (
     (DRAFT, _other_tokens),
     (DRAFT, _other_model),
     (DRAFT, _two_drafters),
+    (DRAFT, other_drafter),
     (DRAFT, _split_prompts),
     (DRAFT, _several_steps),
     (PREFIX, _no_prefixes),
     (PREFIX, _other_blocks),
     (ADAPTER, _no_adapters),
+    (LAYOUT, _other_engines),
+    (LAYOUT, _shared_prompts),
 )
 """Each with the reason that the service gets."""

@@ -18,6 +18,7 @@ from windlass_api.plan.beside import HostDraft, cannot_draft, in_force, on_host
 from windlass_api.plan.cards import Card, group_selector
 from windlass_api.plan.contradictions import contradiction
 from windlass_api.plan.cpu import cpu_plan
+from windlass_api.plan.drafts import too_many
 from windlass_api.plan.host import Load, host_for, shm_gib
 from windlass_api.plan.layout import Layout, parallelism
 from windlass_api.plan.model import (
@@ -66,7 +67,8 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     requested = read_requested(spec, facts)
     if isinstance(requested, Refusal):
         return requested
-    if refusal := not_split(spec, facts, requested.layout):
+    length = requested.serving.max_model_len
+    if refusal := too_many(spec, length) or not_split(spec, facts, requested.layout):
         return refusal
     if requested.layout.gpus == 0:
         refusal = parallelism(requested.layout, facts, 0) or cannot_draft(spec, 0)

@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from windlass_sizing import engine_flags
+
 from windlass.errors import UsageError
-from windlass.launch import templates
+from windlass.launch import engine_words, loopback, templates
 from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.values import Value
+
+TP = "--tensor-parallel-size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,8 @@ class Question:
     values: Mapping[str, Value]
     machine: Machine
     model: ModelFiles
+    words: tuple[str, ...] = ()
+    """The engine's own words of the command line."""
 
     @property
     def tp(self) -> int:
@@ -34,6 +40,16 @@ class Question:
         """Such groups of GPUs that share each long prompt."""
         return int(str(self.values.get("sequence-parallel-size") or 1))
 
+    @property
+    def workers(self) -> int:
+        """Equal engines by our flag."""
+        return int(str(self.values.get("worker-num") or 1))
+
+    def of_engine(self, names: tuple[str, ...]) -> int | None:
+        """The number that the engine's own flag says; None without one, and where other machines may have GPUs too."""
+        beyond = loopback.BEYOND & {*engine_words.flags(self.words)}
+        return None if beyond else engine_flags.count_of(self.words, names)
+
 
 def check(question: Question) -> None:
     """Raise the first conflict."""
@@ -43,15 +59,30 @@ def check(question: Question) -> None:
 
 
 def _more_gpus_than_given(q: Question) -> str | None:
-    given, workers = len(q.machine.gpus), int(str(q.values.get("worker-num") or 1))
-    stages = int(str(q.values.get("pipeline-parallel-size") or 1))
-    if q.machine.engine != "cuda" or q.machine.group or not given or q.tp * q.sp * stages * workers <= given:
+    given, stages = len(q.machine.gpus), int(str(q.values.get("pipeline-parallel-size") or 1))
+    engines, ranks = q.of_engine(engine_flags.ENGINES), q.of_engine(engine_flags.PROMPT_RANKS)
+    shared = ranks or 1 if q.sp == 1 else 1  # beside --sequence-parallel-size the engine's flag is refused
+    asked = q.tp * q.sp * stages * shared * (engines or q.workers)
+    if q.machine.engine != "cuda" or q.machine.group or not given or asked <= given:
         return None
-    each = f" for each of {workers} workers (--worker-num)" if workers > 1 else ""
-    split = f" × --sequence-parallel-size {q.sp}" if q.sp > 1 else ""
-    staged = f" × --pipeline-parallel-size {stages}" if stages > 1 else ""
-    asked = f"--tensor-parallel-size {q.tp}{staged}{split}{each}"
-    return f"{asked} is more than the {given} GPUs of this container; ask for more or lower it"
+    factors = {
+        TP: q.tp,
+        "--pipeline-parallel-size": stages,
+        "--sequence-parallel-size": q.sp,
+        engine_flags.PROMPT_RANKS[0]: shared,
+        engine_flags.ENGINES[0]: engines or 1,
+    }
+    product = " × ".join(f"{flag} {size}" for flag, size in factors.items() if size > 1 or flag == TP)
+    each = f" for each of {q.workers} workers (--worker-num)" if q.workers > 1 and not engines else ""
+    return f"{product}{each} is more than the {given} GPUs of this container; ask for more or lower it"
+
+
+def _two_counts(q: Question) -> str | None:
+    engines = q.of_engine(engine_flags.ENGINES)
+    if engines is None or q.workers <= 1 or engines == q.workers:
+        return None
+    flag = engine_flags.ENGINES[0]
+    return f"--worker-num {q.workers} and {flag} {engines} both say how many engines start; leave one of the two out"
 
 
 def _no_worker(q: Question) -> str | None:
@@ -91,6 +122,7 @@ def _tools_without_parser(q: Question) -> str | None:
 RULES: tuple[Callable[[Question], str | None], ...] = (
     _template_of_models_gone,
     _no_worker,
+    _two_counts,
     _more_gpus_than_given,
     _heads_do_not_divide,
     _longer_than_model,

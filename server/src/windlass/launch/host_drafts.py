@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from windlass_sizing.model import drafter
+from windlass_sizing.model.draft_words import TOKENS, TOKENS_DEFAULT, Requested
 from windlass_sizing.placement.host_draft import CORES_MAX
 
 from windlass.errors import UsageError
@@ -22,7 +23,7 @@ from windlass.launch.parse import CommandLine
 SWITCH, BITS, THREADS = "cpu-draft-worker", "cpu-draft-bits", "cpu-draft-threads"
 MODEL = "--speculative-model"
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
-KNOWN = frozenset({"method", "model", speculation.TOKENS, "draft_sample_method"})
+KNOWN = frozenset({"method", "model", TOKENS, "draft_sample_method"})
 """Keys of the speculative configuration that mean the same on the host."""
 
 
@@ -40,7 +41,7 @@ def notes(settings: Settings) -> tuple[str, ...]:
     return tuple(f"--{name} has no effect: it counts with --{SWITCH}" for name in given)
 
 
-def taken(line: CommandLine, settings: Settings) -> tuple[CommandLine, speculation.Requested | None]:
+def taken(line: CommandLine, settings: Settings) -> tuple[CommandLine, Requested | None]:
     """The line without what drafts on the host, and what does: None where nothing is asked to.
 
     UsageError for a switch without a draft model.
@@ -50,7 +51,7 @@ def taken(line: CommandLine, settings: Settings) -> tuple[CommandLine, speculati
     found = speculation.requested(line.engine_words)
     if found is None:
         raise UsageError(f"--{SWITCH} drafts with a model of its own; name its directory with {MODEL}, or leave it out")
-    config = {speculation.TOKENS: speculation.TOKENS_DEFAULT, **found.config}
+    config = {TOKENS: TOKENS_DEFAULT, **found.config}
     return replace(line, engine_words=found.others), replace(found, config=config)
 
 
@@ -63,7 +64,7 @@ def check(start: LaunchInputs) -> None:
             raise UsageError(f"--{SWITCH} {sentence}")
 
 
-def _other_method(_: LaunchInputs, asked: speculation.Requested) -> str | None:
+def _other_method(_: LaunchInputs, asked: Requested) -> str | None:
     if asked.directory and asked.method in ("", drafter.DRAFT_MODEL):
         return None
     by = asked.method or asked.config.get("model") or "nothing"
@@ -73,44 +74,44 @@ def _other_method(_: LaunchInputs, asked: speculation.Requested) -> str | None:
     )
 
 
-def _no_gpu(start: LaunchInputs, _: speculation.Requested) -> str | None:
+def _no_gpu(start: LaunchInputs, _: Requested) -> str | None:
     if start.machine.engine != "cpu":
         return None
     return "drafts beside a GPU, and here the engine itself has the CPU's cores; leave it out"
 
 
-def _older_runner(start: LaunchInputs, _: speculation.Requested) -> str | None:
+def _older_runner(start: LaunchInputs, _: Requested) -> str | None:
     if start.environment.get(V2_RUNNER) != "0":
         return None
     return f"needs the engine's V2 runner, and {V2_RUNNER} is 0; leave one of the two out"
 
 
-def _not_greedy(_: LaunchInputs, asked: speculation.Requested) -> str | None:
+def _not_greedy(_: LaunchInputs, asked: Requested) -> str | None:
     if asked.config.get("draft_sample_method", "greedy") == "greedy":
         return None
     return "drafts greedily; leave draft_sample_method out of the speculative configuration"
 
 
-def _no_count(_: LaunchInputs, asked: speculation.Requested) -> str | None:
-    count = asked.config[speculation.TOKENS]
+def _no_count(_: LaunchInputs, asked: Requested) -> str | None:
+    count = asked.config[TOKENS]
     if isinstance(count, int) and not isinstance(count, bool):
         return None
-    return f"drafts a whole number of tokens, and {speculation.TOKENS} is {count!r}; set at least 1"
+    return f"drafts a whole number of tokens, and {TOKENS} is {count!r}; set at least 1"
 
 
-def _cores(start: LaunchInputs, _: speculation.Requested) -> str | None:
+def _cores(start: LaunchInputs, _: Requested) -> str | None:
     threads = start.whole(THREADS, 1)
     if 1 <= threads <= CORES_MAX:
         return None
     return f"drafts on 1 to {CORES_MAX} cores, and --{THREADS} is {threads}; leave it out for all free ones"
 
 
-def _for_the_card(_: LaunchInputs, asked: speculation.Requested) -> str | None:
+def _for_the_card(_: LaunchInputs, asked: Requested) -> str | None:
     key = next((key for key in asked.config if key not in KNOWN), None)
     return None if key is None else f"does not go with {key} of the speculative configuration; leave one of the two out"
 
 
-CONTRADICTIONS: tuple[Callable[[LaunchInputs, speculation.Requested], str | None], ...] = (
+CONTRADICTIONS: tuple[Callable[[LaunchInputs, Requested], str | None], ...] = (
     _no_gpu,
     _other_method,
     _older_runner,

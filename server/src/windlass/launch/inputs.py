@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from windlass_sizing.model.draft_words import Requested
+
 from windlass.launch.model import Machine, ModelFiles, Setting
-from windlass.launch.speculation import Requested
 from windlass.launch.values import Value
 
 Settings = Mapping[str, Setting]

@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from windlass_sizing.model.draft_words import NGRAM, PROMPT_LOOKUP
+
 from windlass.errors import UsageError
 from windlass.launch import values
 from windlass.launch.flags import ROW, Effect, Flag, Kind
@@ -19,8 +21,6 @@ from windlass.launch.values import Value
 DRAFT = "speculative-model"
 TOKENS = "num-speculative-tokens"
 SPECULATION = "speculative-config"
-PROMPT_LOOKUP = "[ngram]"
-"""What older engines called drafting from the prompt, in place of a model's directory."""
 PROMPT_LOOKUP_TOKENS = 6
 """Drafted at a time when nobody says how many; a draft model's own configuration may say it, the prompt cannot."""
 
@@ -157,7 +157,7 @@ def _draft(keys: dict[str, Value], tokens: Value | None) -> dict[str, Value]:
     counted: dict[str, Value] = {} if tokens is None else {TOKENS.replace("-", "_"): tokens}
     if keys["model"] != PROMPT_LOOKUP:
         return keys | counted
-    lookup: dict[str, Value] = {"method": "ngram", TOKENS.replace("-", "_"): PROMPT_LOOKUP_TOKENS}
+    lookup: dict[str, Value] = {"method": NGRAM, TOKENS.replace("-", "_"): PROMPT_LOOKUP_TOKENS}
     return lookup | {name: value for name, value in keys.items() if name != "model"} | counted
 
 

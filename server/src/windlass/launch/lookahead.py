@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from windlass_sizing.model import drafter
+from windlass_sizing.model import draft_words, drafter
 
 from windlass.errors import UsageError
 from windlass.launch import engine_words, host_drafts, speculation
@@ -22,8 +22,6 @@ from windlass.sampling import start_command
 SWITCH, TOKENS, CONFIG_DIR = "use-lookahead", "num-speculative-tokens", "lookahead-cache-config-dir"
 MEMORY, IGNORE_PROMPT = "cpu-decoding-memory-utilization", "ignore-prompt-for-lookahead-cache"
 OURS = (TOKENS, CONFIG_DIR, MEMORY, IGNORE_PROMPT)
-TOKENS_DEFAULT, TOKENS_MAX = 6, 128
-"""128 is the most that the engine verifies of a request in one step."""
 WORKER_FLAG, SPECULATION = "--worker-cls", "--speculative-config"
 DRAFTING = start_command.SPECULATION
 HOST = ("windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_cpu.HostProposer")
@@ -86,16 +84,18 @@ def _changed(start: LaunchInputs) -> tuple[str, ...] | None:
     return *asked.others, SPECULATION, json.dumps({ANY_LENGTH: True, **asked.config})
 
 
-def _beside(start: LaunchInputs) -> speculation.Requested | None:
+def _beside(start: LaunchInputs) -> draft_words.Requested | None:
     """What drafts beside the cache, on one GPU; None where nothing does."""
     asked = speculation.requested(start.words)
-    return asked if asked and asked.method in drafter.BESIDE_LOOKAHEAD and start.machine.engine != "cpu" else None
+    if asked is None or asked.method not in drafter.BESIDE_LOOKAHEAD or start.machine.engine == "cpu":
+        return None
+    return asked if asked.directory else None
 
 
 def _tokens(start: LaunchInputs) -> int:
     """Tokens drafted at most."""
     asked = _beside(start) or start.on_host
-    return int(str(asked.config[speculation.TOKENS])) if asked else start.whole(TOKENS, TOKENS_DEFAULT)
+    return int(str(asked.config[draft_words.TOKENS])) if asked else start.whole(TOKENS, draft_words.LOOKAHEAD_TOKENS)
 
 
 def _fixed(start: LaunchInputs) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ def _chunks(start: LaunchInputs) -> str | None:
 
 def _count(start: LaunchInputs) -> str | None:
     length = start.value("max-model-len")
-    most = min(TOKENS_MAX, length - 1) if isinstance(length, int) else TOKENS_MAX
+    most = draft_words.drafted_most(length if isinstance(length, int) else None)
     if 1 <= _tokens(start) <= most:
         return None
     return f"--{TOKENS} {_tokens(start)} cannot be drafted; set 1 to {most}"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from windlass_sizing import engine_flags
+
 from windlass.group.arguments import BY_HAND
 from windlass.launch.model import Machine
 
@@ -17,10 +19,8 @@ LOOPBACK = "lo"
 BEYOND = frozenset(
     (
         *BY_HAND,
-        *("--data-parallel-address", "-dpa", "--data-parallel-backend", "-dpb", "--data-parallel-rank", "-dpn"),
-        *("--data-parallel-start-rank", "-dpr", "--data-parallel-size-local", "-dpl"),
-        *("--data-parallel-hybrid-lb", "-dph", "--data-parallel-external-lb", "-dpe"),
-        *("--data-parallel-multi-port-external-lb", "-dpm"),
+        *engine_flags.PLACED,
+        *("--data-parallel-backend", "-dpb"),
         *("--distributed-executor-backend", "--enable-elastic-ep"),
         *("--kv-transfer-config", "--ec-transfer-config", "--weight-transfer-config"),
         "--config",  # a file may hold any of them

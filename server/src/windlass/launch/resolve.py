@@ -236,7 +236,8 @@ def _question(
     stretched = environment.get(context_length.LONGER_IS_WANTED) == "1"
     stretched = stretched or context_length.OVERRIDES in engine_words.flags(line.engine_words)
     known = replace(model, max_model_len=None) if stretched else model
-    return conflicts.Question({name: setting.value for name, setting in settings.items()}, machine, known)
+    settled = {name: setting.value for name, setting in settings.items()}
+    return conflicts.Question(settled, machine, known, line.engine_words)
 
 
 def _files(settings: dict[str, Setting], model: ModelFiles) -> tuple[PlannedFile, ...]:

@@ -11,46 +11,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from windlass_sizing import engine_flags
-from windlass_sizing.model import drafter
+from windlass_sizing.model import draft_words, drafter
+from windlass_sizing.model.draft_words import TOKENS, Requested
 
 from windlass.errors import UsageError
 from windlass.launch import legacy
 from windlass.launch.model import DEFAULT, DraftFiles, ModelFiles, Setting
 from windlass.launch.parse import CommandLine
 
-CONFIG = frozenset({f"--{legacy.SPECULATION}", "-sc"})
-KEYS = {"--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens"}
-"""The engine's own short flags of three keys."""
-TOKENS = "num_speculative_tokens"
-TOKENS_DEFAULT = 4
-"""Drafted at a time where nobody says how many; `spec.engine.speculation.tokens` has the same default."""
-GUESSED = {"eagle-": drafter.EAGLE, "eagle3": drafter.EAGLE3, "dflash": "dflash", "dspark": "dspark"}
-"""Parts of a path by which the engine chooses a method, unless one of these four is set; in the engine's order."""
 ENGINES_ARCHITECTURES = ("DSpark", "MuseGlimmerAssistantModel")
 """Parts of an architecture by which the engine chooses a method of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Requested:
-    """The engine's speculative configuration as the words have it, and the words without it."""
-
-    config: Mapping[str, object]
-    others: tuple[str, ...]
-
-    @property
-    def method(self) -> str:
-        """The method that is set; empty when none is."""
-        return str(self.config.get("method") or "")
-
-    @property
-    def directory(self) -> str:
-        """Where what drafts lies; empty for a method that the rules do not know."""
-        path = str(self.config.get("model") or "")
-        known = (self.method or guessed(path) or drafter.DRAFT_MODEL) in drafter.METHODS
-        if not known or path in ("", "ngram", legacy.PROMPT_LOOKUP) or _is_class(path, self.method):
-            return ""
-        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +35,10 @@ class Speculation:
 
 def requested(words: Sequence[str]) -> Requested | None:
     """What the words say; None when they say nothing. UsageError for a configuration that is no JSON object."""
-    config: dict[str, object] = {}
-    others: list[str] = []
-    waiting, is_set = list(words), False
-    while waiting:
-        word = waiting.pop(0)
-        name, joined, value = word.partition("=")
-        flag, _, key = name.partition(".")
-        meant = engine_flags.record().meant(flag.replace("_", "-")) if word.startswith("-") else ""
-        if meant not in CONFIG and meant not in KEYS:
-            others.append(word)
-            continue
-        text, is_set = value if joined else (waiting.pop(0) if waiting else ""), True
-        config |= {KEYS[meant]: _value(text)} if meant in KEYS else _keys(meant, key, text)
-    return Requested(config, tuple(others)) if is_set else None
+    try:
+        return draft_words.requested(words)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def decide(line: CommandLine, tokens: Setting | None, model: ModelFiles, context: int | None) -> Speculation:
@@ -92,20 +52,15 @@ def decide(line: CommandLine, tokens: Setting | None, model: ModelFiles, context
         return Speculation(_line(line, asked, config) if config != asked.config else line)
     method = asked.method or _method_of(draft)
     most = draft.facts.drafted_most if draft.facts else None
-    config = {"method": method, TOKENS: min(TOKENS_DEFAULT, most or TOKENS_DEFAULT), **config}
+    config = {"method": method, TOKENS: min(draft_words.TOKENS_DEFAULT, most or draft_words.TOKENS_DEFAULT), **config}
     _must_fit(draft, method, config)
     return Speculation(_line(line, asked, config), tuple(_notes(draft, method, context)))
-
-
-def guessed(path: str) -> str:
-    """The method that the engine takes a path for; empty for none."""
-    return next((method for part, method in GUESSED.items() if part in path.lower()), "")
 
 
 def _method_of(draft: DraftFiles) -> str:
     """By the files; where they do not tell, as the engine guesses."""
     if draft.facts is None or draft.facts.drafts_by == drafter.UNKNOWN:
-        return guessed(draft.path) or drafter.DRAFT_MODEL
+        return draft_words.guessed(draft.path) or drafter.DRAFT_MODEL
     return draft.facts.drafts_by or drafter.DRAFT_MODEL
 
 
@@ -117,7 +72,7 @@ def _must_fit(draft: DraftFiles, method: str, config: Mapping[str, object]) -> N
     if draft.problem:
         raise UsageError(draft.problem)
     where = f"{draft.path} cannot draft for {draft.served_path}"
-    count, part = config[TOKENS], next((part for part in GUESSED if part in draft.path.lower()), "")
+    count, part = config[TOKENS], next((part for part in draft_words.GUESSED if part in draft.path.lower()), "")
     if part and method not in (drafter.EAGLE, drafter.EAGLE3):
         raise UsageError(f'{where} by {method}: the engine takes a path with "{part}" for another method; rename it')
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
@@ -157,26 +112,3 @@ def _counted(config: dict[str, object], tokens: Setting | None) -> dict[str, obj
 
 def _line(line: CommandLine, asked: Requested, config: Mapping[str, object]) -> CommandLine:
     return replace(line, engine_words=(*asked.others, f"--{legacy.SPECULATION}", json.dumps(config)))
-
-
-def _is_class(path: str, method: str) -> bool:
-    """Whether the engine takes the model for the path of a Python class."""
-    return not method and "/" not in path and "." in path and all(part.isidentifier() for part in path.split("."))
-
-
-def _keys(flag: str, key: str, text: str) -> dict[str, object]:
-    """One key of the dotted form, or the keys of a JSON object."""
-    if key:
-        return {key.replace("-", "_"): _value(text)}
-    found = _value(text)
-    if not isinstance(found, dict):
-        raise UsageError(f'{flag} is no JSON object: {text[:60]}; write {{"method": …, "model": …}}')
-    return {str(name).replace("-", "_"): value for name, value in found.items()}
-
-
-def _value(text: str) -> object:
-    """The JSON value, or the text itself where it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
