@@ -50,7 +50,7 @@ def prepare(folder: Path, plan: Plan, out: Path) -> None:
     facts = chosen_facts(folder, plan)
     texts = _limited([row["text"] for row in rows_of(folder / "read.jsonl")], plan.read_bytes)
     tokenizer = trained_tokenizer(_sample(facts, texts), plan.vocab)
-    tokenizer.save(str(out / "tokenizer.json"))
+    tokenizer.save(str(out / "tokenizer.json"), pretty=False)
     knowledge, template = Knowledge.of(facts), Template()
     random = Random(plan.seed)
     conversations = (template(dialogue) for _ in range(plan.lessons) for dialogue in lesson(knowledge, random))

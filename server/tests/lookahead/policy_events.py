@@ -37,7 +37,7 @@ class Replay:
 
     def begin(self, request: str) -> list[float]:
         self.tokens[request] = tokens = self.policy.new_request_tokens()
-        return [tokens, self.policy.draft_budget(tokens)]
+        return [round(tokens, 4), self.policy.draft_budget(tokens)]
 
     def finish(self, request: str) -> None:
         self.tokens.pop(request, None)
@@ -61,7 +61,7 @@ class Replay:
             policy.drafted(request, survivals, self.tokens[request])
         policy.update_planning(rows, decoding)
         budgets = [policy.draft_budget(self.tokens[request]) for request, _ in known]
-        return ["".join("01"[one] for one in awaited), budgets, policy.step_us]
+        return ["".join("01"[one] for one in awaited), budgets, round(policy.step_us, 2)]
 
     def verify(self, rows: list[str], planned: list[int], costs: list[float], *more: Any) -> int:
         """Costs are [milliseconds without drafts, for each draft, numbers]."""
