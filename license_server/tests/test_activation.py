@@ -1,12 +1,17 @@
 """Active and stand-by: who answers, what a stand-by says, and that a deposed server grants nothing."""
 
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from windlass_base.kube.lease import LeaseName
+from windlass_license.election.activation import Activation
 from windlass_license.election.data_lock import FileLock
+from windlass_license.election.kube_lease import KubeLease
 from windlass_license.errors import SettingsError
 from windlass_license.http.app import create_app
 from windlass_license.license_file.codec import sign
@@ -99,6 +104,102 @@ def test_active_stand_by_and_active_again(
                 pytest.fail(f"never {status}")
         again = client.post("/v1/leases", json=ASK).json()
         assert (again["state"], again["lease"]) == ("renewed", first["lease"])
+
+
+class Raising(Seat):
+    """An election that fails as nobody foresaw."""
+
+    error: BaseException | None = None
+    attempts = 0
+
+    def attempt(self) -> bool:
+        self.attempts += 1
+        if self.error is not None:
+            raise self.error
+        return True
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("it did not come about")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_the_election_outlives_any_exception(server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged once, not every period, and once more when it comes again; then the replica is active as before."""
+    seat = Raising()
+    with TestClient(create_app(Settings(tmp_path / "seat", server.settings.public_keys), election=seat)) as client:
+        for name in ("metadata", "metadata"):
+            seat.error, before = KeyError(name), seat.attempts
+            _until(lambda before=before: seat.attempts > before + 5)  # type: ignore[misc]
+            seat.error, before = None, seat.attempts
+            _until(lambda before=before: seat.attempts > before + 2)  # type: ignore[misc]
+        assert (client.get("/readyz").status_code, client.get("/healthz").status_code) == (200, 200)
+    assert caplog.text.count("this replica cannot ask whether it is the active one") == 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_liveness_fails_when_the_election_has_ended(server: Any, tmp_path: Path) -> None:
+    """A server that can never become active again is to be started anew."""
+    seat = Raising()
+    with TestClient(create_app(Settings(tmp_path / "seat", server.settings.public_keys), election=seat)) as client:
+        assert client.get("/healthz").text == "ok\n"
+        seat.error = SystemExit()
+        _until(lambda: client.get("/healthz").status_code == 503)
+        assert "restart" in client.get("/healthz").json()["message"]
+        seat.mine = False
+        assert client.get("/healthz").status_code == 503
+
+
+class OddApi:
+    """Keeps one Lease; `odd` is answered instead of everything when it is set."""
+
+    odd: Any = None
+    lease: dict[str, Any] | None = None
+    version = 0
+
+    def call(self, method: str, _: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+        """As `KubeApi`."""
+        if self.odd is not None:
+            return 200, self.odd
+        if method == "GET" or body is None:
+            return (200, self.lease) if self.lease else (404, {})
+        self.version += 1
+        self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
+        return 200, self.lease
+
+
+class NoService:
+    """A service that is opened and closed."""
+
+    commit = None
+    ttl = timedelta(seconds=60)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("odd", [{}, [], {"metadata": None}], ids=repr)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_odd_answers_of_the_api_server_end_no_election(odd: Any) -> None:
+    """A 200 without a Lease is as no answer; the Lease is renewed after it."""
+    api: Any = OddApi()
+    election = KubeLease(api, LeaseName("n", "l", "me"))
+    election.period_s = 0.02
+    service: Any = NoService()
+    activation = Activation(election, lambda _: service)
+    activation.step()
+    activation.start()
+    _until(lambda: api.version > 2)
+    api.odd = odd
+    time.sleep(0.2)
+    api.odd, before = None, api.version
+    _until(lambda: api.version > before + 2)
+    assert election.valid()
+    activation.stop()
 
 
 def test_file_lock(tmp_path: Path) -> None:

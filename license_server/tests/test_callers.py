@@ -172,7 +172,7 @@ async def test_a_known_pod_never_waits_for_the_api_server(api: KubeApi, cluster:
     """Also when the API server is away, until the token cannot count any more; a deleted pod is forgotten."""
     cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
     clock = Clock()
-    callers = Callers(api, wall=clock)
+    callers = Callers(api, wall=clock, monotonic=clock)
     await callers.identify(bearer("a"), "10.0.0.1")
     cluster.down = True
     clock.now_s += FRESH_S + 1
@@ -212,7 +212,69 @@ async def test_invented_tokens_do_not_use_up_the_reviews(api: KubeApi, cluster: 
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
+async def test_a_token_reviewed_lately_outlasts_an_outage(api: KubeApi, cluster: Cluster) -> None:
+    """Counted from its last review, not from its first; and never past its own end."""
+    cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
+    clock = Clock()
+    callers = Callers(api, wall=clock, monotonic=clock)
+    for _ in range(6):
+        await callers.identify(bearer("a"), "10.0.0.1")
+        await until_idle(callers)
+        clock.now_s += FRESH_S
+    cluster.down = True
+    assert clock.now_s == NOW_S + USABLE_S
+    assert (await callers.identify(bearer("a"), "10.0.0.1")).uid == "uid-a"
+    clock.now_s += USABLE_S - FRESH_S - 1
+    assert (await callers.identify(bearer("a"), "10.0.0.1")).uid == "uid-a"
+    await until_idle(callers)
+    clock.now_s += 2
+    with pytest.raises(ReviewError):
+        await callers.identify(bearer("a"), "10.0.0.1")
+
+
+async def test_no_token_counts_after_its_end(api: KubeApi, cluster: Cluster) -> None:
+    """By the date; a token does not live on by reviews."""
+    short = {"expires_s": NOW_S + FRESH_S + 10}
+    cluster.pods[token("a", **short)] = ("pod-a", pod("uid-a"))
+    wall, ticks = Clock(), Clock()
+    callers = Callers(api, wall=wall, monotonic=ticks)
+    await callers.identify(bearer("a", **short), "10.0.0.1")
+    wall.now_s = ticks.now_s = NOW_S + FRESH_S + 1
+    await callers.identify(bearer("a", **short), "10.0.0.1")
+    await until_idle(callers)
+    wall.now_s = NOW_S + FRESH_S + 11
+    with pytest.raises(UnknownCallerError, match="expired"):
+        await callers.identify(bearer("a", **short), "10.0.0.1")
+
+
+async def test_a_date_that_is_set_back_locks_nobody_out(api: KubeApi, cluster: Cluster) -> None:
+    """Refusals and reviews age by the time that passes."""
+    cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
+    wall, ticks = Clock(), Clock()
+    callers = Callers(api, wall=wall, monotonic=ticks)
+    for number in range(FAILURES):
+        with pytest.raises(UnknownCallerError):
+            await callers.identify(bearer(f"invented-{number}"), "10.0.0.9")
+    wall.now_s -= 86400
+    with pytest.raises(UnknownCallerError, match="too many tokens"):
+        await callers.identify(bearer("a"), "10.0.0.9")
+    ticks.now_s += module.FAILURES_S + 1
+    assert (await callers.identify(bearer("a"), "10.0.0.9")).uid == "uid-a"
+    asked = len(cluster.asked)
+    ticks.now_s += FRESH_S + 1
+    await callers.identify(bearer("a"), "10.0.0.9")
+    await until_idle(callers)
+    assert len(cluster.asked) == asked + 2
+
+
 GPU = "nvidia.com/gpu"
+
+
+def _init(count: int, **more: Any) -> dict[str, Any]:
+    return {"resources": {"limits": {GPU: str(count)}}, **more}
+
+
+SIDECAR = {"restartPolicy": "Always"}
 PODS: dict[str, tuple[dict[str, Any], int]] = {
     "none": ({"containers": [{"name": "a"}]}, 0),
     "two containers": ({"containers": [{"resources": {"limits": {GPU: "2"}}}, {"resources": {"limits": {GPU: 1}}}]}, 3),
@@ -224,6 +286,30 @@ PODS: dict[str, tuple[dict[str, Any], int]] = {
             "initContainers": [{"restartPolicy": "Always", "resources": {"limits": {GPU: "1"}}}],
         },
         2,
+    ),
+    "shares in time": ({"containers": [{"resources": {"limits": {"nvidia.com/gpu.shared": "2"}}}]}, 2),
+    "memory and cores of a part of a GPU": (
+        {
+            "containers": [
+                {"resources": {"limits": {GPU: "1", "nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "30"}}}
+            ]
+        },
+        1,
+    ),
+    "a sidecar beside a later init container": (
+        {"containers": [_init(1)], "initContainers": [_init(1, **SIDECAR), _init(4)]},
+        5,
+    ),
+    "a sidecar after an init container": (
+        {"containers": [_init(1)], "initContainers": [_init(4), _init(2, **SIDECAR)]},
+        4,
+    ),
+    "sidecars, init containers and containers": (
+        {
+            "containers": [_init(1), _init(2)],
+            "initContainers": [_init(1, **SIDECAR), _init(2), _init(2, **SIDECAR), _init(1)],
+        },
+        6,
     ),
     "no number": ({"containers": [{"resources": {"limits": {GPU: "1e9"}}}]}, 0),
 }

@@ -241,6 +241,11 @@ SERVE = ("serve", "--data", "/data")
         ((*SERVE, "--port", "0"), "--port: 0 is no port; write a number from 1 to 65535"),
         ((*SERVE, "--port", "http"), '--port: "http" is no whole number; write digits, as 5'),
         ((*SERVE, "--ttl_seconds", "x"), '--ttl-seconds: "x" is no whole number; write digits, as 5'),
+        ((*SERVE, "--ttl-seconds", "4"), "--ttl-seconds 4 is too short to be renewed in time; give 5 or more"),
+        (
+            (*SERVE, "--ttl-seconds", "999999999999999"),
+            "--ttl-seconds 999999999999999 is longer than a day; give 86400",
+        ),
         ((*SERVE, "--audit-records", "0"), "--audit-records: 0 is too small; give 1 or more"),
         ((*SERVE, "--requests-per-peer", "nan"), '--requests-per-peer: "nan" is no number from 0 to 999999999'),
         ((*SERVE, "--prot", "1"), "there is no option --prot; write --port; see"),

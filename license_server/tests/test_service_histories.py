@@ -103,12 +103,14 @@ class Histories(RuleBasedStateMachine):
             return
         assert covered
         assert self.license is not None
+        back = promise is not None and promise.left_s <= 0 and answer.verdict.expired
         if answer.verdict.state is State.GRANTED:
             assert promise is None or promise.left_s <= 0
             assert all(gpu.expires > before for gpu in self.license.gpus if gpu.uuid in request.gpus)
+        if answer.verdict.state is State.GRANTED or back:
             used = {gpu for (_, gpus), other in self.promises.items() if other.left_s > 0 for gpu in gpus}
             assert not self.license.limit or len(used | set(request.gpus)) <= self.license.limit
-        else:
+        if answer.verdict.state is State.RENEWED:
             assert promise is not None, f"{key} holds a lease that it was never granted"
             assert answer.lease.id == promise.lease
         self.promises[key] = Promise(answer.lease.id, TTL_S)

@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -98,6 +99,13 @@ class Shop:
             return
 
 
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that hold leases meet in a folder of this test's own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     shop = Shop(tmp_path)
@@ -179,6 +187,20 @@ async def test_the_license_ends_while_serving(shop: Shop, stops: bool) -> None:
         else:
             assert "serving pods go on" in told[-1].message
             assert not work.done()
+
+
+async def test_a_pod_whose_lease_lapsed_after_the_license_ended_goes_on(shop: Shop) -> None:
+    """Renewed after the end, then no network for longer than a lease lasts: the pod has its grace."""
+    shop.license(seconds=12)
+    told: Told = []
+    async with keeping(shop, told) as (_, work):
+        await until(lambda: told[-1].state == "expired")
+        shop.process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(TTL_S + 2)
+        shop.process.send_signal(signal.SIGCONT)
+        await until(lambda: told[-1].state == "expired")
+        await asyncio.sleep(2)
+        assert not work.done()
 
 
 async def test_a_slow_server_is_given_up_in_time_and_found_again(shop: Shop) -> None:
@@ -282,6 +304,23 @@ def test_a_program_holds_a_lease_while_it_lives(shop: Shop, machine: dict[str, s
         again.check()
 
 
+def test_programs_of_one_pod_share_a_seat(shop: Shop, machine: dict[str, str]) -> None:
+    """The first that ends does not give the other's seat away."""
+    shop.license("--max-concurrent", "1")
+    pod = {**machine, "WINDLASS_LS_ADDR": shop.url, "CUDA_VISIBLE_DEVICES": "0", "WINDLASS_POD_UID": "uid-9"}
+    yours = {**machine, "WINDLASS_LS_ADDR": shop.url, "CUDA_VISIBLE_DEVICES": "1", "WINDLASS_LICENSE_WAIT": "0"}
+    first, second = Lease.take(pod), Lease.take(pod)
+    assert first is not None
+    assert second is not None
+    first.close()
+    with pytest.raises(LicenseError, match="GPU-1: the license allows 1 GPU at a time"):
+        Lease.take(yours)
+    second.check()
+    second.close()
+    with Lease.take(yours) as lease:  # type: ignore[union-attr]
+        lease.check()
+
+
 def test_a_lost_license_is_reported_at_the_next_check(shop: Shop, machine: dict[str, str]) -> None:
     """The process beside ends with the sentence, and whoever asks for an answer gets it."""
     shop.license("--stop-at-expiry", seconds=8)
@@ -292,6 +331,28 @@ def test_a_lost_license_is_reported_at_the_next_check(shop: Shop, machine: dict[
         while time.monotonic() < deadline:
             lease.check()
             time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("WINDLASS_LS_ADDR", "http://ü..svc:1"),
+        ("WINDLASS_LS_ADDR", "http://xn--a:1"),
+        ("WINDLASS_LS_ADDR", "http://\udcff:1"),
+        ("WINDLASS_LS_CA", "-----BEGIN CERTIFICATE-----ü"),
+    ],
+)
+def test_a_wrong_variable_is_one_sentence(machine: dict[str, str], variable: str, text: str) -> None:
+    """Of the process beside, too: its exit code says that the environment is wrong."""
+    command = [sys.executable, "-m", "windlass.license.hold"]
+    nobody = {**machine, "WINDLASS_LS_ADDR": "https://127.0.0.1:1", "CUDA_VISIBLE_DEVICES": "0"}
+    done = subprocess.run(
+        command, env={**nobody, variable: text}, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (2, b"")
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"variable {variable} h")
 
 
 def test_no_lease_without_gpus_or_when_none_is_required(machine: dict[str, str]) -> None:

@@ -10,36 +10,23 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from windlass_base import json_lines
 from windlass_base.command_line import OutputError, output_checked
-from windlass_base.front.peers import FrontLimits
 
 from windlass_license import __version__, shells
-from windlass_license.errors import FileRefusal, KeyFileError, LicenseFileError, SettingsError, WindlassLicenseError
-from windlass_license.http import tls
+from windlass_license.errors import FileRefusal, KeyFileError, LicenseFileError, WindlassLicenseError
 from windlass_license.license_file import answer_key, codec, keys
 from windlass_license.license_file.issue import file_name, issue, listed_in, parse_expiry, terms_of
 from windlass_license.license_file.listing import ListedGpu, merge_listings, parse_listing
-from windlass_license.rules.model import DEFAULT_GRACE_S, LeaseBounds, License
-from windlass_license.settings import (
-    DEFAULT_PORT,
-    DEFAULT_TTL,
-    KUBE_LEASE_VARIABLE,
-    KUBERNETES,
-    LEASE_AUTH_VARIABLE,
-    NONE,
-    Settings,
-    parse_kube_lease,
-    read_admin_token,
-    read_public_keys,
-)
-from windlass_license.storage.store import AuditBounds
-from windlass_license.usage import Parser, make_directory, not_negative, port, positive, unusable, whole
+from windlass_license.rules.model import DEFAULT_GRACE_S, License
+from windlass_license.serve_command import serve, serve_options
+from windlass_license.settings import read_public_keys
+from windlass_license.usage import Parser, keys_option, make_directory, unusable, whole
 
 DONE, NOT_VALID, WRONG = 0, 1, 2
 EXIT_CODES = (
@@ -182,35 +169,6 @@ def verify_file(options: argparse.Namespace) -> int:
     return DONE
 
 
-def serve(options: argparse.Namespace) -> int:
-    """Run the license server until it is told to stop."""
-    from windlass_license.serve import serve as run_server
-
-    if options.ttl_seconds < 5:
-        raise SettingsError(f"--ttl-seconds {options.ttl_seconds} is too short to be renewed in time; give 5 or more")
-    try:
-        log = json_lines.read(os.environ)
-    except ValueError as error:
-        raise SettingsError(str(error)) from error
-    kube_lease = parse_kube_lease(options.kube_lease) if options.kube_lease else None
-    settings = Settings(
-        data_dir=options.data,
-        public_keys=read_public_keys(options.public_key, os.environ),
-        admin_token=read_admin_token(options.admin_token_file, os.environ),
-        ttl=timedelta(seconds=options.ttl_seconds),
-        log=log,
-        trust_clock=options.trust_clock,
-        audit=AuditBounds(options.audit_records, options.audit_mib * 2**20),
-        answer_key=options.answer_key,
-        lease_auth=_lease_auth(options.lease_auth),
-        pod_gpus=options.pod_gpus == "enforce",
-        leases=LeaseBounds(options.leases_per_gpu),
-        front=FrontLimits(options.connections, options.connections_per_peer, options.requests_per_peer),
-    )
-    certificate = tls.read(options.tls_dir) if options.tls_dir else None
-    return run_server(settings, options.host, options.port, kube_lease, certificate)
-
-
 def completion(options: argparse.Namespace) -> int:
     """Print a shell's completion, for `source <(windlass-license completion bash)`."""
     print(shells.script(options.shell, option_names(command_line())), end="")
@@ -291,7 +249,7 @@ def _issue_options(parser: argparse.ArgumentParser) -> None:
     add("--serial", type=whole, metavar="N", help="number that grows with each license (default: the time of issue)")
     answer_help = "the license server's public answer key (GET /ls/answer-key), which this license certifies"
     add("--answer-key", type=Path, metavar="PUBLIC", help=answer_help)
-    _keys_option(parser, required=False)
+    keys_option(parser, required=False)
     add("--key", type=Path, required=True, metavar="PRIVATE", help="private key made by keygen")
     add("--out", type=Path, required=True, metavar="FILE", help="license file, or a directory to name it in")
     _output_option(parser)
@@ -306,20 +264,6 @@ def _output_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="form of what is printed")
 
 
-def _keys_option(parser: argparse.ArgumentParser, required: bool) -> None:
-    key_help = "PEM file with one or more public keys, or a directory of such files"
-    parser.add_argument(
-        "--public-key",
-        type=Path,
-        nargs="+",
-        action="extend",
-        default=[],
-        required=required,
-        metavar="PATH",
-        help=key_help,
-    )
-
-
 def _public_key_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", type=Path, metavar="PRIVATE", help="private key made by keygen")
     _output_option(parser)
@@ -327,53 +271,7 @@ def _public_key_options(parser: argparse.ArgumentParser) -> None:
 
 def _verify_options(parser: argparse.ArgumentParser) -> None:
     _file_option(parser)
-    _keys_option(parser, required=True)
-
-
-def _serve_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--host", default="0.0.0.0", help="address to listen on (default %(default)s)")  # noqa: S104  it runs in a pod
-    add("--port", type=port, default=DEFAULT_PORT, help="port to listen on (default %(default)s)")
-    add(
-        "--data", type=Path, required=True, metavar="DIR", help="directory of the license, the leases and the audit log"
-    )
-    _keys_option(parser, required=False)
-    answer_help = "private key that signs answers (default: one that is made in the data directory)"
-    add("--answer-key", type=Path, metavar="PRIVATE", help=answer_help)
-    add("--admin-token-file", type=Path, metavar="PATH", help="file with the token that upload and audit ask for")
-    ttl_help = "how long a lease lasts unless it is renewed (default %(default)s)"
-    add("--ttl-seconds", type=whole, default=int(DEFAULT_TTL.total_seconds()), metavar="S", help=ttl_help)
-    audit_help = "the audit log keeps this many records (default %(default)s)"
-    add("--audit-records", type=positive, default=AuditBounds().rows, metavar="N", help=audit_help)
-    add("--audit-mib", type=positive, default=AuditBounds().bytes // 2**20, metavar="N", help="… and this many MiB")
-    auth_help = "how a pod shows which it is: by its service account token, or none: under any name that it says"
-    default_auth = os.environ.get(LEASE_AUTH_VARIABLE) or KUBERNETES
-    add("--lease-auth", choices=[KUBERNETES, NONE], default=default_auth, help=f"{auth_help} (default {KUBERNETES})")
-    gpus_help = "whether a pod leases at most as many GPUs as it requests of Kubernetes (default %(default)s)"
-    add("--pod-gpus", choices=["enforce", "ignore"], default="enforce", help=gpus_help)
-    sharing_help = "leases that may share one GPU, by MIG or in time (default %(default)s)"
-    add("--leases-per-gpu", type=positive, default=LeaseBounds().per_gpu, metavar="N", help=sharing_help)
-    front = FrontLimits()
-    connections_help = "connections open at a time (default %(default)s)"
-    add("--connections", type=positive, default=front.connections, metavar="N", help=connections_help)
-    peer_help = "… of one address (default %(default)s)"
-    add("--connections-per-peer", type=positive, default=front.connections_per_peer, metavar="N", help=peer_help)
-    rate_help = "requests a second of one address; 0 is no limit (default %(default)g)"
-    add("--requests-per-peer", type=not_negative, default=front.requests_per_s, metavar="N", help=rate_help)
-    lease_help = "elect one active replica by this Lease of the cluster; without it, by a lock on the data directory"
-    add("--tls-dir", type=Path, metavar="DIR", help="directory with tls.crt and tls.key, to speak HTTPS")
-    add("--kube-lease", metavar="NAMESPACE/NAME", default=os.environ.get(KUBE_LEASE_VARIABLE), help=lease_help)
-    add(
-        "--trust-clock",
-        action="store_true",
-        help="forget the latest time seen, after the date was once far in the future",
-    )
-
-
-def _lease_auth(word: str) -> str:
-    if word not in (KUBERNETES, NONE):  # argparse does not check defaults
-        raise SettingsError(f'{LEASE_AUTH_VARIABLE} is "{word}"; write {KUBERNETES} or {NONE}')
-    return word
+    keys_option(parser, required=True)
 
 
 def _answer_key(path: Path) -> str:
@@ -389,7 +287,7 @@ _COMMANDS = (
     ("issue", _issue_options, issue_file),
     ("inspect", _file_option, inspect_file),
     ("verify", _verify_options, verify_file),
-    ("serve", _serve_options, serve),
+    ("serve", serve_options, serve),
     ("completion", _completion_options, completion),
 )
 

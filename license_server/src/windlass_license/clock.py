@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from windlass_license.dates import LATEST, later
+
 JUMP = timedelta(seconds=10)
 """A larger difference between wall and monotonic clock is a jump, a smaller one is drift."""
 
@@ -44,7 +46,7 @@ class GuardedClock:
         """The guarded time."""
         with self._lock:
             wall, elapsed_s = _moment(self._wall()), self._monotonic() - self._anchor_s
-            steady = self._anchor + timedelta(seconds=elapsed_s)
+            steady = later(self._anchor, timedelta(seconds=elapsed_s))
             if wall > steady:
                 self._skipped += wall - steady if wall - steady > JUMP else timedelta()
                 self._anchor, self._anchor_s = wall, self._anchor_s + elapsed_s
@@ -53,4 +55,7 @@ class GuardedClock:
 
 
 def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):  # a date beyond the year 9999
+        return LATEST

@@ -3,6 +3,7 @@
 import gc
 import json
 import logging
+import socket
 import sys
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from windlass_license.election.kube_lease import KubeLease
 from windlass_license.http import tls
 from windlass_license.http.app import create_app
 from windlass_license.http.front import allowances
+from windlass_license.http.listening import listening
 from windlass_license.license_file.codec import NO_KEY
 from windlass_license.settings import KUBERNETES, Settings
 
@@ -30,6 +32,13 @@ def serve(
     settings: Settings, host: str, port: int, lease: LeaseName | None = None, certificate: tls.Tls | None = None
 ) -> int:
     """Listen until SIGTERM or SIGINT; audit records go to standard output, one JSON object a line."""
+    with listening(host, port) as sockets:
+        return _serve(settings, sockets, lease, certificate)
+
+
+def _serve(
+    settings: Settings, sockets: list[socket.socket], lease: LeaseName | None, certificate: tls.Tls | None
+) -> int:
     _configure_logging(settings.log)
     sys.setswitchinterval(SWITCH_S)
     election = KubeLease(api_server(), lease) if lease is not None else None
@@ -40,17 +49,10 @@ def serve(
     log.info(
         "trusting public keys %s; data in %s", ", ".join(sorted(settings.public_keys)) or "none", settings.data_dir
     )
-    if not settings.public_keys:
-        log.warning(NO_KEY)
-    if callers is None:
-        log.warning("--lease-auth is none: whoever reaches this server may lease GPUs under any name")
-    if settings.admin_token is None:
-        log.warning("no admin token is set: whoever reaches this server may upload a license and read the audit log")
+    _warn(settings)
     # One process: a second one would be a stand-by of the first.
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=guarded(front),
         ws="none",
         log_config=None,
@@ -66,8 +68,18 @@ def serve(
     # A license of 10,000 GPUs and thousands of connections live long: looking through them would stop every request.
     gc.set_threshold(50_000, 20, 100)
     gc.freeze()
-    uvicorn.Server(config).run()
+    uvicorn.Server(config).run(sockets)
     return 0
+
+
+def _warn(settings: Settings) -> None:
+    """What the settings leave open."""
+    if not settings.public_keys:
+        log.warning(NO_KEY)
+    if settings.lease_auth != KUBERNETES:
+        log.warning("--lease-auth is none: whoever reaches this server may lease GPUs under any name")
+    if settings.admin_token is None:
+        log.warning("no admin token is set: whoever reaches this server may upload a license and read the audit log")
 
 
 class AuditLines(logging.Formatter):

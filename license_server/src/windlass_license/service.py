@@ -15,6 +15,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from windlass_license.clock import GuardedClock
+from windlass_license.dates import later
 from windlass_license.errors import FileRefusal, LicenseFileError, SettingsError, StoreError
 from windlass_license.license_file import codec
 from windlass_license.license_file.answer_key import Signer, certificate_header, encode
@@ -23,7 +24,15 @@ from windlass_license.rules import audit
 from windlass_license.rules.audit_rings import RINGS, Ring
 from windlass_license.rules.book import LeaseBook
 from windlass_license.rules.gate import gate
-from windlass_license.rules.model import DEFAULT_GRACE_S, Lease, LeaseBounds, LeaseRequest, License, State, Verdict
+from windlass_license.rules.model import (
+    DEFAULT_GRACE_S,
+    Lease,
+    LeaseBounds,
+    LeaseRequest,
+    License,
+    State,
+    Verdict,
+)
 from windlass_license.rules.refusals import Refusals
 from windlass_license.storage.rotation import Rotation
 from windlass_license.storage.store import UNREADABLE, AuditBounds, AuditQuery, Store, Transaction
@@ -87,7 +96,7 @@ class LicenseService:
         self.ttl = rules.ttl
         self._skipped = timedelta()
         self._signs: Signer | None = None
-        self._book = LeaseBook(None)
+        self._book = LeaseBook(None, bounds=rules.leases)
         self._refusals = Refusals()
         with store.transaction() as tx:
             fence()
@@ -185,7 +194,9 @@ class LicenseService:
     def standing(self) -> Standing:
         """The figures of this moment."""
         reading, book = self._clock.read(), self._book
-        return Standing(book.license, len(book), len(book.in_use), reading.now, reading.behind)
+        # Time that was jumped over since the last commit is given back to the leases by the next one.
+        leases, gpus = book.live(reading.now - (reading.skipped - self._skipped))
+        return Standing(book.license, leases, gpus, reading.now, reading.behind)
 
     def check(self) -> None:
         """StoreError when the store cannot be read any more."""
@@ -205,13 +216,15 @@ class LicenseService:
         """
         bounds = self._rules.leases
         unreadable = tx.drop_unreadable_leases(bounds.devices)
-        self._book = LeaseBook(self._stored_license(tx), tx.leases(), bounds)
+        self._book = LeaseBook(self._stored_license(tx), tx.leases(), bounds, self._book.lapsed)
         excess = self._book.take_excess()
         self._refusals = Refusals()
         reading, before = self._clock.read(), tx.last_seen()
         self._skipped = reading.skipped
         if before is not None and reading.now > before:
             self._book.give_back(reading.now - before, before, self._longest())
+        elif before is not None and reading.now < before:  # --trust-clock: `before` is of a false future
+            self._book.bring_back(reading.now, self.ttl)
         tx.apply(self._book.take_changes())
         dropped = (
             ("leases with names or numbers that cannot be read", unreadable),
@@ -225,7 +238,7 @@ class LicenseService:
     def _longest(self) -> timedelta:
         """How long after its last question a pod may still serve: the lease, then the license's grace."""
         license_ = self._book.license
-        return self.ttl + timedelta(seconds=license_.grace_s if license_ else DEFAULT_GRACE_S)
+        return self.ttl + (license_.grace if license_ else timedelta(seconds=DEFAULT_GRACE_S))
 
     def _round(self, tx: Transaction) -> Round:
         """Bring the book to this moment: time that the clock jumped over is given back, lapsed leases are dropped."""
@@ -239,7 +252,7 @@ class LicenseService:
             self._skipped = reading.skipped
         round_ = Round(reading.now, self._book)
         lapsed = self._book.take_lapsed(reading.now)
-        round_.records.extend(audit.lease_ended(reading.now, "lapsed", lease) for lease in lapsed)
+        round_.records.extend(audit.lease_ended(lease.expires, "lapsed", lease) for lease in lapsed)
         return round_
 
     def _store_round(self, tx: Transaction, round_: Round) -> None:
@@ -250,8 +263,8 @@ class LicenseService:
         tx.saw(round_.now)
 
     def _decide(self, round_: Round, request: LeaseRequest) -> Answer:
-        verdict, now, book = gate(round_.book, request, round_.now), round_.now, round_.book
-        grace_s = book.license.grace_s if book.license else 0
+        verdict, now, book = gate(round_.book, request, round_.now, self.ttl), round_.now, round_.book
+        grace_s = int(book.license.grace.total_seconds()) if book.license else 0
         if verdict.state is State.REFUSED:
             counts = self._refusals.to_record(verdict, request, now)
             if counts is not None:
@@ -259,9 +272,12 @@ class LicenseService:
             return Answer(verdict)
         if verdict.renews is not None:
             renewed = verdict.renews.renewed(now, self.ttl)
+            if book.held(request) is None:  # it had lapsed, and the audit log has that
+                self._refusals.forget(request)
+                round_.records.append(audit.granted(now, renewed))
             book.renew(renewed)
             return Answer(verdict, renewed, grace_s)
-        lease = Lease(secrets.token_hex(16), request.gpus, request.holder, now, now + self.ttl)
+        lease = Lease(secrets.token_hex(16), request.gpus, request.holder, now, later(now, self.ttl))
         book.add(lease)
         self._refusals.forget(request)
         round_.records.append(audit.granted(now, lease))

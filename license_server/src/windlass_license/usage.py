@@ -83,3 +83,18 @@ def unusable(error: OSError | UnicodeDecodeError, path: object = None) -> InputF
     where = error.filename if path is None else path
     why = WHY.get(error.errno or 0, f"cannot be used: {error.strerror or error}")
     return InputFileError(f"{where} {why}")
+
+
+def keys_option(parser: argparse.ArgumentParser, required: bool) -> None:
+    """--public-key, of every command that verifies licenses."""
+    key_help = "PEM file with one or more public keys, or a directory of such files"
+    parser.add_argument(
+        "--public-key",
+        type=Path,
+        nargs="+",
+        action="extend",
+        default=[],
+        required=required,
+        metavar="PATH",
+        help=key_help,
+    )

@@ -175,3 +175,23 @@ async def test_a_renewal_whose_answer_is_lost_costs_nothing(cluster):
         await one.attempt()
         assert one.holds()
     assert server.lease["spec"]["leaseTransitions"] == 0
+
+
+@pytest.mark.parametrize("odd", [b"{}", b"[]", b"null", b"proxy", b'{"metadata": {}}'], ids=repr)
+async def test_an_odd_answer_is_no_answer(cluster, odd, caplog):
+    """A 200 that holds no Lease ends neither the attempt loop nor, before its deadline, the leadership."""
+    caplog.set_level("INFO")
+    server, _, one, _ = cluster
+    await one.attempt()
+    usual = server.call
+
+    async def answer(*args, **kwargs):
+        return odd
+
+    server.call = answer
+    await one.attempt()
+    await one.release()
+    assert "the lease ns/l cannot be had: " in caplog.text
+    server.call = usual
+    await one.attempt()
+    assert one.holds()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from windlass.errors import UsageError
-from windlass.license.client import LeaseClient
+from windlass.license.client import LeaseClient, trust
 from windlass.license.model import Granted, Holder, Refused, Unreachable, holder
 
 POD = Holder("team-a", "qwen-0", "uid-1", "qwen")
@@ -68,6 +68,40 @@ async def test_addresses_are_tried_in_order_and_the_one_that_answers_is_kept(ser
         assert server.url == client._addresses[0]
 
 
+NO_LICENSE = {"state": "refused", "reason": "NoLicense", "message": "no license is in force", "gpus": []}
+
+
+async def test_an_address_without_a_license_is_passed_over(serve) -> None:
+    """Anybody can say NoLicense, so it neither ends the round nor comes first from then on."""
+    empty = serve(lambda seen: (403, json.dumps(NO_LICENSE)))
+    real = serve(lambda seen: (500, "starting") if len(real.seen) in (2, 3) else (200, json.dumps(GRANT)))
+    async with LeaseClient([empty.url, real.url]) as client:
+        assert isinstance(await client.lease(("GPU-a",), POD), Granted)
+        assert client._addresses == [real.url, empty.url]
+        for _ in range(2):
+            assert await client.lease(("GPU-a",), POD) == Refused("NoLicense", "no license is in force")
+            assert client._addresses == [real.url, empty.url]
+        assert isinstance(await client.lease(("GPU-a",), POD), Granted)
+        assert len(empty.seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "expected"),
+    [
+        (403, REFUSAL, Refused("Unlicensed", "GPU GPU-a is not in the license")),
+        (500, {}, Refused("NoLicense", "no license is in force")),
+        (403, NO_LICENSE | {"message": "none here either"}, Refused("NoLicense", "no license is in force")),
+    ],
+)
+async def test_no_license_is_the_last_word_of_a_round(serve, status: int, answer: dict, expected: Refused) -> None:
+    """A refusal that says more wins; a refusal changes no order."""
+    servers = [serve(lambda seen: (403, json.dumps(NO_LICENSE))), serve(lambda seen: (status, json.dumps(answer)))]
+    urls = [server.url for server in servers]
+    async with LeaseClient(urls) as client:
+        assert await client.lease(("GPU-a",), POD) == expected
+        assert client._addresses == urls
+
+
 async def test_all_addresses_share_one_time_out(serve) -> None:
     """A server that says nothing is given up in time, and the sentence says what to do."""
     server = serve(lambda seen: time.sleep(5) or (200, ""))
@@ -120,11 +154,25 @@ async def test_an_answer_in_drops_is_no_answer() -> None:
     assert "no answer in time" in answer.message
 
 
-@pytest.mark.parametrize("ca", ["/no/such/file", "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----"])
+BROKEN = ("/no/such/file", "/no/such/ü", "-----BEGIN CERTIFICATE-----ü")
+NONSENSE = tuple(
+    f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----" for text in ("nonsense", "AAAü", "\udcff")
+)
+
+
+@pytest.mark.parametrize("ca", BROKEN + NONSENSE)
 def test_a_broken_authority_is_reported(ca: str) -> None:
     """Before anything is asked, with the variable's name."""
     with pytest.raises(UsageError, match="variable WINDLASS_LS_CA holds no certificate that can be read"):
         LeaseClient(["https://a"], ca=ca)
+
+
+def test_a_comment_in_a_bundle_may_have_any_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As bundles name their authorities; the certificates themselves are ASCII."""
+    given: list[str] = []
+    monkeypatch.setattr("ssl.create_default_context", lambda cadata: given.append(cadata) or "trusted")
+    assert trust("# Főtanúsítvány\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----") == "trusted"
+    assert given[0].isascii()
 
 
 def test_holder() -> None:

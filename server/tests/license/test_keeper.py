@@ -99,6 +99,36 @@ async def test_a_license_that_forbids_serving_after_its_end_is_obeyed_at_once(se
             await asyncio.wait_for(keeper.keep(), 1)
 
 
+async def test_a_license_that_lets_serving_pods_go_on_is_used_up_to_its_grace(serve) -> None:
+    """A pod that was renewed after the end knows that it may, so a lost lease leaves it its grace."""
+    told: list[LicenseFacts] = []
+    ended = {"reason": "Expired", "message": "the license expired"}
+    server = serve(
+        lambda seen: grant(expired=True, ttlSeconds=0.3, graceSeconds=0.6) if len(server.seen) < 3 else refusal(**ended)
+    )
+    async with LeaseClient([server.url]) as client:
+        keeper = LicenseKeeper(client, ("GPU-a",), POD, told.append)
+        await keeper.obtain()
+        with pytest.raises(LicenseError, match="GPU GPU-a: the license expired; the license was not renewed for"):
+            await asyncio.wait_for(keeper.keep(), 5)
+        assert 0.85 < time.monotonic() - keeper._renewed_at < 3
+    refused = [facts for facts in told if facts.reason]
+    assert len(refused) > 1
+    assert {(facts.state, facts.reason) for facts in refused} == {("expired", "Expired")}
+    assert re.search(r"the license expired; this pod serves on until \d{4}-", refused[0].message)
+
+
+async def test_a_new_license_may_forbid_it_again(serve) -> None:
+    """What the last grant showed counts, not an earlier one."""
+    answers = [grant(expired=True, graceSeconds=60), grant(graceSeconds=60), refusal(reason="Expired")]
+    server = serve(lambda seen: answers[min(len(server.seen), 3) - 1])
+    async with LeaseClient([server.url]) as client:
+        keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
+        await keeper.obtain()
+        with pytest.raises(LicenseError, match=r"no license is in force$"):
+            await asyncio.wait_for(keeper.keep(), 5)
+
+
 async def test_renewals_are_spread(serve) -> None:
     """Each comes after a third of the lease, a fifth more or less, so that pods started together drift apart."""
     times: list[float] = []

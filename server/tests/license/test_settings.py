@@ -12,6 +12,7 @@ from windlass.license.settings import DEFAULT_ADDRESSES, LicenseSettings, addres
         ({"WINDLASS_LS_ADDR": "http://a:1/, b:2"}, ("http://a:1", "http://b:2")),
         ({"WINDLASS_LS_ADDR": "https://a"}, ("https://a",)),
         ({"WINDLASS_LS_ADDR": "[fd00::1]:10080"}, ("http://[fd00::1]:10080",)),
+        ({"WINDLASS_LS_ADDR": "ü.svc:1"}, ("http://ü.svc:1",)),
         ({"TACO_LS_ADDR": "c:3"}, ("http://c:3",)),
         ({"WINDLASS_LS_ADDR": "a:1", "TACO_LS_ADDR": "c:3"}, ("http://a:1",)),
         ({"WINDLASS_LS_ADDR": " , "}, DEFAULT_ADDRESSES),
@@ -26,12 +27,20 @@ def test_addresses(environment: dict[str, str], expected: tuple[str, ...]) -> No
     ]
 
 
-@pytest.mark.parametrize("address", ["ftp://a:1", "http://", "a:port", "a b:1", "a:0", "[::1:10080", "a:99999"])
+NO_HOSTS = ("http://ü..svc:1", "http://xn--a:1", "ü" * 70, "https://\udcff:1", "a\x7f:1")
+
+
+@pytest.mark.parametrize(
+    "address", ["ftp://a:1", "http://", "a:port", "a b:1", "a:0", "[::1:10080", "a:99999", *NO_HOSTS]
+)
 @pytest.mark.parametrize("variable", ["WINDLASS_LS_ADDR", "TACO_LS_ADDR"])
 def test_no_address(variable: str, address: str) -> None:
     """What cannot be an address is told with the variable's name before anything is asked."""
     with pytest.raises(UsageError, match=f'variable {variable} has ".*", which is no address; write it as host:10080'):
         read({variable: address})
+    with pytest.raises(UsageError) as wrong:
+        read({variable: f"b:1, {address}"})
+    str(wrong.value).encode()  # it goes to standard output, which takes no half characters
 
 
 def test_all_variables() -> None:

@@ -5,7 +5,8 @@ duration in the Lease, the holder is gone. A holder stops writing some seconds b
 replica without a network meets a write of its successor.
 
 `attempt` and `release` do no I/O: they yield requests and receive the answers. The caller runs them on an event loop or
-a thread, and throws an exception into them when there is no answer.
+a thread, and throws an exception into them when there is no answer. An answer that holds no Lease is a KubeError, and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, TypeAlias
 
+from windlass_base.kube.service_account import KubeError
+
 NOT_FOUND, CONFLICT = 404, 409
 ANSWERS = (NOT_FOUND, CONFLICT)
 """Refusals that the election handles; any other refusal ends the attempt."""
 NOBODY = "nobody"
+NUMBER_END = 2**31
+"""The numbers in a Lease are of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +115,34 @@ class LeaseCall:
 
 @dataclass(frozen=True, slots=True)
 class LeaseReply:
-    """The Lease, or one of ANSWERS and no Lease."""
+    """The Lease, or one of ANSWERS and no Lease; what came with it is checked by who takes it for a Lease."""
 
     code: int
-    lease: dict[str, Any] = field(default_factory=dict)
+    lease: Any = field(default_factory=dict)
+
+
+def checked(answer: object, name: LeaseName) -> dict[str, Any]:
+    """The Lease in an answer; KubeError when what is read of one is not there, as from a proxy that answers 200."""
+    if not isinstance(answer, dict):
+        raise _no_lease(name, f"it is {type(answer).__name__}")
+    metadata, spec = answer.get("metadata"), answer.get("spec") or {}
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise _no_lease(name, "metadata or spec is no object")
+    version, holder = metadata.get("resourceVersion"), spec.get("holderIdentity") or ""
+    if not isinstance(version, str) or not version or not isinstance(holder, str):
+        raise _no_lease(name, "metadata.resourceVersion or spec.holderIdentity is no text")
+    for number in ("leaseDurationSeconds", "leaseTransitions"):
+        value = spec.get(number) or 0
+        if not isinstance(value, int | float) or not 0 <= value < NUMBER_END:
+            raise _no_lease(name, f"spec.{number} is no number of a Lease")
+    return answer
+
+
+def _no_lease(name: LeaseName, why: str) -> KubeError:
+    return KubeError(
+        f"Lease {name.namespace}/{name.name}: the API server's answer holds no Lease ({why}); "
+        "check what stands between this pod and the API server"
+    )
 
 
 Steps: TypeAlias = Generator[LeaseCall, LeaseReply, None]
@@ -169,9 +198,9 @@ class Lease:
 
     def _read(self) -> Steps:
         answer = yield LeaseCall("GET", self.name.path(self.name.name))
-        self._sure = True
-        self._live = None if answer.code in ANSWERS else answer.lease
+        self._live = None if answer.code in ANSWERS else checked(answer.lease, self.name)
         self._seen = None if self._live is None else observed(self._seen, self._live, self.clock())
+        self._sure = True
 
     def _write(self, holder: str) -> Generator[LeaseCall, LeaseReply, bool]:
         """Replace the Lease as it was read; the API server refuses that when its version has changed."""
@@ -180,9 +209,10 @@ class Lease:
         verb, name = ("PUT", self.name.name) if self._live else ("POST", "")
         self._sure = False
         answer = yield LeaseCall(verb, self.name.path(name), body)
-        self._sure = True
         if answer.code in ANSWERS:
+            self._sure = True
             return False
-        self._live = answer.lease
+        self._live = checked(answer.lease, self.name)
+        self._sure = True
         self._seen = observed(self._seen, self._live, self.clock())
         return True

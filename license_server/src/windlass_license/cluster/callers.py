@@ -3,6 +3,9 @@
 An answer of the API server is remembered by the token's hash. A remembered pod never waits for the API server: its
 token is reviewed again beside the request, and counts on for a while when the API server is away. What others send
 cannot use up the reviews: few at a time, few waiting, few failures of one address.
+
+Reviews and refusals age by the monotonic clock, so that a date which is set makes nothing older or younger. Only the
+end of a token is a date.
 """
 
 import asyncio
@@ -39,13 +42,22 @@ class _Known:
     caller: Caller
     fresh_until_s: float
     usable_until_s: float
+    """As `fresh_until_s`, by the monotonic clock: counted from the last review."""
+    expires_s: float
+    """The token's own end, by the wall clock; no review moves it."""
 
 
 class Callers:
     """The pods behind tokens; used from one event loop."""
 
-    def __init__(self, api: KubeApi, pod_gpus: bool = True, wall: Callable[[], float] = time.time) -> None:
-        self._api, self._pod_gpus, self._wall = api, pod_gpus, wall
+    def __init__(
+        self,
+        api: KubeApi,
+        pod_gpus: bool = True,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api, self._pod_gpus, self._wall, self._monotonic = api, pod_gpus, wall, monotonic
         self._threads = ThreadPoolExecutor(REVIEWS_AT_ONCE, thread_name_prefix="reviews")
         self._known: dict[bytes, _Known] = {}
         self._refused: dict[bytes, tuple[str, float]] = {}
@@ -55,20 +67,23 @@ class Callers:
     async def identify(self, authorization: str, peer: str) -> Caller:
         """The pod; UnknownCallerError, or ReviewError when it cannot be said now."""
         scheme, _, token = authorization.partition(" ")
-        key, now_s = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest(), self._wall()
-        if (known := self._known.get(key)) is not None and now_s < known.usable_until_s:
+        key, now_s = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest(), self._monotonic()
+        if (known := self._known.get(key)) is not None and self._counts(known):
             if now_s >= known.fresh_until_s and len(self._under_way) < REVIEWS_WAITING:
-                self._begin(key, token, known.usable_until_s)
+                self._begin(key, token, known.expires_s)
             return known.caller
         if scheme.lower() != "bearer":
             token = ""
         self._check_refused(key, peer, now_s)
         try:
-            expires_s = check_plausible(token, now_s)
+            expires_s = check_plausible(token, self._wall())
             return await asyncio.shield(self._begin(key, token, expires_s))
         except UnknownCallerError as error:
             self._fail(key, peer, str(error))
             raise
+
+    def _counts(self, known: _Known) -> bool:
+        return self._monotonic() < known.usable_until_s and self._wall() < known.expires_s
 
     def close(self) -> None:
         """Let the reviews under way end by themselves."""
@@ -85,10 +100,10 @@ class Callers:
 
     async def _review(self, key: bytes, token: str, expires_s: float) -> Caller:
         caller = await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, token)
-        now_s = self._wall()
+        now_s = self._monotonic()
         if key not in self._known and len(self._known) >= _REMEMBERED:
             del self._known[next(iter(self._known))]
-        self._known[key] = _Known(caller, now_s + FRESH_S, min(expires_s, now_s + USABLE_S))
+        self._known[key] = _Known(caller, now_s + FRESH_S, now_s + USABLE_S, expires_s)
         return caller
 
     def _end(self, key: bytes, done: asyncio.Task[Caller]) -> None:
@@ -112,15 +127,15 @@ class Callers:
         return replace(caller, gpus=gpus_requested(pod))
 
     def _check_refused(self, key: bytes, peer: str, now_s: float) -> None:
-        sentence, until_s = self._refused.get(key, ("", 0.0))
+        sentence, until_s = self._refused.get(key, ("", float("-inf")))
         if now_s < until_s:
             raise UnknownCallerError(sentence)
-        count, since_s = self._failures.get(peer, (0, 0.0))
+        count, since_s = self._failures.get(peer, (0, now_s))
         if count >= FAILURES and now_s - since_s < FAILURES_S:
             raise UnknownCallerError(f"too many tokens of this address were refused; wait {FAILURES_S:.0f} seconds")
 
     def _fail(self, key: bytes, peer: str, sentence: str) -> None:
-        now_s = self._wall()
+        now_s = self._monotonic()
         _bounded(self._refused, _PEERS_REMEMBERED)
         self._refused[key] = (sentence, now_s + REFUSED_S)
         count, since_s = self._failures.get(peer, (0, now_s))

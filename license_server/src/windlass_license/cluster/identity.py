@@ -13,8 +13,12 @@ from windlass_license.errors import UnknownCallerError
 
 AUDIENCE = "windlass-license-server"
 """Of the tokens: one that was made for another service, the API server's own for example, is refused."""
-GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-")
-"""Beginnings of the resource names that count as GPUs: NVIDIA's device plugin hands these out."""
+GPU_RESOURCES = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared"})
+MIG_RESOURCES = "nvidia.com/mig-"
+"""The names that count as GPUs, and the beginning of those of MIG devices: NVIDIA's device plugin hands these out.
+
+Other names count something else: HAMi's nvidia.com/gpumem and gpucores are the MiB and the percent of a GPU.
+"""
 TOKEN_CHARACTERS = 8192
 """A projected token has about 1,000 characters."""
 _USER = "system:serviceaccount:"
@@ -76,17 +80,27 @@ def check_plausible(token: str, now_s: float) -> float:
 
 
 def gpus_requested(pod: Mapping[str, Any]) -> int:
-    """How many GPUs and MIG devices the containers of a pod get at the same time."""
+    """How many GPUs and MIG devices the containers of a pod get at the same time, as Kubernetes counts them.
+
+    Init containers run one after the other. One that restarts (a sidecar) stays beside the later ones and beside all
+    containers.
+    """
     spec = pod.get("spec") or {}
-    inits = spec.get("initContainers") or []
-    beside = sum(_gpus(row) for row in inits if row.get("restartPolicy") == "Always")
-    serving = beside + sum(_gpus(row) for row in spec.get("containers") or [])
-    return max([serving, *(_gpus(row) for row in inits)])
+    beside, most = 0, 0
+    for row in spec.get("initContainers") or []:
+        most = max(most, beside + _gpus(row))
+        if row.get("restartPolicy") == "Always":
+            beside += _gpus(row)
+    return max(most, beside + sum(_gpus(row) for row in spec.get("containers") or []))
 
 
 def _gpus(container: Mapping[str, Any]) -> int:
     limits = (container.get("resources") or {}).get("limits") or {}
-    return sum(_number(count) for name, count in limits.items() if name.startswith(GPU_RESOURCES))
+    return sum(_number(count) for name, count in limits.items() if _is_gpu(name))
+
+
+def _is_gpu(name: str) -> bool:
+    return name in GPU_RESOURCES or name.startswith(MIG_RESOURCES)
 
 
 def _number(text: object) -> int:

@@ -9,10 +9,9 @@ import threading
 from collections.abc import Callable
 
 from windlass_license.election.data_lock import Election
-from windlass_license.errors import StandByError, WindlassLicenseError
+from windlass_license.errors import NotNowError, StandByError
 from windlass_license.service import LicenseService, Standing
 from windlass_license.storage.commits import GroupCommit, Observe
-from windlass_license.storage.store import UNREADABLE
 
 log = logging.getLogger("windlass_license")
 OpenService = Callable[[Callable[[], None]], LicenseService]
@@ -24,7 +23,8 @@ class Active:
 
     def __init__(self, service: LicenseService, observe: Observe) -> None:
         self.service = service
-        self._commits = GroupCommit(service.commit, observe)
+        # An empty commit drops the leases that lapsed, and stores the time: also when no pod asks.
+        self._commits = GroupCommit(service.commit, observe, service.ttl.total_seconds())
         self.run = self._commits.run
 
     def close(self) -> None:
@@ -49,6 +49,14 @@ class Activation:
         if active is None or not self._election.valid():
             raise StandByError(f"this replica of the license server is a stand-by; active is {self._election.holder()}")
         return active
+
+    def check_alive(self) -> None:
+        """NotNowError when nobody asks the election any more: this process can then never become active again."""
+        thread = self._thread
+        if thread is not None and not thread.is_alive() and not self._stop.is_set():
+            raise NotNowError(
+                "the election of the active replica has ended in this process; restart the license server"
+            )
 
     def standing(self) -> Standing | None:
         """The active service's figures; None on a stand-by."""
@@ -79,11 +87,16 @@ class Activation:
         self._election.release()
 
     def _ask_on(self) -> None:
+        """Whatever a step raises: this replica would be a stand-by for ever without the next one."""
+        seen = ""
         while not self._stop.wait(self._election.period_s):
             try:
                 self.step()
-            except (WindlassLicenseError, *UNREADABLE, OSError):
-                log.exception("this replica cannot become active")
+                seen = ""
+            except Exception as error:
+                if repr(error) != seen:  # not the same every second
+                    log.exception("this replica cannot ask whether it is the active one, or cannot become it")
+                seen = repr(error)
 
     def _step_down(self) -> None:
         active, self._active = self._active, None

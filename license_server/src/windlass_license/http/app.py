@@ -143,6 +143,7 @@ def _add_probes(app: FastAPI, activation: Activation, metrics: Metrics) -> None:
     @app.get("/healthz", response_class=PlainTextResponse, responses=NOT_NOW)
     def healthz() -> str:
         """Answer while the process works: a stand-by does, and so does a server without a license."""
+        activation.check_alive()
         try:
             activation.active().service.check()
         except StandByError as error:

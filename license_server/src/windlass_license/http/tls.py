@@ -1,10 +1,15 @@
 """HTTPS with a certificate that may be replaced while the server runs, as a mounted Secret is when it is renewed."""
 
+import hashlib
 import logging
+import os
 import ssl
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from windlass_license.errors import SettingsError
 
@@ -13,28 +18,29 @@ CERTIFICATE_NAME, KEY_NAME = "tls.crt", "tls.key"
 LOOK_EVERY_S = 30.0
 
 
+class _EncryptedKeyError(OSError):
+    """A key that asks for a password; an OSError as what else is wrong with one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tls:
     """Where certificate and key lie, named as Kubernetes names them in a Secret."""
 
     certificate: Path
     key: Path
-
-    def stamp(self) -> tuple[bytes, bytes]:
-        """Changes with the files."""
-        return self.certificate.read_bytes(), self.key.read_bytes()
+    stamp: bytes = b""
+    """Of the bytes that were read; changes with the files."""
 
 
 def read(directory: Path) -> Tls:
     """The files of a directory; SettingsError when a server could not be made with them."""
     tls = Tls(directory / CERTIFICATE_NAME, directory / KEY_NAME)
     try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(tls.certificate, tls.key)
+        return Tls(tls.certificate, tls.key, _load(tls, b""))
     except OSError as error:  # ssl.SSLError is one, too
         raise SettingsError(
             f"--tls-dir {directory} has no usable {CERTIFICATE_NAME} with its {KEY_NAME}: {error}; mount a TLS Secret"
         ) from error
-    return tls
 
 
 def follow(tls: Tls, context: ssl.SSLContext, every_s: float = LOOK_EVERY_S) -> threading.Event:
@@ -45,12 +51,49 @@ def follow(tls: Tls, context: ssl.SSLContext, every_s: float = LOOK_EVERY_S) -> 
 
 
 def _follow(tls: Tls, context: ssl.SSLContext, every_s: float, stop: threading.Event) -> None:
-    stamp = tls.stamp()
+    stamp = tls.stamp
     while not stop.wait(every_s):
         try:
-            if (seen := tls.stamp()) != stamp:
-                context.load_cert_chain(tls.certificate, tls.key)
-                stamp = seen
-                log.info("the certificate was replaced")
+            seen = _load(tls, stamp, context)
         except OSError as error:
             log.warning("the new certificate cannot be used, the old one stays: %s", error)
+            continue
+        if seen != stamp:
+            stamp = seen
+            log.info("the certificate was replaced")
+
+
+def _load(tls: Tls, known: bytes, context: ssl.SSLContext | None = None) -> bytes:
+    """Load the files into the context, unless they are those of the stamp `known`; the stamp of what was read.
+
+    OpenSSL takes a certificate into a context before it sees that the key is another's, and such a context serves
+    nobody. So a context of its own tries them first, and both get the very bytes that were read once.
+    """
+    certificate, key = tls.certificate.read_bytes(), tls.key.read_bytes()
+    stamp = hashlib.sha256(certificate).digest() + hashlib.sha256(key).digest()
+    if stamp == known:
+        return stamp
+    with _in_memory(certificate) as certificate_file, _in_memory(key) as key_file:
+        for one in (ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), context):
+            if one is not None:
+                one.load_cert_chain(certificate_file, key_file, password=_refuse_password)
+    return stamp
+
+
+@contextmanager
+def _in_memory(data: bytes) -> Iterator[str]:
+    """The path of a file with these bytes that is on no disk: OpenSSL reads paths only, and a key stays secret."""
+    handle = os.memfd_create("tls")
+    try:
+        with os.fdopen(os.dup(handle), "wb") as file:
+            file.write(data)
+        yield f"/proc/self/fd/{handle}"
+    finally:
+        os.close(handle)
+
+
+def _refuse_password() -> NoReturn:
+    """OpenSSL would ask on the terminal, in the middle of a start."""
+    raise _EncryptedKeyError(
+        "the key is encrypted and nobody is there to give its password; store it without a password"
+    )

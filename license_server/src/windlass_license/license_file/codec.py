@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from windlass_license.errors import FileRefusal, LicenseFileError
 from windlass_license.license_file import answer_key
 from windlass_license.license_file.keys import PublicKeys, key_id
-from windlass_license.rules.model import License, LicensedGpu
+from windlass_license.rules.model import GRACE_MAX_S, License, LicensedGpu
 
 MAGIC = "windlass license, format 1"
 NO_KEY = (
@@ -91,8 +91,17 @@ def issuer_of(data: bytes) -> str:
 
 
 def accept(data: bytes, keys: PublicKeys, now: datetime) -> License:
-    """The license in a file that may be put in force at `now`: verified, and not expired as a whole."""
+    """The license in a file that may be put in force at `now`: verified, not expired as a whole, with a sane grace.
+
+    A file that is in force already is not held to the last, which earlier versions did not know (`License.grace`).
+    """
     license_ = verify(data, keys)
+    if license_.grace_s > GRACE_MAX_S:
+        raise LicenseFileError(
+            FileRefusal.NOT_CANONICAL,
+            f"the license file has graceSeconds of {license_.grace_s}, which is longer than ten years; ask for one "
+            f"with {GRACE_MAX_S} or less",
+        )
     if license_.expires_last <= now:
         raise LicenseFileError(
             FileRefusal.EXPIRED,

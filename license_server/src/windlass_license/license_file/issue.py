@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass_license.errors import TermsError
 from windlass_license.license_file.listing import ListedGpu
-from windlass_license.rules.model import DEFAULT_GRACE_S, License, LicensedGpu
+from windlass_license.rules.model import DEFAULT_GRACE_S, GRACE_MAX_S, License, LicensedGpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ def issue(gpus: tuple[ListedGpu, ...], terms: Terms, now: datetime) -> License:
         raise TermsError("--customer and --appid must not be empty")
     if terms.limit < 0 or terms.grace_s < 0:
         raise TermsError("--max-concurrent and --grace-seconds must be 0 or more; 0 concurrent GPUs means no limit")
+    if terms.grace_s > GRACE_MAX_S:
+        raise TermsError(f"--grace-seconds {terms.grace_s} is longer than ten years; give {GRACE_MAX_S} or less")
     if terms.serial is not None and terms.serial < 1:
         raise TermsError("--serial must be 1 or more; leave it out for the time of issue")
     issued = now.astimezone(terms.expires.tzinfo)

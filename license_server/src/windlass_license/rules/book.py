@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from windlass_license.rules.devices import is_device
+from windlass_license.rules.lapsed import Lapsed
 from windlass_license.rules.model import Lease, LeaseBounds, LeaseRequest, License
 
 LEASE_BOUNDS = LeaseBounds()
@@ -30,7 +31,11 @@ class LeaseBook:
     """Every live lease under the license in force."""
 
     def __init__(
-        self, license_: License | None, leases: Iterable[Lease] = (), bounds: LeaseBounds = LEASE_BOUNDS
+        self,
+        license_: License | None,
+        leases: Iterable[Lease] = (),
+        bounds: LeaseBounds = LEASE_BOUNDS,
+        lapsed: Lapsed | None = None,
     ) -> None:
         self._leases: dict[str, Lease] = {}
         self._by_question: dict[_Question, str] = {}
@@ -41,6 +46,7 @@ class LeaseBook:
         self._devices = 0
         self._license = license_
         self.bounds = bounds
+        self.lapsed = Lapsed(bounds.devices) if lapsed is None else lapsed
         self.changes = Changes()
         for lease in leases:
             self.add(lease)
@@ -93,7 +99,10 @@ class LeaseBook:
         self.changes.added[lease.id] = lease
 
     def renew(self, lease: Lease) -> None:
-        """Put a later version of a lease in the place of the earlier one."""
+        """Put a later version of a lease in the place of the earlier one, which may have lapsed."""
+        if lease.id not in self._leases:
+            self.add(lease)
+            return
         self._leases[lease.id] = lease
         fresh = self.changes.added if lease.id in self.changes.added else self.changes.renewed
         fresh[lease.id] = lease
@@ -103,6 +112,7 @@ class LeaseBook:
         lease = self._leases.get(lease_id)
         if lease is None or uid not in (None, lease.holder.uid):
             return None
+        self.lapsed.forget(lease)
         del self._leases[lease_id]
         del self._by_question[lease.holder.uid, lease.gpus]
         self._by_uid[lease.holder.uid].discard(lease_id)
@@ -117,8 +127,8 @@ class LeaseBook:
         return lease
 
     def take_lapsed(self, now: datetime) -> list[Lease]:
-        """Remove and return the leases that nobody renewed in time."""
-        lapsed = []
+        """Remove, remember and return the leases that nobody renewed in time, in the order in which they ended."""
+        lapsed = list[Lease]()
         while self._ends and self._ends[0][0] <= now:
             _, lease_id = heapq.heappop(self._ends)
             lease = self._leases.get(lease_id)
@@ -129,7 +139,18 @@ class LeaseBook:
             else:
                 self.take(lease_id)
                 lapsed.append(lease)
+        lapsed.sort(key=lambda one: one.expires)
+        for lease in lapsed:
+            self.lapsed.add(lease)
         return lapsed
+
+    def live(self, now: datetime) -> tuple[int, int]:
+        """How many leases and GPUs are live at `now`, whether or not the lapsed ones were dropped yet.
+
+        Another thread than the book's own may ask.
+        """
+        leases = [lease for lease in list(self._leases.values()) if lease.expires > now]
+        return len(leases), len({gpu for lease in leases for gpu in self._gpus(lease)})
 
     def take_changes(self) -> Changes:
         """What to store; the book counts anew from here."""
@@ -144,6 +165,13 @@ class LeaseBook:
         for lease in list(self._leases.values()):
             if lease.expires > since:
                 self.renew(lease.prolonged(absence, most))
+
+    def bring_back(self, now: datetime, ttl: timedelta) -> None:
+        """Take the leases out of a false future: each is as if its pod had asked at `now`."""
+        for lease in list(self._leases.values()):
+            if (true := lease.brought_back(now, ttl)) != lease:
+                self.take(lease.id)  # stored anew as a whole: a renewal leaves the time of the grant as it was
+                self.add(true)
 
     def take_excess(self) -> list[Lease]:
         """Remove and return the leases beyond the bounds, the youngest first to go, and those with unusable names."""

@@ -2,7 +2,8 @@
 
     1. no license in force                                  → refused, NoLicense
     2. a GPU that the license does not name                 → refused, Unlicensed, all such GPUs named
-    3. a GPU past its expiry: a live lease is renewed and marked expired (unless the license says otherwise);
+    3. a GPU past its expiry: a live lease is renewed and marked expired (unless the license says otherwise), and so is
+       one that lapsed within the license's grace, by the rules 5 to 7 as its GPUs may be in use by now;
        anything else                                        → refused, Expired
     4. the pod already holds a live lease for these GPUs    → renewed; it counts already
     5. more devices than the pod requests of Kubernetes, where that is known → refused, NotRequested
@@ -15,29 +16,36 @@ A limit lowered by a new license evicts nobody: it holds back new pods until eno
 Pure: no clock, no storage, no web framework.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from windlass_license.dates import later
 from windlass_license.rules.book import LeaseBook, physical
 from windlass_license.rules.model import Lease, LeaseRequest, License, Refusal, State, Usage, Verdict
 
 _NAMES_SHOWN = 8
+NO_TIME = timedelta()
 NO_LICENSE = (
     "no license is in force; make one with `kubectl windlass license init`, or upload the issuer's file (POST /ls)"
 )
 
 
-def gate(book: LeaseBook, request: LeaseRequest, now: datetime) -> Verdict:
-    """Decide one request against the license in force and the live leases; the caller has dropped the lapsed ones."""
+def gate(book: LeaseBook, request: LeaseRequest, now: datetime, ttl: timedelta = NO_TIME) -> Verdict:
+    """Decide one request against the license in force and the live leases; the caller has dropped the lapsed ones.
+
+    A pod goes on without the server for `ttl` and the license's grace after it asked last.
+    """
     license_ = book.license
     if license_ is None:
         return _refuse(Refusal.NO_LICENSE, request.gpus, NO_LICENSE)
     if unlicensed := tuple(gpu for gpu in request.gpus if license_.covering(gpu) is None):
         return _refuse(Refusal.UNLICENSED, unlicensed, _unlicensed(license_, unlicensed))
     held = book.held(request)
-    if expired := tuple(gpu for gpu in request.gpus if _expiry(license_, gpu) <= now):
-        return _after_expiry(license_, request, expired, held)
+    expired = tuple(gpu for gpu in request.gpus if _expiry(license_, gpu) <= now)
+    serving = held or (_serving_yet(book, license_, request, now - ttl) if expired else None)
+    if expired and not (serving and license_.renew_after_expiry):
+        return _expired(license_, expired, serving)
     if held is not None:
-        return _allow(license_, request, held)
+        return _allow(license_, request, held, expired)
     if request.most is not None and len(book.devices_of(request.holder.uid) | set(request.gpus)) > request.most:
         return _refuse(Refusal.NOT_REQUESTED, request.gpus, _not_requested(request, book))
     wanted = {physical(license_, gpu) for gpu in request.gpus}
@@ -46,7 +54,7 @@ def gate(book: LeaseBook, request: LeaseRequest, now: datetime) -> Verdict:
         return _limit_reached(license_, request, book)
     if full := _no_room(book, request, wanted):
         return _refuse(Refusal.LIMIT_REACHED, request.gpus, full)
-    return _allow(license_, request, None)
+    return _allow(license_, request, serving, expired)
 
 
 def name_gpus(gpus: tuple[str, ...]) -> str:
@@ -63,12 +71,18 @@ def _expiry(license_: License, device: str) -> datetime:
     return gpu.expires
 
 
-def _after_expiry(license_: License, request: LeaseRequest, expired: tuple[str, ...], held: Lease | None) -> Verdict:
-    if held is not None and license_.renew_after_expiry:
-        return _allow(license_, request, held, expired)
+def _serving_yet(book: LeaseBook, license_: License, request: LeaseRequest, since: datetime) -> Lease | None:
+    """The lapsed lease of a pod that may serve yet, as its grace began after `since`; None where there is none."""
+    lease = book.lapsed.find(request)
+    if lease is None or later(lease.asked or lease.granted, license_.grace) <= since:
+        return None
+    return lease
+
+
+def _expired(license_: License, expired: tuple[str, ...], serving: Lease | None) -> Verdict:
     when = min(_expiry(license_, gpu) for gpu in expired).isoformat()
     message = f"the license for {name_gpus(expired)} expired at {when}"
-    if held is not None:
+    if serving is not None:
         message += " and does not allow serving after that"
     they = "it is" if len(expired) == 1 else "they are"
     return _refuse(Refusal.EXPIRED, expired, f"{message}; upload a license in which {they} valid")

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from windlass_license.dates import later
 from windlass_license.rules.devices import mig_parent
 
 DEFAULT_GRACE_S = 24 * 3600
+GRACE_MAX_S = 10 * 365 * 24 * 3600
+"""Ten years: longer than any server is away, and far from the end of what a date can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,11 @@ class License:
         object.__setattr__(self, "gpus", ordered)
         by_device = {name: gpu for gpu in ordered for name in (*gpu.slices, gpu.uuid)}
         object.__setattr__(self, "_by_device", by_device)
+
+    @property
+    def grace(self) -> timedelta:
+        """The grace as a time; a license of an earlier version may name more than ten years, and has ten."""
+        return timedelta(seconds=min(self.grace_s, GRACE_MAX_S))
 
     def covering(self, device: str) -> LicensedGpu | None:
         """The licensed GPU that `device` (a GPU's or a MIG slice's UUID) is, or is a part of."""
@@ -107,13 +115,18 @@ class Lease:
 
     def renewed(self, now: datetime, ttl: timedelta) -> "Lease":
         """This lease after one more renewal; an expiry never moves back."""
-        expires = max(self.expires, now + ttl)
+        expires = max(self.expires, later(now, ttl))
         return Lease(self.id, self.gpus, self.holder, self.granted, expires, self.renewals + 1, now)
 
     def prolonged(self, by: timedelta, most: timedelta) -> "Lease":
         """This lease with time given back in which nobody could renew it, up to `most` after the pod asked last."""
-        last = (self.asked or self.granted) + most
-        return replace(self, expires=max(self.expires, min(self.expires + by, last)))
+        last = later(self.asked or self.granted, most)
+        return replace(self, expires=max(self.expires, min(later(self.expires, by), last)))
+
+    def brought_back(self, now: datetime, ttl: timedelta) -> "Lease":
+        """This lease without a time after `now`, as if it were renewed now: its times are of a false future."""
+        granted, asked = min(self.granted, now), None if self.asked is None else min(self.asked, now)
+        return replace(self, granted=granted, asked=asked, expires=min(self.expires, later(now, ttl)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +178,6 @@ class Verdict:
     """When the license of the first of these GPUs ends."""
     expired: bool = False
     renews: Lease | None = None
-    """The live lease that a renewal prolongs."""
+    """The lease that a renewal prolongs: a live one, or one that lapsed after its license had ended."""
     usage: Usage | None = None
     """With `LimitReached`: who is in the way."""

@@ -5,6 +5,7 @@ the requests. One after the other by construction: no lock is held and no reques
 """
 
 import asyncio
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from windlass_license.errors import StandByError
+from windlass_license.errors import NotNowError, StandByError
+
+log = logging.getLogger("windlass_license")
 
 Job = Callable[[Any], Any]
 Commit = Callable[[Sequence[Job]], Sequence[Any]]
@@ -30,14 +33,21 @@ class _Waiting:
 
 
 class GroupCommit:
-    """Runs jobs in batches through `commit`; `observe` is told the size and the seconds of each."""
+    """Runs jobs in batches through `commit`; `observe` is told the size and the seconds of each.
 
-    def __init__(self, commit: Commit, observe: Observe = lambda size, seconds: None) -> None:
-        self._commit, self._observe = commit, observe
+    With `idle_s` a batch without a job runs whenever none came for so long: time passes for the service, too.
+    """
+
+    def __init__(
+        self, commit: Commit, observe: Observe = lambda size, seconds: None, idle_s: float | None = None
+    ) -> None:
+        self._commit, self._observe, self._idle_s = commit, observe, idle_s
         self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = threading.Lock()
         self._closed = False
+        if idle_s is not None:
+            self._start()
 
     async def run(self, job: Job) -> Any:  # noqa: ANN401  whatever the job returns
         """What `job` returned, once it is durable."""
@@ -47,8 +57,7 @@ class GroupCommit:
             if self._closed:
                 raise StandByError("this replica of the license server is stopping; ask again")
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="commits", daemon=True)
-                self._thread.start()
+                self._start()
             self._queue.put(waiting)
         return await waiting.future
 
@@ -60,8 +69,30 @@ class GroupCommit:
         if self._thread is not None:
             self._thread.join()
 
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._work, name="commits", daemon=True)
+        self._thread.start()
+
+    def _first(self) -> _Waiting | None:
+        """The next job, however long it is awaited; None at the end."""
+        while True:
+            try:
+                return self._queue.get(timeout=self._idle_s)
+            except Empty:
+                self._commit_nothing()
+
+    def _commit_nothing(self) -> None:
+        try:
+            self._commit([])
+        except StandByError:  # the seat was lost; `activation` closes this
+            pass
+        except NotNowError as error:
+            log.warning("%s", error)
+        except Exception:
+            log.exception("the leases that lapsed cannot be dropped now")
+
     def _work(self) -> None:
-        while (first := self._queue.get()) is not None:
+        while (first := self._first()) is not None:
             batch, ended = [first], False
             while len(batch) < MOST_AT_ONCE and not ended:
                 try:

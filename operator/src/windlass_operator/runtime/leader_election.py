@@ -10,11 +10,14 @@ from typing import Any
 
 import msgspec
 from windlass_base.kube.lease import ANSWERS, Lease, LeaseCall, LeaseName, LeaseReply, LeaseTimes, Steps, boot_time
+from windlass_base.kube.service_account import KubeError
 
-from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError
+from windlass_operator.cluster.rest import UNREACHABLE, Rest, StatusError, TooLargeError
 
 OK = 200
 PAUSE_MIN_S = 0.1
+NO_ANSWER = (StatusError, TooLargeError, KubeError, msgspec.MsgspecError, *UNREACHABLE)
+"""A refusal, an answer that is no Lease, or none: each is waited out, and ends no loop."""
 logger = logging.getLogger(__name__)
 
 
@@ -48,14 +51,14 @@ class LeaderElection:
         """Let go at once, so that the stand-by need not wait; what cannot be told is waited out."""
         try:
             await self._run(self._lease.release())
-        except (StatusError, *UNREACHABLE) as error:
+        except NO_ANSWER as error:
             logger.warning("the lease %s is not released: %s", self.name.name, error)
 
     async def attempt(self) -> None:
         """Read the Lease, then take it, renew it or wait."""
         try:
             await self._run(self._lease.attempt())
-        except (StatusError, *UNREACHABLE) as error:
+        except NO_ANSWER as error:
             self._say(f"the lease {self.name.namespace}/{self.name.name} cannot be had: {_words(error)}")
             return
         self._say(f"leading as {self.name.me}" if self.holds() else f"stand-by: {self._lease.holder()} leads")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+from windlass_base.untrusted_json import UnusableJsonError, json_of
 
 from windlass.errors import UsageError
 
@@ -73,9 +74,15 @@ class Issuers:
         certificate = _decoded(text)
         _verify(key, signature, CERTIFICATE_MAGIC + certificate)
         facts = _object(certificate)
-        if _moment(facts.get("expires")) + CLOCKS_APART + _GRACE <= datetime.now(UTC):
+        # The end itself is not moved: that of a perpetual license is the calendar's last day.
+        if datetime.now(UTC) - _moment(facts.get("expires")) >= CLOCKS_APART + _GRACE:
             raise UntrustedAnswerError("the license that certifies the answer key ended long ago; upload a new license")
-        return Ed25519PublicKey.from_public_bytes(_decoded(str(facts.get("key"))))
+        try:
+            return Ed25519PublicKey.from_public_bytes(_decoded(str(facts.get("key"))))
+        except ValueError as error:
+            raise UntrustedAnswerError(
+                "the certified answer key is no Ed25519 key; have the license issued again"
+            ) from error
 
 
 _GRACE = timedelta(days=366)
@@ -140,8 +147,8 @@ def _decoded(text: str) -> bytes:
 
 def _object(text: bytes) -> Mapping[str, Any]:
     try:
-        said = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        said = json_of(text)
+    except UnusableJsonError as error:
         raise UntrustedAnswerError("the signed text is no JSON") from error
     return said if isinstance(said, dict) else {}
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import ssl
 from collections.abc import Sequence
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
 
 import httpx
 
 from windlass.errors import UsageError
 from windlass.license.answers import Question, UntrustedAnswerError, issuers
 from windlass.license.model import Answer, Granted, Holder, Refused, Unreachable
+from windlass.license.reply import FORBIDDEN, OK, REPLY_BYTES_MAX, plain, read
 from windlass.license.settings import CA, TIMEOUT_S, TOKEN_FILE, LicenseSettings
 
 CONNECT_TIMEOUT_S = 5.0
 RELEASE_TIMEOUT_S = 3.0
-OK, FORBIDDEN = 200, 403
 NO_LICENSE = "NoLicense"
-SAID_CHARACTERS = 2000
-"""Of a server's sentence; whatever answers may be no license server."""
+NO_COOKIES = DefaultCookiePolicy(allowed_domains=())
+PLAIN_BYTES = {"Accept-Encoding": "identity"}
+"""A packed answer of a few bytes could unpack to any size, and no license server packs its own."""
 
 
 class LeaseClient:
@@ -43,7 +43,10 @@ class LeaseClient:
         """Ask these addresses in order; all of them together take at most the total time-out."""
         timeout = httpx.Timeout(total_timeout_s, connect=min(CONNECT_TIMEOUT_S, total_timeout_s))
         # Proxies of the environment are for the outside world; the license server is in the cluster.
-        self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False, verify=trust(ca))
+        # Cookies are not kept: in a pod that asks for months a stranger's would pile up.
+        self._http = httpx.AsyncClient(
+            timeout=timeout, transport=transport, trust_env=False, verify=trust(ca), cookies=CookieJar(NO_COOKIES)
+        )
         self._addresses = list(addresses)
         self._token_file = token_file
         self._issuers = issuers(public_keys)
@@ -65,6 +68,11 @@ class LeaseClient:
         """Whether an answer without the signature of a certified server is refused."""
         return bool(self._issuers.keys)
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of the license servers, in the order in which they are asked next."""
+        return tuple(self._addresses)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -74,19 +82,31 @@ class LeaseClient:
         await self._http.aclose()
 
     async def lease(self, gpus: Sequence[str], holder: Holder) -> Answer:
-        """Ask for a lease on all of these GPUs, or renew it: the server knows the pod by its uid."""
+        """Ask for a lease on all of these GPUs, or renew it: the server knows the pod by its uid.
+
+        Of several addresses the first that grants or refuses counts, and one that grants is asked first from then on.
+        NoLicense counts only where no other address says more: it needs no signature, so anybody can say it.
+        """
         question = Question(secrets.token_hex(16), tuple(gpus), holder.uid if self._token_file else "")
         body = {"gpus": list(gpus), "holder": holder.to_dict(), "nonce": question.nonce}
-        failures = []
+        failures: list[str] = []
+        without: Refused | None = None
         clock = asyncio.get_running_loop().time
         ends, addresses = clock() + self._total_timeout_s, tuple(self._addresses)
         for number, address in enumerate(addresses):
             share_s = (ends - clock()) / (len(addresses) - number)  # what one left over is for the ones after it
             answer = await self._ask(address, question, body, share_s)
-            if not isinstance(answer, Unreachable):
+            if isinstance(answer, Granted):
                 self._prefer(address)
                 return answer
-            failures.append(answer.message)
+            if isinstance(answer, Unreachable):
+                failures.append(answer.message)
+            elif answer.reason != NO_LICENSE:
+                return answer
+            else:
+                without = without or answer
+        if without:
+            return without
         asked = "; ".join(failures)
         return Unreachable(f"no license server answers ({asked}); install one, or give its address (WINDLASS_LS_ADDR)")
 
@@ -94,36 +114,58 @@ class LeaseClient:
         """Give the GPUs back; a server that is gone lets the lease run out by itself."""
         try:
             where, shown = f"{self._addresses[0]}/v1/leases/{lease}", bearer(self._token_file)
-            await self._http.delete(where, headers=shown, timeout=RELEASE_TIMEOUT_S)
-        except (httpx.HTTPError, OSError, ValueError):
+            async with (
+                asyncio.timeout(RELEASE_TIMEOUT_S),
+                self._http.stream("DELETE", where, headers=shown | PLAIN_BYTES),
+            ):
+                return  # its status says all, and nothing would come of that
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
             return
 
     async def _ask(self, address: str, question: Question, body: dict[str, Any], timeout_s: float) -> Answer:
         try:
             shown = bearer(self._token_file)
         except (OSError, ValueError) as error:
-            return Unreachable(f"the pod's token cannot be read ({TOKEN_FILE}): {error}")
+            return Unreachable(f"the pod's token cannot be read ({TOKEN_FILE}): {plain(error)}")
         try:
             async with asyncio.timeout(timeout_s):  # httpx bounds each step, not the whole
-                response = await self._http.post(f"{address}/v1/leases", json=body, headers=shown)
-            return self._believed(address, question, response)
+                return await self._exchange(address, question, body, shown)
         except (httpx.HTTPError, TimeoutError) as error:
             return Unreachable(f"{address}: {_why(error)}")
+        except Exception as error:
+            # What stands at an address may be anybody's, and its bytes go through parsers that are not ours: headers,
+            # cookies, host names of redirects. None of their faults may end a pod that serves.
+            return Unreachable(f"{address}: its answer cannot be read ({type(error).__name__}: {plain(error)})")
 
-    def _believed(self, address: str, question: Question, response: httpx.Response) -> Answer:
+    async def _exchange(self, address: str, question: Question, body: dict[str, Any], shown: dict[str, str]) -> Answer:
+        where, headers = f"{address}/v1/leases", shown | PLAIN_BYTES
+        async with self._http.stream("POST", where, json=body, headers=headers) as response:
+            status = response.status_code
+            if response.headers.get("content-encoding", "identity") != "identity":
+                return Unreachable(f"{address} answered {status} with packed bytes, which no license server does")
+            content = bytearray()
+            async for part in response.aiter_bytes():
+                content += part
+                if len(content) > REPLY_BYTES_MAX:
+                    more = f"more than {REPLY_BYTES_MAX // 1024} KiB"
+                    return Unreachable(f"{address} answered {status} with {more}, which no license server does")
+            return self._believed(address, question, response, bytes(content))
+
+    def _believed(self, address: str, question: Question, response: httpx.Response, body: bytes) -> Answer:
         """The answer; Unreachable when the issuer's keys are known and it is not signed for this question.
 
         Without a license nothing can be certified, so that one refusal is believed: it gives nothing away.
         """
-        answer = _read(address, response)
-        plain = isinstance(answer, Unreachable) or (isinstance(answer, Refused) and answer.reason == NO_LICENSE)
-        if not self._issuers.keys or plain:
-            return answer
+        status = response.status_code
+        if not self._issuers.keys or status not in (OK, FORBIDDEN):
+            return read(address, status, body)
         try:
-            self._issuers.check(question, response.status_code, response.headers, response.content)
+            self._issuers.check(question, status, response.headers, body)
         except UntrustedAnswerError as error:
-            return Unreachable(f"{address} is not believed: {error}")
-        return answer
+            answer = read(address, status, body)
+            harmless = isinstance(answer, Unreachable) or (isinstance(answer, Refused) and answer.reason == NO_LICENSE)
+            return answer if harmless else Unreachable(f"{address} is not believed: {error}")
+        return read(address, status, body)
 
     def _prefer(self, address: str) -> None:
         self._addresses.remove(address)
@@ -141,53 +183,16 @@ def trust(ca: str) -> ssl.SSLContext | bool:
         return True
     try:
         if "-----BEGIN" in ca:
-            return ssl.create_default_context(cadata=ca)
+            # Python takes ASCII alone here. A comment beside a certificate may lose its letters; inside it is broken.
+            return ssl.create_default_context(cadata=ca.encode("ascii", "replace").decode())
         return ssl.create_default_context(cafile=ca)
-    except OSError as error:  # ssl.SSLError is one, too
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; a file's name may be none
         raise UsageError(
             f"variable {CA} holds no certificate that can be read: {error}; give PEM or its file"
         ) from error
 
 
-def _read(address: str, response: httpx.Response) -> Answer:
-    content = _object(response)
-    try:
-        if response.status_code == OK:
-            return _granted(content)
-        if response.status_code == FORBIDDEN:
-            return Refused(plain(content["reason"]), plain(content["message"]))
-    except (KeyError, TypeError, ValueError):
-        return Unreachable(f"{address} answered {response.status_code}, but not as a license server does")
-    said = plain(content.get("message") or response.text[:200].strip() or "nothing")
-    return Unreachable(f"{address} answered {response.status_code}: {said}")
-
-
-def _granted(content: dict[str, Any]) -> Granted:
-    return Granted(
-        lease=quote(str(content["lease"]), safe=""),
-        ttl_s=float(content["ttlSeconds"]),
-        grace_s=float(content.get("graceSeconds") or 0),
-        expires=plain(content["expires"]) if content.get("expires") else None,
-        expired=bool(content.get("expired")),
-        message=plain(content.get("message") or ""),
-    )
-
-
-def plain(said: object) -> str:
-    """A server's text as it may stand in a log line and a status: bounded, and without what steers a terminal."""
-    text = str(said)[:SAID_CHARACTERS]
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-
-
-def _object(response: httpx.Response) -> dict[str, Any]:
-    try:
-        content = response.json()
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
 def _why(error: Exception) -> str:
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         return "no answer in time"
-    return str(error) or type(error).__name__
+    return plain(error) or type(error).__name__

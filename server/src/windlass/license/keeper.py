@@ -17,6 +17,7 @@ from windlass.errors import LicenseError
 from windlass.license.client import LeaseClient
 from windlass.license.model import Answer, Granted, Holder, Refused, naming
 from windlass.license.settings import LicenseSettings
+from windlass.license.sharing import Share, name
 
 FAST_RETRY_MAX_S = 5.0
 FAST_RETRY_FOR_S = 600.0
@@ -70,6 +71,15 @@ def facts_of(answer: Answer, before: LicenseFacts) -> LicenseFacts:
     return replace(before, state="unreachable", message=message, reason="")
 
 
+def ends_serving(answer: Answer, last: Granted) -> bool:
+    """Whether a serving pod ends at this answer, although its grace is not over.
+
+    The license server refuses a lease that lapsed after the license's end, as when the network was away, in the same
+    words as one that the license forbids. A grant after the end is the license's word that serving pods go on.
+    """
+    return isinstance(answer, Refused) and answer.reason == EXPIRED and not last.expired
+
+
 class LicenseKeeper:
     """One pod's lease, from the first question to its release."""
 
@@ -88,6 +98,7 @@ class LicenseKeeper:
         self._holder = holder
         self._report = report
         self._wait_s = wait_s
+        self._share = Share(name(holder.uid, gpus, client.addresses))
         unsigned = "" if client.signed_only else UNSIGNED
         asking = f"asking the license server for {', '.join(gpus)}{unsigned}"
         self._facts = LicenseFacts(True, "waiting", asking, gpus)
@@ -98,6 +109,7 @@ class LicenseKeeper:
     async def obtain(self) -> None:
         """Return when the license is granted; LicenseError when it was not in the time that may be waited."""
         self._report(self._facts)
+        await self._share.join()
         began, attempt = time.monotonic(), 0
         while not isinstance(await self._ask(), Granted):
             waited_s = time.monotonic() - began
@@ -116,7 +128,7 @@ class LicenseKeeper:
             await asyncio.sleep(self._pause_s(self._granted, failed))
             answer = await self._ask()
             failed = 0 if isinstance(answer, Granted) else failed + 1
-            if isinstance(answer, Refused) and answer.reason == EXPIRED:
+            if ends_serving(answer, self._granted):
                 raise LicenseError(self._facts.message)
             if failed and self._grace_left_s(self._granted) <= 0:
                 without_s = time.monotonic() - self._renewed_at
@@ -125,10 +137,13 @@ class LicenseKeeper:
                 )
 
     async def release(self) -> None:
-        """Give the GPUs back to the license server."""
-        if self._granted is not None:
-            await self._client.release(self._granted.lease)
+        """Give the GPUs back to the license server, unless another program of this pod has the same lease."""
+        try:
+            if self._granted is not None and self._share.is_last():
+                await self._client.release(self._granted.lease)
+        finally:
             self._granted = None
+            self._share.leave()
 
     async def _ask(self) -> Answer:
         answer = await self._client.lease(self._gpus, self._holder)
@@ -137,7 +152,7 @@ class LicenseKeeper:
             until = datetime.now(UTC) + timedelta(seconds=answer.ttl_s + answer.grace_s)
             self._serves_until = until.isoformat(timespec="seconds")
         self._facts = facts_of(answer, self._facts)
-        if self._granted and not isinstance(answer, Granted) and self._facts.reason != EXPIRED:
+        if self._granted and not isinstance(answer, Granted) and not ends_serving(answer, self._granted):
             on = f"this pod serves on until {self._serves_until}"
             self._facts = replace(self._facts, message=f"{self._facts.message}; {on}")
         self._report(self._facts)

@@ -78,11 +78,20 @@ def _url(variable: str, address: str) -> str:
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:  # a port that is no number, a broken IPv6 address
         usable = False
-    if not usable or any(letter.isspace() for letter in url):
-        raise UsageError(
-            f'variable {variable} has "{address}", which is no address; write it as host:10080 or as a URL'
-        )
+    if not usable or any(letter.isspace() for letter in url) or not _is_taken(url):
+        shown = address.encode("utf-8", "backslashreplace").decode()  # bytes of no encoding cannot be printed
+        raise UsageError(f'variable {variable} has "{shown}", which is no address; write it as host:10080 or as a URL')
     return url
+
+
+def _is_taken(url: str) -> bool:
+    """Whether the HTTP library takes it, which reads international host names more strictly than Python does."""
+    import httpx
+
+    try:
+        return bool(httpx.URL(url).host)
+    except (httpx.InvalidURL, ValueError):  # a name that only says it is international is a ValueError
+        return False
 
 
 def _seconds(environment: Mapping[str, str], name: str, *, above_0: bool = False) -> float | None:

@@ -1,0 +1,80 @@
+"""Where the server listens: what cannot be had is one sentence and exit code 2, before anything is opened."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from windlass_license.cli import main
+from windlass_license.errors import SettingsError
+from windlass_license.http.listening import listening
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that another program listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+def serve(folder: Path, *words: str) -> int:
+    main(["keygen", "--out", str(folder / "keys")])
+    keys = ("--public-key", str(folder / "keys/public.pem"), "--lease-auth", "none")
+    return main(["serve", "--data", str(folder / "data"), *keys, *words])
+
+
+def test_a_port_that_is_taken(taken: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Named with its address; no directory was made for nothing."""
+    assert serve(tmp_path, "--host", "127.0.0.1", "--port", str(taken)) == 2
+    expected = (
+        f"windlass-license: --port {taken} of 127.0.0.1 is taken by another program; stop that, or give another port"
+    )
+    assert capsys.readouterr().err == f"{expected}\n"
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_sentence_is_a_line_of_the_log_where_that_is_json(
+    taken: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As every other complaint of the server."""
+    monkeypatch.setenv("WINDLASS_LOG_FORMAT", "json")
+    assert serve(tmp_path, "--host", "127.0.0.1", "--port", str(taken)) == 2
+    assert f"--port {taken}" in json.loads(capsys.readouterr().err)["message"]
+
+
+HOSTS = {
+    "no.such.host.invalid": "--host no.such.host.invalid is unknown: ",
+    "ü" * 70: f"--host {'ü' * 70} is unknown: ",
+    "198.51.100.7": "--host 198.51.100.7 is no address of this machine; give one of its own, or 0.0.0.0 for all",
+}
+
+
+@pytest.mark.parametrize(("host", "expected"), HOSTS.items(), ids=range(len(HOSTS)))
+def test_a_host_that_is_none(host: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unknown, of no shape, or of another machine."""
+    assert serve(tmp_path, "--host", host, "--port", "18999") == 2
+    shown = capsys.readouterr().err
+    assert (shown.startswith(f"windlass-license: {expected}"), shown.count("\n")) == (True, 1), shown
+
+
+def test_a_free_port_is_bound_on_every_address_of_a_name() -> None:
+    """And is free again afterwards."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    for _ in range(2):
+        with listening("localhost", port) as sockets:
+            assert {one.getsockname()[1] for one in sockets} == {port}
+            for one in sockets:
+                one.listen()
+            with pytest.raises(SettingsError, match="is taken"), listening("127.0.0.1", port):
+                pytest.fail("bound twice")
+
+
+def test_an_address_of_a_name_that_this_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ::1 of localhost where there is no IPv6: the others are listened on."""
+    foreign = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("198.51.100.7", 0))
+    ours = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [foreign, ours, ours])
+    with listening("name", 0) as sockets:
+        assert [one.getsockname()[0] for one in sockets] == ["127.0.0.1"]
