@@ -133,6 +133,25 @@ async def test_what_the_framework_refuses_says_why(ann, method, path, status, re
     assert (answer.status_code, answer.json()["reason"], answer.json()["error"]) == (status, reason, sentence)
 
 
+@pytest.mark.parametrize("path", ["/", "/app.js", "/healthz", "/readyz"])
+async def test_a_head_gives_what_a_get_does_without_its_body(ann, path):
+    """Load balancers and link checkers ask so."""
+    asked, head = await ann.get(path), await ann.head(path)
+    assert (head.status_code, head.headers["content-type"]) == (200, asked.headers["content-type"])
+    assert (await ann.head("/nowhere.js")).status_code == 404
+    assert "head" not in str((await ann.get("/api/openapi.json")).json()["paths"]["/healthz"].keys())
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [("text/plain", b'{"token": "a"}'), ("application/json", b"[1]"), ("application/json", b"")]
+)
+async def test_a_body_that_is_no_object_has_a_sentence_of_its_own(ann, kind, body):
+    """With the header that makes JSON of it."""
+    answer = await ann.post("/api/session", content=body, headers={"Content-Type": kind})
+    said = {"error": "the body is no JSON object; send Content-Type: application/json", "reason": "BadRequest"}
+    assert (answer.status_code, answer.json()) == (400, {**said, "fields": []})
+
+
 async def test_a_prefix_is_known_with_and_without_the_ingress_taking_it_away(start, kube):
     """The cookie belongs to the prefix; the path without its slash leads to the one with it."""
     browser: httpx2.AsyncClient = start(prefix="/team/console")

@@ -86,6 +86,13 @@ async def test_a_request_gets_an_answer(console):
     assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"ok\n")
 
 
+async def test_a_head_request_gets_no_body(console):
+    """Its length is that of a GET."""
+    answer = await answer_of(await console.open(), b"HEAD" + HEAD[3:] + b"Connection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\n")
+    assert b"content-length: 3\r\n" in answer
+
+
 @pytest.mark.parametrize("pieces", [1, 40], ids=["at once", "in pieces"])
 async def test_a_head_that_is_too_long_is_refused(console, pieces):
     """Whether its end comes or not."""

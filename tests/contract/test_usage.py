@@ -23,11 +23,15 @@ from windlass_kubectl.session import Session
 
 NOW = datetime(2026, 11, 25, 12, 30, tzinfo=UTC)
 SERVICE = {"spec": {"model": {"id": "m", "source": {"pvc": {"claimName": "c"}}}}}
+NOWHERE = Path("/nowhere")
 TOKENS = Tokens(10, 5, 4)
 
 
 class Server:
-    """An API server with services and pods, whose proxy asks the real page; a pod without a folder is gone."""
+    """An API server with services and pods, whose proxy asks the real page; a pod without a folder is gone.
+
+    A pod whose folder is `NOWHERE` records nothing, as those of family deepspeed.
+    """
 
     def __init__(self, pods: dict[str, dict[str, Path | None]]) -> None:
         self.pods, self.asked = pods, list[str]()
@@ -49,7 +53,7 @@ class Server:
             root = next(roots[pod] for roots in self.pods.values() if pod in roots)
             if root is None:
                 return httpx2.Response(503, json={"kind": "Status", "message": "no route to the pod"})
-            status, _, text = page.answer(root, request.url.query.decode())
+            status, _, text = page.answer(None if root == NOWHERE else root, request.url.query.decode())
             return httpx2.Response(status, text=text)
         return httpx2.Response(404, json={"kind": "Status", "reason": "NotFound", "message": "not found"})
 
@@ -122,6 +126,16 @@ async def test_a_pod_without_records_is_named(ask, tmp_path: Path, capsys) -> No
     said = capsys.readouterr()
     assert "search" in said.out
     assert "pod demo-2 is left out or incomplete: " in said.err
+
+
+async def test_a_pod_that_records_nothing_is_no_failure(ask, tmp_path: Path, capsys) -> None:
+    """Family deepspeed has no records; those of the other services are whole."""
+    record(tmp_path, "search", "poet", 3)
+    assert await ask(Server({"demo": {"demo-1": tmp_path}, "deep": {"deep-1": NOWHERE}})) == 0
+    said = capsys.readouterr()
+    assert "search" in said.out
+    assert "pod deep-1 of service deep records no usage" in said.err
+    assert "incomplete" not in said.err
 
 
 async def test_no_service_no_usage(ask) -> None:

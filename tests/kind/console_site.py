@@ -38,7 +38,7 @@ def installed(bed: Any) -> Iterator[str]:
 def _upgrade(bed: Any, *values: str) -> None:
     sets = [word for value in values for word in ("--set", value)]
     chart = str(charts.CHARTS / RELEASE)
-    words = ("--namespace", deploy.SYSTEM_NAMESPACE, "--reuse-values", "--wait", "--timeout", "180s")
+    words = ("--namespace", deploy.SYSTEM_NAMESPACE, "--reset-then-reuse-values", "--wait", "--timeout", "180s")
     bed.helm("upgrade", RELEASE, chart, *words, *sets)
 
 

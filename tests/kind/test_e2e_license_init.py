@@ -106,7 +106,7 @@ def test_the_chart_upgrades_over_what_init_brought(bed, namespace, server):
     flags = (
         "--namespace",
         namespace,
-        "--reuse-values",
+        "--reset-then-reuse-values",
         "--set",
         "podLabels.upgraded=yes",
         "--wait",

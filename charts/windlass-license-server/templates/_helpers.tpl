@@ -1,5 +1,7 @@
+{{- /* Each object asks for the name, so old values are refused before a template meets one that is not there. */ -}}
 {{- /* One name for everything. Clients look for the Service windlass-license-server, so the default has no release in it. */ -}}
 {{- define "license-server.name" -}}
+{{- include "license-server.renamed" . -}}
 {{- $name := "windlass-license-server" -}}
 {{- with .Values.nameOverride -}}
 {{- $name = ternary $.Release.Name (printf "%s-%s" $.Release.Name .) (contains . $.Release.Name) -}}
@@ -7,10 +9,13 @@
 {{- .Values.fullnameOverride | default $name | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- /* Values of earlier charts, refused with the name that they have now. */ -}}
+{{- /* Values of earlier charts, refused with the name that they have now; --reuse-values brings earlier defaults. */ -}}
 {{- define "license-server.renamed" -}}
-{{- if hasKey .Values "replicas" }}{{ fail "the value replicas is called replicaCount" }}{{ end -}}
-{{- if hasKey .Values.image "pullSecrets" }}{{ fail "the value image.pullSecrets is called imagePullSecrets" }}{{ end -}}
+{{- $unset := "; where you never set it, upgrade with --reset-then-reuse-values" -}}
+{{- if hasKey .Values "replicas" }}{{ fail (print "the value replicas is called replicaCount" $unset) }}{{ end -}}
+{{- if hasKey .Values.image "pullSecrets" }}
+{{- fail (print "the value image.pullSecrets is called imagePullSecrets" $unset) }}
+{{- end -}}
 {{- end -}}
 
 {{- /* Serving pods look in kube-system first. A release of an earlier chart in `default` stays where its license is. */ -}}
@@ -28,7 +33,7 @@
 
 {{- define "license-server.selector" -}}
 app.kubernetes.io/name: windlass-license-server
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "license-server.labels" -}}

@@ -1,13 +1,26 @@
+{{- /* Each object asks for it, so old values are refused before a template meets one that is not there. */ -}}
 {{- define "windlass.name" -}}
+{{- include "windlass.renamed" . -}}
 {{- $chart := .Values.nameOverride | default "windlass" -}}
 {{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name) -}}
 {{- .Values.fullnameOverride | default $name | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- /* Values of earlier charts, refused with the name that they have now. */ -}}
+{{- /* Values of earlier charts, refused with the name that they have now; --reuse-values brings earlier defaults. */ -}}
 {{- define "windlass.renamed" -}}
-{{- if hasKey .Values "replicas" }}{{ fail "the value replicas is called replicaCount" }}{{ end -}}
-{{- if hasKey .Values.image "pullSecrets" }}{{ fail "the value image.pullSecrets is called imagePullSecrets" }}{{ end -}}
+{{- $unset := "; where you never set it, upgrade with --reset-then-reuse-values" -}}
+{{- if hasKey .Values "replicas" }}{{ fail (print "the value replicas is called replicaCount" $unset) }}{{ end -}}
+{{- if hasKey .Values.image "pullSecrets" }}
+{{- fail (print "the value image.pullSecrets is called imagePullSecrets" $unset) }}
+{{- end -}}
+{{- if hasKey .Values "watchNamespace" }}
+{{- fail (print "the value watchNamespace is called watchNamespaces and is a list" $unset) }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Of objects without a namespace: two operators of one release name, in two namespaces, do not meet. */ -}}
+{{- define "windlass.clusterName" -}}
+{{ include "windlass.name" . }}-{{ .Release.Namespace }}
 {{- end -}}
 
 {{- define "windlass.serviceAccount" -}}
@@ -16,7 +29,7 @@
 
 {{- define "windlass.selector" -}}
 app.kubernetes.io/name: windlass-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "windlass.labels" -}}
@@ -48,7 +61,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{- define "windlass.consoleSelector" -}}
 app.kubernetes.io/name: windlass-console
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "windlass.consoleLabels" -}}

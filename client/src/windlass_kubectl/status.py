@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Awaitable
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from windlass_client.client import ALL_NAMESPACES
 from windlass_client.values import LLMService, WatchEvent, service_of
 
 from windlass_kubectl import service_tree
+from windlass_kubectl.errors import WrongOptionError
 from windlass_kubectl.harmless import Painted, one_line
 from windlass_kubectl.named_service import named_service, raw_service
 from windlass_kubectl.paint import CELL_MAX
@@ -20,6 +22,14 @@ from windlass_kubectl.session import Session
 
 T = TypeVar("T")
 CLEAR = "\x1b[H\x1b[2J"
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Before a login: a name stands for itself, as at `kubectl get`."""
+    if options.name and options.all_namespaces:
+        raise WrongOptionError("a service has its name in one namespace; leave out NAME, or write -n in place of -A")
+    if options.name and options.selector:
+        raise WrongOptionError("a name needs no selector; leave out NAME, or -l")
 
 
 async def run(session: Session) -> int:

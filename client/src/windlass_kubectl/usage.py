@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from windlass_base.kube.errors import ClientError, UnreadableError
+from windlass_base.kube.errors import ClientError, NotInstalledError, UnreadableError
 from windlass_client import paths
 
 from windlass_kubectl.errors import WrongOptionError
@@ -37,7 +37,10 @@ def prepare(options: argparse.Namespace) -> None:
 
 
 async def run(session: Session) -> int:
-    """Collect, sum, print; what a pod does not tell is said, and the exit code is 1."""
+    """Collect, sum, print; what a pod does not tell is said, and the exit code is 1.
+
+    A pod that records nothing, as those of family deepspeed, is said too and is no failure.
+    """
     options = session.options
     first, last = period(options, session.now())
     found: dict[Id, Sums] = {}
@@ -49,6 +52,8 @@ async def run(session: Session) -> int:
             try:
                 async for rows in _of_pod(session, pod.name, first, last):
                     merge(found, service, rows)
+            except NotInstalledError:  # the pod's own 404: one of the API server's is a Status
+                session.note(f"pod {pod.name} of service {service} records no usage")
             except ClientError as error:
                 whole = False
                 session.note(f"pod {pod.name} is left out or incomplete: {error}")

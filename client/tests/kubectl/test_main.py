@@ -147,6 +147,8 @@ BEFORE_A_LOGIN = {
         "usage --from 2020-01-01",
         "usage: --from 2020-01-01T00 is more than 400 days before --to; name",
     ),
+    "status of a name everywhere": ("status demo -A", "status: a service has its name in one namespace; leave out"),
+    "status of a name and labels": ("status demo -w -l a=b", "status: a name needs no selector; leave out NAME, or -l"),
     "plan of no file": ("plan -f nope.yaml", "plan: -f nope.yaml is not there; name a file with LLMServices"),
     "plan of a folder": ("plan -f /", "plan: -f / cannot be read: Is a directory; name a file"),
 }

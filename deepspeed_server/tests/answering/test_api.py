@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -94,6 +95,16 @@ async def test_models_health_metrics(client: httpx.AsyncClient) -> None:
     assert (await client.get("/health")).status_code == 200
     text = (await client.get("/metrics")).text
     assert "windlass_deepspeed_batch_size_bucket" in text
+
+
+@pytest.mark.parametrize("keys", [(), ("sk-one",)], ids=["open", "keys"])
+async def test_the_page_of_our_metrics_is_open_and_empty(served: Served, keys: tuple[str, ...]) -> None:
+    """The chart's PodMonitor scrapes it of every serving pod: no series, and no target that is down."""
+    transport = httpx.ASGITransport(create_app(replace(served, api_keys=keys)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://deepspeed") as client:
+        answer = await client.get("/windlass/metrics")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
 
 
 async def test_an_engine_that_stopped(client: httpx.AsyncClient, served: Served) -> None:

@@ -27,6 +27,8 @@ from windlass_console.identity.pool import Identities
 from windlass_console.identity.seal import Seal
 from windlass_console.settings import Settings
 
+NO_OBJECT = "the body is no JSON object; send Content-Type: application/json"
+NO_OBJECT_TYPES = ("missing", "model_type", "model_attributes_type", "dict_type")  # pydantic's words for it
 SHOWN_MAX = 300  # characters of a part of a request in an error
 # What the framework refuses by itself: a sentence and a reason by the status.
 STATUSES = {
@@ -97,6 +99,8 @@ def _add_errors(app: FastAPI) -> None:
     async def unusable(_: Request, error: Exception) -> JSONResponse:
         rows = error.errors() if isinstance(error, RequestValidationError) else ()
         fields = [{"field": _where(row), "message": str(row.get("msg", ""))[:SHOWN_MAX]} for row in rows]
+        if any(row.get("loc") == ("body",) and row.get("type") in NO_OBJECT_TYPES for row in rows):
+            return JSONResponse({"error": NO_OBJECT, "reason": "BadRequest", "fields": []}, 400)
         sentence = "; ".join(f"{row['field']}: {row['message']}" for row in fields) or "the request cannot be read"
         return JSONResponse({"error": sentence, "reason": "BadRequest", "fields": fields}, 400)
 
@@ -124,19 +128,22 @@ def _where(row: dict[str, Any]) -> str:
 def _add_own(app: FastAPI) -> None:
     """Probes, and the files of the pages at every other address."""
 
+    @app.head("/healthz", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/healthz", response_class=PlainTextResponse, tags=["process"])
     async def healthz() -> str:
         """The process serves."""
         return "ok\n"
 
+    @app.head("/readyz", response_class=PlainTextResponse, include_in_schema=False)
     @app.get("/readyz", response_class=PlainTextResponse, tags=["process"])
     async def readyz() -> str:
         """The process serves; the API server answers each user by itself."""
         return "ok\n"
 
+    @app.head("/{path:path}", include_in_schema=False)
     @app.get("/{path:path}", include_in_schema=False)
     async def page(path: str, request: Request, console: The) -> Response:
         """A file of the pages."""
         if path.startswith("api/"):
-            raise NotThereError(f"GET /{path[:SHOWN_MAX]} is nothing here; see api/openapi.json")
+            raise NotThereError(f"{request.method} /{path[:SHOWN_MAX]} is nothing here; see api/openapi.json")
         return pages.answer(console.pages, request, path)

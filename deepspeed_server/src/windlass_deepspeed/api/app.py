@@ -87,6 +87,11 @@ def _add_probes(app: FastAPI, served: Served) -> None:
         """Prometheus metrics."""
         return Response(served.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
+    @app.get("/windlass/metrics")
+    async def no_metrics() -> Response:
+        """No series: one monitor scrapes the pods of both families, and this page is the vLLM image's."""
+        return Response(b"", media_type=CONTENT_TYPE_LATEST)
+
 
 def _add_completions(app: FastAPI, served: Served) -> None:
     @app.get("/v1/models")

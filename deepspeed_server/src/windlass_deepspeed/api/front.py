@@ -35,7 +35,7 @@ from windlass.api.scan import JsonLimits
 from windlass_deepspeed.api import bodies
 from windlass_deepspeed.errors import RequestError
 
-OPEN = frozenset({"/health", "/metrics"})
+OPEN = frozenset({"/health", "/metrics", "/windlass/metrics"})
 """Answered without a key, for GET and HEAD."""
 BODY_BYTES = 4 * 1024**2
 """Bytes: a million tokens of text. Nothing here takes images or sound."""
