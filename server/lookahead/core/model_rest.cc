@@ -18,7 +18,11 @@ std::vector<int> ModelRest::unread(const std::vector<std::string>& ids) const {
 }
 
 bool ModelRest::begin_step(const std::vector<std::string>& ids) {
-  if (!is_resting_) return false;
+  if (!is_resting_) {
+    const auto unread = static_cast<double>(this->unread(ids).size());
+    readable_ = ids.empty() ? 1 : 1 - unread / static_cast<double>(ids.size());
+    return false;
+  }
   if (rested_us_ >= trial_after_us_ && has_read_any(ids)) {
     wake(true);
     return true;
@@ -41,12 +45,13 @@ void ModelRest::passed(double us) {
     return;
   }
   awake_steps_ += 1;
-  if (!is_trying_ || awake_steps_ < config_.model_trial_steps) return;
-  if (judged_ < config_.model_trial_rows) {
-    rest();
-    return;
+  awake_us_ += us;
+  if (is_trying_ && awake_steps_ >= config_.model_trial_steps) {
+    is_trying_ = false;
+    if (judged_ < config_.model_trial_rows) rest();
   }
-  is_trying_ = false;
+  if (is_resting_ || awake_us_ < config_.model_trial_us) return;
+  was_tried_ = false;
   trial_after_us_ = config_.model_trial_us;
 }
 
@@ -63,14 +68,8 @@ void ModelRest::completed(std::size_t group, int made, double ms, double table_m
 void ModelRest::judge(std::size_t group, const ModelPrices& prices) {
   const Group& known = groups_[group];
   if (!is_known(times_) || !is_known(known.beyond)) return;
-  const auto rate = [&](std::size_t drafts, double own) {
-    const double tokens = drafts > 0 ? prices.tokens[drafts - 1] : 0;
-    return (1 + tokens) / (prices.steps_ms[drafts] + std::max(0.0, known.beyond.mean) + own);
-  };
-  double awake = rate(1, own_ms(known, kFirst, prices.model_ms));
-  const double all_ms = own_ms(known, kAll, prices.model_ms);
-  for (std::size_t drafts = 1; drafts <= most_; ++drafts) awake = std::max(awake, rate(drafts, all_ms));
-  const double rested = rate(0, 0);
+  const double awake = awake_rate(known, prices);
+  const double rested = 1 / (prices.steps_ms[0] + std::max(0.0, known.beyond.mean));
   const double gain = config_.model_rest_gain;
   against_ = (is_resting_ ? awake > gain * rested : rested > gain * awake) ? against_ + 1 : 0;
   if (against_ < config_.model_rest_steps) return;
@@ -79,6 +78,33 @@ void ModelRest::judge(std::size_t group, const ModelPrices& prices) {
   } else {
     rest();
   }
+}
+
+// Of a row, with the best number of drafts. Once a number was timed in the group, one that was not counts no more:
+// where reading takes most of the time, the table has no idea of it. While it has not been awake for long all rows
+// count as read, since those that were not end by and by.
+double ModelRest::awake_rate(const Group& group, const ModelPrices& prices) const {
+  const double share = is_resting_ || awake_steps_ < config_.model_trial_steps ? 1 : readable_;
+  const bool is_first_known = is_known(group.own[kFirst]);
+  const bool is_all_known = is_known(group.own[kAll]);
+  const auto rate = [&](std::size_t drafts, double own) {
+    const double ms = prices.steps_ms[drafts] + group.beyond.mean + own;
+    return (1 + share * prices.tokens[drafts - 1]) / std::max(ms, prices.steps_ms[0] / 2);
+  };
+  double best = 0;
+  if (is_first_known || !is_all_known) best = rate(1, own_ms(group, kFirst, prices.model_ms));
+  if (is_first_known && !is_all_known) return best;
+  const double all_ms = own_ms(group, kAll, prices.model_ms);
+  for (std::size_t drafts = 1; drafts <= most_; ++drafts) best = std::max(best, rate(drafts, all_ms));
+  return best;
+}
+
+std::optional<double> ModelRest::after_first_ms(std::size_t group) const {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return std::nullopt;
+  const auto& own = found->second.own;
+  if (!is_known(own[kFirst]) || !is_known(own[kAll])) return std::nullopt;
+  return std::max(0.0, own[kAll].mean - own[kFirst].mean);
 }
 
 // By the engine's table: what it reads takes a part of a pass, the first draft the rest of it.
@@ -93,9 +119,10 @@ double ModelRest::own_ms(const Group& group, Kind kind, double model_ms) const {
 }
 
 void ModelRest::rest() {
-  if (is_trying_) trial_after_us_ = std::min(2 * trial_after_us_, config_.model_trial_us_max);
+  if (was_tried_) trial_after_us_ = std::min(2 * trial_after_us_, config_.model_trial_us_max);
   is_resting_ = true;
   is_trying_ = false;
+  was_tried_ = false;
   against_ = 0;
   rested_us_ = 0;
 }
@@ -103,8 +130,10 @@ void ModelRest::rest() {
 void ModelRest::wake(bool is_trial) {
   is_resting_ = false;
   is_trying_ = is_trial;
+  was_tried_ = is_trial;
   against_ = 0;
   awake_steps_ = 0;
+  awake_us_ = 0;
   judged_ = 0;
 }
 

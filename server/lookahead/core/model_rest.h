@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -43,6 +44,9 @@ class ModelRest {
   std::vector<int> unread(const std::vector<std::string>& ids) const;
   void finish(const std::string& id) { unread_.erase(id); }
 
+  // Whether both numbers of drafts were timed in the group; then the milliseconds that all take beyond the first.
+  std::optional<double> after_first_ms(std::size_t group) const;
+
   // Before it would read a step of these requests. Whether it wakes to be tried.
   bool begin_step(const std::vector<std::string>& ids);
   // Its work after a decoding step of a group of row counts took `ms`: it made so many drafts of each row. By the
@@ -69,6 +73,7 @@ class ModelRest {
   bool is_known(const RunningMean& mean) const { return mean.seen >= config_.plain_steps_min; }
   double expected_ms(Kind kind, double model_ms) const;
   double own_ms(const Group& group, Kind kind, double model_ms) const;
+  double awake_rate(const Group& group, const ModelPrices& prices) const;
   void rest();
   void wake(bool is_trial);
 
@@ -79,9 +84,12 @@ class ModelRest {
   std::unordered_set<std::string> unread_;
   bool is_resting_ = false;
   bool is_trying_ = false;
-  int against_ = 0;        // steps in a row that speak against going on
-  int awake_steps_ = 0;    // since it woke
-  int judged_ = 0;         // rows since then
+  bool was_tried_ = false;  // it woke to be tried, and has not been awake for long since
+  double readable_ = 1;     // share of the last batch whose text it has read
+  int against_ = 0;         // steps in a row that speak against going on
+  int awake_steps_ = 0;     // since it woke
+  int judged_ = 0;          // rows since then
+  double awake_us_ = 0;
   double rested_us_ = 0;   // since it began to rest
   double trial_after_us_;  // of rest
 };

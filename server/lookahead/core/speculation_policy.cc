@@ -125,6 +125,11 @@ void SpeculationPolicy::judge_rest(const CompletedStep& step) {
   ModelPrices prices{{ms(0)}, std::vector<float>(max_drafts_), model_ms_};
   for (std::size_t k = 1; k <= max_drafts_; ++k) prices.steps_ms.push_back(ms(k * step.rows));
   std::partial_sum(model_survivals_.begin(), model_survivals_.end(), prices.tokens.begin());
+  const std::size_t covered = costs_.group_table(step.rows)->size() - 1;  // drafts that a step may verify at most
+  for (std::size_t k = 1; k <= max_drafts_; ++k) {
+    const double share = static_cast<double>(covered) / static_cast<double>(k * step.rows);
+    prices.tokens[k - 1] *= static_cast<float>(std::min(1.0, share));
+  }
   rest_.judge(group, prices);
 }
 
@@ -152,7 +157,8 @@ int SpeculationPolicy::model_drafts(const std::vector<std::string>& ids, double 
   const double first_ms = config_.model_first_share * pass_ms;
   const double none_rate = tokens / step_ms;
   const double first_rate = (tokens + first) / (step_ms + first_ms);
-  const double all_rate = (tokens + all) / (step_ms + first_ms + model_ms - pass_ms);
+  const double after_first_ms = rest_.after_first_ms(costs_.group_of(ids.size())).value_or(model_ms - pass_ms);
+  const double all_rate = (tokens + all) / (step_ms + first_ms + after_first_ms);
   model_made_ = all_rate > std::max(none_rate, first_rate) ? max_drafts_ : first_rate > none_rate ? 1 : 0;
   if (rest_.is_trying()) model_made_ = 1;  // enough to learn from
   return static_cast<int>(model_made_);

@@ -62,6 +62,17 @@ def test_a_step_is_longer_by_what_the_device_waits_for(clock, behind_ms, ms):
     assert list(timer.ended()) == []
 
 
+def test_a_step_that_fails_keeps_nothing(clock):
+    timer = DraftTimer(clock(0.0).event)
+    for _ in range(2 * UNDER_WAY_MAX):
+        with pytest.raises(RuntimeError), timer.timing(1, 1):
+            raise RuntimeError
+    assert list(timer.ended()) == []
+    with timer.timing(1, 1):
+        pass
+    assert len(list(timer.ended())) == 1
+
+
 def test_nobody_waits_for_the_device(clock):
     """What is still under way is not asked for; where too much is, a step goes untimed."""
     stream = clock(50.0)

@@ -161,7 +161,7 @@ class Device:
         places = torch.tensor([self.states.req_id_to_index[name] for name in rows])
         batch = SimpleNamespace(
             num_reqs=len(rows),
-            num_tokens=self.chance.choice((len(rows), 1000)),
+            num_scheduled_tokens=np.array([self.chance.choice((1, 1 + MOST, 1000)), *[1] * (len(rows) - 1)]),
             req_ids=rows,
             idx_mapping=places,
             has_structured_output_reqs=self.chance.random() < 0.2,

@@ -57,7 +57,7 @@ class ModelBeside:
         drafted = self._engines.draft_tokens[: len(ids)]
         if count == RESTED:
             return ModelDrafts(drafted, self._sure, 0, has_rested=True)
-        is_decoding = batch.num_tokens <= len(ids) * (1 + self._most)
+        is_decoding = int(batch.num_scheduled_tokens.max()) <= 1 + self._most
         with self._timer.timing(len(ids), count) if self._timer and is_decoding else nullcontext():
             self._propose(count, batch, *words, **more)
         if count and (unread := self._trip.unread(ids)):

@@ -49,7 +49,11 @@ class DraftTimer:
         timed = Timed(rows, drafts, *self._free.pop())
         timed.begin.record()
         begun_s = time.perf_counter()
-        yield
+        try:
+            yield
+        except BaseException:
+            self._free.append((timed.begin, timed.end))
+            raise
         timed.end.record()
         timed.host_ms = 1000 * (time.perf_counter() - begun_s)
         timed.is_awaited = timed.begin.query()
