@@ -139,6 +139,7 @@ async def test_a_head_gives_what_a_get_does_without_its_body(ann, path):
     asked, head = await ann.get(path), await ann.head(path)
     assert (head.status_code, head.headers["content-type"]) == (200, asked.headers["content-type"])
     assert (await ann.head("/nowhere.js")).status_code == 404
+    assert (await ann.head("/api/services")).status_code == 405
     assert "head" not in str((await ann.get("/api/openapi.json")).json()["paths"]["/healthz"].keys())
 
 

@@ -355,7 +355,7 @@ def test_the_chart_s_rights_for_all_namespaces_are_the_same(apiserver, namespace
     }
     rules = lambda rows: sorted(([x for x in r["rules"] if x != crds] for r in rows if "rules" in r), key=str)  # noqa: E731
     assert rules(one) == rules(every)
-    assert [crds in row["rules"] for row in every if row["metadata"]["name"].endswith("-nodes") and "rules" in row] == [
+    assert [crds in row["rules"] for row in every if row["metadata"]["name"].endswith(":nodes") and "rules" in row] == [
         True
     ]
     assert not any(crds in row["rules"] for row in one if "rules" in row)

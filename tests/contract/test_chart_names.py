@@ -103,7 +103,9 @@ def test_operators_of_one_release_name_do_not_meet(helm: Helm, watched: list[str
              for rows in (first, second)]  # fmt: skip
     assert names[0] & names[1] == set()
     assert len(names[0]) == len(names[1]) == (4 if watched else 6)
-    assert all("-team-b" in name for _, name in names[1])
+    assert all(":team-b" in name for _, name in names[1])
+    longer = rendered(helm, OPERATOR, values, "windlass-team-a", "system")  # where a hyphen parts both, this one is it
+    assert names[0] & {(one["kind"], one["metadata"]["name"]) for one in longer} == set()
     roles = {(one["kind"], one["metadata"]["name"]) for one in second if one["kind"] in ("Role", "ClusterRole")}
     for one in second:
         if one["kind"].endswith("Binding"):

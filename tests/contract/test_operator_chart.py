@@ -127,7 +127,7 @@ def test_images_are_pinned_by_digest_in_a_registry_of_the_site(render):
 def test_the_rights_are_those_that_the_operator_needs(render):
     """Every kind that is applied may be applied, kept kinds may be deleted, and Secrets are not even named."""
     objects = render()
-    rules = objects["ClusterRole", "windlass-windlass"]["rules"]
+    rules = objects["ClusterRole", "windlass:windlass"]["rules"]
     verbs: dict[tuple[str, str], set[str]] = {}
     for rule in rules:
         for group in rule["apiGroups"]:
@@ -149,9 +149,9 @@ def test_namespaces_need_no_rights_in_others(template):
     every = template({"rbac": {"aggregate": False}})
     assert (done.returncode, every.returncode) == (0, 0), done.stderr
     rows, wide = (documents(one.stdout) for one in (done, every))
-    wide_role = ("ClusterRole", "windlass-windlass")
+    wide_role = ("ClusterRole", "windlass:windlass")
     (whole,) = [item for item in wide if (item["kind"], item["metadata"]["name"]) == wide_role]
-    assert [item["metadata"]["name"] for item in rows if item["kind"] == "ClusterRole"] == ["windlass-windlass-nodes"]
+    assert [item["metadata"]["name"] for item in rows if item["kind"] == "ClusterRole"] == ["windlass:windlass:nodes"]
     for namespace in ("team-a", "team-b"):
         mine = [item for item in rows if item["metadata"].get("namespace") == namespace]
         role, binding = mine

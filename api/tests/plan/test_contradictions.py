@@ -113,7 +113,15 @@ CASES = {
     "tokens of a variable": (
         QWEN_7B, {"engine": {"maxModelLen": 8}, "env": [
             {"name": "USE_LOOKAHEAD", "value": "true"}, {"name": "NUM_SPECULATIVE_TOKENS", "value": "8"},
-        ]}, "8 tokens are to be drafted", "a number from 1 to 7",
+        ]}, "8 tokens are to be drafted", "set NUM_SPECULATIVE_TOKENS to a number from 1 to 7, raise spec.engine",
+    ),
+    "tokens of a flag, length of a variable": (
+        QWEN_7B, {**flags("--use-lookahead"), **variable("MAX_MODEL_LEN", "6")}, "6 tokens are",
+        f"set {COUNT} to a number from 1 to 5, raise MAX_MODEL_LEN,",
+    ),
+    "length of a flag": (
+        QWEN_7B, {"engine": {**LOOKAHEAD, "maxModelLen": 4096}, **flags("--max-model-len", "6")}, "has 6",
+        "raise --max-model-len, or switch",
     ),
     "no tokens": (QWEN_7B, flags("--use-lookahead", COUNT, "0"), "0 tokens are to be drafted", "from 1 to 128"),
     "too many tokens": (QWEN_7B, {"engine": LOOKAHEAD, **flags(f"{COUNT}=129")}, "129 tokens", "128, or switch"),
@@ -130,6 +138,15 @@ CASES = {
     ),
     "more engines, joined": (QWEN_7B, flags("--data_parallel_size=4"), "starts 4 engines", "spec.engine.workers"),
     "more engines on CPUs": (QWEN_7B, {"resources": {"gpus": 0}, **flags("-dp=2")}, "starts 2 engines", "workers"),
+    "more engines by a variable": (
+        QWEN_7B, {**variable("WORKER_NUM", "2"), **flags("-dp", "4")}, "starts 4 engines", "set WORKER_NUM, which",
+    ),
+    "more engines by a flag": (
+        QWEN_7B, flags("--worker-num", "2", "-dp", "4"), "starts 4 engines", "and say --worker-num 4, which",
+    ),
+    "more engines over nodes": (
+        QWEN_7B, {"deployment": {"mode": "Distributed", "nodes": 2}, **flags("-dp", "2")}, "starts 2", "raise spec.re",
+    ),
     "fewer engines": (QWEN_7B, {"engine": {"workers": 2}, **flags("-dp", "2", "-dp", "1")}, "memory for 2", "workers"),
     "prompts over GPUs": (
         QWEN_7B, flags("-pcp", "2"), "--prefill-context-parallel-size 2 takes 2 times the GPUs that the plan counts",

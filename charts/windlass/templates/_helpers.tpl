@@ -18,9 +18,9 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Of objects without a namespace: two operators of one release name, in two namespaces, do not meet. */ -}}
+{{- /* Of objects without a namespace: two operators in two namespaces do not meet. No name holds a colon. */ -}}
 {{- define "windlass.clusterName" -}}
-{{ include "windlass.name" . }}-{{ .Release.Namespace }}
+{{ include "windlass.name" . }}:{{ .Release.Namespace }}
 {{- end -}}
 
 {{- define "windlass.serviceAccount" -}}

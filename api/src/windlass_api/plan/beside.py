@@ -15,7 +15,7 @@ from windlass_sizing.placement import host_draft
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
-from windlass_api.plan.overrides import NO, VLLM, last_given, switched
+from windlass_api.plan.overrides import NO, VLLM, last_given, runs_windlass, switched
 
 THREADS, BITS = ("--cpu-draft-threads", "CPU_DRAFT_THREADS"), ("--cpu-draft-bits", "CPU_DRAFT_BITS")
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
@@ -41,7 +41,7 @@ def in_force(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
         return _without(spec, facts)
     if refusal := _draft_unlike(spec, facts):
         return refusal
-    if facts.is_adapter and _is_off(spec) and not merges(spec):
+    if facts.is_adapter and _is_off(spec) and not merges(spec) and runs_windlass(spec):
         return Refusal(
             "AdapterUnusable",
             "spec.model.source is a LoRA adapter, and --enable-lora (ENABLE_LORA) is false",

@@ -25,6 +25,7 @@ from windlass_api.plan.offload import (
 from windlass_api.plan.overrides import VLLM, engine_in_force, last_given, names, runs_windlass, switched, words
 
 CHUNKED, STEPS = "--enable-chunked-prefill", "--num-scheduler-steps"
+WORKERS, WORKERS_VARIABLE = "--worker-num", "WORKER_NUM"
 PREFIXES, PREFIXES_VARIABLE = "--enable-prefix-caching", "ENABLE_PREFIX_CACHING"
 
 
@@ -119,15 +120,22 @@ def _other_engines(spec: LLMServiceSpec) -> drafter.Unfit | None:
     count = engine_flags.count_of(words(spec), engine_flags.ENGINES)
     if count is None or count == workers or any(names(spec, placed) for placed in engine_flags.PLACED):
         return None
+    if spec.deployment.mode == "Distributed":
+        remedy = "raise spec.replicas"
+    elif names(spec, WORKERS):
+        remedy = f"say {WORKERS} {count}"
+    else:
+        remedy = f"set {WORKERS_VARIABLE if last_given(spec, WORKERS, WORKERS_VARIABLE) else 'spec.engine.workers'}"
+    engines = f"{count} engine{'s' if count != 1 else ''}"
     return (
-        f"{flag} {count} starts {count} engines, and the plan counts GPUs and memory for {workers}",
-        f"leave {flag} out, and set spec.engine.workers, which starts as many engines",
+        f"{flag} {count} starts {engines}, and the plan counts GPUs and memory for {workers}",
+        f"leave {flag} out, and {remedy}, which starts as many engines",
     )
 
 
 def _shared_prompts(spec: LLMServiceSpec) -> drafter.Unfit | None:
     flag, count = engine_flags.PROMPT_RANKS[0], engine_flags.count_of(words(spec), engine_flags.PROMPT_RANKS)
-    if count is None or count == 1:
+    if count is None or count == 1 or spec.resources.gpus == 0:
         return None
     return (
         f"{flag} {count} takes {count} times the GPUs that the plan counts",

@@ -17,7 +17,7 @@ from windlass_api.plan.overrides import VLLM, last_given, names, runs_windlass, 
 DRAFT = "DraftUnusable"
 CONFIG, OLD_MODEL = "--speculative-config", "--speculative-model"
 TOKENS, TOKENS_VARIABLE = "--num-speculative-tokens", "NUM_SPECULATIVE_TOKENS"
-LENGTH = "--max-model-len"
+LENGTH, LENGTH_VARIABLE = "--max-model-len", "MAX_MODEL_LEN"
 MOST_DIGITS = 15  # of a whole number that the server reads
 
 
@@ -68,7 +68,7 @@ def too_many(spec: LLMServiceSpec, length: int) -> Refusal | None:
     is_short = context is not None and tokens > most and most < draft_words.DRAFTED_MAX
     found = f", and the context (maxModelLen) has {context}" if is_short else f", and 1 to {most} can be"
     fewer = f"set {_counted_by(spec)} to a number from 1 to {most}, " if most else ""
-    longer = "raise spec.engine.maxModelLen, " if is_short else ""
+    longer = f"raise {_measured_by(spec)}, " if is_short else ""
     return Refusal(DRAFT, f"{tokens} tokens are to be drafted at a time{found}", f"{fewer}{longer}or {who[1]}")
 
 
@@ -87,6 +87,17 @@ def _tokens(spec: LLMServiceSpec) -> int | None:
 
 def _counted_by(spec: LLMServiceSpec) -> str:
     """What says how many tokens are drafted, or may say it."""
-    flag = next((flag for flag in (TOKENS, *drafter.FLAGS) if names(spec, flag)), "")
-    field = "speculation.tokens" if spec.engine.speculation else "lookahead.speculativeTokens"
-    return flag or f"spec.engine.{field}"
+    if flag := next((flag for flag in (TOKENS, *drafter.FLAGS) if names(spec, flag)), ""):
+        return flag
+    if spec.engine.speculation:
+        return "spec.engine.speculation.tokens"
+    if spec.engine.lookahead.enabled:
+        return "spec.engine.lookahead.speculativeTokens"
+    return TOKENS_VARIABLE if last_given(spec, TOKENS, TOKENS_VARIABLE) else TOKENS
+
+
+def _measured_by(spec: LLMServiceSpec) -> str:
+    """What says how long the context is, or may say it."""
+    if names(spec, LENGTH):
+        return LENGTH
+    return LENGTH_VARIABLE if last_given(spec, LENGTH, LENGTH_VARIABLE) else "spec.engine.maxModelLen"

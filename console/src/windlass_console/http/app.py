@@ -145,5 +145,7 @@ def _add_own(app: FastAPI) -> None:
     async def page(path: str, request: Request, console: The) -> Response:
         """A file of the pages."""
         if path.startswith("api/"):
+            if request.method == "HEAD":  # a route of the API may be there: it takes no HEAD
+                raise HTTPException(405)
             raise NotThereError(f"{request.method} /{path[:SHOWN_MAX]} is nothing here; see api/openapi.json")
         return pages.answer(console.pages, request, path)
