@@ -1,5 +1,6 @@
 """Active and stand-by: who answers, what a stand-by says, and that a deposed server grants nothing."""
 
+import itertools
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,7 +13,7 @@ from windlass_base.kube.lease import LeaseName
 from windlass_license.election.activation import Activation
 from windlass_license.election.data_lock import FileLock
 from windlass_license.election.kube_lease import KubeLease
-from windlass_license.errors import SettingsError
+from windlass_license.errors import NotNowError, SettingsError, StandByError
 from windlass_license.http.app import create_app
 from windlass_license.license_file.codec import sign
 from windlass_license.settings import Settings
@@ -180,6 +181,91 @@ class NoService:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class Leaving(Seat):
+    """A seat that can be left and taken again; `left` counts."""
+
+    left = 0
+
+    def attempt(self) -> bool:
+        self.mine = True
+        return True
+
+    def release(self) -> None:
+        self.left, self.mine = self.left + 1, False
+
+
+def test_data_that_cannot_be_opened() -> None:
+    """The seat goes to another each time; liveness fails after three in a row, and not after one that went well."""
+    seat, damaged = Leaving(), SettingsError("license.sqlite3 is damaged")
+    outcomes: list[Any] = [damaged, damaged, NoService(), damaged, damaged, damaged, NoService()]
+
+    def open_service(_: object) -> Any:
+        outcome = outcomes.pop(0)
+        return _raise(outcome) if outcome is damaged else outcome
+
+    activation = Activation(seat, open_service)
+    for left in (1, 2, None, 3, 4):
+        if left is None:
+            activation.step()
+            activation.stop()  # the next opening is another active time
+            seat.left = 2
+            continue
+        with pytest.raises(SettingsError):
+            activation.step()
+        assert (seat.left, seat.mine) == (left, False)
+        activation.check_alive()
+    with pytest.raises(SettingsError):
+        activation.step()
+    with pytest.raises(NotNowError, match=r"had the seat 3 times .*: license.sqlite3 is damaged; look at its volume"):
+        activation.check_alive()
+    activation.step()
+    activation.check_alive()
+    activation.stop()
+
+
+def test_between_openings_that_fail_there_is_a_pause(caplog: pytest.LogCaptureFixture) -> None:
+    """So that another replica comes first. Each reason is logged once, also when this was a stand-by meanwhile."""
+    begun, reasons = list[float](), ["damaged", "damaged", "full", "full"]
+
+    class Taken(Leaving):
+        """Another replica has the seat each second time."""
+
+        attempts = 0
+
+        def attempt(self) -> bool:
+            self.attempts += 1
+            self.mine = self.attempts % 2 == 0
+            return self.mine
+
+    seat = Taken()
+
+    def open_service(_: object) -> Any:
+        begun.append(time.monotonic())
+        return _raise(SettingsError(reasons[len(begun) - 1])) if len(begun) <= len(reasons) else NoService()
+
+    activation = Activation(seat, open_service)
+    activation.start()
+    _until(lambda: activation._active is not None)
+    activation.stop()
+    # A pause of three periods, and one period of the stand-by.
+    assert min(after - before for before, after in itertools.pairwise(begun)) >= 3.9 * seat.period_s
+    shown = [str(record.exc_info[1]) for record in caplog.records if record.exc_info]
+    assert shown == ["damaged", "full"]
+
+
+def test_a_seat_lost_while_the_data_are_opened_says_nothing_about_them() -> None:
+    """The next try may do."""
+    activation = Activation(Leaving(), lambda fence: _raise(StandByError("lost")))
+    for _ in range(4):
+        with pytest.raises(StandByError):
+            activation.step()
+    activation.check_alive()
+
+
+def _raise(error: Exception) -> Any:
+    raise error
 
 
 @pytest.mark.parametrize("odd", [{}, [], {"metadata": None}], ids=repr)

@@ -68,6 +68,31 @@ def test_what_was_given_back_does_not_come_back(late: Callable[..., Any]) -> Non
     assert server.ask("GPU-0", uid="a")["reason"] == "Expired"
 
 
+@pytest.mark.parametrize(("shown", "goes_on"), [("its own", False), ("another's", True)])
+def test_what_was_given_back_after_it_lapsed_does_not_come_back(
+    shown: str, goes_on: bool, server: Any, a_license: Callable[..., Any], clocks: Any
+) -> None:
+    """The pod ended, and its message came late; the id of another lease ends nothing."""
+    server.upload(a_license(3, days=LIFE_S / 86400))
+    leases = {"its own": server.ask("GPU-0", uid="a")["lease"], "another's": server.ask("GPU-1", uid="b")["lease"]}
+    clocks.advance(TTL_S + 10)
+    assert server.client.delete(f"/v1/leases/{leases[shown]}").status_code == 204
+    again = server.ask("GPU-0", uid="a")
+    assert again.get("reason") == (None if goes_on else "Expired"), again
+
+
+@pytest.mark.parametrize(("terms", "stops"), [({}, None), ({"renew_after_expiry": False}, True)], ids=repr)
+def test_a_refusal_has_whether_the_license_stops_serving(
+    terms: dict[str, Any], stops: bool | None, late: Callable[..., Any]
+) -> None:
+    """For the pod whose lease is live and for one that is unknown, and in an `Expired` refusal only."""
+    server = late(LIFE_S + 1, **terms)
+    for gpu, uid in (("GPU-1", "b"), ("GPU-0", "a")):
+        answer = server.ask(gpu, uid=uid)
+        assert answer.get("stopsServing") is (stops if answer.get("reason") == "Expired" else None), answer
+    assert "stopsServing" not in server.ask("GPU-9", uid="c")
+
+
 def test_a_seat_that_is_taken_meanwhile_is_taken(server: Any, a_license: Callable[..., Any], clocks: Any) -> None:
     """The limit counts for a lapsed lease as for any other."""
     license_ = a_license(2, limit=1)
@@ -89,3 +114,15 @@ def test_what_is_remembered_is_bounded(now: Any) -> None:
         lapsed.add(Lease(str(number), ("GPU-0",), Holder("n", "p", str(number)), now, now))
     found = [lapsed.find(LeaseRequest(("GPU-0",), Holder("n", "p", str(number)))) is not None for number in range(4)]
     assert found == [False, True, True, True]
+
+
+def test_what_lapsed_is_forgotten_by_its_id_for_its_own_pod(now: Any) -> None:
+    """A later lease on the same question, and one of another pod, stay."""
+    lapsed, request = Lapsed(most=3), LeaseRequest(("GPU-0",), Holder("n", "p", "u"))
+    for name in ("old", "new"):
+        lapsed.add(Lease(name, request.gpus, request.holder, now, now))
+    for name, uid in (("old", "u"), ("new", "v"), ("unknown", None)):
+        lapsed.forget_id(name, uid)
+    assert getattr(lapsed.find(request), "id", None) == "new"
+    lapsed.forget_id("new", "u")
+    assert lapsed.find(request) is None

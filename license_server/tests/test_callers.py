@@ -21,9 +21,10 @@ from windlass_license.errors import ReviewError, UnknownCallerError
 NOW_S = 1_800_000_000.0
 
 
-def token(name: str, audience: str = AUDIENCE, expires_s: float = NOW_S + 3600) -> str:
+def token(name: str, audience: str | int = AUDIENCE, expires_s: float = NOW_S + 3600) -> str:
     """A token as it looks; whether it is good is the API server's word."""
-    claims = base64.urlsafe_b64encode(json.dumps({"aud": [audience], "exp": expires_s, "sub": name}).encode())
+    audiences = [audience] if isinstance(audience, str) else audience
+    claims = base64.urlsafe_b64encode(json.dumps({"aud": audiences, "exp": expires_s, "sub": name}).encode())
     return f"e30.{claims.decode().rstrip('=')}.{name}"
 
 
@@ -137,6 +138,9 @@ REFUSED = {
     "too long": (f"Bearer {'x' * 9000}", "no usable token"),
     "another audience": (bearer("a", audience="https://kubernetes.default.svc"), "another audience"),
     "expired": (bearer("a", expires_s=NOW_S - 1), "expired"),
+    "an end of 400 digits": (bearer("a", expires_s=10**400), "the end of the token is no time"),
+    "an end that is no number": (bearer("a", expires_s=float("nan")), "the end of the token is no time"),
+    "audiences of another shape": (bearer("a", audience=5), "another audience"),
     "unknown to the API server": (bearer("stranger"), "the API server refuses the token: unknown"),
 }
 
@@ -155,6 +159,71 @@ async def test_a_token_without_our_audience_in_the_review(api: KubeApi, cluster:
     cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
     cluster.audiences = ()
     with pytest.raises(UnknownCallerError, match="another audience"):
+        await Callers(api, wall=Clock()).identify(bearer("a"), "10.0.0.1")
+
+
+async def test_an_end_without_a_date_counts_as_a_failure_of_its_address(api: KubeApi, cluster: Cluster) -> None:
+    """As every other token that cannot be good."""
+    callers = Callers(api, wall=Clock())
+    for number in range(FAILURES):
+        with pytest.raises(UnknownCallerError, match="no time"):
+            await callers.identify(bearer(str(number), expires_s=10**400), "10.0.0.9")
+    with pytest.raises(UnknownCallerError, match="too many tokens"):
+        await callers.identify(bearer("a"), "10.0.0.9")
+    assert cluster.asked == []
+
+
+_GOOD = {"authenticated": True, "audiences": [AUDIENCE]}
+SHAPES: list[Any] = [
+    [],
+    "x",
+    5,
+    {"status": "x"},
+    {"status": [1]},
+    {"status": {"authenticated": "false"}},
+    {"status": {"authenticated": True, "audiences": 5}},
+    {"status": {"authenticated": True, "audiences": AUDIENCE}},
+    {"status": {**_GOOD, "user": "x"}},
+    {"status": {**_GOOD, "user": {"username": "system:serviceaccount:n:d", "extra": ["x"]}}},
+    {
+        "status": {
+            **_GOOD,
+            "user": {
+                "username": "system:serviceaccount:n:d",
+                "extra": {"authentication.kubernetes.io/pod-name": "pod-a"},
+            },
+        }
+    },
+]
+POD_SHAPES: list[Any] = [
+    [],
+    "x",
+    {"metadata": "x"},
+    {**pod("uid-a"), "spec": 5},
+    {**pod("uid-a"), "spec": {"containers": {"a": 1}}},
+    {**pod("uid-a"), "spec": {"containers": ["x"]}},
+    {**pod("uid-a"), "spec": {"initContainers": [5]}},
+    {**pod("uid-a"), "spec": {"containers": [{"resources": {"limits": ["x"]}}]}},
+]
+
+
+@pytest.mark.parametrize("odd", SHAPES, ids=repr)
+async def test_a_review_of_another_shape_says_nothing_about_the_token(odd: Any, api: KubeApi, cluster: Cluster) -> None:
+    """Ask again: it is no failure of the address."""
+    cluster.answer = lambda path, body: (201, odd)  # type: ignore[method-assign]
+    callers = Callers(api, wall=Clock())
+    for _ in range(FAILURES + 1):
+        with pytest.raises(ReviewError, match="shape"):
+            await callers.identify(bearer("a"), "10.0.0.1")
+
+
+@pytest.mark.parametrize("odd", POD_SHAPES, ids=repr)
+async def test_a_pod_of_another_shape(odd: Any, api: KubeApi, cluster: Cluster) -> None:
+    """As a review of another shape."""
+    cluster.pods[token("a")] = ("pod-a", pod("uid-a"))
+    original = cluster.answer
+    cluster.answer = lambda path, body: original(path, body) if body else (200, odd)  # type: ignore[method-assign]
+    with pytest.raises(ReviewError, match="shape"):
         await Callers(api, wall=Clock()).identify(bearer("a"), "10.0.0.1")
 
 

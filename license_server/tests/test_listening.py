@@ -1,14 +1,19 @@
 """Where the server listens: what cannot be had is one sentence and exit code 2, before anything is opened."""
 
 import json
+import logging
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import uvicorn
+from windlass_license import serve as running
 from windlass_license.cli import main
 from windlass_license.errors import SettingsError
 from windlass_license.http.listening import listening
+from windlass_license.http.tls import Tls
+from windlass_license.settings import NONE, Settings
 
 
 @pytest.fixture
@@ -65,8 +70,6 @@ def test_a_free_port_is_bound_on_every_address_of_a_name() -> None:
     for _ in range(2):
         with listening("localhost", port) as sockets:
             assert {one.getsockname()[1] for one in sockets} == {port}
-            for one in sockets:
-                one.listen()
             with pytest.raises(SettingsError, match="is taken"), listening("127.0.0.1", port):
                 pytest.fail("bound twice")
 
@@ -78,3 +81,58 @@ def test_an_address_of_a_name_that_this_machine_lacks(monkeypatch: pytest.Monkey
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [foreign, ours, ours])
     with listening("name", 0) as sockets:
         assert [one.getsockname()[0] for one in sockets] == ["127.0.0.1"]
+
+
+def test_a_port_that_another_program_takes_between_bind_and_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two may bind it with SO_REUSEADDR while neither listens: the second to listen has the same sentence."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+
+        class Late(socket.socket):
+            """Bound a moment before the other program listens."""
+
+            def bind(self, address: object) -> None:
+                super().bind(address)  # type: ignore[arg-type]
+                other.listen()
+
+        monkeypatch.setattr(socket, "socket", Late)
+        with pytest.raises(SettingsError, match=f"--port {port} .* is taken"), listening("127.0.0.1", port):
+            pytest.fail("bound, and listening would have failed later")
+
+
+def test_connections_are_taken_from_the_beginning() -> None:
+    """Nobody else can listen there while the data are opened."""
+    with listening("127.0.0.1", 0) as sockets:
+        socket.create_connection(sockets[0].getsockname(), timeout=5).close()
+
+
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_log_has_where_the_server_listens(
+    scheme: str,
+    host: str,
+    shown: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line with the port that the system gave."""
+    used = list[int]()
+    monkeypatch.setattr(running, "_configure_logging", lambda _: None)
+    monkeypatch.setattr(running.sys, "setswitchinterval", lambda _: None)
+    monkeypatch.setattr(running.gc, "freeze", lambda: None)
+    monkeypatch.setattr(running.gc, "set_threshold", lambda *_: None)
+    monkeypatch.setattr(running.tls, "follow", lambda *_: None)
+    monkeypatch.setattr(uvicorn.Config, "load", lambda _: None)
+    monkeypatch.setattr(uvicorn.Config, "ssl", None, raising=False)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda _, sockets: used.append(sockets[0].getsockname()[1]))
+    certificate = Tls(tmp_path / "tls.crt", tmp_path / "tls.key") if scheme == "https" else None
+    try:
+        with caplog.at_level(logging.INFO, "windlass_license"):
+            assert running.serve(Settings(tmp_path / "data", {}, lease_auth=NONE), host, 0, None, certificate) == 0
+    except SettingsError:
+        assert host == "::1"
+        pytest.skip("this machine has no IPv6")
+    assert f"listening on {scheme}://{shown}:{used[0]}" in caplog.messages

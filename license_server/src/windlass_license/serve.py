@@ -19,7 +19,7 @@ from windlass_license.election.kube_lease import KubeLease
 from windlass_license.http import tls
 from windlass_license.http.app import create_app
 from windlass_license.http.front import allowances
-from windlass_license.http.listening import listening
+from windlass_license.http.listening import BACKLOG, listening, urls
 from windlass_license.license_file.codec import NO_KEY
 from windlass_license.settings import KUBERNETES, Settings
 
@@ -49,11 +49,13 @@ def _serve(
     log.info(
         "trusting public keys %s; data in %s", ", ".join(sorted(settings.public_keys)) or "none", settings.data_dir
     )
+    log.info("listening on %s", ", ".join(urls(sockets, "https" if certificate else "http")))
     _warn(settings)
     # One process: a second one would be a stand-by of the first.
     config = uvicorn.Config(
         app,
         http=guarded(front),
+        backlog=BACKLOG,
         ws="none",
         log_config=None,
         access_log=False,

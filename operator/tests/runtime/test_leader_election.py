@@ -177,7 +177,14 @@ async def test_a_renewal_whose_answer_is_lost_costs_nothing(cluster):
     assert server.lease["spec"]["leaseTransitions"] == 0
 
 
-@pytest.mark.parametrize("odd", [b"{}", b"[]", b"null", b"proxy", b'{"metadata": {}}'], ids=repr)
+DEEP = b'{"a":' * 5000 + b"1" + b"}" * 5000
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [b"{}", b"[]", b"null", b"proxy", b'{"metadata": {}}', b'{"metadata":{"name":"\xff"}}', DEEP],
+    ids=lambda odd: repr(odd[:40]),
+)
 async def test_an_odd_answer_is_no_answer(cluster, odd, caplog):
     """A 200 that holds no Lease ends neither the attempt loop nor, before its deadline, the leadership."""
     caplog.set_level("INFO")

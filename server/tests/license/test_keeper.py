@@ -129,6 +129,17 @@ async def test_a_new_license_may_forbid_it_again(serve) -> None:
             await asyncio.wait_for(keeper.keep(), 5)
 
 
+async def test_a_license_that_stops_serving_ends_pods_that_went_on(serve) -> None:
+    """Its refusal says so, whatever an earlier license let pass."""
+    answers = [grant(expired=True, graceSeconds=60), refusal(reason="Expired", stopsServing=True)]
+    server = serve(lambda seen: answers[min(len(server.seen), 2) - 1])
+    async with LeaseClient([server.url]) as client:
+        keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
+        await keeper.obtain()
+        with pytest.raises(LicenseError, match=r"no license is in force$"):
+            await asyncio.wait_for(keeper.keep(), 5)
+
+
 async def test_renewals_are_spread(serve) -> None:
     """Each comes after a third of the lease, a fifth more or less, so that pods started together drift apart."""
     times: list[float] = []

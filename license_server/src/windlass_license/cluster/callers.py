@@ -19,7 +19,14 @@ from urllib.parse import quote
 
 from windlass_base.kube.service_account import KubeApi, KubeError
 
-from windlass_license.cluster.identity import Caller, check_plausible, gpus_requested, review_request, reviewed
+from windlass_license.cluster.identity import (
+    Caller,
+    check_plausible,
+    gpus_requested,
+    pod_uid,
+    review_request,
+    reviewed,
+)
 from windlass_license.errors import ReviewError, UnknownCallerError
 
 FRESH_S = 300.0
@@ -122,7 +129,7 @@ class Callers:
             status, pod = self._api.call("GET", where)
         except KubeError as error:
             raise ReviewError(f"the license server cannot check the pod's token: {error}; ask again") from error
-        if status == 404 or (pod.get("metadata") or {}).get("uid") != caller.uid:
+        if status == 404 or pod_uid(pod) != caller.uid:
             raise UnknownCallerError(f"the pod {caller.namespace}/{caller.pod} of the token is gone")
         return replace(caller, gpus=gpus_requested(pod))
 

@@ -5,11 +5,12 @@ The API server judges a token (`callers` asks it); here its answers are read. No
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass_license.errors import UnknownCallerError
+from windlass_license.errors import ReviewError, UnknownCallerError
 
 AUDIENCE = "windlass-license-server"
 """Of the tokens: one that was made for another service, the API server's own for example, is refused."""
@@ -45,17 +46,23 @@ def review_request(token: str) -> dict[str, Any]:
     }
 
 
-def reviewed(review: Mapping[str, Any]) -> Caller:
-    """The pod of a TokenReview; UnknownCallerError when the token is not known or no pod is behind it."""
-    status = review.get("status") or {}
-    if not status.get("authenticated"):
+def reviewed(review: object) -> Caller:
+    """The pod of a TokenReview; UnknownCallerError when the token is not known or no pod is behind it.
+
+    ReviewError for an answer that is no TokenReview: it says nothing about the token.
+    """
+    status = _object(_object(review).get("status"))
+    authenticated = status.get("authenticated") or False
+    if not isinstance(authenticated, bool):
+        raise _no_shape()
+    if not authenticated:
         raise UnknownCallerError(
             f"the API server refuses the token: {status.get('error') or 'it is not valid'}; {_MOUNT}"
         )
-    if AUDIENCE not in (status.get("audiences") or ()):
+    if AUDIENCE not in _array(status.get("audiences")):
         raise UnknownCallerError(f"the token is for another audience; {_MOUNT}")
-    user = status.get("user") or {}
-    namespace, extra = _namespace(str(user.get("username", ""))), user.get("extra") or {}
+    user = _object(status.get("user"))
+    namespace, extra = _namespace(str(user.get("username", ""))), _object(user.get("extra"))
     pod, uid = _first(extra.get(_POD_NAME)), _first(extra.get(_POD_UID))
     if not (namespace and pod and uid):
         raise UnknownCallerError(f"the token belongs to no pod; {_MOUNT}")
@@ -71,31 +78,36 @@ def check_plausible(token: str, now_s: float) -> float:
         raise UnknownCallerError(f"the request has no usable token in its Authorization header; {_MOUNT}")
     claims = _claims(token)
     audiences = claims.get("aud")
-    if AUDIENCE not in ([audiences] if isinstance(audiences, str) else audiences or ()):
+    if audiences != AUDIENCE and not (isinstance(audiences, list) and AUDIENCE in audiences):
         raise UnknownCallerError(f"the token is for another audience; {_MOUNT}")
-    expires = claims.get("exp")
-    if not isinstance(expires, int | float) or expires <= now_s:
+    expires_s = _number_of_seconds(claims.get("exp"))
+    if expires_s <= now_s:
         raise UnknownCallerError("the token has expired; the kubelet renews the mounted file, read it for each request")
-    return float(expires)
+    return expires_s
 
 
-def gpus_requested(pod: Mapping[str, Any]) -> int:
+def pod_uid(pod: object) -> str:
+    """The uid of a pod; ReviewError for an answer that is no object of the API server."""
+    return str(_object(_object(pod).get("metadata")).get("uid") or "")
+
+
+def gpus_requested(pod: object) -> int:
     """How many GPUs and MIG devices the containers of a pod get at the same time, as Kubernetes counts them.
 
     Init containers run one after the other. One that restarts (a sidecar) stays beside the later ones and beside all
-    containers.
+    containers. ReviewError for an answer that is no pod.
     """
-    spec = pod.get("spec") or {}
+    spec = _object(_object(pod).get("spec"))
     beside, most = 0, 0
-    for row in spec.get("initContainers") or []:
+    for row in map(_object, _array(spec.get("initContainers"))):
         most = max(most, beside + _gpus(row))
         if row.get("restartPolicy") == "Always":
             beside += _gpus(row)
-    return max(most, beside + sum(_gpus(row) for row in spec.get("containers") or []))
+    return max(most, beside + sum(_gpus(_object(row)) for row in _array(spec.get("containers"))))
 
 
 def _gpus(container: Mapping[str, Any]) -> int:
-    limits = (container.get("resources") or {}).get("limits") or {}
+    limits = _object(_object(container.get("resources")).get("limits"))
     return sum(_number(count) for name, count in limits.items() if _is_gpu(name))
 
 
@@ -105,6 +117,17 @@ def _is_gpu(name: str) -> bool:
 
 def _number(text: object) -> int:
     return int(said) if (said := str(text)).isdecimal() and len(said) < 5 else 0
+
+
+def _number_of_seconds(number: object) -> float:
+    """A time in a token; UnknownCallerError for one that no date has."""
+    try:
+        seconds = float(number) if isinstance(number, int | float) else math.nan
+    except OverflowError:
+        seconds = math.inf
+    if not math.isfinite(seconds):
+        raise UnknownCallerError(f"the end of the token is no time; {_MOUNT}")
+    return seconds
 
 
 def _claims(token: str) -> Mapping[str, Any]:
@@ -123,4 +146,22 @@ def _namespace(user: str) -> str:
 
 
 def _first(values: object) -> str:
-    return str(values[0]) if isinstance(values, Sequence) and values else ""
+    return str(rows[0]) if (rows := _array(values)) else ""
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    """A part of an answer that is an object, or missing."""
+    if value is not None and not isinstance(value, Mapping):
+        raise _no_shape()
+    return value or {}
+
+
+def _array(value: object) -> list[Any]:
+    """A part of an answer that is a list, or missing."""
+    if value is not None and not isinstance(value, list):
+        raise _no_shape()
+    return value or []
+
+
+def _no_shape() -> ReviewError:
+    return ReviewError("the API server's answer about the pod's token has an unknown shape; ask again")

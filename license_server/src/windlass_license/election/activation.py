@@ -16,6 +16,10 @@ from windlass_license.storage.commits import GroupCommit, Observe
 log = logging.getLogger("windlass_license")
 OpenService = Callable[[Callable[[], None]], LicenseService]
 """Makes the service; the argument is its fence."""
+OPENINGS_FAILED = 3
+"""So many in a row, and the process is to be started anew."""
+PAUSE_PERIODS = 3
+"""After a failed opening: another replica asks for the seat each period, so it comes first."""
 
 
 class Active:
@@ -40,6 +44,8 @@ class Activation:
         self._election, self._open = election, open_service
         self.observe: Observe = lambda size, seconds: None
         self._active: Active | None = None
+        self._failed, self._why = 0, ""
+        """Openings of the data that failed in a row, and the last reason."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -51,11 +57,15 @@ class Activation:
         return active
 
     def check_alive(self) -> None:
-        """NotNowError when nobody asks the election any more: this process can then never become active again."""
+        """NotNowError when this process can become active no more: nobody asks the election, or its data stay shut."""
         thread = self._thread
         if thread is not None and not thread.is_alive() and not self._stop.is_set():
             raise NotNowError(
                 "the election of the active replica has ended in this process; restart the license server"
+            )
+        if (failed := self._failed) >= OPENINGS_FAILED:
+            raise NotNowError(
+                f"this replica had the seat {failed} times and could not open its data: {self._why}; look at its volume"
             )
 
     def standing(self) -> Standing | None:
@@ -70,7 +80,7 @@ class Activation:
         if not self._election.attempt():
             self._step_down()
         elif self._active is None:
-            self._active = Active(self._open(self._fence), self.observe)
+            self._active = self._opened()
             log.info("this replica is active")
 
     def start(self) -> None:
@@ -88,15 +98,31 @@ class Activation:
 
     def _ask_on(self) -> None:
         """Whatever a step raises: this replica would be a stand-by for ever without the next one."""
-        seen = ""
-        while not self._stop.wait(self._election.period_s):
+        seen, periods = "", 1
+        while not self._stop.wait(self._election.period_s * periods):
+            failed_before, periods = self._failed, 1
             try:
                 self.step()
-                seen = ""
+                if not self._failed:  # else it is a stand-by meanwhile, and the reason of the failures is in the log
+                    seen = ""
             except Exception as error:
                 if repr(error) != seen:  # not the same every second
                     log.exception("this replica cannot ask whether it is the active one, or cannot become it")
                 seen = repr(error)
+                if self._failed > failed_before:
+                    periods = PAUSE_PERIODS
+
+    def _opened(self) -> Active:
+        """The service, opened; when it cannot be, another replica gets the seat."""
+        try:
+            active = Active(self._open(self._fence), self.observe)
+        except Exception as error:
+            if not isinstance(error, StandByError):  # the seat was lost meanwhile: that says nothing about the data
+                self._failed, self._why = self._failed + 1, str(error) or repr(error)
+            self._election.release()
+            raise
+        self._failed = 0
+        return active
 
     def _step_down(self) -> None:
         active, self._active = self._active, None

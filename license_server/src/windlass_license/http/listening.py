@@ -1,4 +1,4 @@
-"""The sockets that the server listens on, bound before anything else is opened: what cannot be had is one sentence.
+"""The sockets that the server listens on, before anything else is opened: what cannot be had is one sentence.
 
 uvicorn would log a traceback, and end with a code of its own, after the data was opened.
 """
@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 
 from windlass_license.errors import SettingsError
 
+BACKLOG = 2048
+"""Connections that wait to be accepted, as uvicorn has them."""
 _Address = tuple[socket.AddressFamily, tuple[object, ...]]
 _WHY = {
     errno.EADDRINUSE: "--port {port} of {host} is taken by another program; stop that, or give another port",
@@ -24,9 +26,15 @@ _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """A bound socket for every address of the host; SettingsError names the option that is wrong."""
+    """A listening socket for every address of the host; SettingsError names the option that is wrong."""
     with ExitStack() as stack:
         yield _all_bound(_addresses(host, port), stack, host, port)
+
+
+def urls(sockets: Sequence[socket.socket], scheme: str) -> Sequence[str]:
+    """Where these sockets listen, as `http://127.0.0.1:10080`."""
+    where = [one.getsockname()[:2] for one in sockets]
+    return [f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}" for host, port in where]
 
 
 def _all_bound(addresses: Sequence[_Address], stack: ExitStack, host: str, port: int) -> list[socket.socket]:
@@ -67,6 +75,7 @@ def _bound(address: _Address) -> socket.socket:
         if family == socket.AF_INET6:  # an IPv4 address of the same name has a socket of its own
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         one.bind(where)
+        one.listen(BACKLOG)  # two programs may bind one port with SO_REUSEADDR, while neither listens
     except OSError:
         one.close()
         raise

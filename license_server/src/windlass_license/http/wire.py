@@ -88,6 +88,8 @@ class RefusedBody(BaseModel):
     limit: int | None = None
     in_use: int | None = None
     holders: int | None = None
+    stops_serving: bool | None = None
+    """With `Expired`: true where the license forbids serving after its end; a serving pod ends then."""
 
 
 class ProblemBody(BaseModel):
@@ -138,6 +140,8 @@ def answer_json(answer: Answer, ttl_s: int, about: dict[str, Any]) -> bytes:
         if verdict.usage is not None:
             usage = verdict.usage
             facts |= {"limit": usage.limit, "inUse": usage.in_use, "holders": usage.holders}
+        if verdict.stops_serving:
+            facts["stopsServing"] = True
     else:
         facts = {
             "state": verdict.state,

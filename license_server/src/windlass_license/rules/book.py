@@ -108,9 +108,15 @@ class LeaseBook:
         fresh[lease.id] = lease
 
     def take(self, lease_id: str, uid: str | None = None) -> Lease | None:
-        """Remove a lease and return it; None when there is no such lease, or it is not of the pod `uid`."""
+        """Remove a lease and return it; None when there is no such lease, or it is not of the pod `uid`.
+
+        One that has lapsed is forgotten: no pod serves on it any more.
+        """
         lease = self._leases.get(lease_id)
-        if lease is None or uid not in (None, lease.holder.uid):
+        if lease is None:
+            self.lapsed.forget_id(lease_id, uid)
+            return None
+        if uid not in (None, lease.holder.uid):
             return None
         self.lapsed.forget(lease)
         del self._leases[lease_id]

@@ -85,7 +85,9 @@ def _expired(license_: License, expired: tuple[str, ...], serving: Lease | None)
     if serving is not None:
         message += " and does not allow serving after that"
     they = "it is" if len(expired) == 1 else "they are"
-    return _refuse(Refusal.EXPIRED, expired, f"{message}; upload a license in which {they} valid")
+    message = f"{message}; upload a license in which {they} valid"
+    stops_serving = not license_.renew_after_expiry
+    return Verdict(State.REFUSED, message, expired, reason=Refusal.EXPIRED, stops_serving=stops_serving)
 
 
 def _allow(license_: License, request: LeaseRequest, held: Lease | None, expired: tuple[str, ...] = ()) -> Verdict:

@@ -15,12 +15,15 @@ class Lapsed:
     def __init__(self, most: int) -> None:
         self._most = most
         self._leases: dict[_Question, Lease] = {}
+        self._questions: dict[str, _Question] = {}
+        """By the lease's id."""
         self._devices = 0
 
     def add(self, lease: Lease) -> None:
         """Remember a lease that nobody renewed in time."""
         self.forget(lease)
         self._leases[lease.holder.uid, lease.gpus] = lease
+        self._questions[lease.id] = lease.holder.uid, lease.gpus
         self._devices += len(lease.gpus)
         while self._devices > self._most:
             self.forget(next(iter(self._leases.values())))
@@ -32,4 +35,12 @@ class Lapsed:
     def forget(self, lease: Lease) -> None:
         """The pod gave these GPUs back, or holds them again."""
         gone = self._leases.pop((lease.holder.uid, lease.gpus), None)
-        self._devices -= len(gone.gpus) if gone is not None else 0
+        if gone is not None:
+            self._devices -= len(gone.gpus)
+            self._questions.pop(gone.id, None)
+
+    def forget_id(self, lease_id: str, uid: str | None) -> None:
+        """The pod gave back a lease that had lapsed; nothing happens when it is not of the pod `uid`."""
+        question = self._questions.get(lease_id)
+        if question is not None and uid in (None, question[0]):
+            self.forget(self._leases[question])

@@ -177,6 +177,8 @@ class Verdict:
     expires: datetime | None = None
     """When the license of the first of these GPUs ends."""
     expired: bool = False
+    stops_serving: bool = False
+    """With `Expired`: the license forbids serving after its end, so a pod that serves ends, too."""
     renews: Lease | None = None
     """The lease that a renewal prolongs: a live one, or one that lapsed after its license had ended."""
     usage: Usage | None = None

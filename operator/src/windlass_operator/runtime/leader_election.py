@@ -88,7 +88,10 @@ class LeaderElection:
 
 
 def _decoded(text: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(text, type=dict[str, Any])
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (ValueError, RecursionError) as error:  # text of no encoding, and nesting without end, are none of msgspec's
+        raise KubeError(f"the API server's answer is no Lease: {error}") from error
 
 
 def _words(error: Exception) -> str:

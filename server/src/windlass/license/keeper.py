@@ -75,9 +75,12 @@ def ends_serving(answer: Answer, last: Granted) -> bool:
     """Whether a serving pod ends at this answer, although its grace is not over.
 
     The license server refuses a lease that lapsed after the license's end, as when the network was away, in the same
-    words as one that the license forbids. A grant after the end is the license's word that serving pods go on.
+    words as one that the license forbids. A grant after the end is the license's word that serving pods go on, until a
+    later license forbids it.
     """
-    return isinstance(answer, Refused) and answer.reason == EXPIRED and not last.expired
+    if not isinstance(answer, Refused) or answer.reason != EXPIRED:
+        return False
+    return answer.stops_serving or not last.expired
 
 
 class LicenseKeeper:

@@ -41,6 +41,8 @@ class Refused:
 
     reason: str
     message: str
+    stops_serving: bool = False
+    """The license forbids serving after its end, so a pod that serves ends, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ def read(address: str, status: int, body: bytes) -> Answer:
         if status == OK:
             return _granted(content)
         if status == FORBIDDEN:
-            return Refused(plain(content["reason"]), plain(content["message"]))
+            stops_serving = content.get("stopsServing") is True
+            return Refused(plain(content["reason"]), plain(content["message"]), stops_serving)
     except (KeyError, ValueError):
         return Unreachable(f"{address} answered {status}, but not as a license server does")
     shown = body[:SHOWN_BYTES].decode("utf-8", "replace").strip()

@@ -71,7 +71,7 @@ class Share:
         """Count no more; the last one takes the file away, since programs outside a cluster have a name each."""
         if self._lock is None:
             return
-        if self._alone:
+        if self._alone or self.is_last():
             with contextlib.suppress(OSError):
                 _path(self._name).unlink()  # before the lock goes: one that waits for it sees that, and makes another
         os.close(self._lock)
