@@ -56,7 +56,7 @@ class ModelRest {
   void judged() { judged_ += 1; }
   // A step ended `us` after the one before, whatever it was.
   void passed(double us);
-  // A decoding step of the group took `ms`, `table_ms` by the engine's table, its own work for it left out of both. The
+  // A decoding step of the group took `ms`, and `table_ms` by the engine's table, which has no time of the model. The
   // model had made so many drafts of each row for it, or rested.
   void completed(std::size_t group, int made, double ms, double table_ms, double model_ms);
   // After that: whether it goes on as it does. Decided by many steps.
