@@ -12,8 +12,8 @@ from windlass_license.storage.commits import GroupCommit
 from windlass_license.storage.store import FILE_NAME
 
 
-def _figures(bed: Any) -> list[float]:
-    text = bed.client.get("/metrics").text
+def _figures(served: Any) -> list[float]:
+    text = served.client.get("/metrics").text
     rows = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     return [float(rows[f"windlass_license_{name}"]) for name in ("gpus_live", "leases_live")]
 
@@ -53,25 +53,25 @@ def test_a_lapse_is_recorded_without_a_request_and_dated_right(
     a_server: Callable[..., Any], a_license: Callable[..., Any], clocks: Any, now: datetime
 ) -> None:
     """The time is stored, too: a date that is set back after a crash then revives less."""
-    bed = a_server(clocks, ttl=timedelta(seconds=1))
-    bed.upload(a_license(2))
-    bed.ask("GPU-0")
+    served = a_server(clocks, ttl=timedelta(seconds=1))
+    served.upload(a_license(2))
+    served.ask("GPU-0")
     clocks.advance(1.5)
-    _until(lambda: "lapsed" in bed.audit_events())
-    lapsed = json.loads(bed.client.get("/ls/audit?event=lapsed").text)
+    _until(lambda: "lapsed" in served.audit_events())
+    lapsed = json.loads(served.client.get("/ls/audit?event=lapsed").text)
     assert datetime.fromisoformat(lapsed["at"]) == now + timedelta(seconds=1)
-    rows = sqlite3.connect(bed.settings.data_dir / FILE_NAME)
+    rows = sqlite3.connect(served.settings.data_dir / FILE_NAME)
     assert rows.execute("SELECT seen_us FROM clock").fetchone() == (round(clocks.wall_s * 1e6),)
-    assert "windlass_license_commit_seconds_count 2.0" in bed.client.get("/metrics").text
+    assert "windlass_license_commit_seconds_count 2.0" in served.client.get("/metrics").text
 
 
 def test_after_a_restart_nobody_need_ask(
     a_server: Callable[..., Any], a_license: Callable[..., Any], clocks: Any
 ) -> None:
     """A lease that was stored lapses in a server that no pod has found yet."""
-    bed = a_server(clocks, ttl=timedelta(seconds=1))
-    bed.upload(a_license(2))
-    bed.ask("GPU-0")
+    served = a_server(clocks, ttl=timedelta(seconds=1))
+    served.upload(a_license(2))
+    served.ask("GPU-0")
     again = a_server(clocks, ttl=timedelta(seconds=1))
     clocks.advance(1.5)
     _until(lambda: "lapsed" in again.audit_events())

@@ -4,14 +4,16 @@ import json
 import logging
 import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
 from windlass_license import serve as running
 from windlass_license.cli import main
 from windlass_license.errors import SettingsError
-from windlass_license.http.listening import listening
+from windlass_license.http.listening import listening, urls
 from windlass_license.http.tls import Tls
 from windlass_license.settings import NONE, Settings
 
@@ -108,12 +110,26 @@ def test_connections_are_taken_from_the_beginning() -> None:
         socket.create_connection(sockets[0].getsockname(), timeout=5).close()
 
 
-@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
+@dataclass(frozen=True)
+class Bound:
+    """A socket as far as its address is asked for; IPv6 has four parts."""
+
+    address: tuple[str, int] | tuple[str, int, int, int]
+
+    def getsockname(self) -> tuple[str, int] | tuple[str, int, int, int]:
+        """What the system gives."""
+        return self.address
+
+
+def test_an_address_of_ipv6_stands_in_brackets() -> None:
+    """On every machine, with or without IPv6."""
+    sockets: list[Any] = [Bound(("127.0.0.1", 10080)), Bound(("::1", 10080, 0, 0))]
+    assert urls(sockets, "https") == ["https://127.0.0.1:10080", "https://[::1]:10080"]
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_log_has_where_the_server_listens(
     scheme: str,
-    host: str,
-    shown: str,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -129,10 +145,6 @@ def test_the_log_has_where_the_server_listens(
     monkeypatch.setattr(uvicorn.Config, "ssl", None, raising=False)
     monkeypatch.setattr(uvicorn.Server, "run", lambda _, sockets: used.append(sockets[0].getsockname()[1]))
     certificate = Tls(tmp_path / "tls.crt", tmp_path / "tls.key") if scheme == "https" else None
-    try:
-        with caplog.at_level(logging.INFO, "windlass_license"):
-            assert running.serve(Settings(tmp_path / "data", {}, lease_auth=NONE), host, 0, None, certificate) == 0
-    except SettingsError:
-        assert host == "::1"
-        pytest.skip("this machine has no IPv6")
-    assert f"listening on {scheme}://{shown}:{used[0]}" in caplog.messages
+    with caplog.at_level(logging.INFO, "windlass_license"):
+        assert running.serve(Settings(tmp_path / "data", {}, lease_auth=NONE), "127.0.0.1", 0, None, certificate) == 0
+    assert f"listening on {scheme}://127.0.0.1:{used[0]}" in caplog.messages

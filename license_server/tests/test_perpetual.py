@@ -37,9 +37,9 @@ def test_a_license_without_an_end_is_a_license(
     file, public = tmp_path / "license.dat", tmp_path / "keys/public.pem"
     assert main(["verify", str(file), "--public-key", str(public)]) == 0
     keys = read_public_keys([public], {})
-    bed = a_server(clocks, public_keys=keys)
-    assert bed.client.post("/ls", files={"file": file.read_bytes()}).status_code == 200
-    assert bed.ask("GPU-0")["graceSeconds"] == GRACE_MAX_S
+    served = a_server(clocks, public_keys=keys)
+    assert served.client.post("/ls", files={"file": file.read_bytes()}).status_code == 200
+    assert served.ask("GPU-0")["graceSeconds"] == GRACE_MAX_S
     clocks.advance(86400)
     again = a_server(clocks, public_keys=keys)
     answer = again.ask("GPU-0")
@@ -72,10 +72,10 @@ def test_one_that_is_in_force_already_counts_as_ten_years(
     a_server: Callable[..., Any], a_license: Callable[..., Any], signing_key: Any, clocks: Any
 ) -> None:
     """An earlier version took it: the server starts, its pods go on, and no answer holds the number."""
-    bed = a_server(clocks)
-    bed.upload(a_license())
-    assert bed.ask("GPU-0")["state"] == "granted"
-    store = Store(bed.settings.data_dir)
+    served = a_server(clocks)
+    served.upload(a_license())
+    assert served.ask("GPU-0")["state"] == "granted"
+    store = Store(served.settings.data_dir)
     with store.transaction() as tx:
         license_ = a_license(grace_s=999_999_999_999)
         tx.replace_license(codec.sign(license_, signing_key), license_.gpus[0].issued)

@@ -14,9 +14,9 @@ def _granted_in_the_false_future(a_server: Callable[..., Any], a_license: Callab
     """One of one seat is taken by a pod while the date is years ahead."""
     false = replace(clocks)
     false.step(YEARS_S)
-    bed = a_server(false)
-    bed.upload(a_license(2, limit=1, days=36500))
-    assert bed.ask("GPU-0", uid="dead")["state"] == "granted"
+    served = a_server(false)
+    served.upload(a_license(2, limit=1, days=36500))
+    assert served.ask("GPU-0", uid="dead")["state"] == "granted"
 
 
 def test_the_seat_of_a_dead_pod_is_free_after_one_ttl(
@@ -50,9 +50,9 @@ def test_a_pod_that_serves_keeps_its_lease(
 
 def test_a_true_date_cuts_nothing(a_server: Callable[..., Any], a_license: Callable[..., Any], clocks: Any) -> None:
     """With the flag and a latest time that lies behind, the leases get the time without a server back as always."""
-    bed = a_server(clocks)
-    bed.upload(a_license(2, limit=1))
-    assert bed.ask("GPU-0", uid="a")["state"] == "granted"
+    served = a_server(clocks)
+    served.upload(a_license(2, limit=1))
+    assert served.ask("GPU-0", uid="a")["state"] == "granted"
     clocks.advance(3600)
     trusting = a_server(clocks, trust_clock=True)
     clocks.advance(59)

@@ -126,9 +126,9 @@ def _tuning(engine: EngineSpec, plan: Plan) -> list[str]:
     return flags
 
 
-def speculative_config(wish: SpeculationSpec) -> str:
+def speculative_config(drafts: SpeculationSpec) -> str:
     """The field as the engine's own configuration, beside which the user's words may set keys."""
-    return json.dumps({"method": wish.method, "model": DRAFT_DIRECTORY, "num_speculative_tokens": wish.tokens})
+    return json.dumps({"method": drafts.method, "model": DRAFT_DIRECTORY, "num_speculative_tokens": drafts.tokens})
 
 
 def container_command(spec: LLMServiceSpec, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:

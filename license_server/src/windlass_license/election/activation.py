@@ -106,6 +106,7 @@ class Activation:
                 if not self._failed:  # else it is a stand-by meanwhile, and the reason of the failures is in the log
                     seen = ""
             except Exception as error:
+                # Nobody waits for this thread, so a fault goes to the log, and failed openings to `check_alive`.
                 if repr(error) != seen:  # not the same every second
                     log.exception("this replica cannot ask whether it is the active one, or cannot become it")
                 seen = repr(error)

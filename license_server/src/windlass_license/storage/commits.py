@@ -89,6 +89,8 @@ class GroupCommit:
         except NotNowError as error:
             log.warning("%s", error)
         except Exception:
+            # A request gets what its batch raises, and this batch has none to give it to. Without this thread no later
+            # request would be answered, so the fault is logged whole, and the next batch tries again.
             log.exception("the leases that lapsed cannot be dropped now")
 
     def _work(self) -> None:

@@ -72,7 +72,7 @@ class Share:
         if self._lock is None:
             return
         if self._alone or self.is_last():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # a file that stays is empty, and the next program takes it up
                 _path(self._name).unlink()  # before the lock goes: one that waits for it sees that, and makes another
         os.close(self._lock)
         self._lock, self._alone = None, False
