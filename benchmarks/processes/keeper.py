@@ -129,7 +129,7 @@ def _end_all() -> dict[int, int]:
     codes: dict[int, int] = {}
     until = time.monotonic() + KILL_S_MAX
     while time.monotonic() < until:
-        for pid in _below(os.getpid()):
+        for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         try:
@@ -141,13 +141,13 @@ def _end_all() -> dict[int, int]:
     return codes
 
 
-def _below(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     """All descendants."""
     found = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             for word in (task / "children").read_text().split():
-                found += [int(word), *_below(int(word))]
+                found += [int(word), *descendants(int(word))]
     return found
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import torch
 
+from windlass import signal_actions
+
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _UNITS = {1: 0, 8: 4}  # bytes of CUtensorMapDataType's UINT8 and UINT64
 _SWIZZLE_128B, _PROMOTION_256B = 3, 3  # of CUtensorMapSwizzle, …L2promotion
@@ -75,7 +77,9 @@ def compile_cubin(source: str, architecture: str, macros: tuple[str, ...]) -> by
     try:
         options = [f"--gpu-architecture={architecture}", "--std=c++17", "-default-device", *(f"-D{m}" for m in macros)]
         words = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-        if library.nvrtcCompileProgram(program, len(options), words):
+        with signal_actions.kept():  # NVRTC puts the handlers of SIGTERM and SIGINT back with SA_RESTART
+            code = library.nvrtcCompileProgram(program, len(options), words)
+        if code:
             raise KernelError(f"NVRTC: {_text(library, 'ProgramLog', program).decode(errors='replace')[:2000]}")
         return _text(library, "CUBIN", program)
     finally:
