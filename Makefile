@@ -106,13 +106,14 @@ test-autoscale: sync ## KEDA takes a service from one replica to three and back 
 	@$(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_autoscale.py
 test-usage: sync ## `kubectl windlass usage` on the cluster: two replicas, two keys, a container killed with -9: 4 min
 	@$(BED) during $(BIN)/pytest -q -s --timeout 1200 -p no:randomly tests/kind/run_usage.py
-test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against float64, against sorting and with a late host, every method on a real checkpoint; OUT=folder SMOOTHQUANT=its file
+test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against float64, against sorting and with a late host, every method ends by SIGTERM and answers on a real checkpoint; OUT=folder SMOOTHQUANT=its file
 	@mkdir -p $(or $(OUT),.cache/gpu)
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/fp8_exactly.py
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/packed_exactly.py
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/placing.py
 	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/waiting.py
+	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/processes/endings.py $(or $(OUT),.cache/gpu)/endings
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it, and rules of sampling beside each drafter; CHOICE=two_ranks where there are two cards
 	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py tests/engine/sampling/test_rules.py

