@@ -262,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
             return bytes([piece[0] ^ 255]) + piece[1:]
         if fault.act == "stall":
             self.wfile.flush()
-            hub.ended.wait(HANG_S)
+            self.server.hub.ended.wait(HANG_S)
         self.close_connection = True
         return b""
 
