@@ -28,7 +28,7 @@ SLEEPS = {"time.sleep", "asyncio.sleep", "sleep"}
 LIMITS = {"timeout", "timeout_s", "deadline", "deadline_s", "patience_s", "hang_s", "limit_s", "at_most_s"}
 # Where a limit is a positional argument: of a method's first, or of a function by its dotted name.
 WAITING_METHODS = {"wait", "join", "result"}
-WAITING_FUNCTIONS = {"asyncio.timeout": 0, "asyncio.wait_for": 1}
+WAITING_FUNCTIONS = {"asyncio.timeout": 0, "asyncio.wait_for": 1, "socket.create_connection": 1}
 REMEDIES = {
     "pause": "wait for an event with windlass_testbed.waiting, or pass the clock in",
     "measurement": "decide on simulated time, or print the figure in a benchmark",

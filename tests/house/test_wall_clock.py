@@ -28,6 +28,7 @@ FAULTS = {
     "await asyncio.wait_for(done.wait(), 5)": "short limit",
     "await asyncio.wait_for(done.wait(), timeout=SHORT_S)": "short limit",
     "thread.join(10)": "short limit",
+    "socket.create_connection(place, 5)": "short limit",
     "httpx.get(url, timeout=2.5)": "short limit",
     "async with asyncio.timeout(20): pass": "short limit",
 }

@@ -61,7 +61,7 @@ def halves(folder: Path) -> str:
         for number in range(1000):
             with contextlib.suppress(OSError):
                 source = (f"127.0.2.{number % 10 + 1}", 0)
-                line = socket.create_connection((held.up.host, held.up.port), 2, source_address=source)
+                line = socket.create_connection((held.up.host, held.up.port), HANG_S, source_address=source)
                 lines.append(line)
                 line.sendall(b"POST /v1/leases HTTP/1.1\r\nX: ")
         begun = time.monotonic()

@@ -73,7 +73,7 @@ def offer(version: ssl.TLSVersion, ciphers: str) -> ssl.SSLContext:
 
 def agreed(port: int, context: ssl.SSLContext) -> tuple[str | None, str | None]:
     """The version and the compression that both sides agree upon."""
-    with socket.create_connection(("127.0.0.1", port), 5) as plain, context.wrap_socket(plain) as secure:
+    with socket.create_connection(("127.0.0.1", port), HANG_S) as plain, context.wrap_socket(plain) as secure:
         return secure.version(), secure.compression()
 
 
