@@ -9,6 +9,7 @@ import os
 import threading
 import time
 import urllib.request
+from types import SimpleNamespace
 
 import pytest
 from windlass_testbed.waiting import HANG_S, wait_until
@@ -135,14 +136,29 @@ def test_an_address_that_expired_is_asked_for_again(bench):
 @pytest.mark.parametrize("hub", HUBS)
 def test_a_hub_in_trouble_for_good_ends_with_1(bench, hub, monkeypatch, capsys):
     """And says so in the log while it tries."""
-    from windlass_download import command
+    from windlass_download import command, job
 
-    monkeypatch.setattr(command, "LINE_S", 0.5)
-    bench.hub.fault = lambda _: Fault(503)
-    report = fails(bench, "--give-up-s", "1", code=1, hub=hub)
-    assert (report["reason"], "503" in report["message"]) == ("HubUnreachable", True)
+    now, printed = 0.0, list[str]()
+    monkeypatch.setattr(command, "LINE_S", 0.1)
+    monkeypatch.setattr(job, "time", SimpleNamespace(monotonic=lambda: now))
     said = f"download: the hub is asked for its files ({bench.hub.url} answers 503)"
-    assert said in capsys.readouterr().out.splitlines()
+
+    def is_said():
+        printed.append(capsys.readouterr().out)
+        return said in "".join(printed).splitlines()
+
+    def go_on():
+        nonlocal now
+        wait_until(is_said)
+        now += 601
+
+    bench.hub.fault = lambda _: Fault(503)
+    later = threading.Thread(target=go_on, daemon=True)
+    later.start()
+    report = fails(bench, "--give-up-s", "600", code=1, hub=hub)
+    later.join()
+    assert (report["reason"], "503" in report["message"]) == ("HubUnreachable", True)
+    assert now == 601
 
 
 def test_nobody_there_ends_with_1(bench):
