@@ -167,8 +167,8 @@ async def test_one_key_is_never_worked_on_twice_at_once(run):
     for turn in range(20):
         queue.add("a")
         queue.add(turn)
-        await wait_until_async(lambda turn=turn: turn in begun)
-    assert begun.count("a") == 1
+        await wait_until_async(lambda turn=turn: turn in begun or begun.count("a") > 1)
+        assert begun.count("a") == 1
     free.set()
     await wait_until_async(lambda: begun.count("a") == 2)
 
