@@ -38,7 +38,7 @@ fmt: sync ## format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 	@tools/cpp fmt
 check: sync crds charts ## format, lint, types, layers, spelling; generated files are current
-	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/python tools/wall_clock.py
 	@tools/cpp check
 	@$(BIN)/mypy --cache-dir $(CHECKED)/mypy && $(BIN)/lint-imports --no-cache
 	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs base sizing api operator client server license_server deepspeed_server console tests/testbed charts examples models

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from windlass_console.http import bodies
 from windlass_console.http.bodies import BODY_MAX, LICENSE_MAX, LONG_HELD_MAX, allowances
 from windlass_console.http.guard import Guard
+from windlass_testbed.waiting import wait_until_async
 
 UPLOAD, CHAT = "/api/licenses/kube-system/license", "/api/services/team-a/qwen/chat"
 
@@ -72,12 +73,6 @@ def guard(inner: Inner) -> Guard:
     return Guard(inner, who_of)
 
 
-async def until(check: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not check():  # noqa: ASYNC110  what is awaited has no event of its own
-            await asyncio.sleep(0)
-
-
 @pytest.mark.parametrize("path", [UPLOAD, CHAT])
 async def test_nothing_of_a_long_body_is_read_for_nobody(guard, inner, path):
     peer = Peer(guard)
@@ -97,12 +92,12 @@ async def test_long_bodies_have_a_number_of_bytes_together(guard, inner):
     long, end = b"x" * (BODY_MAX + 1), b""
     holders = LONG_HELD_MAX // LICENSE_MAX
     held = [asyncio.create_task(Peer(guard).post(UPLOAD, long, end, who="header")) for _ in range(holders)]
-    await until(lambda: len(inner.bodies) == holders)
+    await wait_until_async(lambda: len(inner.bodies) == holders)
     assert await Peer(guard).post(UPLOAD, long, end, who="header") == 503
     assert await Peer(guard).post(UPLOAD, who="header", announced=LICENSE_MAX) == 503
     held.append(asyncio.create_task(Peer(guard).post(UPLOAD, long, end)))
     held.append(asyncio.create_task(Peer(guard).post(CHAT, b"{}", end, who="header")))
-    await until(lambda: len(inner.bodies) == holders + 2)
+    await wait_until_async(lambda: len(inner.bodies) == holders + 2)
     inner.go.set()
     assert await asyncio.gather(*held) == [200] * len(held)
     assert await Peer(guard).post(UPLOAD, long, end, who="header") == 200

@@ -7,9 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -20,9 +19,10 @@ from windlass_deepspeed.errors import UsageError
 from windlass_deepspeed.flags import resolve
 from windlass_deepspeed.supervise import enough, shown
 from windlass_operator.status import facts as operator
+from windlass_testbed.waiting import wait_until
 
 MODEL = Path(__file__).parents[2] / "models" / "demo"
-DEADLINE_S = 60
+DEADLINE_S = 120
 ENGINE = """
 import http.server, signal, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -111,16 +111,9 @@ def command(*words: str) -> list[str]:
 def facts(environment: dict[str, str]) -> dict[str, Any]:
     with contextlib.suppress(OSError):
         url = f"http://127.0.0.1:{environment['WINDLASS_FACTS_PORT']}/windlass/facts"
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
             return dict(json.load(answer))
     return {}
-
-
-def wait_for(probe: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not probe():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_license_then_engine_then_release(license_server: LicenseServer, environment: dict[str, str]) -> None:
@@ -130,7 +123,7 @@ def test_license_then_engine_then_release(license_server: LicenseServer, environ
     words = command("--model-path", str(MODEL), "--port", str(port), "--api-keys", "secret")
     with subprocess.Popen(words, env=environment) as process:
         try:
-            wait_for(lambda: facts(environment).get("license", {}).get("state") == "refused")
+            wait_until(lambda: facts(environment).get("license", {}).get("state") == "refused")
             found = facts(environment)
             assert (found["phase"], found["engine"]["name"]) == ("license", "deepspeed")
             assert "secret" not in json.dumps(found)
@@ -140,7 +133,7 @@ def test_license_then_engine_then_release(license_server: LicenseServer, environ
             assert verdict is not None
             assert (verdict.reason, verdict.message) == ("LicenseMissing", "GPU GPU-a: no license is in force")
             license_server.grants = True
-            wait_for(lambda: facts(environment)["phase"] == "serving")
+            wait_until(lambda: facts(environment)["phase"] == "serving")
             process.send_signal(signal.SIGTERM)
             assert process.wait(DEADLINE_S) == 0
         finally:

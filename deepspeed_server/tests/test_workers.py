@@ -13,6 +13,7 @@ from windlass_deepspeed.decoder import Start
 from windlass_deepspeed.flags import resolve
 from windlass_deepspeed.sampling import Sampling
 from windlass_deepspeed.workers import Described, Worker, share
+from windlass_testbed.waiting import HANG_S
 
 from .answering.echo import EOS, Echo
 
@@ -64,7 +65,7 @@ def test_an_engine_in_another_process_decodes_as_one_here(worker: Worker) -> Non
     assert remote.step() == {}
     assert worker.connection is not None
     worker.connection.close()
-    thread.join(10)
+    thread.join(HANG_S)
     assert not thread.is_alive()
 
 

@@ -1,7 +1,7 @@
 """Active and stand-by: who answers, what a stand-by says, and that a deposed server grants nothing."""
 
 import itertools
-import time
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +17,7 @@ from windlass_license.errors import NotNowError, SettingsError, StandByError
 from windlass_license.http.app import create_app
 from windlass_license.license_file.codec import sign
 from windlass_license.settings import Settings
+from windlass_testbed.waiting import wait_until
 
 ASK = {"gpus": ["GPU-0"], "holder": {"uid": "u", "namespace": "demo", "pod": "p"}}
 
@@ -98,11 +99,7 @@ def test_active_stand_by_and_active_again(
         first = client.post("/v1/leases", json=ASK).json()
         for mine, status in ((False, 503), (True, 200)):
             seat.mine = mine
-            for _ in range(500):
-                if client.get("/readyz").status_code == status:
-                    break
-            else:
-                pytest.fail(f"never {status}")
+            wait_until(lambda status=status: client.get("/readyz").status_code == status)  # type: ignore[misc]
         again = client.post("/v1/leases", json=ASK).json()
         assert (again["state"], again["lease"]) == ("renewed", first["lease"])
 
@@ -120,14 +117,6 @@ class Raising(Seat):
         return True
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail("it did not come about")
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_the_election_outlives_any_exception(server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged once, not every period, and once more when it comes again; then the replica is active as before."""
@@ -135,9 +124,9 @@ def test_the_election_outlives_any_exception(server: Any, tmp_path: Path, caplog
     with TestClient(create_app(Settings(tmp_path / "seat", server.settings.public_keys), election=seat)) as client:
         for name in ("metadata", "metadata"):
             seat.error, before = KeyError(name), seat.attempts
-            _until(lambda before=before: seat.attempts > before + 5)  # type: ignore[misc]
+            wait_until(lambda before=before: seat.attempts > before + 5)  # type: ignore[misc]
             seat.error, before = None, seat.attempts
-            _until(lambda before=before: seat.attempts > before + 2)  # type: ignore[misc]
+            wait_until(lambda before=before: seat.attempts > before + 2)  # type: ignore[misc]
         assert (client.get("/readyz").status_code, client.get("/healthz").status_code) == (200, 200)
     assert caplog.text.count("this replica cannot ask whether it is the active one") == 2
 
@@ -149,7 +138,7 @@ def test_liveness_fails_when_the_election_has_ended(server: Any, tmp_path: Path)
     with TestClient(create_app(Settings(tmp_path / "seat", server.settings.public_keys), election=seat)) as client:
         assert client.get("/healthz").text == "ok\n"
         seat.error = SystemExit()
-        _until(lambda: client.get("/healthz").status_code == 503)
+        wait_until(lambda: client.get("/healthz").status_code == 503)
         assert "restart" in client.get("/healthz").json()["message"]
         seat.mine = False
         assert client.get("/healthz").status_code == 503
@@ -160,11 +149,12 @@ class OddApi:
 
     odd: Any = None
     lease: dict[str, Any] | None = None
-    version = 0
+    version = odd_answers = 0
 
     def call(self, method: str, _: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
         """As `KubeApi`."""
         if self.odd is not None:
+            self.odd_answers += 1
             return 200, self.odd
         if method == "GET" or body is None:
             return (200, self.lease) if self.lease else (404, {})
@@ -225,8 +215,19 @@ def test_data_that_cannot_be_opened() -> None:
     activation.stop()
 
 
+class SimulatedPauses(threading.Event):
+    """Ends each pause at once and adds up their seconds."""
+
+    now_s = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now_s += timeout or 0.0
+        return self.is_set()
+
+
 def test_between_openings_that_fail_there_is_a_pause(caplog: pytest.LogCaptureFixture) -> None:
     """So that another replica comes first. Each reason is logged once, also when this was a stand-by meanwhile."""
+    stop = SimulatedPauses()
     begun, reasons = list[float](), ["damaged", "damaged", "full", "full"]
 
     class Taken(Leaving):
@@ -242,15 +243,17 @@ def test_between_openings_that_fail_there_is_a_pause(caplog: pytest.LogCaptureFi
     seat = Taken()
 
     def open_service(_: object) -> Any:
-        begun.append(time.monotonic())
+        begun.append(stop.now_s)
         return _raise(SettingsError(reasons[len(begun) - 1])) if len(begun) <= len(reasons) else NoService()
 
     activation = Activation(seat, open_service)
+    activation._stop = stop
     activation.start()
-    _until(lambda: activation._active is not None)
+    wait_until(lambda: activation._active is not None)
     activation.stop()
     # A pause of three periods, and one period of the stand-by.
-    assert min(after - before for before, after in itertools.pairwise(begun)) >= 3.9 * seat.period_s
+    between = [after - before for before, after in itertools.pairwise(begun[: len(reasons) + 1])]
+    assert between == pytest.approx([4 * seat.period_s] * len(reasons))
     shown = [str(record.exc_info[1]) for record in caplog.records if record.exc_info]
     assert shown == ["damaged", "full"]
 
@@ -279,12 +282,12 @@ def test_odd_answers_of_the_api_server_end_no_election(odd: Any) -> None:
     activation = Activation(election, lambda _: service)
     activation.step()
     activation.start()
-    _until(lambda: api.version > 2)
+    wait_until(lambda: api.version > 2)
     api.odd = odd
-    time.sleep(0.2)
+    wait_until(lambda: api.odd_answers > 5)
     api.odd, before = None, api.version
-    _until(lambda: api.version > before + 2)
-    assert election.valid()
+    wait_until(lambda: api.version > before + 2)
+    wait_until(election.valid)
     activation.stop()
 
 

@@ -17,6 +17,7 @@ from windlass_license.cluster import callers as module
 from windlass_license.cluster.callers import FAILURES, FRESH_S, USABLE_S, Callers
 from windlass_license.cluster.identity import AUDIENCE, Caller, gpus_requested
 from windlass_license.errors import ReviewError, UnknownCallerError
+from windlass_testbed.waiting import HANG_S, wait_until_async
 
 NOW_S = 1_800_000_000.0
 
@@ -45,7 +46,7 @@ class Cluster:
 
     def answer(self, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
         """TokenReview and GET of a pod."""
-        self.held.wait(10)
+        self.held.wait(HANG_S)
         self.asked.append(path)
         if self.down:
             return 500, {"message": "etcd is down"}
@@ -91,7 +92,7 @@ def api(cluster: Cluster, tmp_path: Path) -> Iterator[KubeApi]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     (tmp_path / "token").write_text("t0ken\n")
-    with closing(KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=5)) as api:
+    with closing(KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=HANG_S)) as api:
         yield api
     cluster.held.set()
     server.shutdown()
@@ -273,7 +274,7 @@ async def test_invented_tokens_do_not_use_up_the_reviews(api: KubeApi, cluster: 
     waiting = [
         asyncio.create_task(callers.identify(bearer(f"more-{n}"), f"10.0.1.{n}")) for n in range(module.REVIEWS_WAITING)
     ]
-    await asyncio.sleep(0.05)
+    await wait_until_async(lambda: len(callers._under_way) == module.REVIEWS_WAITING)
     with pytest.raises(ReviewError, match="too many tokens to check"):
         await callers.identify(bearer("one-more"), "10.0.2.1")
     assert (await callers.identify(bearer("a"), "10.0.0.1")).uid == "uid-a"

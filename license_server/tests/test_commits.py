@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from windlass_license.errors import StandByError, StoreError
 from windlass_license.storage.commits import GroupCommit
+from windlass_testbed.waiting import HANG_S, wait_until_async
 
 
 async def test_requests_that_wait_share_the_next_commit() -> None:
@@ -16,14 +17,14 @@ async def test_requests_that_wait_share_the_next_commit() -> None:
 
     def commit(jobs: Sequence[Any]) -> list[Any]:
         sizes.append(len(jobs))
-        free.wait(10)
+        free.wait(HANG_S)
         return [job(None) for job in jobs]
 
     commits = GroupCommit(commit)
     first = asyncio.create_task(commits.run(lambda _: "first"))
-    await asyncio.sleep(0.05)
+    await wait_until_async(lambda: sizes)
     rest = [asyncio.create_task(commits.run(lambda _, n=n: n)) for n in range(20)]
-    await asyncio.sleep(0.05)
+    await wait_until_async(lambda: commits._queue.qsize() == len(rest))
     assert not first.done()
     free.set()
     assert await asyncio.gather(first, *rest) == ["first", *range(20)]
@@ -50,15 +51,16 @@ async def test_a_failed_commit_answers_nobody() -> None:
 
 async def test_a_client_that_went_away_harms_nobody() -> None:
     """A cancelled request is committed all the same; the others are answered."""
-    free = threading.Event()
+    free, sizes = threading.Event(), list[int]()
 
     def commit(jobs: Sequence[Any]) -> list[Any]:
-        free.wait(10)
+        sizes.append(len(jobs))
+        free.wait(HANG_S)
         return [job(None) for job in jobs]
 
     commits = GroupCommit(commit)
     gone, stays = (asyncio.create_task(commits.run(lambda _: 1)) for _ in range(2))
-    await asyncio.sleep(0.05)
+    await wait_until_async(lambda: sizes and sizes[0] + commits._queue.qsize() == 2)
     gone.cancel()
     free.set()
     assert await stays == 1

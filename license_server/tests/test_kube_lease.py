@@ -16,6 +16,7 @@ from windlass_license.cluster.pod import api_server
 from windlass_license.election.kube_lease import TIMES, KubeLease
 from windlass_license.errors import SettingsError
 from windlass_license.settings import parse_kube_lease
+from windlass_testbed.waiting import HANG_S
 
 
 @dataclass
@@ -79,7 +80,7 @@ def api(fake: FakeApi, tmp_path: Path) -> Iterator[KubeApi]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     (tmp_path / "token").write_text("t0ken\n")
-    with closing(KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=2)) as api:
+    with closing(KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=HANG_S)) as api:
         yield api
     server.shutdown()
     thread.join()

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,20 +9,13 @@ from typing import Any
 from windlass_license.errors import StandByError, StoreError
 from windlass_license.storage.commits import GroupCommit
 from windlass_license.storage.store import FILE_NAME
+from windlass_testbed.waiting import wait_until
 
 
 def _figures(served: Any) -> list[float]:
     text = served.client.get("/metrics").text
     rows = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     return [float(rows[f"windlass_license_{name}"]) for name in ("gpus_live", "leases_live")]
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come about")
 
 
 def test_only_live_leases_are_counted(server: Any, a_license: Callable[..., Any], clocks: Any) -> None:
@@ -57,7 +49,7 @@ def test_a_lapse_is_recorded_without_a_request_and_dated_right(
     served.upload(a_license(2))
     served.ask("GPU-0")
     clocks.advance(1.5)
-    _until(lambda: "lapsed" in served.audit_events())
+    wait_until(lambda: "lapsed" in served.audit_events())
     lapsed = json.loads(served.client.get("/ls/audit?event=lapsed").text)
     assert datetime.fromisoformat(lapsed["at"]) == now + timedelta(seconds=1)
     rows = sqlite3.connect(served.settings.data_dir / FILE_NAME)
@@ -74,7 +66,7 @@ def test_after_a_restart_nobody_need_ask(
     served.ask("GPU-0")
     again = a_server(clocks, ttl=timedelta(seconds=1))
     clocks.advance(1.5)
-    _until(lambda: "lapsed" in again.audit_events())
+    wait_until(lambda: "lapsed" in again.audit_events())
 
 
 def test_lapses_are_recorded_in_the_order_of_time(server: Any, a_license: Callable[..., Any], clocks: Any) -> None:
@@ -108,6 +100,6 @@ def test_the_timer_outlives_what_a_commit_raises() -> None:
         return []
 
     commits = GroupCommit(commit, idle_s=0.02)
-    _until(lambda: len(sizes) > 5)
+    wait_until(lambda: len(sizes) > 5)
     commits.close()
     assert set(sizes) == {0}

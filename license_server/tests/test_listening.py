@@ -16,6 +16,7 @@ from windlass_license.errors import SettingsError
 from windlass_license.http.listening import listening, urls
 from windlass_license.http.tls import Tls
 from windlass_license.settings import NONE, Settings
+from windlass_testbed.waiting import HANG_S
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_a_port_that_another_program_takes_between_bind_and_listen(monkeypatch: 
 def test_connections_are_taken_from_the_beginning() -> None:
     """Nobody else can listen there while the data are opened."""
     with listening("127.0.0.1", 0) as sockets:
-        socket.create_connection(sockets[0].getsockname(), timeout=5).close()
+        socket.create_connection(sockets[0].getsockname(), timeout=HANG_S).close()
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from windlass_license.cli import main
 from windlass_license.errors import SettingsError
 from windlass_license.http import tls
+from windlass_testbed.waiting import HANG_S, wait_until
 
 EVERY_S = 0.05
 
@@ -52,7 +52,7 @@ class Listener:
         except OSError as error:
             return str(error)
         finally:
-            served.join(5)
+            served.join(HANG_S)
 
     def _serve(self, end: socket.socket) -> None:
         try:
@@ -69,38 +69,31 @@ def listener(pairs: Path, tmp_path: Path) -> Iterator[Listener]:
     made.stop.set()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for at most five seconds."""
-    for _ in range(500):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail("it did not come about")
-
-
 def test_a_certificate_without_its_key_changes_nothing(
     listener: Listener, pairs: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Handshakes go on under the old pair, as the log says; once the key is there too, the new pair serves."""
     shutil.copy(pairs / "b/tls.crt", listener.folder)
-    until(lambda: "the new certificate cannot be used, the old one stays" in caplog.text)
+    wait_until(lambda: "the new certificate cannot be used, the old one stays" in caplog.text)
     assert listener.name() == "a"
     shutil.copy(pairs / "b/tls.key", listener.folder)
-    until(lambda: listener.name() == "b")
+    wait_until(lambda: listener.name() == "b")
 
 
 @pytest.mark.parametrize("spoiled", ["tls.crt", "tls.key"])
-def test_a_file_that_is_away_or_no_file_of_its_kind(spoiled: str, listener: Listener, pairs: Path) -> None:
+def test_a_file_that_is_away_or_no_file_of_its_kind(
+    spoiled: str, listener: Listener, pairs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The thread outlives both, and takes up what comes later."""
     (listener.folder / spoiled).write_text("nonsense")
-    time.sleep(3 * EVERY_S)
+    wait_until(lambda: "the new certificate cannot be used, the old one stays" in caplog.text)
     assert listener.name() == "a"
     (listener.folder / spoiled).unlink()
-    time.sleep(3 * EVERY_S)
+    wait_until(lambda: "the old one stays: [Errno 2] No such file" in caplog.text)
     assert listener.name() == "a"
     for name in ("tls.crt", "tls.key"):
         shutil.copy(pairs / "b" / name, listener.folder)
-    until(lambda: listener.name() == "b")
+    wait_until(lambda: listener.name() == "b")
 
 
 def test_an_encrypted_key_is_a_sentence(
@@ -121,5 +114,5 @@ def test_an_encrypted_key_later(listener: Listener, pairs: Path, caplog: pytest.
     """The old pair stays."""
     for name in ("tls.crt", "tls.key"):
         shutil.copy(pairs / "c" / name, listener.folder)
-    until(lambda: "the old one stays: the key is encrypted" in caplog.text)
+    wait_until(lambda: "the old one stays: the key is encrypted" in caplog.text)
     assert listener.name() == "a"

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from windlass_testbed.waiting import HANG_S, wait_until
 
-START_S = 90
 CSRF = {"X-Windlass-Console": "1"}
 SERVICES = {"apiGroups": ["serving.windlass.dev"], "resources": ["llmservices", "llmservices/scale"]}
 READ, WRITE = ["get", "list", "watch"], ["create", "patch", "update", "delete"]
@@ -44,20 +43,17 @@ def running_console(apiserver: Any, port: int, log: Path, *options: str) -> Iter
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={"PATH": "/usr/bin:/bin"})
     url = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + START_S
-        while not _answers(url):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.2)
+        wait_until(lambda: process.poll() is not None or _answers(url), "the console's start")
+        assert process.poll() is None, log.read_text()
         yield url
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(HANG_S)
 
 
 def _answers(url: str) -> bool:
     try:
-        return httpx2.get(f"{url}/readyz", trust_env=False, timeout=5).is_success
+        return httpx2.get(f"{url}/readyz", trust_env=False, timeout=HANG_S).is_success
     except httpx2.TransportError:
         return False
 

@@ -13,7 +13,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +22,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from windlass_testbed.waiting import HANG_S, wait_until
 
-START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 20
 LOG_TAIL_BYTES = 3000
 
@@ -64,11 +63,8 @@ class ApiServer:
     def install_crd(self, file: Path | str = "-", text: str | None = None) -> None:
         """Apply our CRD and wait until it is served; `kubectl wait` fails on a CRD that has no conditions yet."""
         self.kubectl("apply", "--server-side", "-f", str(file), stdin=text)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while self.kubectl("get", "llmservices", "-A", check=False).returncode:
-            if time.monotonic() > deadline:
-                raise AssertionError("the API server does not serve LLMServices")
-            time.sleep(0.2)
+        served = lambda: self.kubectl("get", "llmservices", "-A", check=False).returncode == 0  # noqa: E731
+        wait_until(served, "the API server's serving LLMServices")
 
     def get(self, *arguments: str) -> dict[str, object]:
         """`kubectl get … -o json`."""
@@ -164,20 +160,16 @@ def _process(command: list[str], log: Path, ready: Callable[[], bool]) -> Iterat
     finally:
         process.terminate()
         try:
-            process.wait(STOP_TIMEOUT_S)
+            process.wait(STOP_TIMEOUT_S)  # clock: then it is killed, and no test is decided
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
 def _wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            break
-        if ready():
-            return
-        time.sleep(0.2)
+    wait_until(lambda: process.poll() is not None or ready(), f"the start of {process.args!r}", look_s=0.1)
+    if process.poll() is None:
+        return
     name = Path(str(process.args[0])).name if isinstance(process.args, list) else "process"
     tail = log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
     raise RuntimeError(f"{name} did not become ready (exit {process.poll()}); its log ends:\n{tail}")
@@ -192,7 +184,7 @@ def _answers(url: str, ca_file: Path | None, token: str) -> bool:
         urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
     )
     try:
-        with opener.open(request, timeout=5) as answer:
+        with opener.open(request, timeout=HANG_S) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False

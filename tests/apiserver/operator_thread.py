@@ -21,7 +21,7 @@ def operating(settings: Settings) -> Iterator[None]:
     with ThreadPoolExecutor(1) as pool:
         end = pool.submit(asyncio.run, operate(settings, ready, stop))
         try:
-            while not ready.wait(0.1):
+            while not ready.wait(0.1):  # clock: how often it looks for a failed start
                 assert not end.done(), end.exception()
             yield
         finally:

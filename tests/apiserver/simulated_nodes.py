@@ -14,7 +14,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,11 +22,11 @@ import httpx2
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from windlass_testbed.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("windlass-license")
 NAME = "windlass-license-server"
 LOOK_AGAIN_S = 0.2
-START_S = 60
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -161,7 +160,7 @@ class SimulatedNodes:
             self.apiserver.kubectl("-n", self.namespace, "apply", "-f", "-", stdin=json.dumps(document))
 
     def _play(self) -> None:
-        while not self._stop.wait(LOOK_AGAIN_S):
+        while not self._stop.wait(LOOK_AGAIN_S):  # clock: the pace of the kubelet
             with suppress(httpx2.HTTPError):
                 self._play_jobs()
                 self._play_deployment()
@@ -214,13 +213,12 @@ class SimulatedNodes:
         with (self.folder / "server.log").open("ab") as log:
             self._server = subprocess.Popen(command, env=env, stdout=log, stderr=log)
         self.starts += 1
-        until = time.monotonic() + START_S
-        while time.monotonic() < until:
-            with suppress(httpx2.HTTPError):
-                if httpx2.get(f"{self.url}/readyz", trust_env=False).is_success:
-                    return
-            time.sleep(LOOK_AGAIN_S)
-        raise AssertionError((self.folder / "server.log").read_text())
+        wait_until(self._is_ready, f"the start of the license server, whose log is {self.folder}/server.log")
+
+    def _is_ready(self) -> bool:
+        with suppress(httpx2.HTTPError):
+            return httpx2.get(f"{self.url}/readyz", trust_env=False).is_success
+        return False
 
     def _end_server(self) -> None:
         if self._server is not None:

@@ -186,7 +186,7 @@ async def test_a_watch_tells_every_change_and_survives_a_version_that_is_gone(ac
     seen = [await asyncio.wait_for(anext(stream), 30) for _ in range(2)]
     assert [(event.type, event.service.metadata.name) for event in seen] == [("ADDED", "a"), ("ADDED", "b")]
     waiting = asyncio.create_task(anext(stream))
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0)
     await aclient.scale("a", 4)
     event = await asyncio.wait_for(waiting, 30)
     assert (event.type, event.service.spec.replicas) == ("MODIFIED", 4)

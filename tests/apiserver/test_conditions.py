@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
+from functools import partial
 from pathlib import Path
 
 import yaml
+from windlass_testbed.waiting import wait_until
 
 from .test_crd import a_service
 
@@ -16,7 +17,6 @@ GROUP = "earlier.windlass.dev"  # a copy, so that the CRD of the other tests sta
 NAMES = {"kind": "EarlierLLMService", "plural": "earlierllmservices", "singular": "earlierllmservice"}
 RESOURCE = f"{NAMES['plural']}.{GROUP}"
 BARE = {"status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-PATIENCE_S = 60
 
 
 def the_crd(*required: str) -> str:
@@ -34,10 +34,8 @@ def test_stored_conditions_without_words_block_nothing(apiserver, namespace):
     """The operator's own are replaced by its status write; another program's is refused anew and may stay."""
 
     def until(code: int, *words: str) -> str:
-        deadline = time.monotonic() + PATIENCE_S
-        while (done := apiserver.kubectl(*words, "-n", namespace, check=False)).returncode != code:
-            assert time.monotonic() < deadline, done.stdout + done.stderr
-        return done.stderr
+        ask = partial(apiserver.kubectl, *words, "-n", namespace, check=False)
+        return wait_until(lambda: (done := ask()).returncode == code and done, " ".join(words)).stderr
 
     def patch(*types: str) -> tuple[str, ...]:
         status = {"status": {"conditions": [{"type": type_, **BARE} for type_ in types]}}

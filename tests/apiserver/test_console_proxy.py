@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, ClassVar
 
 import httpx2
 import pytest
+from windlass_testbed.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.apiserver
 
@@ -245,11 +245,8 @@ def license_server(apiserver, address, tmp_path) -> Iterator[Path]:
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
-        while not _ready(f"http://{address}:10080/readyz"):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        wait_until(lambda: process.poll() is not None or _ready(f"http://{address}:10080/readyz"))
+        assert process.poll() is None
         publish(apiserver, "kube-system", "windlass-license-server", address, "http", 10080)
         assert apiserver.apply(_deployment()).returncode == 0
         yield tmp_path
@@ -261,7 +258,7 @@ def license_server(apiserver, address, tmp_path) -> Iterator[Path]:
 
 def _ready(url: str) -> bool:
     try:
-        return httpx2.get(url, trust_env=False, timeout=5).is_success
+        return httpx2.get(url, trust_env=False, timeout=HANG_S).is_success
     except httpx2.TransportError:
         return False
 

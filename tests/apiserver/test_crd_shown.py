@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from windlass_testbed.waiting import wait_until
 
 from .test_crd import a_service
 
@@ -34,11 +35,6 @@ def test_explain_tells_every_field(apiserver):
     assert "gpus is the number of GPUs of a replica" in one
 
 
-def _eventually(ask, attempts: int = 50):
-    import time  # the API server publishes a new CRD's OpenAPI a moment after it is established
-
-    for _ in range(attempts):
-        if said := ask():
-            return said
-        time.sleep(0.2)
-    raise AssertionError("the API server publishes no schema")
+def _eventually(ask):
+    """The API server publishes a new CRD's OpenAPI a moment after it is established."""
+    return wait_until(ask, "the publication of the schema")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,11 @@ from windlass_operator.manifests.pod import PodShape
 sys.path.insert(0, str(Path(__file__).parent))
 
 from control_plane import ApiServer, find_binary, free_ports
+from windlass_testbed.waiting import wait_until
 
 pytestmark = pytest.mark.apiserver
 SPACE = "drained"
 NODES = ("east", "west")
-SETTLE_S = 30  # controllers react within a second; the machine may be busy
 DRAIN_S = 8  # kubectl asks again every 5 s for what was refused
 
 
@@ -78,10 +77,7 @@ class Bed:
 
 
 def wait_for(what: str, probe: Callable[[], object]) -> None:
-    end_s = time.monotonic() + SETTLE_S
-    while not probe():
-        assert time.monotonic() < end_s, f"waited {SETTLE_S} s for {what}"
-        time.sleep(0.2)
+    wait_until(probe, what)
 
 
 @pytest.fixture(scope="module")

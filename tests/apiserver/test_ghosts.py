@@ -9,15 +9,13 @@ import json
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from windlass_testbed.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.apiserver
 
-GHOST_S = 60.0
-PATIENCE_S = 90.0
 CRD_FILE = Path(__file__).parents[2] / "crds" / "llmservices.serving.windlass.dev.yaml"
 
 
@@ -36,7 +34,7 @@ def compact(etcd_url: str) -> None:
 
     def call(path: str, body: dict[str, object]) -> dict:
         request = urllib.request.Request(f"{etcd_url}{path}", json.dumps(body).encode(), method="POST")
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=HANG_S) as answer:
             return json.loads(answer.read())
 
     revision = call("/v3/kv/range", {"key": "AA=="})["header"]["revision"]
@@ -46,19 +44,11 @@ def compact(etcd_url: str) -> None:
 def services(port: int) -> float:
     """How many LLMServices the operator knows, by its own metric; -1 when it does not answer."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG_S) as answer:
             lines = answer.read().decode().splitlines()
     except OSError:
         return -1
     return sum(float(line.split()[-1]) for line in lines if line.startswith("windlass_llmservices{"))
-
-
-def until(look: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> float:
-    begun = time.monotonic()
-    while not look():
-        assert time.monotonic() < begun + patience_s, what
-        time.sleep(0.2)
-    return time.monotonic() - begun
 
 
 @pytest.fixture
@@ -76,13 +66,15 @@ def test_a_service_deleted_in_the_gap_is_forgotten(tmp_path, plane, operator, lo
             running = operator(server.kubeconfig, port)
             for name in ("stays", "goes"):
                 assert not server.apply(a_service(name)).returncode
-            until(lambda: services(port) == 2, "the operator knows both")
+            wait_until(lambda: services(port) == 2, "the operator knows both")
         with plane.running_apiserver(tmp_path / "other", etcd_url) as other:
             other.kubectl("delete", "llmservice", "goes")
             other.kubectl("annotate", "llmservice", "stays", "changed=meanwhile")
             compact(etcd_url)
         with plane.running_apiserver(tmp_path, etcd_url, port=api_port):
-            seconds = until(lambda: services(port) == 1, log.read_text()[-3000:], GHOST_S)
+            begun = time.monotonic()
+            wait_until(lambda: services(port) == 1, "the end of the ghost")
+            seconds = time.monotonic() - begun
             assert running.poll() is None
     assert "the watch of LLMService begins anew: too old resource version" in log.read_text()
     print(f"the ghost lived {seconds:.1f} s after the API server's return")

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 import yaml
+from windlass_testbed.waiting import wait_until
 
 pytestmark = pytest.mark.apiserver
 
@@ -330,10 +330,7 @@ def test_chat_streams_through_a_port_forward_and_ends_it(windlass, served, forwa
     assert words[-3:] == [f"--namespace={namespace}", "service/qwen", ":8501"]
     assert _Engine.asked[-1]["model"] == "Qwen2-7B-Instruct"
     pid = int((forwarder / "pid").read_text())
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and Path(f"/proc/{pid}").exists():
-        time.sleep(0.1)
-    assert not Path(f"/proc/{pid}").exists()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the end of the port-forward")
 
 
 def test_a_talk_that_is_ended_from_outside_leaves_no_port_forward(windlass, served, forwarder, apiserver, namespace):

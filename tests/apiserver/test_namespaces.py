@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +15,11 @@ from windlass_operator.settings import Settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 from operator_thread import operating
+from windlass_testbed.waiting import wait_until
 
 pytestmark = pytest.mark.apiserver
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "windlass"
-PATIENCE_S = 40
 SERVICE = {
     "apiVersion": "serving.windlass.dev/v1alpha1",
     "kind": "LLMService",
@@ -90,10 +89,7 @@ def test_two_namespaces_are_served_and_a_third_is_left_alone(apiserver, namespac
     with running(namespaces[:2]):
         for name in namespaces:
             apiserver.kubectl("apply", "-n", name, "-f", "-", stdin=json.dumps(SERVICE))
-        deadline = time.monotonic() + PATIENCE_S
-        while not all(jobs(apiserver, name) for name in namespaces[:2]):
-            assert time.monotonic() < deadline, "no inspect Job in a watched namespace"
-            time.sleep(0.3)
+        wait_until(lambda: all(jobs(apiserver, name) for name in namespaces[:2]), "a Job in each watched namespace")
         apiserver.kubectl("delete", "llm", "qwen", "-n", namespaces[1])
         assert jobs(apiserver, namespaces[0])
         assert jobs(apiserver, namespaces[2]) == []

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,10 +23,10 @@ from windlass_sizing.model.facts import from_config
 sys.path.insert(0, str(Path(__file__).parent))
 
 from operator_thread import operating
+from windlass_testbed.waiting import wait_until
 
 pytestmark = pytest.mark.apiserver
 
-PATIENCE_S = 30
 CHART = Path(__file__).parents[2] / "charts" / "windlass"
 NODE = "gpu-node-of-test-operator"
 CONFIG = {
@@ -73,15 +72,11 @@ class Bed:
 
     def until(self, look: Callable[[], object], what: str) -> object:
         """Wait until the look finds something true; says what was awaited when it never does."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            found = look()
-            if found:
-                return found
-            time.sleep(0.2)
-        raise AssertionError(
-            f"{what} did not happen; status: {json.dumps(self.items('llm')[0].get('status'), indent=1)}"
-        )
+        try:
+            return wait_until(look, what, look_s=0.1)
+        except AssertionError as error:
+            status = json.dumps(self.items("llm")[0].get("status"), indent=1)
+            raise AssertionError(f"{error}; status: {status}") from error
 
     def condition(self, name: str, type_: str) -> dict:
         rows = self.get("llm", name).get("status", {}).get("conditions", [])
@@ -293,12 +288,9 @@ def test_a_second_look_writes_nothing(bed):
     """Steady state: an event leads to a look and the look to no request that writes."""
     planned(bed, on_cpu())
     bed.until_reason("qwen", "Ready", "Starting")
-    time.sleep(2)
-    writes, looks = _writes(), _looks()
-    versions = _versions(bed)
-    bed.patch("pod/" + bed.items("pods")[0]["metadata"]["name"], {"metadata": {"annotations": {"touched": "1"}}})
-    bed.until(lambda: _looks() > looks, "another look")
-    time.sleep(1)
+    settle(bed)
+    writes, versions = _writes(), _versions(bed)
+    look_again(bed)
     assert _writes() == writes
     assert _versions(bed) == versions
 
@@ -307,11 +299,29 @@ def test_a_restarted_operator_changes_nothing(bed, apiserver):
     """A new operator process may apply once to learn the API server's spelling; no object changes by it."""
     planned(bed, on_cpu())
     bed.until_reason("qwen", "Ready", "Starting")
-    time.sleep(1)
+    settle(bed)
     versions = _versions(bed)
     with running_operator(bed.namespace):
-        time.sleep(2)
+        look_again(bed)
         assert _versions(bed) == versions
+
+
+def look_again(bed: Bed) -> None:
+    """Four events, one after the other, each with a look that has ended: of either operator where there are two."""
+    for number in range(4):
+        looks = _looks()
+        touched = {"metadata": {"annotations": {"touched": f"{looks}-{number}"}}}
+        bed.patch("pod/" + bed.items("pods")[0]["metadata"]["name"], touched)
+        bed.until(lambda looks=looks: _looks() > looks, "another look")
+
+
+def settle(bed: Bed) -> None:
+    """Wait for looks that have written nothing."""
+    for _ in range(10):
+        before = _writes()
+        look_again(bed)
+        if _writes() == before:
+            return
 
 
 def test_scaling_by_the_subresource_reaches_the_deployment(bed):

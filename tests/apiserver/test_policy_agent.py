@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from control_plane import ApiServer, find_binary
 from pod_network import Network, network
+from windlass_testbed.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.apiserver
-SETTLE_S = 10  # a change reaches the packet filter within milliseconds; the machine may be busy
 PODS = {  # pod → its address; those of 10.77.1.0/24 are another node's
     "web": "10.77.0.2",
     "near": "10.77.0.3",
@@ -62,12 +61,10 @@ class Bed:
         self.server.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": rows}))
 
     def settles(self, expected: Mapping[str, str]) -> None:
-        """Every `source → target:port` says what is expected of it, within SETTLE_S."""
-        deadline = time.monotonic() + SETTLE_S
-        found = self._asked(expected)
-        while found != expected and time.monotonic() < deadline:
-            found = self._asked(expected)
-        assert found == expected
+        """Every `source → target:port` says what is expected of it."""
+        with suppress(AssertionError):
+            wait_until(lambda: self._asked(expected) == expected)
+        assert self._asked(expected) == expected
 
     def _asked(self, rows: Iterable[str]) -> dict[str, str]:
         by_source: dict[str, list[tuple[str, tuple[str, int]]]] = {}
@@ -133,7 +130,7 @@ def agent(bed: Bed, program: Path, log: Path) -> Iterator[None]:
         assert process.poll() is None, log.read_text()
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(HANG_S)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +25,7 @@ import pytest
 import yaml
 from windlass_testbed import prometheus
 from windlass_testbed.paths import paths
+from windlass_testbed.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.apiserver
 
@@ -33,7 +34,6 @@ HERE = ("operator", "licenses")
 """The dashboards about what runs here; `tests/engine/test_dashboards.py` has the others."""
 WAITS = "windlass_llmservice_wait_"
 """A service's wait is over once a pod answers, and none does here."""
-PATIENCE_S = 60.0
 PICTURE_S = 180.0
 FOR = "2s"
 """In the place of minutes: how long an expression must hold, here."""
@@ -42,24 +42,20 @@ FOR = "2s"
 def fetch(url: str, data: bytes | None = None, **headers: str) -> Any:
     """One request past any proxy; its JSON, or its text."""
     request = urllib.request.Request(url, data, {name.replace("_", "-"): value for name, value in headers.items()})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=HANG_S) as answer:
         text = answer.read().decode()
     return json.loads(text) if text.startswith("{") else text
 
 
 def until(look: Callable[[], Any], what: str) -> Any:
     """The first true value of `look`, while a server that is not there yet counts as false."""
-    deadline, seen = time.monotonic() + PATIENCE_S, None
-    while time.monotonic() < deadline:
-        try:
-            seen = look()
-        except (urllib.error.URLError, ConnectionError) as error:
-            seen = error
-        else:
-            if seen:
-                return seen
-        time.sleep(0.5)
-    pytest.fail(f"waited {PATIENCE_S:.0f} s for {what}; last seen: {seen!r}")
+
+    def seen() -> Any:
+        with suppress(urllib.error.URLError, ConnectionError):
+            return look()
+        return None
+
+    return wait_until(seen, what, look_s=0.5)
 
 
 @contextmanager
@@ -174,7 +170,7 @@ def draw(ask: Prometheus, folder: str, look: Callable[[], Any]) -> None:
     until_ = time.monotonic() + PICTURE_S
     while time.monotonic() < until_:
         look()
-        time.sleep(1)
+        time.sleep(1)  # clock: the length of the pictures
     uv = [Path(sys.executable).parent / "uv", "run", "--quiet", "--no-project", "--with", "matplotlib==3.11.2"]
     for name in HERE:
         words = [CHART.parents[2] / "tools/docs/draw_dashboard.py", name, ask.address, f"{folder}/dashboard-{name}.png"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
+from functools import partial
 from typing import Any
 
 import pytest
 import yaml
+from windlass_testbed.waiting import wait_until
 
 from .test_crd import PVC, a_service
 
@@ -16,7 +17,6 @@ REFERENCE = "spec.env[0].valueFrom.secretKeyRef.key: Required value"
 GROUP = "keys.windlass.dev"
 NAMES = {"kind": "KeyedLLMService", "plural": "keyedllmservices", "singular": "keyedllmservice"}
 RESOURCE = f"{NAMES['plural']}.{GROUP}"
-PATIENCE_S = 60
 DOWNLOAD = {"hub": "modelscope", "name": "qwen/Qwen2-7B-Instruct", "tokenSecret": {"name": "hub"}}
 SPEC = {
     "model": {"id": "m", "source": PVC, "download": DOWNLOAD},
@@ -57,10 +57,8 @@ class Cluster:
 
     def until(self, code: int, *words: str, document: Any = None) -> str:
         """A CRD takes a moment to be served."""
-        deadline = time.monotonic() + PATIENCE_S
-        while (done := self.kubectl(*words, document=document)).returncode != code:
-            assert time.monotonic() < deadline, done.stdout + done.stderr
-        return str(done.stderr)
+        ask = partial(self.kubectl, *words, document=document)
+        return str(wait_until(lambda: (done := ask()).returncode == code and done, " ".join(words)).stderr)
 
     def stored(self) -> dict[str, Any]:
         return dict(self.server.get(RESOURCE, "old", "-n", self.namespace)["spec"])

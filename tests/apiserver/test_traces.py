@@ -6,17 +6,16 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from windlass_testbed.trace_receiver import read, receiving
+from windlass_testbed.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.apiserver
 
-PATIENCE_S = 60
 SECRET = "sk-not-for-collectors"
 SERVICE = {
     "apiVersion": "serving.windlass.dev/v1alpha1",
@@ -54,17 +53,12 @@ def spans(apiserver: Any, namespace: str, tmp_path: Path) -> Iterator[Any]:
                 yield lambda: read(out)
             finally:
                 running.terminate()
-                running.wait(30)
+                running.wait(HANG_S)
 
 
 def until(look: Any) -> Any:
     """The first thing that the look finds."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.2)
-    pytest.fail("the span did not come")
+    return wait_until(look, "the span")
 
 
 def test_a_reconcile_is_a_trace_of_stages_and_writes(apiserver: Any, namespace: str, spans: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from pathlib import Path
 
@@ -11,10 +10,10 @@ import pytest
 from kubernetes.aio.client import ApiClient
 from windlass_operator.cluster.wire import Wire
 from windlass_operator.settings import Settings
+from windlass_testbed.waiting import wait_until
 
 pytestmark = pytest.mark.apiserver
 
-PATIENCE_S = 60.0
 PACKAGES = ("aiohttp", "kopf", "kubernetes", "windlass_operator")
 
 
@@ -62,10 +61,7 @@ def test_kopf_reads_and_kubernetes_writes(apiserver, namespace, monkeypatch, sta
     }
     with load_module("operator_thread").operating(settings):
         assert not apiserver.apply(service).returncode
-        end = time.monotonic() + PATIENCE_S
-        while not {"watch", "PATCH"} <= stacks.keys():
-            assert time.monotonic() < end, stacks
-            time.sleep(0.1)
+        wait_until(lambda: {"watch", "PATCH"} <= stacks.keys(), "a watch and a write")
     for name, rows in stacks.items():
         print(f"{name}:", *rows, sep="\n  ")
     by_kopf = [row for row in stacks["watch"] if row.startswith("kopf/")]

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from windlass_testbed.browsing.chromium import Visit, chromium
+from windlass_testbed.waiting import wait_until
 
 FRONT = Path(__file__).with_name("front.py")
 QUESTION = "What does os.path.join do?"
@@ -82,10 +82,7 @@ class Chat:
 
     def until(self, expression: str) -> None:
         """Wait for a script's expression; Playwright's own way evaluates inside the page, which the policy refuses."""
-        late = time.monotonic() + 30
-        while not self.page.evaluate(expression):
-            assert time.monotonic() < late, f"never true: {expression}"
-            time.sleep(0.02)
+        wait_until(lambda: self.page.evaluate(expression), expression)
 
     def answer_with(self, *pieces: str, ended: bool = True) -> None:
         """Answer with these pieces from now on: what the demo model would never say."""

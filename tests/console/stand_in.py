@@ -272,7 +272,7 @@ async def logs(request: web.Request) -> web.StreamResponse:
         await send(answer, "END", {"reason": "the log ends here"})
         return answer
     while True:
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # clock: the pace of the log
         await send(answer, "LINES", invented.log_lines(request.match_info["name"])[-1:])
 
 
@@ -289,7 +289,7 @@ async def chat(request: web.Request) -> web.StreamResponse:
     answer = await events_of(request)
     for piece in invented.ANSWER:
         await answer.write(f"data: {json.dumps({'choices': [{'delta': {'content': piece}}]})}\n\n".encode())
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # clock: the pace of the answer
     usage = {"choices": [], "usage": {"completion_tokens": len(invented.ANSWER)}}
     await answer.write(f"data: {json.dumps(usage)}\n\ndata: [DONE]\n\n".encode())
     return answer

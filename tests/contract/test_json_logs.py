@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from windlass_testbed.waiting import HANG_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 JSON = {"WINDLASS_LOG_FORMAT": "json"}
@@ -45,7 +46,7 @@ def records(text: str) -> list[Record]:
     return found
 
 
-def run(words: list[str], env: Mapping[str, str], timeout: float = 60) -> tuple[int, list[Record]]:
+def run(words: list[str], env: Mapping[str, str], timeout: float = HANG_S) -> tuple[int, list[Record]]:
     """Run to the end; the exit code and all that was written."""
     environment = {**os.environ, **JSON, **env}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
@@ -74,11 +75,9 @@ def test_the_operator_without_an_api_server(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("w") as out:
         process = subprocess.Popen([program("windlass-operator"), "run"], env=env, stdout=out, stderr=out)
-    deadline = time.monotonic() + 60
-    while "waiting" not in log.read_text() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: "waiting" in log.read_text() or process.poll() is not None)
     process.terminate()
-    process.wait(30)
+    process.wait(HANG_S)
     found = records(log.read_text())
     assert any("cannot list llmservices" in one["message"] and one["level"] == "warning" for one in found)
     assert SECRET not in log.read_text()
@@ -109,10 +108,12 @@ async def work(key):
     logging.getLogger("windlass_operator.cluster.client").info("read")
     raise RuntimeError("broken")
 async def main():
-    queue = WorkQueue()
+    queue, ended = WorkQueue(), asyncio.Event()
+    async def failed(key, error):
+        ended.set()
     queue.add(Key("team-a", "qwen"))
-    task = asyncio.create_task(queue.run(work))
-    await asyncio.sleep(0.5)
+    task = asyncio.create_task(queue.run(work, failed))
+    await ended.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 asyncio.run(main())
@@ -184,15 +185,14 @@ def free_port() -> int:
 
 def until_it_answers(url: str) -> None:
     """Wait for the server's start."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except urllib.error.URLError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError("the license server did not come up")
+
+    def answers() -> bool:
+        with contextlib.suppress(urllib.error.URLError):
+            urllib.request.urlopen(url, timeout=HANG_S).close()
+            return True
+        return False
+
+    wait_until(answers, "the license server's start")
 
 
 def upload(url: str, body: bytes) -> int:
@@ -201,7 +201,7 @@ def upload(url: str, body: bytes) -> int:
     body = head.encode() + body + b"\r\n--edge--\r\n"
     headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": "multipart/form-data; boundary=edge"}
     try:
-        with urllib.request.urlopen(urllib.request.Request(f"{url}/ls", body, headers), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/ls", body, headers), timeout=HANG_S) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

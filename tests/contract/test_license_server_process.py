@@ -12,11 +12,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
+from windlass_testbed.waiting import wait_until
 
 LISTING = "GPU 0: L20 (UUID: GPU-0)\r\nGPU 1: L20 (UUID: GPU-1)\r\n\r\nGPU 0: L20 (UUID: GPU-2)\r\n"
 PROGRAM = shutil.which("windlass-license", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -51,7 +53,7 @@ class Server:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(self.url + path, data, named, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
                 return Reply(answer.status, answer.read().decode())
         except urllib.error.HTTPError as error:
             with error:
@@ -97,14 +99,15 @@ def start(shop: Path, port: int) -> Server:
     with (shop / "server.log").open("a") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
     server = Server(process, f"http://127.0.0.1:{port}")
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
+
+    def greets() -> bool:
+        with suppress(urllib.error.URLError):
             assert server.call("/").text == "windlass license server\n"
-        except urllib.error.URLError:
-            time.sleep(0.05)
-        else:
-            return server
+            return True
+        return False
+
+    if wait_until(lambda: process.poll() is not None or greets()) and process.poll() is None:
+        return server
     server.stop(signal.SIGKILL)
     raise AssertionError(f"the server did not come up: {(shop / 'server.log').read_text()}")
 
@@ -189,16 +192,6 @@ def test_kill_loses_nothing(server: Server, shop: Path, port: int) -> None:
         again.stop()
 
 
-def becomes_ready(server: Server) -> bool:
-    """Wait until this process is the active one."""
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        if server.call("/readyz").status == 200:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_second_process_stands_by(how: signal.Signals, server: Server, shop: Path) -> None:
     """On the same data it is not ready and grants nothing; when the first ends, in whatever way, it goes on."""
@@ -211,7 +204,7 @@ def test_a_second_process_stands_by(how: signal.Signals, server: Server, shop: P
         assert (status, answer["reason"]) == (503, "StandBy")
         assert f"active is process {server.process.pid}" in str(answer["message"])
         server.stop(how)
-        assert becomes_ready(second)
+        wait_until(lambda: second.call("/readyz").status == 200, "the stand-by's turn")
         assert second.lease("b", "GPU-2")[1]["reason"] == "LimitReached"
         renewed = second.lease("a", "GPU-0", "GPU-1")[1]
         assert (renewed["state"], renewed["lease"]) == ("renewed", granted["lease"])
@@ -225,7 +218,7 @@ def test_a_paused_process_keeps_its_seat(server: Server, shop: Path) -> None:
     second = start(shop, free_port())
     server.process.send_signal(signal.SIGSTOP)
     try:
-        time.sleep(2.5)
+        time.sleep(2.5)  # clock: it asks for the seat each second; a slow machine asks less often
         assert second.call("/readyz").status == 503
     finally:
         server.process.send_signal(signal.SIGCONT)

@@ -65,7 +65,7 @@ def test_a_chart_packaged_twice_is_the_same_bytes_and_helm_reads_it(helm, tmp_pa
         subprocess.run(words, check=True, capture_output=True, env={**os.environ, "HOME": str(tmp_path)})
         (package,) = (tmp_path / name).iterdir()
         packages.append(package.read_bytes())
-        time.sleep(1.1)  # helm's times are whole seconds
+        time.sleep(1.1)  # clock: helm's times are whole seconds, and two must differ
     settled = [archive.settled(package, EPOCH) for package in packages]
     assert packages[0] != packages[1]
     assert settled[0] == settled[1]

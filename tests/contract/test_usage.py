@@ -20,6 +20,7 @@ from windlass_client import token_access
 from windlass_kubectl import usage
 from windlass_kubectl.parser import parser
 from windlass_kubectl.session import Session
+from windlass_testbed.waiting import HANG_S
 
 NOW = datetime(2026, 11, 25, 12, 30, tzinfo=UTC)
 SERVICE = {"spec": {"model": {"id": "m", "source": {"pvc": {"claimName": "c"}}}}}
@@ -78,7 +79,7 @@ def record(root: Path, key: str, model: str, count: int, hours_ago: int = 0) -> 
     """Requests of one process."""
     journals = Journals(root, (NOW - timedelta(hours=hours_ago)).timestamp)
     for _ in range(count):
-        journals.add(key, model, TOKENS, estimated=False).result(10)
+        journals.add(key, model, TOKENS, estimated=False).result(HANG_S)
 
 
 async def test_a_table_sums_services_keys_and_models(ask, tmp_path: Path, capsys) -> None:

@@ -136,7 +136,7 @@ def watch(bed: Bed, fault: Fault, name: str, word: str, started: float) -> Resul
             noted = noted_at(_notes_of(bed, name), word) if bed.clocked else injected
             since = None if noted is None else max(0.0, round(seen - noted, 1))
             return Result(fault, word, row["reason"], row["message"], took_s, since, True)
-        time.sleep(LISTED_S)
+        time.sleep(LISTED_S)  # clock: how often it looks; the seconds are a figure of the report
     said = (row.get("reason", ""), row.get("message", ""))
     return Result(fault, word, *said, time.monotonic() - started, None, False)
 

@@ -168,7 +168,7 @@ def _operator(folder: Path, server: Any, token: str, ports: tuple[int, int]) -> 
     finally:
         running.terminate()
         try:
-            running.wait(STOP_S)
+            running.wait(STOP_S)  # clock: then it is killed
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
@@ -195,7 +195,7 @@ async def _watching(bed: HostileBed, port: int, patience_s: float = 180) -> None
                     return
             except httpx2.HTTPError:
                 pass
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # clock: how often it looks; the patience is a parameter
 
 
 @asynccontextmanager

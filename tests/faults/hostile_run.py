@@ -189,7 +189,7 @@ class Run:
                 moved = time.monotonic()
             elif time.monotonic() - moved > quiet_s:
                 return
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(TICK_S)  # clock: how often it looks
         self.told.silent += [f"{one.name}: {json.dumps(one.draw['spec'])[:300]}" for one in await self._look(taken)]
 
     async def _look(self, taken: list[Trial]) -> list[Trial]:
@@ -203,7 +203,7 @@ class Run:
 
     async def _late(self, taken: list[Trial]) -> None:
         before = Counter(self.bed.writes)
-        await asyncio.sleep(LATE_S)
+        await asyncio.sleep(LATE_S)  # clock: what comes late is still seen
         self.bed.audit()
         self.told.late += self.bed.writes - before
         for row in await self.bed.items(GROUP):
@@ -215,14 +215,14 @@ class Run:
         await self.bed.send("DELETE", GROUP)
         async with asyncio.timeout(120):
             while await self.bed.items(GROUP):  # noqa: ASYNC110 - another process takes them away
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.2)  # clock: how often it looks
         await self.player.swept()
 
     async def tell(self, count: int) -> None:
         """A line now and then."""
         begun, told = time.monotonic(), self.told
         while True:
-            await asyncio.sleep(PROGRESS_S)
+            await asyncio.sleep(PROGRESS_S)  # clock: how often it prints
             print(f"{time.monotonic() - begun:5.0f} s: {told.tried} of {count} tried, {told.accepted} accepted, "
                   f"{told.edits} changes, {told.answered} answers, {len(told.complaints)} bad refusals, "
                   f"{len(self.bed.tracebacks())} kinds of exception", flush=True)  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from fault_bed import Bed
 from registry import PORT
 from windlass_testbed import cluster, deploy
 from windlass_testbed.paths import Paths
+from windlass_testbed.waiting import wait_until
 
 HERE = Path(__file__).parent
 
@@ -54,10 +53,11 @@ def _registry(bed: Bed) -> None:
             "metadata": {"labels": labels},
             "spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 0, "containers": [program]}}},
     })  # fmt: skip
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def all_ready() -> bool:
         status = bed.get("daemonset", "registry-of-nothing").get("status", {})
-        if status.get("desiredNumberScheduled") and status.get("numberReady") == status["desiredNumberScheduled"]:
-            return
-        time.sleep(0.5)
-    raise TimeoutError(f"the registry's pods did not come up: {json.dumps(bed.get('pods'))[:2000]}")
+        return (
+            bool(status.get("desiredNumberScheduled")) and status.get("numberReady") == status["desiredNumberScheduled"]
+        )
+
+    wait_until(all_ready, "the start of the registry's pods", look_s=0.5)

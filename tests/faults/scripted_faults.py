@@ -6,11 +6,11 @@ The API server is real and the operator is whole; this module plays Job controll
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from fault_bed import Bed, Fault
+from windlass_testbed.waiting import wait_until
 
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864,
@@ -25,9 +25,9 @@ Inject = Callable[[Bed, str, str], None]
 def served(bed: Bed, name: str, **spec: Any) -> dict[str, Any]:
     """A service that was inspected and planned; returns its Deployment."""
     bed.service(name, **{"resources": {"gpus": 0, "memory": "4Gi"}, **spec})
-    job = _until(lambda: next((one for one in _items(bed, "jobs") if _name(one).startswith(f"{name}-")), None))
+    job = wait_until(lambda: next((one for one in _items(bed, "jobs") if _name(one).startswith(f"{name}-")), None))
     _inspected(bed, job)
-    return _until(lambda: next((one for one in _items(bed, "deployments") if _name(one) == name), None))
+    return wait_until(lambda: next((one for one in _items(bed, "deployments") if _name(one) == name), None))
 
 
 def _inspected(bed: Bed, job: Mapping[str, Any]) -> None:
@@ -98,16 +98,6 @@ def _items(bed: Bed, kind: str) -> list[dict[str, Any]]:
 
 def _name(item: Mapping[str, Any]) -> str:
     return str(item["metadata"]["name"])
-
-
-def _until(look: Callable[[], Any], patience_s: float = 60) -> Any:
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.2)
-    raise TimeoutError("what the operator should have made did not come")
 
 
 def pod(status: Callable[[str], Mapping[str, Any]], event: tuple[str, Text] | None = None, **more: Any) -> Inject:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,22 +14,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 from api_bed import api_bed, load
 from fault_bed import Bed, condition
 from scripted_faults import THEN, owned, patch, served
+from windlass_testbed.waiting import wait_until
 
 pytestmark = pytest.mark.apiserver
-PATIENCE_S = 120
 
 
 @pytest.fixture
 def bed(tmp_path: Path) -> Iterator[Bed]:
     with api_bed(tmp_path) as bed:
         yield bed
-
-
-def until(look: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not look():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
 
 
 def crashing(bed: Bed, restarts: int) -> None:
@@ -56,15 +48,15 @@ def replicas(bed: Bed) -> int:
 
 def test_a_held_service_has_no_replicas_until_it_is_asked_again(bed: Bed):
     crashing(bed, restarts=2)
-    until(lambda: replicas(bed) == 0, "the end of the crash loop")
+    wait_until(lambda: replicas(bed) == 0, "the end of the crash loop")
     bed.kubectl("-n", bed.namespace, "delete", "pod", "held-0", "--grace-period=0", "--force")
     ready = lambda: condition(bed.get("llm", "held"), "Ready")  # noqa: E731
-    until(lambda: ready().get("message", "").startswith("stopped after 2 restarts: "), "the words")
+    wait_until(lambda: ready().get("message", "").startswith("stopped after 2 restarts: "), "the words")
     assert (ready()["reason"], "serving.windlass.dev/retry" in ready()["message"]) == ("BadFlag", True)
     assert bed.get("llm", "held")["status"]["failure"]["count"] == 2
     with load("test_operator").running_operator(bed.namespace):  # another one, which knows nothing yet
-        time.sleep(2)
+        served(bed, "beside")  # its looks come after the first one at the held service
         assert replicas(bed) == 0
     bed.kubectl("-n", bed.namespace, "annotate", "llm", "held", "serving.windlass.dev/retry=1")
-    until(lambda: replicas(bed) == 1, "another try")
-    until(lambda: ready().get("reason") != "BadFlag", "new words")
+    wait_until(lambda: replicas(bed) == 1, "another try")
+    wait_until(lambda: ready().get("reason") != "BadFlag", "new words")

@@ -33,9 +33,9 @@ def pair(tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
     try:
         deadline = time.monotonic() + LIMIT_S
         while not all("SERVING" in said(tmp_path, index) for index in (0, 1)):
-            assert time.monotonic() < deadline, said(tmp_path, 0)[-4000:]
+            assert time.monotonic() < deadline, said(tmp_path, 0)[-4000:]  # clock: ends a hang; no test bed beside Ray
             assert [one.poll() for one in started] == [None, None], said(tmp_path, 0)[-4000:]
-            time.sleep(0.5)
+            time.sleep(0.5)  # clock: how often it looks
         yield started
     finally:
         for one in started:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Protocol
 import pytest
 from windlass_testbed import serving
 from windlass_testbed.paths import REPOSITORY, Paths, paths
+from windlass_testbed.waiting import wait_until
 
 from .guest import HOST, Guest, booted, image_tree
 from .nfs_share import PSEUDO, Share
@@ -105,9 +105,6 @@ def until() -> Callable[..., None]:
     """Wait until something holds, for a bounded time."""
 
     def wait(holds: Callable[[], bool], what: str, timeout_s: float = 300) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not holds():
-            assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-            time.sleep(0.2)
+        wait_until(holds, what, hang_s=timeout_s, look_s=0.2)
 
     return wait

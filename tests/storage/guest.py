@@ -24,6 +24,7 @@ from windlass_testbed.daemon import docker
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import Paths
 from windlass_testbed.process import run, succeeds
+from windlass_testbed.waiting import wait_until
 
 HERE = Path(__file__).parent
 HOST = "10.0.2.2"
@@ -125,13 +126,15 @@ class Guest:
 
     def wait(self, number: int, timeout_s: float = 600) -> tuple[int, str]:
         """The exit code and the output of a program that ends."""
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
+
+        def ended() -> tuple[int, str] | None:
             code, output = self.poll(number)
-            if code is not None:
-                return code, output
-            time.sleep(0.5)
-        raise AssertionError(f"it runs on after {timeout_s} s:\n{output[-3000:]}")
+            return None if code is None else (code, output)
+
+        try:
+            return wait_until(ended, f"the end of program {number}", hang_s=timeout_s, look_s=0.5)  # type: ignore[return-value]
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it printed:\n{self.poll(number)[1][-3000:]}") from error
 
     def run(self, *argv: str, env: Mapping[str, str] | None = None, timeout_s: float = 600) -> tuple[int, str]:
         """Start a program and wait for its end."""
@@ -195,7 +198,7 @@ def _boot(paths: Paths, tree: Path, share: str, nfs_port: int, name: str, accele
         if _answers(agent) and "mounted" in console.read_text(errors="replace"):
             guest.seconds = time.monotonic() - started
             return guest
-        time.sleep(0.5)
+        time.sleep(0.5)  # clock: how often it looks; a guest that does not boot is tried with another accelerator
     guest.cut()
     return None
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from windlass_testbed.waiting import wait_until
 
 PSEUDO = "/models"
 GRACE_S = 20
@@ -50,13 +51,12 @@ class Share:
         file.write_text(text)
         command = ["/usr/bin/ganesha.nfsd", "-F", "-L", str(self.log), "-f", str(file), "-p", str(self.work / "pid")]
         self.server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+
+        def listens() -> bool:
             with socket.socket() as one:
-                if one.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.2)
-        raise AssertionError(f"the NFS server does not listen; see {self.log}")
+                return one.connect_ex(("127.0.0.1", self.port)) == 0
+
+        wait_until(listens, f"the NFS server's listening, whose log is {self.log},", look_s=0.2)
 
     def go(self) -> None:
         """Kill the server: clients get no answer from now on."""

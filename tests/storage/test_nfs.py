@@ -94,7 +94,7 @@ def test_a_download_outlives_an_absent_share(an_operator, share, hub, until):
         until(lambda: hub.sent > 2_000_000, "the download runs")
         hub.pause_s = 0.0
         share.go()
-        time.sleep(AWAY_S)
+        time.sleep(AWAY_S)  # clock: the length of the outage
         assert guest.poll(number)[0] is None
         share.come()
         code, output = guest.wait(number, timeout_s=300)
@@ -117,7 +117,7 @@ def ask(guest, seconds: float = 120) -> str:
 def healthy(guest) -> bool:
     """Whether the server says that it is ready."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{guest.api_port}/health", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{guest.api_port}/health", timeout=120) as answer:
             return answer.status == 200
     except (urllib.error.URLError, OSError):
         return False
@@ -148,7 +148,7 @@ def test_a_server_starts_from_the_share_and_serves_while_it_is_away(a_server, sh
         before = ask(guest)
         share.go()
         assert ask(guest) == before
-        time.sleep(AWAY_S)
+        time.sleep(AWAY_S)  # clock: the length of the outage
         assert ask(guest) == before
         assert healthy(guest)
         share.come()

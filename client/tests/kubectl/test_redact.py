@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -136,10 +135,8 @@ def test_a_secret_met_once_is_gone_everywhere(secret, where):
     ],
 )
 def test_a_long_line_is_no_trap(piece):
-    """A model's output may be one line, and hostile; processor time, as the machine may be busy."""
-    began = time.process_time()
-    PLAIN(piece * (40_000 // len(piece)))
-    assert time.process_time() - began < 5
+    """A model's output may be one line, and hostile: a quadratic search in it would not end within a test's limit."""
+    PLAIN(piece * (400_000 // len(piece)))
 
 
 def test_references_and_bookkeeping():

@@ -12,6 +12,7 @@ from windlass_base.kube.errors import UnreachableError
 from windlass_client import AsyncClient, token_access
 from windlass_kubectl import status
 from windlass_kubectl.parser import parser
+from windlass_testbed.waiting import HANG_S
 
 
 def a_session(handle, *words: str) -> tuple[SimpleNamespace, list[str]]:
@@ -32,7 +33,7 @@ def refuse(request: httpx2.Request) -> httpx2.Response:
 async def test_a_watch_fails_at_once_without_an_api_server(words):
     """Before the head of the table, and without the patience that a watch has later."""
     session, said = a_session(refuse, *words)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_S):
         with pytest.raises(UnreachableError, match="no answer from https://api"):
             await status.run(session)
     assert said == []

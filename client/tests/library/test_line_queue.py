@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from windlass_client.line_queue import BATCH_MAX, HELD_MAX, LINE_BYTES, LineQueue
 from windlass_client.values import LogLine
+from windlass_testbed.waiting import HANG_S, wait_until_async
 
 
 def a_line(text: str) -> LogLine:
@@ -18,10 +19,10 @@ async def test_readers_wait_once_enough_bytes_are_held(letter):
     """Whatever the width of the text, and however many readers there are; one line goes over at most."""
     queue, size = LineQueue(), 16 << 10
     readers = [asyncio.create_task(queue.put(a_line(letter * size))) for _ in range(1000)]
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0)  # each reader has its turn
     assert HELD_MAX <= queue.held < HELD_MAX + 4 * size + 1000
     taken = 0
-    while batch := await asyncio.wait_for(queue.take(), 5):
+    while batch := await asyncio.wait_for(queue.take(), HANG_S):
         assert len(batch) == 1 or sum(len(line.text) for line in batch) <= BATCH_MAX
         taken += len(batch)
         await asyncio.sleep(0)
@@ -34,7 +35,7 @@ async def test_readers_wait_once_enough_bytes_are_held(letter):
 async def test_short_lines_count_too():
     queue = LineQueue()
     reader = asyncio.create_task(_put(queue, HELD_MAX // LINE_BYTES + 1))
-    await asyncio.sleep(0.5)
+    await wait_until_async(lambda: queue.held >= HELD_MAX)
     assert not reader.done()
     reader.cancel()
 

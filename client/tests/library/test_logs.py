@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from windlass_base.kube.errors import InvalidError
 from windlass_client import NoLogsError, logs
+from windlass_testbed.waiting import HANG_S, wait_until_async
 
 from .mock_api import Chunks, MockApi
 
@@ -76,11 +77,11 @@ async def test_following_takes_in_pods_that_come_later(monkeypatch):
     monkeypatch.setattr(logs, "LOOK_AGAIN_S", 0.02)
     pods = Pods(a=b"one\n")
     stream = MockApi().client(pods.handle).logs("qwen", follow=True)
-    first = await asyncio.wait_for(anext(stream), 10)
+    first = await asyncio.wait_for(anext(stream), HANG_S)
     pods.texts["b"] = b"two\n"
     seen = {first.pod}
     while "b" not in seen:
-        seen.add((await asyncio.wait_for(anext(stream), 10)).pod)
+        seen.add((await asyncio.wait_for(anext(stream), HANG_S)).pod)
     await stream.aclose()
 
 
@@ -89,12 +90,13 @@ async def test_a_container_that_starts_again_is_read_on(monkeypatch):
     monkeypatch.setattr(logs, "LOOK_AGAIN_S", 0.02)
     pods = Pods(a=b"1 first\n2 second\n")
     stream = MockApi().client(pods.handle).logs("qwen", follow=True)
-    seen = [(await asyncio.wait_for(anext(stream), 10)).text for _ in range(2)]
+    seen = [(await asyncio.wait_for(anext(stream), HANG_S)).text for _ in range(2)]
     waiting = asyncio.create_task(anext(stream))
-    await asyncio.sleep(0.1)
+    looked = len(pods.asked)
+    await wait_until_async(lambda: len(pods.asked) > looked + 4)
     assert not waiting.done()
     pods.texts["a"] = b"2 second\n3 third\n"
-    line = await asyncio.wait_for(waiting, 10)
+    line = await asyncio.wait_for(waiting, HANG_S)
     assert [*seen, line.text] == ["1 first", "2 second", "3 third"]
     read = [request for request in pods.asked if request.url.path.endswith("/log")]  # between two, pods are listed
     assert read[-1].url.params["sinceTime"] >= "2026-01-01T00:00:02.5Z"
@@ -130,7 +132,7 @@ async def test_a_long_line_comes_in_pieces(follow):
     client = MockApi().client(Pods(a=f"{text}\nend\n".encode()).handle)
     ask = logs.LogQuery("team-a", "qwen", follow=follow, piece_max=16)
     stream = logs.read(client.api, ask, client.pods)
-    pieces = [await asyncio.wait_for(anext(stream), 5) for _ in range(6)]
+    pieces = [await asyncio.wait_for(anext(stream), HANG_S) for _ in range(6)]
     await stream.aclose()
     assert max(len(piece.text) for piece in pieces) == 16
     assert "".join(piece.text for piece in pieces[:5]) == text

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from windlass_deepspeed.decoder import Start
 from windlass_deepspeed.metrics import Metrics
+from windlass_testbed.waiting import HANG_S
 
 EOS = 0
 CONTEXT = 64
@@ -50,10 +51,10 @@ class Echo:
         return {start.key: self._say(start.key) for start in starts}
 
     def step(self) -> Mapping[int, int]:
-        self.held.wait(10)
+        self.held.wait(HANG_S)
         if self.broken:
             raise ArithmeticError("the engine is broken on purpose")
-        time.sleep(self.step_s)
+        time.sleep(self.step_s)  # clock: the pace of an engine; no result depends on it
         self.steps.append(len(self.rows))
         return {key: self._say(key) for key in self.rows}
 

@@ -1,8 +1,6 @@
 """Several engines behind one desk: requests go where the fewest are, and one that fails fails all."""
 
 import asyncio
-import time
-from collections.abc import Callable
 
 import pytest
 from windlass_deepspeed.api.exchange import Desk
@@ -12,6 +10,7 @@ from windlass_deepspeed.metrics import Metrics
 from windlass_deepspeed.pool import Pool
 from windlass_deepspeed.sampling import Sampling
 from windlass_deepspeed.schedule import Limits
+from windlass_testbed.waiting import wait_until, wait_until_async
 
 from .echo import EOS, Echo, Letters, figure
 
@@ -29,13 +28,19 @@ async def text(desk: Desk, words: str) -> str:
 
 def test_requests_are_shared_and_answers_are_not_mixed_up() -> None:
     """Six at once: three for each engine, each with its own answer; the metrics are those of both."""
-    engines, metrics = [Echo(step_s=0.02), Echo(step_s=0.02)], Metrics()
+    engines, metrics = [Echo(), Echo()], Metrics()
     pool = a_pool(engines, metrics)
     desk = Desk(pool, 12)
 
     async def ask() -> list[str]:
-        return await asyncio.gather(*(text(desk, f"row {number}") for number in range(6)))
+        asked = asyncio.gather(*(text(desk, f"row {number}") for number in range(6)))
+        await wait_until_async(lambda: sum(one.load for one in pool._batchers) == 6)
+        for engine in engines:
+            engine.held.set()
+        return await asked
 
+    for engine in engines:
+        engine.held.clear()
     pool.start()
     try:
         assert [f"row {number}" for number in range(6)] == asyncio.run(ask())
@@ -52,10 +57,10 @@ def test_a_cancelled_request_frees_its_own_row() -> None:
     pool = a_pool(engines, Metrics())
     pool.start()
     try:
-        keys = [pool.submit(ENDLESS, Sampling(max_tokens=10_000), lambda _: None) for _ in range(3)]
-        wait(lambda: sorted(len(one.rows) for one in engines) == [1, 2])
+        keys = [pool.submit(ENDLESS, Sampling(max_tokens=10**9), lambda _: None) for _ in range(3)]
+        wait_until(lambda: sorted(len(one.rows) for one in engines) == [1, 2])
         pool.cancel(keys[1])
-        wait(lambda: [len(one.rows) for one in engines] == [2, 0])
+        wait_until(lambda: [len(one.rows) for one in engines] == [2, 0])
     finally:
         pool.close()
 
@@ -69,17 +74,9 @@ def test_one_broken_engine_fails_the_server() -> None:
         assert (pool.healthy, pool.failed) == (True, False)
         for _ in range(2):
             pool.submit(ENDLESS, Sampling(max_tokens=5), lambda _: None)
-        wait(lambda: pool.failed)
+        wait_until(lambda: pool.failed)
         assert not pool.healthy
         with pytest.raises(RequestError, match="the engine has stopped"):
             pool.submit(ENDLESS, Sampling(max_tokens=5), lambda _: None)
     finally:
         pool.close()
-
-
-def wait(condition: Callable[[], bool]) -> None:
-    """Return when it is true; fail after ten seconds."""
-    end_s = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.01)

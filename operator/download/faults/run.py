@@ -91,7 +91,7 @@ class History:
                 time.sleep(late_s)
             return reached.is_set()
 
-        self.kills += self.zygote.kill_when(pid, due, at_most_s=3) < 0
+        self.kills += self.zygote.kill_when(pid, due) < 0
 
     def _bad_habits(self, seen: Seen) -> Fault | None:
         """One request in eight goes wrong; listings only with what passes."""

@@ -14,6 +14,7 @@ from windlass_operator.cluster import rest as module
 from windlass_operator.cluster.kinds import Deployments, LLMServices, LLMServiceStatus, Nodes, Pods
 from windlass_operator.cluster.rest import APPLY, UNREACHABLE, Login, StatusError, encoded
 from windlass_operator.errors import SettingsError
+from windlass_testbed.waiting import HANG_S
 
 PATHS = [
     (Pods.path(), "/api/v1/pods"),
@@ -155,5 +156,5 @@ async def test_an_unused_connection_is_closed(unused_tcp_port, monkeypatch):
     async with await asyncio.start_server(serve, "127.0.0.1", unused_tcp_port):
         client = login.rest()
         assert await client.call("GET", "/x") == b"{}"
-        await asyncio.wait_for(closed.wait(), 10)
+        await asyncio.wait_for(closed.wait(), HANG_S)
         await client.aclose()

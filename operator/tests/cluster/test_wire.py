@@ -17,6 +17,7 @@ from windlass_operator.cluster.kinds import Jobs, ReplicaSets
 from windlass_operator.cluster.rest import ANSWER_BYTES_MAX
 from windlass_operator.cluster.streams import Stream, Watched
 from windlass_operator.cluster.wire import LIST_ANEW, Wire
+from windlass_testbed.waiting import HANG_S
 
 JOBS, SETS = "/apis/batch/v1/jobs", "/apis/apps/v1/replicasets"
 
@@ -49,7 +50,7 @@ class Server:
         self.asked.append(("watch", query["resourceVersion"]) if "watch" in query else ("list", query["limit"]))
         script = self.watches if "watch" in query else self.lists
         if not script:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         found = script.pop(0)
         if isinstance(found, int):
             return web.json_response({"kind": "Status", "message": f"no: {found}"}, status=found)
@@ -111,7 +112,7 @@ async def followed(server, stream, events, path=JOBS):
     group, version, plural = path.split("/")[2:]
     resource = references.Resource(group=group, version=version, plural=plural, kind="Job", namespaced=True)
     found = []
-    async with serving(server, stream, path) as waits, asyncio.timeout(10):
+    async with serving(server, stream, path) as waits, asyncio.timeout(HANG_S):
         async for one in watching.infinite_watch(settings=settings, resource=resource, namespace=None):
             if not isinstance(one, watching.Bookmark):
                 found.append(one)

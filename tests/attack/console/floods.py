@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..guard.attacks import Target
+from windlass_testbed.waiting import HANG_S
 
-WAIT_S = 15.0
+from ..guard.attacks import Target
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Watch:
             self.asked, self.failed = self.asked + 1, self.failed + (not ok)
             self.longest_s = max(self.longest_s, time.monotonic() - began)
             self.most_mib = max(self.most_mib, self.target.memory_mib())
-            time.sleep(0.05)
+            time.sleep(0.05)  # clock: how often it asks and weighs
 
 
 @contextmanager
@@ -101,19 +101,9 @@ def long_heads(cookie: str) -> dict[str, dict[str, str]]:
 
 def status_now(one: socket.socket) -> int:
     """The status of the answer that has come so far; 0 for none."""
-    one.settimeout(5)
+    one.settimeout(HANG_S)
     try:
         head = one.recv(64)
     except OSError:
         return 0
     return int(head[9:12]) if head.startswith(b"HTTP/1.") else 0
-
-
-def until(true: Callable[[], bool]) -> bool:
-    """Whether it becomes true within some seconds."""
-    late = time.monotonic() + WAIT_S
-    while not true():
-        if time.monotonic() > late:
-            return False
-        time.sleep(0.2)
-    return True

@@ -11,12 +11,14 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import httpx2
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from windlass_testbed.waiting import HANG_S, wait_until
 
 from ..guard import attacks
 from ..guard.attacks import Answer, Target
@@ -26,7 +28,6 @@ from .routes import UNSAFE, Route, every
 
 pytestmark = pytest.mark.apiserver
 EXAMPLES = int(os.environ.get("WINDLASS_FUZZ_PATHS", "300"))
-SECONDS = 3.0
 """How long a busy machine may keep another user waiting."""
 KIB, MIB = 1 << 10, 1 << 20
 PREFIX = "/team/console"
@@ -64,7 +65,7 @@ def send(target: Target, route: Route, **headers: str) -> Answer:
     """One request, byte for byte as it is meant."""
     query = "&".join(f"{key}={value}" for key, value in route.query.items())
     path = f"{route.path}?{query}" if query else route.path
-    return target.ask(route.method, path, route.content, timeout_s=10, **headers)
+    return target.ask(route.method, path, route.content, timeout_s=HANG_S, **headers)
 
 
 @pytest.mark.parametrize("forged", FORGED, ids=str)
@@ -105,12 +106,12 @@ def test_what_is_too_long_is_refused_and_costs_nothing(console: Attacked, user: 
             answer = send(console.target, replace(route, body=b"[" + b" " * length), **good)
             assert answer.status == 413, (route, answer.raw[:300])
         for name, headers in floods.long_heads(cookie_of(http)).items():
-            answer = console.target.ask("GET", "/api/session", timeout_s=10, **headers)
+            answer = console.target.ask("GET", "/api/session", timeout_s=HANG_S, **headers)
             assert answer.status in (400, 401, 422, 431), (name, answer.raw[:300])
         for path in ("/" + "a" * 60_000, "/api/services?namespace=" + "a" * 60_000, "/api/services?" + "a=1&" * 15_000):
-            assert console.target.ask("GET", path, timeout_s=10).status == 431
+            assert console.target.ask("GET", path, timeout_s=HANG_S).status == 431
+    print(f"\na probe waited {watch.longest_s:.2f} s at most")
     assert watch.failed == 0
-    assert watch.longest_s < SECONDS
     assert watch.most_mib < 400
 
 
@@ -120,12 +121,10 @@ def test_a_form_that_costs_a_parser_most_is_refused(console: Attacked, user: Any
     namespace, http = user
     body = attacks.bombs(250 * KIB)[bomb]
     for path in ("/api/plan", f"/api/services/{namespace}", "/api/session"):
-        began = time.monotonic()
         answer = console.target.ask(
-            "POST", path, body, timeout_s=20, x_windlass_console="1", cookie=cookie_of(http), authorization=""
+            "POST", path, body, timeout_s=HANG_S, x_windlass_console="1", cookie=cookie_of(http), authorization=""
         )
         assert answer.status in (400, 422), answer.raw[:300]
-        assert time.monotonic() - began < SECONDS
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,9 @@ def test_a_form_that_costs_a_parser_most_is_refused(console: Attacked, user: Any
 )
 def test_lengths_that_lie_are_refused(console: Attacked, headers: dict[str, str]) -> None:
     """The answer is one of the client's errors, or the connection ends."""
-    answer = console.target.ask("POST", "/api/session", None, timeout_s=1, x_windlass_console="1", **headers)
+    answer = console.target.ask(  # clock: no answer is as good as a refusal
+        "POST", "/api/session", None, timeout_s=1, x_windlass_console="1", **headers
+    )
     assert answer.status in (0, 400, 413)
 
 
@@ -152,13 +153,14 @@ def test_streams_and_requests_of_one_user_are_bounded(console: Attacked, user: A
     path = f"/api/services/watch?namespace={namespace}"
     head = console.target.head("GET", path, cookie=cookie)
     with attacks._many(console.target, 40, head) as many:
-        time.sleep(2)
         statuses = sorted(floods.status_now(one) for one in many)
         assert statuses == [200] * 16 + [429] * 24
         assert http.get("/api/session").status_code == 200
         with console.shared.signed_in(console.url, other) as ben, ben.stream("GET", path) as stream:
             assert stream.status_code == 200
-    assert floods.until(lambda: console.target.ask("GET", path, timeout_s=1, cookie=cookie).status == 200)
+    # A stream has no end, so each try reads for a second.
+    again = partial(console.target.ask, "GET", path, timeout_s=1, cookie=cookie)  # clock: tried until it is served
+    wait_until(lambda: again().status == 200, "a place for another stream")
 
 
 def test_a_flood_of_sign_ins_keeps_nobody_out(console: Attacked, user: Any) -> None:
@@ -166,17 +168,15 @@ def test_a_flood_of_sign_ins_keeps_nobody_out(console: Attacked, user: Any) -> N
     namespace, http = user
     fresh = console.token(namespace)
     with floods.sign_ins(console.target, clients=16) as flood:
-        time.sleep(1)
+        wait_until(lambda: flood.sent > 50, "the flood")
         began = time.monotonic()
         assert http.get(f"/api/services/{namespace}/qwen").status_code == 200
         known_s = time.monotonic() - began
         with console.shared.signed_in(console.url, fresh) as ben:
             assert ben.get("/api/session").status_code == 200
         new_s = time.monotonic() - began - known_s
+    print(f"\na user waited {known_s:.2f} s, a new one {new_s:.2f} s; `make attack-console` bounds both")
     assert flood.statuses <= {401, 503}, flood.statuses
-    assert flood.sent > 50
-    assert known_s < SECONDS
-    assert new_s < 3 * SECONDS
 
 
 def test_half_requests_keep_nobody_waiting(console: Attacked, user: Any) -> None:
@@ -191,11 +191,10 @@ def test_half_requests_keep_nobody_waiting(console: Attacked, user: Any) -> None
         attacks._many(console.target, 8, reader, receive_buffer=4096),
         floods.watching(console.target) as watch,
     ):
-        began = time.monotonic()
         assert http.get(f"/api/services/{namespace}/qwen").status_code == 200
         assert http.put(f"/api/services/{namespace}/qwen/scale", json={"replicas": 1}).status_code == 204
-        assert time.monotonic() - began < SECONDS
-    assert (watch.failed, watch.longest_s < SECONDS) == (0, True)
+    print(f"\na probe waited {watch.longest_s:.2f} s at most")
+    assert watch.failed == 0
 
 
 HOSTS = ("evil.example", "evil.example:80@127.0.0.1", "127.0.0.1/../x", "[::1]", "a" * 300, "")
@@ -209,7 +208,7 @@ def test_a_host_of_the_requests_own_is_never_repeated(console: Attacked, prefixe
         (prefixed.target, (PREFIX, f"{PREFIX}/", f"{PREFIX}//evil.example", f"{PREFIX}/api/services/")),
     ):
         for path in paths:
-            answer = target.ask("GET", path, timeout_s=5, host=host)
+            answer = target.ask("GET", path, timeout_s=HANG_S, host=host)
             head = answer.raw.partition(b"\r\n\r\n")[0].lower()
             assert answer.status in (200, 307, 400, 401, 404), answer.raw[:300]
             assert re.search(rb"\nlocation: (?!/team/console/\r)", head + b"\r\n") is None, head
@@ -220,7 +219,7 @@ def test_a_host_of_the_requests_own_is_never_repeated(console: Attacked, prefixe
 def test_a_whole_address_as_the_target_is_a_path(console: Attacked) -> None:
     """What a client sends to a proxy opens nothing else."""
     for target in ("http://evil.example/api/session", "https://kubernetes.default.svc/api/v1/secrets", "*"):
-        answer = console.target.ask("GET", target, timeout_s=5)
+        answer = console.target.ask("GET", target, timeout_s=HANG_S)
         assert answer.status in (200, 400, 401, 403, 404), answer.raw[:300]
         assert "secret" not in answer.text.lower().replace("/api/v1/secrets", "")
 
@@ -239,7 +238,7 @@ QUIET = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
 def test_no_path_leads_anywhere_else(prefixed: Attacked, drawn: str, below: str) -> None:
     """Without a session: pages, probes, the API's description, and refusals; always with our headers."""
     path = f"{below}/{drawn}".replace(" ", "")
-    answer = prefixed.target.ask("GET", path, timeout_s=10)
+    answer = prefixed.target.ask("GET", path, timeout_s=HANG_S)
     head, _, body = answer.raw.partition(b"\r\n\r\n")
     assert answer.status in (200, 307, 400, 401, 404), (path, answer.raw[:300])
     assert b"\nx-evil" not in head.lower(), path

@@ -23,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "operator/download/tests/download"))
 from processes import Zygote
+from windlass_testbed.waiting import HANG_S
 
 NAME = "qwen/Qwen2-Tiny"
 COMMIT = "c" * 40
@@ -178,7 +179,7 @@ def drip(connection: socket.socket, data: bytes, pause_s: float = 0.02, times: i
     """A byte now and then."""
     for number in range(times):
         connection.sendall(data[number % len(data) :][:1])
-        time.sleep(pause_s)
+        time.sleep(pause_s)  # clock: the pace of the attack
 
 
 class Runner:
@@ -193,7 +194,7 @@ class Runner:
         words += [f"--endpoint={hub.url}", "--part-kib=64", "--stall-s=15", "--stale-s=15", "--connections=2"]
         return [*words, "--give-up-s=20", f"--termination-log={self.folder / 'log'}", *more]
 
-    def run(self, hub: Hub, *more: str, limit_s: float = 45.0, **where: str) -> Outcome:
+    def run(self, hub: Hub, *more: str, limit_s: float = 2 * HANG_S, **where: str) -> Outcome:
         """The command's end; it is killed beyond `limit_s` or MEMORY_MIB."""
         log = self.folder / "log"
         log.unlink(missing_ok=True)
@@ -205,7 +206,7 @@ class Runner:
             if why:
                 os.kill(pid, signal.SIGKILL)
                 break
-            time.sleep(0.005)
+            time.sleep(0.005)  # clock: how often it is weighed
         code = self.zygote.wait(pid)
         text = log.read_text() if log.is_file() else ""
         return Outcome(code, json.loads(text) if text else None, text, peak, time.monotonic() - began, why)

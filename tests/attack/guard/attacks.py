@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from windlass_testbed.waiting import HANG_S
+
 MIB = 1024**2
 CHAT = "/v1/chat/completions"
 Figures = dict[str, Any]
@@ -110,13 +112,13 @@ class Watch:
                 ok = False
             self.asked, self.failed = self.asked + 1, self.failed + (not ok)
             self.longest_s = max(self.longest_s, time.monotonic() - began)
-            time.sleep(0.02)
+            time.sleep(0.02)  # clock: how often it asks
 
     def weigh(self) -> None:
         """Look at the memory again and again: a server that does not answer still takes some."""
         while not self._stop.is_set():
             self.most_mib = max(self.most_mib, self.target.memory_mib())
-            time.sleep(0.1)
+            time.sleep(0.1)  # clock: how often it weighs
 
     @property
     def figures(self) -> Figures:
@@ -206,7 +208,7 @@ def slow_readers(target: Target, other: Target, readers: int, pieces: int = 600,
     """So many clients that ask for long answers and read nothing; then a request of another key."""
     body = json.dumps({"messages": [], "pieces": pieces}).encode()
     with _many(target, readers, target.head("POST", CHAT, len(body)) + body, receive_buffer=4096):
-        time.sleep(2)
+        time.sleep(2)  # clock: the readers take their places; a slow machine may give them fewer
         began = time.monotonic()
         try:
             status = other.ask("POST", CHAT, b'{"messages": []}', timeout_s=patience_s).status
@@ -218,7 +220,7 @@ def slow_readers(target: Target, other: Target, readers: int, pieces: int = 600,
 def half_heads(target: Target, connections: int = 200, wait_s: float = 15) -> Figures:
     """Connections whose head never ends: how many are still there after a while."""
     with _many(target, connections, b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-slow: ") as many:
-        time.sleep(wait_s)
+        time.sleep(wait_s)  # clock: the length of the attack
         return {"opened": len(many), "still_open": sum(_is_open(one) for one in many)}
 
 
@@ -226,7 +228,7 @@ def half_bodies(target: Target, connections: int, wait_s: float, size: int = 1 *
     """Bodies that never end: what /health and memory do, and how many are still there."""
     head = target.head("POST", CHAT, size) + b'{"messages": ['
     with watching(target) as watch, _many(target, connections, head) as many:
-        time.sleep(wait_s)
+        time.sleep(wait_s)  # clock: the length of the attack
         still = sum(_is_open(one) for one in many)
     return {"opened": len(many), "still_open": still} | watch.figures
 
@@ -302,7 +304,7 @@ def served(program: Path, **environment: str) -> Iterator[Target]:
         yield Target(url, environment.get("KEY", ""), process.pid)
     finally:
         try:
-            process.communicate(timeout=20)
+            process.communicate(timeout=HANG_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

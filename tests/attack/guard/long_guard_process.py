@@ -7,7 +7,9 @@ import pytest
 
 from . import attacks
 from .attacks import CHAT, Target
-from .test_guard_process import HEALTH_S, KEYS, PLACES, start
+from .test_guard_process import KEYS, PLACES, start
+
+HEALTH_S = 3.0
 
 
 @pytest.fixture

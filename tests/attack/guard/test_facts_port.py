@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 import httpx
 from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
+from windlass_testbed.waiting import HANG_S
 
 MANY = 300
 
@@ -16,8 +17,8 @@ def test_silent_connections_keep_no_reader_out() -> None:
     board = FactsBoard("s", EngineFacts("vllm", "0", ()))
     with FactsServer(board, 0, "127.0.0.1") as server, ExitStack() as stack:
         for _ in range(MANY):
-            one = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S))
             one.sendall(b"GET /windlass/facts HTTP/1.1\r\nx: ")
-        answer = httpx.get(f"http://127.0.0.1:{server.port}/windlass/facts", timeout=10)
+        answer = httpx.get(f"http://127.0.0.1:{server.port}/windlass/facts", timeout=HANG_S)
         assert answer.json()["service"] == "s"
         assert threading.active_count() - before < MANY / 2

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from siege import Castle, ask, body, castle, current, gpu
+from windlass_testbed.waiting import HANG_S
 
 MIB = 1024
 
@@ -60,12 +61,12 @@ def halves(folder: Path) -> str:
         for number in range(1000):
             with contextlib.suppress(OSError):
                 source = (f"127.0.2.{number % 10 + 1}", 0)
-                line = socket.create_connection((held.up.host, held.up.port), 2, source_address=source)
+                line = socket.create_connection((held.up.host, held.up.port), HANG_S, source_address=source)
                 lines.append(line)
                 line.sendall(b"POST /v1/leases HTTP/1.1\r\nX: ")
         begun = time.monotonic()
         try:
-            status = ask(held.up, body([gpu(0)], "healthy"), "127.0.1.1", timeout_s=10)[0]
+            status = ask(held.up, body([gpu(0)], "healthy"), "127.0.1.1", timeout_s=HANG_S)[0]
         except OSError as error:
             status = f"no answer ({type(error).__name__})"
         for line in lines:

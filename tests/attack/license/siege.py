@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from windlass_testbed.waiting import HANG_S
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "license_server" / "bench"))
@@ -110,7 +111,7 @@ def post(data: bytes) -> bytes:
 
 
 def ask(
-    server: Server, data: bytes, source: str = "127.0.2.1", timeout_s: float = 10.0
+    server: Server, data: bytes, source: str = "127.0.2.1", timeout_s: float = HANG_S
 ) -> tuple[int, dict[str, object]]:
     """One request on a connection of its own, from this address; status 0 when the connection was closed."""
     answer = send(server, post(data).replace(b"Host: x", b"Host: x\r\nConnection: close", 1), source, timeout_s)
@@ -118,7 +119,7 @@ def ask(
     return (int(head[9:12]), json.loads(content or b"{}")) if head else (0, {})
 
 
-def send(server: Server, data: bytes, source: str = "127.0.2.1", timeout_s: float = 10.0) -> bytes:
+def send(server: Server, data: bytes, source: str = "127.0.2.1", timeout_s: float = HANG_S) -> bytes:
     """Send these bytes and read until the server closes."""
     answer = b""
     with socket.create_connection((server.host, server.port), timeout_s, source_address=(source, 0)) as line:

@@ -17,6 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from siege import GPUS, Castle, ask, body, castle, gpu, post, send
+from windlass_testbed.waiting import HANG_S, wait_until
 
 HERE = Path(__file__).parent
 INVENTED = [f"MIG-{gpu(0)}/invented-{number}/0" for number in range(1024)]
@@ -94,9 +95,7 @@ def test_half_connections_leave_room(tmp_path: Path) -> None:
         held.license()
         lines = [half(held, f"127.0.2.{number % 10 + 1}", number) for number in range(1000)]
         try:
-            began = time.monotonic()
             assert ask(held.up, body([gpu(0)], "healthy"), "127.0.1.1")[0] == 200
-            assert time.monotonic() - began < 5
         finally:
             for line in lines:
                 line.close()
@@ -107,7 +106,7 @@ HALVES = (b"", b"POST /v1/leases HTTP/1.1\r\nX: ", post(b"x" * 9000)[:-1], post(
 
 def half(held: Castle, source: str, number: int) -> socket.socket:
     """A connection that begins and does not go on."""
-    line = socket.create_connection((held.up.host, held.up.port), 10, source_address=(source, 0))
+    line = socket.create_connection((held.up.host, held.up.port), HANG_S, source_address=(source, 0))
     line.settimeout(0.2)
     with contextlib.suppress(OSError):  # refused already, which is as good
         line.sendall(HALVES[number % len(HALVES)])
@@ -126,16 +125,18 @@ TRICKLES = {
 def test_a_trickle_ends(shared: Castle) -> None:
     """Finding 12: bytes that come one by one do not keep a connection; each state has a time of its own."""
     lines = {name: trickling(shared, begin) for name, (begin, _) in TRICKLES.items()}
-    began = time.monotonic()
-    while lines and time.monotonic() - began < 20:
-        lines = {name: line for name, line in lines.items() if still_open(line, TRICKLES[name][1])}
-        time.sleep(0.2)
-    assert list(lines) == []
+
+    def trickle() -> bool:
+        for name in [name for name, line in lines.items() if not still_open(line, TRICKLES[name][1])]:
+            del lines[name]
+        return not lines
+
+    wait_until(trickle, "the end of every connection", look_s=0.2)
 
 
 def trickling(held: Castle, begin: bytes) -> socket.socket:
     """A connection that has sent the beginning."""
-    line = socket.create_connection((held.up.host, held.up.port), 10, source_address=("127.0.2.1", 0))
+    line = socket.create_connection((held.up.host, held.up.port), HANG_S, source_address=("127.0.2.1", 0))
     line.settimeout(0.05)
     line.sendall(begin)
     return line

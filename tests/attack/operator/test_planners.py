@@ -12,6 +12,7 @@ from windlass_operator.errors import UserError
 from windlass_operator.planner.pool import Planners
 from windlass_operator.planner.process import Question
 from windlass_sizing.model.facts import from_config
+from windlass_testbed.waiting import HANG_S
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
@@ -38,7 +39,7 @@ planner._limit_memory()
 planner.main(sys.stdin.buffer, sys.stdout.buffer)
 """
 PLAN_S = 2.0
-GOOD_PLANS = 10  # in three times PLAN_S; they would be three if they waited in one line with those without end
+GOOD_PLANS = 10
 
 
 def question(model: str = "m", **facts: object) -> Question:
@@ -47,7 +48,7 @@ def question(model: str = "m", **facts: object) -> Question:
 
 @pytest.fixture
 async def planners():
-    async with aclosing(Planners((sys.executable, "-c", HOSTILE), plan_s=PLAN_S)) as found:
+    async with aclosing(Planners((sys.executable, "-c", HOSTILE), plan_s=10 * HANG_S)) as found:
         yield found
 
 
@@ -63,17 +64,25 @@ async def test_the_real_planner_plans_and_refuses():
             await real.decide("a", question(num_attention_heads=1_000_000_000_039))
 
 
-async def test_a_plan_without_end_has_a_reason_and_keeps_nobody_waiting(planners):
-    """Three of one namespace, while another plans as ever; asked again, the answer comes at once."""
+async def test_a_plan_without_end_keeps_nobody_waiting(planners):
+    """Three of one namespace never end, while another plans as ever."""
     await asyncio.gather(*(planners.decide(name, question()) for name in ("good", "bad")))  # both processes are up
     bad = [asyncio.create_task(planners.decide("bad", question("loop", params=7 + n))) for n in range(3)]
-    waiting, planned = asyncio.gather(*bad, return_exceptions=True), 0
-    await asyncio.sleep(0.1)
-    while not waiting.done():
-        assert isinstance(await planners.decide("good", question()), Plan)
-        planned += 1
-    assert planned >= GOOD_PLANS
-    assert [getattr(one, "reason", one) for one in await waiting] == ["PlanOverdue"] * 3
+    for _ in range(GOOD_PLANS):
+        assert isinstance(await asyncio.wait_for(planners.decide("good", question()), HANG_S), Plan)
+    assert not any(one.done() for one in bad)
+    for one in bad:
+        one.cancel()
+    await asyncio.gather(*bad, return_exceptions=True)
+
+
+async def test_a_plan_without_end_has_a_reason(planners):
+    """Asked again, the answer comes at once."""
+    planners.plan_s = PLAN_S
+    bad = (planners.decide("bad", question("loop", params=7 + n)) for n in range(3))
+    told = await asyncio.gather(*bad, return_exceptions=True)
+    planners.plan_s = 10 * HANG_S
+    assert [getattr(one, "reason", one) for one in told] == ["PlanOverdue"] * 3
     with pytest.raises(UserError, match="a while ago"):
         await planners.decide("bad", question("loop", params=7))
     assert isinstance(await planners.decide("bad", question()), Plan)

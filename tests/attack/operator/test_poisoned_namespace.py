@@ -10,14 +10,14 @@ import json
 import os
 import ssl
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from windlass_testbed.waiting import HANG_S, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(REPOSITORY / "operator" / "bench" / "scale"), str(Path(__file__).parent)]
@@ -28,7 +28,6 @@ from measure import Process  # noqa: E402
 
 pytestmark = pytest.mark.apiserver
 GROUP = "/apis/serving.windlass.dev/v1alpha1"
-PATIENCE_S = 120.0
 RSS_MIB_MAX = 512.0
 LARGE = 90 if os.environ.get("WINDLASS_ATTACK_LONG") else 6
 DEEP = 3
@@ -81,16 +80,9 @@ def running(folder: Path, api: Any) -> Iterator[tuple[Process, int, int]]:
         yield alive, health, port
 
 
-def until(look: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not look():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.5)
-
-
 def answers(port: int, path: str) -> bool:
     try:
-        return bool(httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=10).is_success)
+        return bool(httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=HANG_S).is_success)
     except httpx2.HTTPError:
         return False
 
@@ -108,20 +100,20 @@ def test_poison_costs_nobody_else(api, folder, request):
     for name in ("bad", "good", "later"):
         assert cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
     with running(folder, api) as (alive, health, port):
-        until(lambda: answers(port, "/readyz"), "the operator is ready")
+        wait_until(lambda: answers(port, "/readyz"), "the operator is ready")
         bodies = [poison.deep(f"deep-{n}") for n in range(DEEP)] + [poison.large(f"large-{n}") for n in range(LARGE)]
         for body in bodies:
             assert cluster.create(f"{GROUP}/namespaces/bad/llmservices", body)
             taken.append(body["metadata"]["name"])
         assert cluster.create(f"{GROUP}/namespaces/good/llmservices", poison.service("a"))
-        until(lambda: has_job(cluster, "good"), "the healthy service is looked at")
+        wait_until(lambda: has_job(cluster, "good"), "the healthy service is looked at")
         assert alive.alive()
         assert answers(health, "/healthz")
     with running(folder, api) as (alive, health, port):
-        until(lambda: answers(port, "/readyz"), "the operator is ready beside the poison")
+        wait_until(lambda: answers(port, "/readyz"), "the operator is ready beside the poison")
         assert cluster.create(f"{GROUP}/namespaces/later/llmservices", poison.service("a"))
-        until(lambda: has_job(cluster, "later"), "a healthy service is looked at after a restart")
-        until(
+        wait_until(lambda: has_job(cluster, "later"), "a healthy service is looked at after a restart")
+        wait_until(
             lambda: all(cluster.reasons("bad")[name] == "SpecTooLarge" for name in taken),
             "every poisoned service that was taken says SpecTooLarge",
         )

@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from windlass_testbed.waiting import HANG_S
+
 MEMORY_MIB = 400
 # What no terminal may be sent: C0 but line ends and tabs, C1, bidi controls, separators. Colours of the plug-in's own
 # are taken out before.
@@ -137,7 +139,7 @@ class Forks:
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
-    def run(self, folder: Path, *words: str, terminal: bool = False, limit_s: float = 45.0, **env: str) -> Ended:
+    def run(self, folder: Path, *words: str, terminal: bool = False, limit_s: float = 2 * HANG_S, **env: str) -> Ended:
         """The command's end; killed beyond its time or MEMORY_MIB."""
         out, err = folder / "out", folder / "err"
         out.unlink(missing_ok=True), err.unlink(missing_ok=True)
@@ -153,7 +155,7 @@ class Forks:
             if why:
                 os.kill(pid, signal.SIGKILL)
                 break
-            time.sleep(0.01)
+            time.sleep(0.01)  # clock: how often it is weighed
         code = self._ask(wait=pid)
         if screen:
             return Ended(code, screen.close(), b"", peak, why)
@@ -177,7 +179,7 @@ class Screen:
 
     def close(self) -> bytes:
         os.close(self._slave)
-        self._thread.join(10)
+        self._thread.join(HANG_S)
         os.close(self._master)
         return bytes(self._kept)
 

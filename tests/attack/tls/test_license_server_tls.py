@@ -7,7 +7,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +16,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from certificate import certify
+from windlass_testbed.waiting import HANG_S, wait_until
 
 PROGRAM = Path(sys.executable).parent / "windlass-license"
-START_TIMEOUT_S = 30.0
 WEAK = ("aNULL", "NULL", "AES128-SHA", "AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA", "CAMELLIA")
 OLD = (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1)
 
@@ -49,16 +48,16 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield number
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(HANG_S)
 
 
 def _wait(port: int) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.1)
-    pytest.fail(f"the license server does not listen on {port} within {START_TIMEOUT_S:.0f} s")
+    def listens() -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), HANG_S):
+            return True
+        return False
+
+    wait_until(listens, f"the license server's listening on {port}")
 
 
 def offer(version: ssl.TLSVersion, ciphers: str) -> ssl.SSLContext:
@@ -74,7 +73,7 @@ def offer(version: ssl.TLSVersion, ciphers: str) -> ssl.SSLContext:
 
 def agreed(port: int, context: ssl.SSLContext) -> tuple[str | None, str | None]:
     """The version and the compression that both sides agree upon."""
-    with socket.create_connection(("127.0.0.1", port), 5) as plain, context.wrap_socket(plain) as secure:
+    with socket.create_connection(("127.0.0.1", port), HANG_S) as plain, context.wrap_socket(plain) as secure:
         return secure.version(), secure.compression()
 
 

@@ -11,6 +11,7 @@ from windlass_kubectl.licensing import collect, server
 from windlass_kubectl.licensing.errors import LicensingError
 from windlass_kubectl.licensing.gpus import GpuNode, Holder, JobShape
 from windlass_kubectl.licensing.programs import run_program
+from windlass_testbed.waiting import HANG_S
 
 SHAPE = JobShape("kube-system", "i")
 
@@ -23,26 +24,26 @@ def script(folder: Path, name: str, text: str) -> str:
 
 
 def test_what_a_program_prints(tmp_path):
-    assert asyncio.run(run_program(script(tmp_path, "p", 'echo "$@"'), "a", "b c", patience_s=20)) == "a b c\n"
+    assert asyncio.run(run_program(script(tmp_path, "p", 'echo "$@"'), "a", "b c", patience_s=HANG_S)) == "a b c\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "said", "patience_s"),
     [
-        ("echo why >&2; exit 3", "why"),
-        ("exit 3", "p go ended with code 3"),
-        ("exec sleep 60", "p go did not end within"),
+        ("echo why >&2; exit 3", "why", HANG_S),
+        ("exit 3", "p go ended with code 3", HANG_S),
+        ("exec sleep 600", "p go did not end within", 0.2),
     ],
 )
-def test_a_failure_carries_the_program_s_words(text, said, tmp_path):
+def test_a_failure_carries_the_program_s_words(text, said, patience_s, tmp_path):
     """One that hangs is ended."""
     with pytest.raises(LicensingError, match=said):
-        asyncio.run(run_program(script(tmp_path, "p", text), "go", patience_s=1.5))
+        asyncio.run(run_program(script(tmp_path, "p", text), "go", patience_s=patience_s))
 
 
 def test_a_program_that_is_not_there():
     with pytest.raises(LicensingError, match="/nowhere/p cannot be started: No such file"):
-        asyncio.run(run_program("/nowhere/p", "go", patience_s=20))
+        asyncio.run(run_program("/nowhere/p", "go", patience_s=HANG_S))
 
 
 @pytest.fixture

@@ -43,8 +43,8 @@ class Bench:
 
     def words(self, *more: str, hub: str = "huggingface", path: str = "models/tiny") -> list[str]:
         words = ["--root", str(self.volume), "--path", path, "--hub", hub, "--name", NAME]
-        words += ["--endpoint", self.hub.url, "--part-kib", "64", "--stall-s", "1", "--stale-s", "2"]
-        return [*words, "--give-up-s", "20", "--termination-log", str(self.folder / "log"), *more]
+        words += ["--endpoint", self.hub.url, "--part-kib", "64", "--stall-s", "60", "--stale-s", "2"]
+        return [*words, "--give-up-s", "600", "--termination-log", str(self.folder / "log"), *more]
 
     def run(self, *more: str, **where: str) -> tuple[int, dict]:
         code = main(self.words(*more, **where))

@@ -19,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from windlass_testbed.waiting import HANG_S, wait_until
+
 LFS_FROM = 1024  # bytes; smaller files lie in git itself
 PAGE = 3
 CHUNK = 16 << 10
@@ -55,10 +57,11 @@ class Hub:
         self.fault: Callable[[Seen], Fault | None] = lambda _: None
         self.ranges = self.redirects = True
         self.pause_s = 0.0  # after each chunk
+        self.hold_at: int | None = None  # how many bytes in all go out before it waits for another number
         self.extra_rows: list[dict] = []  # what a hostile hub lists besides
         self.seen: list[Seen] = []
         self.sent = 0
-        self.lock = threading.Lock()
+        self.lock, self.ended = threading.Lock(), threading.Event()
         self.servers = [_Server((host, port), self, "hub"), _Server((host, 0), self, "cdn")]
         self.url, self.cdn = (f"http://{host}:{server.server_port}" for server in self.servers)
 
@@ -68,6 +71,7 @@ class Hub:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.ended.set()
         for server in self.servers:
             server.shutdown()
             server.server_close()
@@ -246,18 +250,19 @@ class _Handler(BaseHTTPRequestHandler):
                 piece = self._go_wrong(fault, piece)
             if not piece:
                 return
+            wait_until(lambda: hub.hold_at is None or hub.sent < hub.hold_at, "leave to send more")
             self.wfile.write(piece)
             with hub.lock:
                 hub.sent += len(piece)
             if hub.pause_s:
-                time.sleep(hub.pause_s)
+                time.sleep(hub.pause_s)  # clock: the pace of the network
 
     def _go_wrong(self, fault: Fault, piece: bytes) -> bytes:
         if fault.act == "corrupt":
             return bytes([piece[0] ^ 255]) + piece[1:]
         if fault.act == "stall":
             self.wfile.flush()
-            time.sleep(5)
+            self.server.hub.ended.wait(HANG_S)
         self.close_connection = True
         return b""
 

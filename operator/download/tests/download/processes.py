@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from windlass_testbed.waiting import HANG_S, wait_until
+
 
 class Zygote:
     """A process that forks the command; `with Zygote() as zygote:` ends it."""
@@ -30,7 +32,7 @@ class Zygote:
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin and self._process.stdout
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(HANG_S)
         self._process.stdout.close()
 
     def start(self, arguments: list[str], lying: bool = False) -> int:
@@ -45,11 +47,9 @@ class Zygote:
         """Run the command to its end."""
         return self.wait(self.start(arguments))
 
-    def kill_when(self, pid: int, due: Callable[[], bool], at_most_s: float = 20.0) -> int:
+    def kill_when(self, pid: int, due: Callable[[], bool]) -> int:
         """Kill it without a warning as soon as `due` says so, unless it ends before; its exit."""
-        until = time.monotonic() + at_most_s
-        while not due() and time.monotonic() < until and _runs(pid):
-            time.sleep(0.001)
+        wait_until(lambda: due() or not _runs(pid), look_s=0.001)
         os.kill(pid, signal.SIGKILL)
         return self.wait(pid)
 
@@ -91,7 +91,7 @@ class Reader:
             ended = self._ended.is_set()  # asked first: what lies there at the end is looked at in any case
             self.looks += 1
             self._look()
-            time.sleep(0.001)
+            time.sleep(0.001)  # clock: how often it looks; each look is judged by itself
 
     def _look(self) -> None:
         """Read all files; a model that was exchanged in between is read again, one that was not must be whole."""
