@@ -213,7 +213,7 @@ double us_of(windlass::Clock::Point point) {
   return std::chrono::duration<double, std::micro>(point.time_since_epoch()).count();
 }
 
-void bind_simulated_time(nb::module_& module) {
+void bind_simulated_time(const nb::module_& module) {
   using windlass::Clock;
   using windlass::SimulatedTime;
   const auto point_of = [](double us) {

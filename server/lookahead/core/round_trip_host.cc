@@ -90,8 +90,8 @@ void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {
   std::fill(confidences + chain.size(), confidences + shared_.most, 0.0F);
 }
 
-// What the model makes after the next step; whether it rests; its trials while it does. While it reads, steps count as
-// idle only if it would not draft with all rows read that it can read.
+// What the model makes after the next step; whether it rests; its trials while it does. While it reads, the rows that it
+// can read count as read: reading ends early where it could not win, and goes on where it would.
 void RoundTrip::plan_host(const Step& step) {
   const HostCosts ms = [this](std::size_t rows, int drafts) { return host_->draft_ms(rows, drafts); };
   host_->step(step.rows, policy_.step_us());
@@ -106,9 +106,10 @@ void RoundTrip::plan_host(const Step& step) {
     for (const std::string& id : step.rows) policy_.host_reads(id, host_->ready(id));
     would_draft = !readable.empty() && policy_.host_would_draft(step.rows, readable, ms) > 0;
     const int made = policy_.host_drafts(step.rows, ms);
+    const bool could_draft = policy_.could_host_draft() || (!is_resting && !readable.empty());
     has_changed = (std::exchange(host_made_, made) > 0) != (made > 0);
     if (!has_chosen_) host_wait_us_ = made > 0 ? static_cast<int>(policy_.host_usual_wait_us()) : 0;
-    host_idle_ = made > 0 ? 0 : host_idle_ + (policy_.could_host_draft() && !would_draft);
+    host_idle_ = made > 0 ? 0 : host_idle_ + (could_draft && !would_draft);
     if (has_changed) publish_budgets();
   }
   if (is_resting && would_draft) host_->wake();
