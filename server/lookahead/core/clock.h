@@ -47,7 +47,7 @@ class Clock {
 
   Clock() = default;
   // Reading it takes `look` of a simulated time, so that a loop which looks at it ends. Null is the steady clock.
-  explicit Clock(std::shared_ptr<SimulatedTime> time, Span look = std::chrono::microseconds(1))
+  explicit Clock(std::shared_ptr<SimulatedTime> time, Span look = std::chrono::microseconds(5))
       : time_(std::move(time)), look_(look) {}
 
   Point now() const {

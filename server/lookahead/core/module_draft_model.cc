@@ -97,7 +97,7 @@ void bind_draft_model(const nb::module_& module) {
             const nb::gil_scoped_release free;
             new (self) DraftModel(std::move(weights.decoder), rows_max, clock_of(std::move(time), look_us));
           },
-          nb::arg("weights"), nb::arg("rows_max"), nb::arg("time") = nb::none(), nb::arg("look_us") = 1)
+          nb::arg("weights"), nb::arg("rows_max"), nb::arg("time") = nb::none(), nb::arg("look_us") = 5)
       .def("begin", [](DraftModel& model, const std::string& key, nb::handle ids) { model.begin(key, tokens_of(ids)); })
       .def("append",
            [](DraftModel& model, const std::string& key, nb::handle ids) { model.append(key, tokens_of(ids)); })
@@ -141,7 +141,7 @@ void bind_drafters(nb::module_& module) {
                                                             clock_of(std::move(time), look_us));
         return OwnedDrafter{std::make_shared<windlass::ModelDrafter>(std::move(model))};
       },
-      nb::arg("weights"), nb::arg("rows_max"), nb::arg("time") = nb::none(), nb::arg("look_us") = 1);
+      nb::arg("weights"), nb::arg("rows_max"), nb::arg("time") = nb::none(), nb::arg("look_us") = 5);
   nb::class_<ModelTimes>(module, "ModelTimes")
       .def(nb::init<double, double>(), nb::arg("token_us"), nb::arg("pass_us"))
       .def_rw("token_us", &ModelTimes::token_us)

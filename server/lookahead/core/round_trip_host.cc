@@ -90,8 +90,8 @@ void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {
   std::fill(confidences + chain.size(), confidences + shared_.most, 0.0F);
 }
 
-// What the model makes after the next step; whether it rests; its trials while it does. While it reads, the rows that it
-// can read count as read: reading ends early where it could not win, and goes on where it would.
+// What the model makes after the next step; whether it rests; its trials while it does. While it reads, the rows that
+// it can read count as read: reading ends early where it could not win, and goes on where it would.
 void RoundTrip::plan_host(const Step& step) {
   const HostCosts ms = [this](std::size_t rows, int drafts) { return host_->draft_ms(rows, drafts); };
   host_->step(step.rows, policy_.step_us());

@@ -120,13 +120,6 @@ def threaded_device():
     device.trip.close()
 
 
-@pytest.fixture
-def wide_device():
-    device = Device(rows=24)
-    yield device
-    device.trip.close()
-
-
 def wait_until(holds):
     deadline = time.monotonic() + HANG_S
     while not holds():

@@ -34,7 +34,7 @@ class Engine:
         self.device, self.text, self.name = device, text, name
         device.step_us = 1000 * step_ms
         self.at, self.number, self.source, self.rejected = 1, 0, CACHE, 0
-        self.patience_us, self.costs = math.inf, COSTS
+        self.patience_us, self.host_wait_us = math.inf, 0
         self.chooses_late = False
         self.waits = 0
         self.verified = []
@@ -59,13 +59,13 @@ class Engine:
             drafts, device.us = self._choose(), completed_us
         self.source, self.rejected, self.emitted = CACHE, 0, 1
         if drafts:
-            device.us = min(completed_us, rung_us + self.patience_us)
+            device.us = min(completed_us, rung_us + self.patience_us + self.host_wait_us)
             self._verify(drafts, is_late=device.us < completed_us)
 
     def _choose(self):
-        drafts = self.device.trip.choose([self.name], [MOST], self.costs, 1, decoding=self.number > 1)
+        drafts = self.device.trip.choose([self.name], [MOST], COSTS, 1, decoding=self.number > 1)
         if drafts:
-            self.device.trip.begin_wait()
+            self.host_wait_us = self.device.trip.begin_wait()
         return drafts
 
     def _verify(self, drafts, *, is_late):

@@ -50,7 +50,7 @@ def test_late_drafts_are_dropped(engines):
     """The device verified something else in their place, so the policy does not judge the model by that."""
     engine = engines(1.0, 0.3, 6.0)
     engine.run(20)
-    engine.patience_us = 0
+    engine.patience_us = -engine.host_wait_us
     engine.run(20)
     counts = engine.device.trip.counts()
     assert counts.missed > 10
@@ -62,11 +62,12 @@ def test_of_late_drafts_the_wait_counts_and_not_the_drafting(engines):
     """A step is timed without the wait: half a millisecond for the cache, as much for the model, and no three."""
     policy = {"host_late_us": -4000.0, "first_step_us": 6000.0, "host_rest_steps": 1000}
     engine = engines(1.0, 3.0, 6.0, most=1, device=Device(policy=policy))
-    engine.patience_us = 1010
+    engine.patience_us = 500
     engine.run(30)
     counts = engine.device.trip.counts()
     assert counts.missed > 10
-    assert 0 < counts.host_us <= 1010 * counts.hosted
+    assert counts.hosted >= counts.missed
+    assert counts.host_us == 1000 * counts.hosted
 
 
 def test_a_step_that_is_planned_after_the_answer_has_not_waited(engines):
@@ -134,7 +135,7 @@ def test_reading_prompts_holds_up_no_doorbell():
             assert times.spent_us - read_us >= 900
     finally:
         device.trip.close()
-    assert 200 < max(waits) < 320
+    assert 200 < max(waits) < 350
 
 
 def test_a_drafter_goes_on_to_the_next_round_trip():

@@ -88,7 +88,7 @@ class HostDrafter:
         """
 
 def model_drafter(
-    weights: DraftWeights, rows_max: int, time: SimulatedTime | None = None, look_us: int = 1
+    weights: DraftWeights, rows_max: int, time: SimulatedTime | None = None, look_us: int = 5
 ) -> HostDrafter:
     """Of a simulated time each call of the decoder takes so many microseconds."""
 
@@ -136,7 +136,7 @@ class DraftModel:
     """A decoder on the host's cores. One thread at a time calls; text is noted by key, drafts come in batches."""
 
     def __init__(
-        self, weights: DraftWeights, rows_max: int, time: SimulatedTime | None = None, look_us: int = 1
+        self, weights: DraftWeights, rows_max: int, time: SimulatedTime | None = None, look_us: int = 5
     ) -> None: ...
     def begin(self, key: str, ids: object) -> None: ...
     def append(self, key: str, ids: object) -> None: ...
