@@ -27,7 +27,7 @@ class Device:
 
     def __init__(
         self,
-        patience_ms: int = 5000,
+        patience_ms: int = 600_000,
         budgets: int = 0,
         rows: int = ROWS,
         policy: dict[str, float] | None = None,
@@ -60,13 +60,9 @@ class Device:
     def new_time(self):
         return SimulatedTime()
 
-    def step(
-        self, number, emitted, begun=(), finished=(), *, rejected=0, wanted=True, source=CACHE, modelled=MOST
-    ):  # fmt: skip
+    def step(self, number, emitted, begun=(), finished=(), *, wanted=True, **record):
         """One step; returns what stands in each row: the drafted tokens. One that is not wanted is not waited for."""
-        self.submit(
-            number, emitted, begun, finished, rejected=rejected, wanted=wanted, source=source, modelled=modelled
-        )
+        self.submit(number, emitted, begun, finished, wanted=wanted, **record)
         rung_us, completed_us = self.ring(number)
         self.us = completed_us if wanted else rung_us
         return [self.drafted(row) for row in range(len(emitted))]
