@@ -63,8 +63,8 @@ class Device:
     def step(self, number, emitted, begun=(), finished=(), *, wanted=True, **record):
         """One step; returns what stands in each row: the drafted tokens. One that is not wanted is not waited for."""
         self.submit(number, emitted, begun, finished, wanted=wanted, **record)
-        rung_us, completed_us = self.ring(number)
-        self.us = completed_us if wanted else rung_us
+        doorbell_us, completed_us = self.ring(number)
+        self.us = completed_us if wanted else doorbell_us
         return [self.drafted(row) for row in range(len(emitted))]
 
     def submit(self, number, emitted, begun=(), finished=(), *, rejected=0, wanted=True, source=CACHE, modelled=MOST):
@@ -79,10 +79,10 @@ class Device:
             record[row, RECORD_HEADER : RECORD_HEADER + len(tokens)] = tokens[::-1]
 
     def ring(self, number):
-        """The step computes, its doorbell rings, and the host answers; when it rang, and when the answer was there."""
-        rung_us = self.us + self.step_us
-        self.time.write_at(rung_us, ctypes.addressof(self.doorbell), number)
-        return rung_us, self.trip.serve_next()
+        """The step computes, its doorbell rings, and the host answers; when it rings, and when the answer is there."""
+        doorbell_us = self.us + self.step_us
+        self.time.write_at(doorbell_us, ctypes.addressof(self.doorbell), number)
+        return doorbell_us, self.trip.serve_next()
 
     def drafted(self, row):
         return [int(token) for token, sure in zip(self.tokens[row], self.confidences[row], strict=True) if sure > 0]

@@ -53,13 +53,13 @@ class Engine:
         self.at += emitted
         device.submit(self.number, {self.name: newest}, begun, rejected=self.rejected, source=self.source, modelled=0)
         drafts = None if self.chooses_late else self._choose()
-        rung_us, completed_us = device.ring(self.number)
-        device.us = rung_us
+        doorbell_us, completed_us = device.ring(self.number)
+        device.us = doorbell_us
         if drafts is None:
             drafts, device.us = self._choose(), completed_us
         self.source, self.rejected, self.emitted = CACHE, 0, 1
         if drafts:
-            device.us = min(completed_us, rung_us + self.patience_us + self.host_wait_us)
+            device.us = min(completed_us, doorbell_us + self.patience_us + self.host_wait_us)
             self._verify(drafts, is_late=device.us < completed_us)
 
     def _choose(self):

@@ -129,9 +129,9 @@ def test_reading_prompts_holds_up_no_doorbell():
         for number in range(2, 12):
             device.submit(number, {"a": [text[number]]}, wanted=False)
             read_us, device.step_us = times.spent_us, 1000 + 37 * number
-            rung_us, completed_us = device.ring(number)
-            device.us = rung_us
-            waits.append(completed_us - rung_us)
+            doorbell_us, completed_us = device.ring(number)
+            device.us = doorbell_us
+            waits.append(completed_us - doorbell_us)
             assert times.spent_us - read_us >= 900
     finally:
         device.trip.close()
