@@ -76,7 +76,7 @@ std::size_t trips(bool on_host) {
   windlass::PolicyConfig policy;
   policy.model_rest_steps = 8;
   policy.model_trial_us = 1000;
-  windlass::RoundTrip trip(cache, shared, 5000, policy);
+  windlass::RoundTrip trip(cache, shared, 600'000, policy);  // ms: a thread may be put off its processor
   if (on_host) {
     auto drafter = std::make_unique<windlass::RecordedDrafter>(
         std::make_shared<windlass::SimulatedModel>(windlass::Clock(), std::make_shared<windlass::ModelTimes>(1, 10),
