@@ -55,7 +55,7 @@ class HostDraftsWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no
         rows, most = drafter._drafts.tokens.shape
         self._on = RoundTrip(drafter._drafting.cache, drafter._places, rows, most, most + 1)
         vocabulary = self.vllm_config.model_config.get_vocab_size()
-        self._on.add_host_model(recorded_drafter(self._model, acceptance, 0.0, seed, texts), most, vocabulary)
+        self._on.add_host_model(recorded_drafter(self._model, acceptance, seed, texts), most, vocabulary)
 
     def drafting(self, is_on: bool) -> None:
         """Whether the next requests have drafts of the host."""

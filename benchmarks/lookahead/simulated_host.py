@@ -145,7 +145,7 @@ def main() -> None:
     without = {count: statistics.median(plain.run(texts.next(count)) for _ in range(3)) for count in REQUESTS}
     plain.close()
     for acceptance in wanted.acceptance:
-        device = Device(wanted.step_ms, recorded_drafter(inner, acceptance, 0.0, int(100 * acceptance), texts.rows))
+        device = Device(wanted.step_ms, recorded_drafter(inner, acceptance, int(100 * acceptance), texts.rows))
         for _ in range(LEARNING_RUNS):
             device.run(texts.next(LEARNING_ROWS))
         for count in REQUESTS:

@@ -16,8 +16,9 @@ constexpr int kReadStepsMost = 96;
 constexpr double kDebtUsMost = 2'000'000;
 }  // namespace
 
-HostDrafting::HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config)
-    : drafter_(std::move(drafter)), most_(most), vocabulary_(vocabulary), config_(config) {}
+HostDrafting::HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config,
+                           Clock clock)
+    : drafter_(std::move(drafter)), most_(most), vocabulary_(vocabulary), config_(config), clock_(std::move(clock)) {}
 
 HostDrafting::~HostDrafting() {
   end_trial();
@@ -118,7 +119,7 @@ void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
   const double share = config_.host_trial_share * std::max(1.0, times);
   allowance_us_ = std::min(allowance_us_ + share * step_us, config_.host_trial_us_max);
   if (!chain_.empty() || (trial_.empty() && allowance_us_ <= 0)) return;
-  const auto since = Clock::now();
+  const Clock::Point since = clock_.now();
   if (trial_.empty()) {
     const auto found = texts_.find(ids[next_++ % ids.size()]);
     if (found == texts_.end()) return;
@@ -144,7 +145,7 @@ void HostDrafting::step(const std::vector<std::string>& ids, double step_us) {
     ++chains_;
     if (chain_.empty()) end_trial();
   }
-  const double took_us = std::chrono::duration<double, std::micro>(Clock::now() - since).count();
+  const double took_us = clock_.us_since(since);
   allowance_us_ = std::max(allowance_us_ - took_us, -kDebtUsMost);
   tried_us_ += took_us;
 }

@@ -7,7 +7,6 @@
 // or until its text outruns it, and its time is paid for before the next begins.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "clock.h"
 #include "host_drafter.h"
 #include "policy_config.h"
 
@@ -31,10 +31,9 @@ struct HostCounts {
 
 class HostDrafting {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // Drafts at most `most` tokens, each below `vocabulary`.
-  HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config);
+  HostDrafting(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary, const PolicyConfig& config,
+               Clock clock);
   // The drafter may serve another one next, which needs the rows.
   ~HostDrafting();
   HostDrafting(const HostDrafting&) = delete;
@@ -73,6 +72,7 @@ class HostDrafting {
   int most_;
   Token vocabulary_;
   PolicyConfig config_;
+  Clock clock_;
   std::unordered_map<std::string, std::vector<Token>> texts_;  // the end of each, at least a window
   bool is_resting_ = false;
   bool is_reading_ = false;

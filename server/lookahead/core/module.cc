@@ -4,11 +4,13 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "cache.h"
+#include "clock.h"
 #include "round_trip.h"
 
 namespace nb = nanobind;
@@ -206,6 +208,26 @@ void bind_policy(nb::module_& module) {
       .def_prop_ro("step_us", &SpeculationPolicy::step_us);
 }
 
+// Microseconds since the clock began.
+double us_of(windlass::Clock::Point point) {
+  return std::chrono::duration<double, std::micro>(point.time_since_epoch()).count();
+}
+
+void bind_simulated_time(const nb::module_& module) {
+  using windlass::Clock;
+  using windlass::SimulatedTime;
+  const auto point_of = [](double us) {
+    return Clock::Point(std::chrono::duration_cast<Clock::Span>(std::chrono::duration<double, std::micro>(us)));
+  };
+  nb::class_<SimulatedTime>(module, "SimulatedTime")
+      .def(nb::init<>())
+      .def_prop_ro("us", [](const SimulatedTime& time) { return us_of(time.now()); })
+      .def_prop_ro("slept_us", [](const SimulatedTime& time) { return us_of(Clock::Point(time.slept())); })
+      .def("write_at", [point_of](SimulatedTime& time, double us, std::uintptr_t word, std::uint32_t value) {
+        time.write_at(point_of(us), at<std::uint32_t>(word), value);
+      });
+}
+
 nb::tuple trip_counts(const windlass::RoundTrip& trip) {
   const windlass::TripCounts counts = trip.counts();
   return nb::make_tuple(counts.steps, counts.in_time, counts.later, counts.missed, counts.models, counts.lost,
@@ -217,6 +239,7 @@ nb::tuple trip_counts(const windlass::RoundTrip& trip) {
 
 NB_MODULE(_core, module) {
   bind_policy(module);
+  bind_simulated_time(module);
   windlass::bindings::bind_draft_models(module);
   nb::class_<Cache>(module, "Core")
       .def("__init__", [](Cache* self, const nb::dict& options) { new (self) Cache(options_of(options)); })
@@ -258,7 +281,7 @@ NB_MODULE(_core, module) {
       .def(
           "__init__",
           [](windlass::RoundTrip* self, Cache& cache, const std::vector<std::uintptr_t>& places, int rows, int most,
-             int span, int patience_ms, const nb::dict& policy) {
+             int span, int patience_ms, const nb::dict& policy, std::shared_ptr<windlass::SimulatedTime> time) {
             if (places.size() != 7) throw nb::value_error("a round trip has seven places in memory.");
             const windlass::Shared shared{at<const std::int32_t>(places[0]),
                                           at<std::int64_t>(places[1]),
@@ -270,9 +293,14 @@ NB_MODULE(_core, module) {
                                           rows,
                                           most,
                                           span};
-            new (self) windlass::RoundTrip(cache, shared, patience_ms, policy_config_of(policy));
+            new (self) windlass::RoundTrip(cache, shared, patience_ms, policy_config_of(policy),
+                                           windlass::Clock(std::move(time)));
           },
-          nb::keep_alive<1, 2>())
+          nb::keep_alive<1, 2>(), nb::arg("cache"), nb::arg("places"), nb::arg("rows"), nb::arg("most"),
+          nb::arg("span"), nb::arg("patience_ms"), nb::arg("policy"), nb::arg("time").none())
+      .def("start", &windlass::RoundTrip::start)
+      .def("serve_next", &windlass::RoundTrip::serve_next, nb::call_guard<nb::gil_scoped_release>())
+      .def("completed_us", [](const windlass::RoundTrip& trip) { return us_of(trip.completed_at()); })
       .def("submit", &submit)
       .def("choose", &choose)
       .def("add_model", &windlass::RoundTrip::add_model)

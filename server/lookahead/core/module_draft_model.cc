@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include "draft_model/draft_model.h"
 #include "model_drafter.h"
 #include "recorded_drafter.h"
+#include "simulated_model.h"
 
 namespace windlass::bindings {
 
@@ -71,6 +73,11 @@ std::vector<std::vector<Token>> drafted(windlass::DraftModel& model, const std::
   return chains;
 }
 
+// Each call of the decoder takes one look at a simulated time.
+windlass::Clock clock_of(std::shared_ptr<windlass::SimulatedTime> time, int look_us) {
+  return windlass::Clock(std::move(time), std::chrono::microseconds(look_us));
+}
+
 void bind_draft_model(const nb::module_& module) {
   using windlass::DraftModel;
   nb::class_<Weights>(module, "DraftWeights")
@@ -82,12 +89,15 @@ void bind_draft_model(const nb::module_& module) {
       .def("shape", [](const Weights& weights, const std::string& name) { return weights.get().shape(name); })
       .def_prop_ro("missing", [](const Weights& weights) { return weights.get().missing(); });
   nb::class_<DraftModel>(module, "DraftModel")
-      .def("__init__",
-           [](DraftModel* self, Weights& weights, int rows_max) {
-             weights.get();
-             const nb::gil_scoped_release free;
-             new (self) DraftModel(std::move(weights.decoder), rows_max);
-           })
+      .def(
+          "__init__",
+          [](DraftModel* self, Weights& weights, int rows_max, std::shared_ptr<windlass::SimulatedTime> time,
+             int look_us) {
+            weights.get();
+            const nb::gil_scoped_release free;
+            new (self) DraftModel(std::move(weights.decoder), rows_max, clock_of(std::move(time), look_us));
+          },
+          nb::arg("weights"), nb::arg("rows_max"), nb::arg("time") = nb::none(), nb::arg("look_us") = 5)
       .def("begin", [](DraftModel& model, const std::string& key, nb::handle ids) { model.begin(key, tokens_of(ids)); })
       .def("append",
            [](DraftModel& model, const std::string& key, nb::handle ids) { model.append(key, tokens_of(ids)); })
@@ -118,27 +128,41 @@ void bind_draft_time(const nb::module_& module) {
 }
 
 void bind_drafters(nb::module_& module) {
+  using windlass::ModelTimes;
   nb::class_<OwnedDrafter>(module, "HostDrafter")
       .def_prop_ro("is_in_use", [](const OwnedDrafter& owned) { return owned.drafter.use_count() > 1; })
       .def("draft_ms", [](const OwnedDrafter& owned, int rows, int k) { return owned.drafter->draft_ms(rows, k); });
-  module.def("model_drafter", [](Weights& weights, int rows_max) {
-    weights.get();
-    const nb::gil_scoped_release free;
-    auto model = std::make_unique<windlass::DraftModel>(std::move(weights.decoder), rows_max);
-    return OwnedDrafter{std::make_shared<windlass::ModelDrafter>(std::move(model))};
-  });
+  module.def(
+      "model_drafter",
+      [](Weights& weights, int rows_max, std::shared_ptr<windlass::SimulatedTime> time, int look_us) {
+        weights.get();
+        const nb::gil_scoped_release free;
+        auto model = std::make_unique<windlass::DraftModel>(std::move(weights.decoder), rows_max,
+                                                            clock_of(std::move(time), look_us));
+        return OwnedDrafter{std::make_shared<windlass::ModelDrafter>(std::move(model))};
+      },
+      nb::arg("weights"), nb::arg("rows_max"), nb::arg("time") = nb::none(), nb::arg("look_us") = 5);
+  nb::class_<ModelTimes>(module, "ModelTimes")
+      .def(nb::init<double, double>(), nb::arg("token_us"), nb::arg("pass_us"))
+      .def_rw("token_us", &ModelTimes::token_us)
+      .def_rw("pass_us", &ModelTimes::pass_us)
+      .def_ro("spent_us", &ModelTimes::spent_us);
+  module.def("simulated_model",
+             [](std::shared_ptr<windlass::SimulatedTime> time, std::shared_ptr<ModelTimes> times, std::size_t rows) {
+               return OwnedDrafter{std::make_shared<windlass::SimulatedModel>(windlass::Clock(std::move(time)),
+                                                                              std::move(times), rows)};
+             });
   module.def(
       "recorded_drafter",
-      [](const OwnedDrafter* inner, double acceptance, double pass_ms, unsigned seed, const nb::list& texts) {
-        auto made = std::make_shared<windlass::RecordedDrafter>(inner == nullptr ? nullptr : inner->take(), acceptance,
-                                                                pass_ms, seed);
+      [](const OwnedDrafter& inner, double acceptance, unsigned seed, const nb::list& texts) {
+        auto made = std::make_shared<windlass::RecordedDrafter>(inner.take(), acceptance, seed);
         for (const nb::handle one : texts) {
           const auto pair = nb::cast<std::pair<nb::object, nb::object>>(one);
           made->record(tokens_of(pair.first), tokens_of(pair.second));
         }
         return OwnedDrafter{std::move(made)};
       },
-      nb::arg("inner").none(), nb::arg("acceptance"), nb::arg("pass_ms"), nb::arg("seed"), nb::arg("texts"));
+      nb::arg("inner"), nb::arg("acceptance"), nb::arg("seed"), nb::arg("texts"));
 }
 
 }  // namespace

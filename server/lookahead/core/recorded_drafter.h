@@ -1,10 +1,9 @@
-// Drafts recorded text with a chosen acceptance, in the time that another drafter takes. For tests and measurements:
-// the curve of a draft model over its acceptance needs no trained model. A text is known by its last eight tokens, so
-// no eight tokens may come twice in the texts.
+// Drafts recorded text with a chosen acceptance, in the time that the drafter beneath takes, whose drafts are thrown
+// away. For tests and measurements: the curve of a draft model over its acceptance needs no trained model. A text is
+// known by its last eight tokens, so no eight tokens may come twice in the texts.
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,7 +11,6 @@
 #include <random>
 #include <span>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -23,10 +21,9 @@ namespace windlass {
 
 class RecordedDrafter : public HostDrafter {
  public:
-  // Each token is the recorded one with probability `acceptance`. Without an `inner` drafter a pass over the rows takes
-  // `pass_ms`; with one its drafts are made and thrown away.
-  RecordedDrafter(std::shared_ptr<HostDrafter> inner, double acceptance, double pass_ms, unsigned seed)
-      : inner_(std::move(inner)), is_right_(acceptance), pass_ms_(pass_ms), random_(seed) {}
+  // Each token is the recorded one with probability `acceptance`.
+  RecordedDrafter(std::shared_ptr<HostDrafter> inner, double acceptance, unsigned seed)
+      : inner_(std::move(inner)), is_right_(acceptance), random_(seed) {}
 
   // What follows a prompt; to be called before its request begins.
   void record(std::vector<Token> prompt, const std::vector<Token>& output) {
@@ -42,31 +39,26 @@ class RecordedDrafter : public HostDrafter {
   void begin(const std::string& key, std::span<const Token> tokens) override {
     const auto found = places_.find(end_of(tokens));
     rows_[key] = found == places_.end() ? Place{kNone, 0} : found->second;
-    if (inner_) inner_->begin(key, tokens);
+    inner_->begin(key, tokens);
   }
   void append(const std::string& key, std::span<const Token> tokens) override {
     if (const auto found = rows_.find(key); found != rows_.end()) found->second.end += tokens.size();
-    if (inner_) inner_->append(key, tokens);
+    inner_->append(key, tokens);
   }
   void finish(const std::string& key) override {
     rows_.erase(key);
-    if (inner_) inner_->finish(key);
+    inner_->finish(key);
   }
-  bool ready(const std::string& key) const override { return inner_ ? inner_->ready(key) : rows_.contains(key); }
-  bool work(double budget_us) override { return inner_ && inner_->work(budget_us); }
+  bool ready(const std::string& key) const override { return inner_->ready(key); }
+  bool work(double budget_us) override { return inner_->work(budget_us); }
   void draft(std::span<const std::string> keys, int k, bool is_trial,
              std::vector<std::vector<Token>>& chains) override {
-    if (inner_) {
-      inner_->draft(keys, k, is_trial, chains);
-    } else {
-      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pass_ms_ * k));
-      chains.assign(keys.size(), std::vector<Token>(static_cast<std::size_t>(k)));
-    }
+    inner_->draft(keys, k, is_trial, chains);
     for (std::size_t i = 0; i < keys.size(); ++i) replace(rows_[keys[i]], chains[i]);
   }
-  double draft_ms(int rows, int k) const override { return inner_ ? inner_->draft_ms(rows, k) : pass_ms_ * k; }
-  std::size_t rows() const override { return inner_ ? inner_->rows() : kNone; }
-  int window() const override { return inner_ ? inner_->window() : 1024; }
+  double draft_ms(int rows, int k) const override { return inner_->draft_ms(rows, k); }
+  std::size_t rows() const override { return inner_->rows(); }
+  int window() const override { return inner_->window(); }
 
  private:
   struct Place {
@@ -92,7 +84,6 @@ class RecordedDrafter : public HostDrafter {
 
   std::shared_ptr<HostDrafter> inner_;
   std::bernoulli_distribution is_right_;
-  double pass_ms_;
   std::mt19937 random_;
   std::vector<std::vector<Token>> texts_;
   std::unordered_map<std::uint64_t, Place> places_;  // by the end of a text

@@ -4,13 +4,11 @@
 #include <chrono>
 #include <exception>
 
-#include "elapsed.h"
 #include "pause.h"
 
 namespace windlass {
 
 namespace {
-using Clock = RoundTrip::Clock;
 constexpr auto kSpin = std::chrono::milliseconds(20);  // spinning before a nap: some times a decode step; guess
 constexpr auto kNap = std::chrono::microseconds(50);   // between two looks at what nobody waits for; guess
 constexpr auto kShortNap = 4 * kNap;                   // a nap with its waking, unless another thread ran instead
@@ -27,19 +25,29 @@ std::uint32_t crc32(const std::string& text) {
   return ~sum;
 }
 std::uint32_t load(const std::uint32_t* where) { return __atomic_load_n(where, __ATOMIC_ACQUIRE); }
-void look_away(bool naps) {
+void look_away(const Clock& clock, bool naps) {
   if (naps) {
-    std::this_thread::sleep_for(kNap);
+    clock.sleep(kNap);
   } else {
     pause();
   }
 }
 }  // namespace
 
-RoundTrip::RoundTrip(Cache& cache, const Shared& shared, int patience_ms, const PolicyConfig& policy)
-    : cache_(cache), shared_(shared), patience_ms_(patience_ms), config_(policy), policy_(shared.most, policy) {
+RoundTrip::RoundTrip(Cache& cache, const Shared& shared, int patience_ms, const PolicyConfig& policy, Clock clock)
+    : cache_(cache),
+      shared_(shared),
+      patience_ms_(patience_ms),
+      config_(policy),
+      clock_(std::move(clock)),
+      policy_(shared.most, policy) {
   cache_.hurry(true);
-  server_ = std::thread([this] { serve(); });
+}
+
+void RoundTrip::start() {
+  server_ = std::thread([this] {
+    while (serve_next()) {}
+  });
   watchdog_ = std::thread([this] { watch(); });
 }
 
@@ -49,8 +57,8 @@ RoundTrip::~RoundTrip() {
     stopping_ = true;
   }
   wake_.notify_all();
-  server_.join();
-  watchdog_.join();
+  if (server_.joinable()) server_.join();
+  if (watchdog_.joinable()) watchdog_.join();
   cache_.hurry(true);
 }
 
@@ -90,7 +98,7 @@ void RoundTrip::add_model() {
 void RoundTrip::add_host_model(std::shared_ptr<HostDrafter> drafter, int most, Token vocabulary) {
   const std::lock_guard lock(policy_mutex_);
   most = std::clamp(most, 0, std::min(shared_.most, kHostMost));
-  host_ = std::make_unique<HostDrafting>(std::move(drafter), most, vocabulary, config_);
+  host_ = std::make_unique<HostDrafting>(std::move(drafter), most, vocabulary, config_, clock_);
   policy_.add_host_model(static_cast<std::size_t>(most));
 }
 
@@ -111,42 +119,41 @@ std::vector<int> RoundTrip::unread(const std::vector<std::string>& ids) {
   return policy_.unread(ids);
 }
 
-void RoundTrip::serve() {
-  for (;;) {
-    const bool has_lingered = linger();
-    Step step;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !steps_.empty(); });
-      if (stopping_) return;
-      step = std::move(steps_.front());
-      steps_.pop_front();
-      announced_ = steps_.size();
-    }
-    change(step);
-    if (step.rows.empty()) continue;
-    if (!await(step, has_lingered)) return;
-    answer(step);
+bool RoundTrip::serve_next() {
+  const bool has_lingered = linger();
+  Step step;
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return stopping_ || !steps_.empty(); });
+    if (stopping_) return false;
+    step = std::move(steps_.front());
+    steps_.pop_front();
+    announced_ = steps_.size();
   }
+  change(step);
+  if (step.rows.empty()) return true;
+  if (!await(step, has_lingered)) return false;
+  answer(step);
+  return true;
 }
 
 // Spins between two steps, too: a sleeping thread is woken on any processor, and waits where another thread runs. Naps
 // while no drafts are planned. Whether the next step was announced during the last look away, and that was short.
 bool RoundTrip::linger() const {
-  const auto until = Clock::now() + kSpin;
-  auto looked = Clock::time_point::min();
+  const Clock::Point until = clock_.now() + kSpin;
+  Clock::Point looked = Clock::Point::min();
   while (announced_ == 0) {
-    looked = Clock::now();
+    looked = clock_.now();
     if (stopping_ || looked >= until) return false;
-    look_away(is_resting_);
+    look_away(clock_, is_resting_);
   }
-  return looked != Clock::time_point::min() && Clock::now() - looked < kShortNap;
+  return looked != Clock::Point::min() && clock_.now() - looked < kShortNap;
 }
 
 // Spins, since the doorbell rings within a step; naps where nobody waits for the answer, and through a long step, as of
 // a prompt. False: the thread is to end.
 bool RoundTrip::await(const Step& step, bool has_lingered) {
-  const auto since = Clock::now();
+  const Clock::Point since = clock_.now();
   const bool naps = is_resting_ && !step.wanted;
   // One that rang during a nap was not late: it is timed to within the nap.
   const bool is_late = reached(load(shared_.doorbell), step.number) && !(naps && has_lingered);
@@ -154,12 +161,12 @@ bool RoundTrip::await(const Step& step, bool has_lingered) {
   while (!reached(load(shared_.doorbell), step.number)) {
     if (stopping_) return false;
     const bool reads = host_ && read_on_host();
-    look_away((naps || Clock::now() - since > kSpin) && !reads);
+    look_away(clock_, (naps || clock_.now() - since > kSpin) && !reads);
   }
   // From doorbell to doorbell, not from the announcement: a host that is slower than the device announces just before
   // it.
-  const double period_us = us_since(doorbell_at_);
-  doorbell_at_ = Clock::now();
+  const double period_us = clock_.us_since(doorbell_at_);
+  doorbell_at_ = clock_.now();
   // A step is as long as it would be without the model on the host, whose time is counted by itself.
   policy_.doorbell(std::max(period_us - host_us_, kStepShare * period_us), is_late, step.rows.size());
   return true;
@@ -193,7 +200,7 @@ void RoundTrip::change(Step& step) {
 }
 
 void RoundTrip::answer(const Step& step) {
-  const auto doorbell_at = Clock::now();
+  const Clock::Point doorbell_at = clock_.now();
   Batch soon;
   Batch later;
   std::vector<Draft> drafts;
@@ -211,8 +218,8 @@ void RoundTrip::answer(const Step& step) {
   }
   if (!reached(load(shared_.completed), step.number))
     __atomic_store_n(shared_.completed, step.number, __ATOMIC_RELEASE);
-  completed_at_ = Clock::now();
-  const double waited_us = us_since(doorbell_at);
+  completed_at_ = clock_.now();
+  const double waited_us = clock_.us_since(doorbell_at);
   learn(step);
   try {
     cache_.settle();
@@ -396,7 +403,7 @@ void RoundTrip::watch() {
   int waited_ms = 0;
   std::uint32_t last = load(shared_.completed);
   while (!stopping_) {
-    std::this_thread::sleep_for(kWatchEvery);
+    clock_.sleep(kWatchEvery);
     const std::uint32_t doorbell = load(shared_.doorbell);
     std::uint32_t completed = load(shared_.completed);
     const bool waits = !reached(completed, doorbell);

@@ -11,7 +11,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "cache.h"
+#include "clock.h"
 #include "host_drafting.h"
 #include "speculation_policy.h"
 
@@ -87,12 +87,15 @@ struct TripCounts {
 
 class RoundTrip {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  RoundTrip(Cache& cache, const Shared& shared, int patience_ms, const PolicyConfig& policy = {});
+  RoundTrip(Cache& cache, const Shared& shared, int patience_ms, const PolicyConfig& policy = {}, Clock clock = {});
   ~RoundTrip();
   RoundTrip(const RoundTrip&) = delete;
   RoundTrip& operator=(const RoundTrip&) = delete;
+
+  // Starts the drafting thread, which serves step after step, and its watchdog; not with a simulated time.
+  void start();
+  // Serves the next step that is announced: waits for its doorbell, answers, and works ahead. False: it is to end.
+  bool serve_next();
 
   // Announces a step before its doorbell rings; steps come in the order of their numbers, which may wrap. A step
   // without rows only names requests that came or ended: no doorbell rings for it, and its number is not read.
@@ -100,6 +103,8 @@ class RoundTrip {
   TripCounts counts() const;
   // The step whose doorbell the drafting thread looks for: a doorbell that rings from here on is on time.
   std::uint32_t awaited() const { return awaited_; }
+  // When the last answer was there; for the thread that serves.
+  Clock::Point completed_at() const { return completed_at_; }
   // Drafts that the step after the one under way verifies: SpeculationPolicy::drafts_to_verify. For any thread.
   int choose(const std::vector<std::string>& ids, const std::vector<int>& planned, const std::vector<double>& costs_ms,
              int emitting, bool is_decoding);
@@ -147,11 +152,10 @@ class RoundTrip {
   struct Wait {
     std::uint32_t number = 0;
     int more_us = 0;  // for the model on the host
-    Clock::time_point begun_at;
+    Clock::Point begun_at;
   };
   static constexpr std::size_t kChoices = 8;  // steps that the engine plans ahead, and more
 
-  void serve();
   bool linger() const;
   void watch();
   bool await(const Step& step, bool has_lingered);
@@ -168,7 +172,7 @@ class RoundTrip {
   void append_on_host(const Batch& batch);
   double draft_on_host(const Step& step, const Batch& soon, const Batch& later, const std::vector<Draft>& drafts);
   double host_patience_us(const Step& step);
-  double host_waited_us(const Step& step, Clock::time_point since);
+  double host_waited_us(const Step& step, Clock::Point since);
   void write_chain(int row, const std::vector<Token>& chain);
   void plan_host(const Step& step);
   bool read_on_host();
@@ -187,6 +191,7 @@ class RoundTrip {
   Shared shared_;
   int patience_ms_;
   const PolicyConfig config_;
+  const Clock clock_;
   std::mutex policy_mutex_;  // over what drafts_to_verify shares with the drafting thread
   SpeculationPolicy policy_;
   mutable std::mutex mutex_;
@@ -196,14 +201,14 @@ class RoundTrip {
   std::atomic<std::size_t> announced_{0};  // steps in steps_, readable without the lock
   std::unordered_map<std::string, Request> requests_;
   TripCounts counts_;
-  Clock::time_point doorbell_at_;       // when the last doorbell rang
+  Clock::Point doorbell_at_;            // when the last doorbell rang
   std::size_t verified_ = 0;            // drafts, in the step under way
   std::uint64_t missed_ = 0;            // rows of it that verified something else
   std::vector<Judged> judged_;          // of its rows with the model's drafts
   bool is_decoding_ = false;            // every row of it got a token
   bool is_resting_ = false;             // no drafts are planned: nobody waits for an answer
   std::unique_ptr<HostDrafting> host_;  // of the drafting thread, as what follows
-  Clock::time_point completed_at_;      // when the last answer was there
+  Clock::Point completed_at_;           // when the last answer was there
   double host_us_ = 0;                  // that the device waited for the host's model before it
   bool is_hosted_ = false;              // the host's model drafted for it
   int host_made_ = 0;                   // drafts of each row that it makes after a step

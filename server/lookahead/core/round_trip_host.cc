@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "elapsed.h"
 #include "round_trip.h"
 
 namespace windlass {
@@ -43,8 +42,9 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
   for (std::size_t i = 0; i < later.ids.size(); ++i) add(later, i, 0);
   if (ids.empty()) return 0;
   const double left_us = more_us + config_.device_wait_us +
-                         config_.device_wait_row_us * static_cast<double>(step.rows.size()) - us_since(doorbell_at_);
-  const auto since = Clock::now();
+                         config_.device_wait_row_us * static_cast<double>(step.rows.size()) -
+                         clock_.us_since(doorbell_at_);
+  const Clock::Point since = clock_.now();
   const std::vector<std::vector<Token>> chains = host_->draft(ids, host_made_);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     requests_[ids[i]].hosted = static_cast<int>(chains[i].size());
@@ -56,16 +56,16 @@ double RoundTrip::draft_on_host(const Step& step, const Batch& soon, const Batch
 
 // Since the wait for this step's drafts began: before that the device waits for nothing. A wait for a later step began
 // after it.
-double RoundTrip::host_waited_us(const Step& step, Clock::time_point since) {
+double RoundTrip::host_waited_us(const Step& step, Clock::Point since) {
   const std::lock_guard lock(policy_mutex_);
   if (!reached(wait_.number, step.number) || wait_.more_us <= 0) return 0;
-  return us_since(wait_.number == step.number ? std::max(since, wait_.begun_at) : since);
+  return clock_.us_since(wait_.number == step.number ? std::max(since, wait_.begun_at) : since);
 }
 
 int RoundTrip::begin_wait() {
   if (host_ == nullptr) return 0;
   const std::lock_guard lock(policy_mutex_);
-  wait_ = {submitted_, host_wait_us_, Clock::now()};
+  wait_ = {submitted_, host_wait_us_, clock_.now()};
   return wait_.more_us;
 }
 
@@ -90,8 +90,8 @@ void RoundTrip::write_chain(int row, const std::vector<Token>& chain) {
   std::fill(confidences + chain.size(), confidences + shared_.most, 0.0F);
 }
 
-// What the model makes after the next step; whether it rests; its trials while it does. While it reads, steps count as
-// idle only if it would not draft with all rows read that it can read.
+// What the model makes after the next step; whether it rests; its trials while it does. While it reads, the rows that
+// it can read count as read: reading ends early where it could not win, and goes on where it would.
 void RoundTrip::plan_host(const Step& step) {
   const HostCosts ms = [this](std::size_t rows, int drafts) { return host_->draft_ms(rows, drafts); };
   host_->step(step.rows, policy_.step_us());
@@ -106,9 +106,10 @@ void RoundTrip::plan_host(const Step& step) {
     for (const std::string& id : step.rows) policy_.host_reads(id, host_->ready(id));
     would_draft = !readable.empty() && policy_.host_would_draft(step.rows, readable, ms) > 0;
     const int made = policy_.host_drafts(step.rows, ms);
+    const bool could_draft = policy_.could_host_draft() || (!is_resting && !readable.empty());
     has_changed = (std::exchange(host_made_, made) > 0) != (made > 0);
     if (!has_chosen_) host_wait_us_ = made > 0 ? static_cast<int>(policy_.host_usual_wait_us()) : 0;
-    host_idle_ = made > 0 ? 0 : host_idle_ + (policy_.could_host_draft() && !would_draft);
+    host_idle_ = made > 0 ? 0 : host_idle_ + (could_draft && !would_draft);
     if (has_changed) publish_budgets();
   }
   if (is_resting && would_draft) host_->wake();
@@ -120,7 +121,7 @@ void RoundTrip::plan_host(const Step& step) {
 // Reads prompts in the time that the step under way is expected to take still, and where it takes much longer; a little
 // at a time, since the doorbell may ring earlier than expected. Whether it read and more waits.
 bool RoundTrip::read_on_host() {
-  const double left_us = policy_.step_us() - us_since(completed_at_);
+  const double left_us = policy_.step_us() - clock_.us_since(completed_at_);
   return (left_us > kReadUs || left_us < -0.5 * policy_.step_us()) && host_->work(kReadUs);
 }
 

@@ -10,6 +10,7 @@
 #include "random_decoder.h"
 #include "recorded_drafter.h"
 #include "round_trip.h"
+#include "simulated_model.h"
 
 namespace {
 constexpr int kRows = 24;
@@ -75,14 +76,18 @@ std::size_t trips(bool on_host) {
   windlass::PolicyConfig policy;
   policy.model_rest_steps = 8;
   policy.model_trial_us = 1000;
-  windlass::RoundTrip trip(cache, shared, 5000, policy);
+  windlass::RoundTrip trip(cache, shared, 600'000, policy);  // ms: a thread may be put off its processor
   if (on_host) {
-    auto drafter = std::make_unique<windlass::RecordedDrafter>(nullptr, 0.5, 0.01, 1);
+    auto drafter = std::make_unique<windlass::RecordedDrafter>(
+        std::make_shared<windlass::SimulatedModel>(windlass::Clock(), std::make_shared<windlass::ModelTimes>(1, 10),
+                                                   kRows),
+        0.5, 1);
     for (int row = 0; row < kRows; ++row) drafter->record(text(row, 0, 60), text(row, 60, kTrips));
     trip.add_host_model(std::move(drafter), kMost, 1000);
   } else {
     trip.add_model();
   }
+  trip.start();
   std::atomic<bool> ended{false};
   std::atomic<std::size_t> chosen{0};
   std::atomic<int> made{kMost};

@@ -9,23 +9,30 @@ import time
 import numpy as np
 import pytest
 from windlass_lookahead import LookaheadCache, Options
+from windlass_lookahead._core import SimulatedTime
 from windlass_lookahead.policy import config
 from windlass_lookahead.round_trip import CACHE, RECORD_HEADER, RECORDS, Places, RoundTrip
 
 MOST, ROWS = 6, 4
 TEXT = list(range(100, 140))
+HANG_S = 60.0
+"""Seconds after which a wait for another thread fails; a test that passes never waits so long."""
 
 
 class Device:
-    """Writes records, rings and waits as a stream does."""
+    """Writes records, rings and waits as a stream does, in a simulated time that the host goes by, too.
+
+    The test's thread serves each step, so what comes of it is the same on every machine.
+    """
 
     def __init__(
         self,
-        patience_ms: int = 5000,
+        patience_ms: int = 600_000,
         budgets: int = 0,
         rows: int = ROWS,
         policy: dict[str, float] | None = None,
         vocabulary: int = 1000,
+        time: SimulatedTime | None = None,
     ) -> None:
         self.cache = LookaheadCache(Options(voc_size=vocabulary, eos_token_id=999, min_gain=0.001))
         self.records = np.zeros((RECORDS, rows, RECORD_HEADER + MOST + 1), dtype=np.int32)
@@ -41,28 +48,27 @@ class Device:
             self.model.ctypes.data,
         )
         numbers = config() | (policy or {})
-        self.trip = RoundTrip(self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms, policy=numbers)
+        self.time = time or self.new_time()
+        self.trip = RoundTrip(
+            self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms, policy=numbers, time=self.time
+        )
         self.lengths: dict[str, int] = {}
-        self.step_s = 0.0
+        self.step_us = 4000.0
+        self.us = self.time.us if self.time else 0.0
+        """When the stream begins its next step."""
 
-    def step(
-        self,
-        number,
-        emitted,
-        begun=(),
-        finished=(),
-        *,
-        rejected=0,
-        wanted=True,
-        source=CACHE,
-        modelled=MOST,
-        ahead=False,
-    ):
-        """One step; returns what stands in each row: the drafted tokens. One that is not wanted is not waited for.
+    def new_time(self):
+        return SimulatedTime()
 
-        Unless it is ahead of the host the device rings when it is looked for, however busy the machine: what is late is
-        not timed.
-        """
+    def step(self, number, emitted, begun=(), finished=(), *, wanted=True, **record):
+        """One step; returns what stands in each row: the drafted tokens. One that is not wanted is not waited for."""
+        self.submit(number, emitted, begun, finished, wanted=wanted, **record)
+        doorbell_us, completed_us = self.ring(number)
+        self.us = completed_us if wanted else doorbell_us
+        return [self.drafted(row) for row in range(len(emitted))]
+
+    def submit(self, number, emitted, begun=(), finished=(), *, rejected=0, wanted=True, source=CACHE, modelled=MOST):
+        """Announce a step and write its record."""
         self.lengths |= {request: len(prompt) for request, prompt in begun}
         self.trip.submit(number, list(finished), list(begun), list(emitted), wanted=wanted, modelled=modelled)
         record = self.records[number % RECORDS]
@@ -71,21 +77,29 @@ class Device:
             step = np.uint32(number).astype(np.int32)
             record[row, :RECORD_HEADER] = (step, len(tokens), rejected, self.lengths[request], source)
             record[row, RECORD_HEADER : RECORD_HEADER + len(tokens)] = tokens[::-1]
-        time.sleep(self.step_s)
-        if not ahead:
-            wait_until(lambda: self.trip.awaited == number)
-        self.doorbell.value = number
-        if wanted:
-            self.wait(number)
-        return [self.drafted(row) for row in range(len(emitted))]
 
-    def wait(self, number, seconds=5.0):
-        deadline = time.monotonic() + seconds
-        while self.completed.value != number:
-            assert time.monotonic() < deadline, "the step was not completed"
+    def ring(self, number):
+        """The step computes, its doorbell rings, and the host answers; when it rings, and when the answer is there."""
+        doorbell_us = self.us + self.step_us
+        self.time.write_at(doorbell_us, ctypes.addressof(self.doorbell), number)
+        return doorbell_us, self.trip.serve_next()
 
     def drafted(self, row):
         return [int(token) for token, sure in zip(self.tokens[row], self.confidences[row], strict=True) if sure > 0]
+
+
+class ThreadedDevice(Device):
+    """A device whose host answers in the drafting thread; a test waits for events alone."""
+
+    def new_time(self):
+        return None
+
+    def ring(self, number):
+        self.doorbell.value = number
+        return 0.0, 0.0
+
+    def wait(self, number):
+        wait_until(lambda: self.completed.value == number)
 
 
 @pytest.fixture
@@ -96,14 +110,14 @@ def device():
 
 
 @pytest.fixture
-def wide_device():
-    device = Device(rows=24)
+def threaded_device():
+    device = ThreadedDevice()
     yield device
     device.trip.close()
 
 
-def wait_until(holds, seconds=5.0):
-    deadline = time.monotonic() + seconds
+def wait_until(holds):
+    deadline = time.monotonic() + HANG_S
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.001)

@@ -4,7 +4,6 @@ import json
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -13,6 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 from windlass_lookahead.policy import RULES, SpeculationPolicy, config, drafts_to_plan
+
+from .conftest import wait_until
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks/lookahead"
 NEVER = ("planning-trust", "planning-share")
@@ -201,10 +202,8 @@ def test_the_table_finds_the_rule_that_is_worth_its_place(programs, tmp_path):
 
 def steps_of(arm, least):
     """Steps of the round trip that is in use, once its thread has caught up with the device."""
-    until_s = time.monotonic() + 30
-    while (steps := arm.ask("call", "figures")["steps"]) < least and time.monotonic() < until_s:
-        pass
-    return steps
+    wait_until(lambda: arm.ask("call", "figures")["steps"] >= least)
+    return arm.ask("call", "figures")["steps"]
 
 
 def test_rules_are_switched_between_two_runs_of_real_threads(programs):

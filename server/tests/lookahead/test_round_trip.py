@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from windlass_lookahead import InputError
 from windlass_lookahead.round_trip import LATE, MODEL, RECORDS, RESTED
 
-from .conftest import MOST, ROWS, TEXT, Device, wait_until
+from .conftest import MOST, ROWS, TEXT, Device, ThreadedDevice, wait_until
 
 COSTS = np.linspace(10.0, 16.0, MOST + 1)
 
@@ -48,7 +46,8 @@ def test_the_last_text_before_a_pause_is_shared_at_once(device):
     """A step without rows, as the engine has one when it comes to rest: nobody rings for it."""
     device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
     device.trip.submit(1, ["a"], [], [])
-    wait_until(lambda: not device.cache.knows("a"))
+    device.trip.serve_next()
+    assert not device.cache.knows("a")
     [draft] = device.step(2, {"b": TEXT[5:8]}, begun=[("b", [7, 8, 9])])
     assert draft == TEXT[8 : 8 + MOST]
 
@@ -87,17 +86,39 @@ def test_what_is_no_token_raises(device):
         device.trip.submit(1, [], [("a", ["x"])], ["a"])
 
 
-def test_steps_that_are_not_awaited_are_followed_all_the_same(device):
-    """The device may be several steps ahead; what it is not asked for it does not get."""
+def test_steps_that_are_not_awaited_are_followed_all_the_same(threaded_device):
+    """The device may be several steps ahead of the drafting thread; what it is not asked for it does not get."""
+    device = threaded_device
     device.step(1, {"a": TEXT[:1]}, begun=[("a", TEXT)])
+    device.wait(1)
     before = device.tokens.copy()
     for number in range(2, RECORDS):
-        device.step(number, {"a": [TEXT[number - 1]]}, wanted=False, ahead=True)
+        device.step(number, {"a": [TEXT[number - 1]]}, wanted=False)
     wait_until(lambda: device.trip.counts().steps == RECORDS - 1)
     assert (device.tokens == before).all()
-    [draft] = device.step(RECORDS, {"a": [TEXT[RECORDS - 1]]})
-    assert draft == TEXT[RECORDS : RECORDS + MOST]
+    device.step(RECORDS, {"a": [TEXT[RECORDS - 1]]})
+    device.wait(RECORDS)
+    assert device.drafted(0) == TEXT[RECORDS : RECORDS + MOST]
     assert device.trip.counts().lost == 0
+
+
+def test_the_drafting_thread_answers_until_the_trip_is_closed(threaded_device):
+    """Steps with a pause between them, a step without rows, and a doorbell that rings before it is looked for."""
+    device = threaded_device
+    device.step(1, {"a": [TEXT[0]]}, begun=[("a", TEXT)])
+    device.wait(1)
+    wait_until(lambda: device.trip.counts().steps == 1)
+    device.trip.submit(1, ["a"], [], [])
+    wait_until(lambda: not device.cache.knows("a"))
+    device.submit(2, {"b": TEXT[5:8]}, begun=[("b", [7, 8, 9])])
+    wait_until(lambda: device.trip.awaited == 2)
+    device.ring(2)
+    device.wait(2)
+    assert device.drafted(0) == TEXT[8 : 8 + MOST]
+    device.doorbell.value = 3
+    device.submit(3, {"b": TEXT[8:9]})
+    device.wait(3)
+    assert device.drafted(0) == TEXT[9 : 9 + MOST]
 
 
 def test_numbers_wrap(device):
@@ -121,7 +142,7 @@ def test_drafts_that_came_too_late_are_not_judged(device):
     found = device.cache.metrics()
     assert (found.hit_len, found.lookahead_len) == (0, 0)
     assert draft == TEXT[4 : 4 + MOST]
-    wait_until(lambda: device.trip.counts().missed == 1)
+    assert device.trip.counts().missed == 1
 
 
 def test_drafts_of_the_model_are_not_judged_as_the_caches(device):
@@ -134,7 +155,7 @@ def test_drafts_of_the_model_are_not_judged_as_the_caches(device):
         device.step(number, {"a": [TEXT[number + 1 - 30 * (number > 30)]]}, rejected=MOST, source=MODEL)
     found = device.cache.metrics()
     assert (found.hit_len, found.lookahead_len) == (0, 0)
-    wait_until(lambda: device.trip.counts().models == 58)
+    assert device.trip.counts().models == 58
     assert device.model.tolist() == pytest.approx([0.6 * 0.98**58, *[0.6] * (MOST - 1)], abs=1e-4)
     assert 0 < device.trip.choose(["b"], [MOST], COSTS, 1, decoding=False) < before
 
@@ -145,7 +166,7 @@ def test_places_that_the_model_left_empty_are_not_judged(device):
     device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
     for number in range(2, 30):
         device.step(number, {"a": TEXT[2:4]}, rejected=MOST - 1, source=MODEL, modelled=1)
-    wait_until(lambda: device.trip.counts().models == 28)
+    assert device.trip.counts().models == 28
     assert (device.model >= 0.6).all()
 
 
@@ -156,7 +177,7 @@ def test_how_much_the_model_drafts_reaches_the_engine(device):
     device.step(1, {"a": TEXT[:3]}, begun=[("a", TEXT)])
     for number in range(3, 30):
         device.step(number - 1, {"a": [TEXT[number]]})
-    wait_until(lambda: device.trip.model_drafts(["a"], 0.0) == 0)
+    assert device.trip.model_drafts(["a"], 0.0) == 0
     assert device.trip.model_drafts(["new"], 0.0) == MOST
 
 
@@ -165,7 +186,6 @@ def test_a_model_that_never_pays_rests_and_is_counted():
     device = Device(policy={"model_rest_steps": 8})
     try:
         device.trip.add_model()
-        device.step_s = 0.004
         modelled, number = device.trip.model_drafts(["a"], 0.5), 0
         while modelled != RESTED:
             number += 1
@@ -177,18 +197,19 @@ def test_a_model_that_never_pays_rests_and_is_counted():
             modelled = device.trip.model_drafts(["a"], 0.5)
         judged = device.trip.counts().models
         device.step(number + 1, {"a": [TEXT[0]]}, rejected=1, source=MODEL, modelled=RESTED)
-        wait_until(lambda: device.trip.counts().rested == 1)
+        assert device.trip.counts().rested == 1
         assert device.trip.counts().models == judged
         assert device.trip.unread(["b", "a"]) == [1]
         device.trip.submit(number + 1, ["a"], [], [])
-        wait_until(lambda: device.trip.unread(["b", "a"]) == [])
+        device.trip.serve_next()
+        assert device.trip.unread(["b", "a"]) == []
     finally:
         device.trip.close()
 
 
 def test_the_watchdog_answers_when_the_thread_does_not():
     """A ring that no step was announced for must not hold the stream."""
-    device = Device(patience_ms=60)
+    device = ThreadedDevice(patience_ms=60)
     try:
         device.doorbell.value = 5
         device.wait(5)
@@ -204,8 +225,6 @@ def test_rows_that_expect_nothing_are_followed_after_the_answer(device):
     device.step(1, {name: [prompt[-1] + 1] for name, prompt in prompts.items()}, begun=list(prompts.items()))
     for number in range(2, 60):
         device.step(number, {name: [prompt[-1] + number] for name, prompt in prompts.items()})
-        time.sleep(0.0005)
-    wait_until(lambda: device.trip.counts().steps == 59)
     counts = device.trip.counts()
     assert counts.later > 0
     assert counts.in_time + counts.later == 59 * ROWS

@@ -12,10 +12,6 @@ constexpr double kWeight = 0.1;     // of the newest figure in a running mean
 constexpr double kLongMs = 300;     // a pass beyond it is not repeated, and larger ones are not timed
 constexpr double kUsInMs = 1000;
 
-double us_since(DraftModel::Clock::time_point begun) {
-  return std::chrono::duration<double, std::micro>(DraftModel::Clock::now() - begun).count();
-}
-
 std::unique_ptr<Decoder> complete(std::unique_ptr<Decoder> decoder) {
   const std::vector<std::string> names = decoder->missing();
   if (!names.empty())
@@ -26,8 +22,9 @@ std::unique_ptr<Decoder> complete(std::unique_ptr<Decoder> decoder) {
 
 }  // namespace
 
-DraftModel::DraftModel(std::unique_ptr<Decoder> decoder, int rows_max)
+DraftModel::DraftModel(std::unique_ptr<Decoder> decoder, int rows_max, Clock clock)
     : decoder_(complete(std::move(decoder))),
+      clock_(std::move(clock)),
       rows_max_(static_cast<std::size_t>(std::max(rows_max, 1))),
       window_(static_cast<std::size_t>(decoder_->config().window)),
       time_(passes_ms()) {}
@@ -155,13 +152,13 @@ void DraftModel::end_piece() {
 }
 
 bool DraftModel::work(double budget_us) {
-  const auto begun = Clock::now();
+  const Clock::Point begun = clock_.now();
   for (double layer_us = 0;;) {
     if (piece_.items.empty() && !take_piece()) return false;
-    const double spent_us = us_since(begun);
+    const double spent_us = clock_.us_since(begun);
     if (layer_us > 0 && spent_us + layer_us > budget_us) return true;
     decoder_->layers(piece_, piece_.next_layer + 1);
-    layer_us = us_since(begun) - spent_us;
+    layer_us = clock_.us_since(begun) - spent_us;
     piece_us_ += layer_us;
     if (piece_.next_layer == decoder_->config().layers) end_piece();
   }
@@ -214,9 +211,9 @@ void DraftModel::draft(std::span<const std::string> keys, int k, bool is_trial,
     taken.push_back(&chains[i]);
   }
   if (rows.empty() || most < 1) return;
-  const auto begun = Clock::now();
+  const Clock::Point begun = clock_.now();
   const std::size_t read = chain(rows, most, taken);
-  const double took_ms = us_since(begun) / kUsInMs;
+  const double took_ms = clock_.us_since(begun) / kUsInMs;
   if (is_trial) {
     time_.tried(read, most, took_ms);
   } else {
@@ -248,9 +245,9 @@ std::array<double, DraftTime::kKnots.size()> DraftModel::passes_ms() {
     batch_.items.clear();
     for (int at = 0; at < knots[knot]; ++at) batch_.items.push_back({&kv, at, static_cast<Token>(at), true});
     for (int times = 0; times < 3; ++times) {
-      const auto begun = Clock::now();
+      const Clock::Point begun = clock_.now();
       decoder_->pass(batch_);
-      const double took_ms = us_since(begun) / kUsInMs;
+      const double took_ms = clock_.us_since(begun) / kUsInMs;
       knots_ms[knot] = times == 0 ? took_ms : std::min(knots_ms[knot], took_ms);
       if (took_ms > kLongMs) break;
     }

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../clock.h"
 #include "decoder.h"
 #include "draft_time.h"
 
@@ -22,11 +22,9 @@ namespace windlass {
 
 class DraftModel {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // The weights are complete, else std::invalid_argument; the constructor times a few passes. Of more rows than
   // `rows_max` some have no key-value cache, and so no drafts.
-  DraftModel(std::unique_ptr<Decoder> decoder, int rows_max);
+  DraftModel(std::unique_ptr<Decoder> decoder, int rows_max, Clock clock = {});
   DraftModel(const DraftModel&) = delete;
   DraftModel& operator=(const DraftModel&) = delete;
 
@@ -83,6 +81,7 @@ class DraftModel {
   std::array<double, DraftTime::kKnots.size()> passes_ms();
 
   std::unique_ptr<Decoder> decoder_;
+  Clock clock_;
   std::size_t rows_max_;
   std::size_t window_;
   std::unordered_map<std::string, Row> rows_;

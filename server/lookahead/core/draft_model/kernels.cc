@@ -1,7 +1,12 @@
 #include "kernels.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -143,10 +148,20 @@ Path most_capable() {
   return Path::kPortable;
 }
 
+// Of a lesser processor, for tests: the path that the variable names.
+Path allowed() {
+  constexpr std::array<std::pair<std::string_view, Path>, 4> kPaths = {
+      {{"portable", Path::kPortable}, {"avx2", Path::kAvx2}, {"vnni", Path::kVnni}, {"amx", Path::kAmx}}};
+  const char* const name = std::getenv("WINDLASS_DRAFT_KERNELS");
+  const auto found = std::find_if(kPaths.begin(), kPaths.end(),
+                                  [&](const auto& path) { return name != nullptr && path.first == name; });
+  return found == kPaths.end() ? Path::kAmx : found->second;
+}
+
 }  // namespace
 
 const Kernels& kernels(Path wanted) {
-  static const Path best = most_capable();
+  static const Path best = std::min(most_capable(), allowed());
   const Path path = wanted == Path::kBest || wanted > best ? best : wanted;
 #if WINDLASS_TILES
   if (path == Path::kAmx) return tiles::kKernels;

@@ -25,6 +25,17 @@ class Core:
     def save(self, path: str, tokenizer: str) -> None: ...
     def load(self, path: str, tokenizer: str) -> None: ...
 
+class SimulatedTime:
+    """A time for tests: it passes where the code that goes by it reads it, sleeps or computes."""
+
+    @property
+    def us(self) -> float: ...
+    @property
+    def slept_us(self) -> float:
+        """The part of it that was slept, between two looks or by a simulated model's work."""
+    def write_at(self, us: float, word: int, value: int) -> None:
+        """Write a word of 32 bits at this address when the time comes; at once where it is over."""
+
 def policy_defaults() -> dict[str, float]: ...
 
 class SpeculationPolicy:
@@ -76,18 +87,34 @@ class HostDrafter:
         It belongs to the drafting thread: call it while no step is under way.
         """
 
-def model_drafter(weights: DraftWeights, rows_max: int) -> HostDrafter: ...
+def model_drafter(
+    weights: DraftWeights, rows_max: int, time: SimulatedTime | None = None, look_us: int = 5
+) -> HostDrafter:
+    """Of a simulated time each call of the decoder takes so many microseconds."""
+
+class ModelTimes:
+    """Times of a simulated model's work, which may be changed meanwhile."""
+
+    token_us: float
+    """To read a token of a text."""
+    pass_us: float
+    """To draft a token of each row."""
+
+    def __init__(self, token_us: float, pass_us: float) -> None: ...
+    @property
+    def spent_us(self) -> float:
+        """All of its work until now."""
+
+def simulated_model(time: SimulatedTime | None, times: ModelTimes, rows: int) -> HostDrafter:
+    """A draft model that computes nothing; texts of so many rows have a key-value cache at a time."""
+
 def recorded_drafter(
-    inner: HostDrafter | None,
-    acceptance: float,
-    pass_ms: float,
-    seed: int,
-    texts: list[tuple[object, object]],
+    inner: HostDrafter, acceptance: float, seed: int, texts: list[tuple[object, object]]
 ) -> HostDrafter:
     """Drafts what followed each prompt of `texts`, each token rightly with this probability.
 
     A text is known by its last eight tokens from the prompt's end on, so no eight may come twice in the texts. It takes
-    the time of `inner`, or `pass_ms` milliseconds a token.
+    the time of `inner`, whose drafts are thrown away.
     """
 
 class DraftWeights:
@@ -108,7 +135,9 @@ class DraftTime:
 class DraftModel:
     """A decoder on the host's cores. One thread at a time calls; text is noted by key, drafts come in batches."""
 
-    def __init__(self, weights: DraftWeights, rows_max: int) -> None: ...
+    def __init__(
+        self, weights: DraftWeights, rows_max: int, time: SimulatedTime | None = None, look_us: int = 5
+    ) -> None: ...
     def begin(self, key: str, ids: object) -> None: ...
     def append(self, key: str, ids: object) -> None: ...
     def finish(self, key: str) -> None: ...
@@ -141,7 +170,11 @@ class RoundTrip:
         span: int,
         patience_ms: int,
         policy: dict[str, float],
+        time: SimulatedTime | None,
     ) -> None: ...
+    def start(self) -> None: ...
+    def serve_next(self) -> bool: ...
+    def completed_us(self) -> float: ...
     def submit(
         self,
         number: int,

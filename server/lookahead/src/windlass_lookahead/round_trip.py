@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
-from windlass_lookahead._core import HostDrafter
+from windlass_lookahead._core import HostDrafter, SimulatedTime
 from windlass_lookahead._core import RoundTrip as NativeRoundTrip
 from windlass_lookahead.cache import LookaheadCache, TokenIds, sentences
 from windlass_lookahead.policy import DEFAULTS, Config
@@ -107,10 +107,17 @@ class RoundTrip:
         *,
         patience_ms: int = PATIENCE_MS,
         policy: Config = DEFAULTS,
+        time: SimulatedTime | None = None,
     ) -> None:
-        """At most `rows` rows of at most `most` drafted and `span` emitted tokens."""
+        """At most `rows` rows of at most `most` drafted and `span` emitted tokens.
+
+        With a simulated time, as tests have, no thread is started: the caller serves each step.
+        """
         sizes = (rows, most, span, patience_ms)
-        self._native: NativeRoundTrip | None = NativeRoundTrip(cache.native, astuple(places), *sizes, dict(policy))
+        native = NativeRoundTrip(cache.native, astuple(places), *sizes, dict(policy), time)
+        if time is None:
+            native.start()
+        self._native: NativeRoundTrip | None = native
 
     def submit(
         self,
@@ -191,6 +198,16 @@ class RoundTrip:
     def awaited(self) -> int:
         """The step whose doorbell the drafting thread looks for: one that rings from here on is on time."""
         return self._native.awaited() if self._native else 0
+
+    def serve_next(self) -> float:
+        """Serve the announced step in the caller's thread; the microsecond at which its answer was there.
+
+        Only with a simulated time.
+        """
+        if self._native is None:
+            return 0.0
+        self._native.serve_next()
+        return self._native.completed_us()
 
     def counts(self) -> TripCounts:
         """What was done since the start."""
