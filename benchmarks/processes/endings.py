@@ -4,9 +4,9 @@
 
 The engines are `windlass run` with the demo's model. All start at once on one card, each gives an answer and is idle.
 Then one after the other gets SIGTERM. `windlass run` kills an engine that has not ended after 20 s, and the engine's
-own teardown is skipped then. Of an engine that stays for more than some seconds, the table's last column has what its core
-does with the signal, and its log has the stacks of all threads where py-spy is installed. Exit status 1 where an engine
-did not end by itself.
+own teardown is skipped then. Of an engine that stays for more than some seconds, the table's last column has what its
+core does with the signal, and its log has the stacks of all threads where py-spy is installed. Exit status 1 where an
+engine did not end by itself.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SMALL = (
 )  # fmt: skip
 START_S_MAX, END_S_MAX = 400, 40
 LOOK_S = 8.0
-"""After it an engine that stays is looked at: torch and CUDA take 4 to 6 s to leave a process, without our kernels, too."""
+"""An engine that stays for longer is looked at. torch and CUDA take 4 to 6 s to leave a process without our kernels."""
 QUIET = {
     "WINDLASS_LICENSE_REQUIRED": "false", "WINDLASS_FIRST_CHAT": "false", "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0",

@@ -36,48 +36,58 @@ def read(directory: Path) -> Tls:
     """The files of a directory; SettingsError when a server could not be made with them."""
     tls = Tls(directory / CERTIFICATE_NAME, directory / KEY_NAME)
     try:
-        return Tls(tls.certificate, tls.key, _load(tls, b""))
+        return Tls(tls.certificate, tls.key, _load(tls, b"")[0])
     except OSError as error:  # ssl.SSLError is one, too
         raise SettingsError(
             f"--tls-dir {directory} has no usable {CERTIFICATE_NAME} with its {KEY_NAME}: {error}; mount a TLS Secret"
         ) from error
 
 
+class _Newest:
+    """The context of the newest certificate, taken up by each handshake.
+
+    A context may not change while another thread makes a handshake with it, so the running server's own stays as it is.
+    """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.context = context
+        context.sni_callback = self._take
+
+    def _take(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        """Before the certificate is sent; OpenSSL asks for clients that name no server, too."""
+        connection.context = self.context
+
+
 def follow(tls: Tls, context: ssl.SSLContext, every_s: float = LOOK_EVERY_S) -> threading.Event:
-    """Load the files into a running server's context whenever they change; set the event to stop."""
-    stop = threading.Event()
-    threading.Thread(target=_follow, args=(tls, context, every_s, stop), name="tls", daemon=True).start()
+    """Let a running server's context serve the files as they are whenever they change; set the event to stop."""
+    stop, newest = threading.Event(), _Newest(context)
+    threading.Thread(target=_follow, args=(tls, newest, every_s, stop), name="tls", daemon=True).start()
     return stop
 
 
-def _follow(tls: Tls, context: ssl.SSLContext, every_s: float, stop: threading.Event) -> None:
+def _follow(tls: Tls, newest: _Newest, every_s: float, stop: threading.Event) -> None:
     stamp = tls.stamp
     while not stop.wait(every_s):
         try:
-            seen = _load(tls, stamp, context)
+            seen, context = _load(tls, stamp)
         except OSError as error:
             log.warning("the new certificate cannot be used, the old one stays: %s", error)
             continue
-        if seen != stamp:
-            stamp = seen
+        if context is not None:
+            stamp, newest.context = seen, context
             log.info("the certificate was replaced")
 
 
-def _load(tls: Tls, known: bytes, context: ssl.SSLContext | None = None) -> bytes:
-    """Load the files into the context, unless they are those of the stamp `known`; the stamp of what was read.
-
-    OpenSSL takes a certificate into a context before it sees that the key is another's, and such a context serves
-    nobody. So a context of its own tries them first, and both get the very bytes that were read once.
-    """
+def _load(tls: Tls, known: bytes) -> tuple[bytes, ssl.SSLContext | None]:
+    """The stamp of the files, and a context with them, unless they are those of the stamp `known`."""
     certificate, key = tls.certificate.read_bytes(), tls.key.read_bytes()
     stamp = hashlib.sha256(certificate).digest() + hashlib.sha256(key).digest()
     if stamp == known:
-        return stamp
+        return stamp, None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with _in_memory(certificate) as certificate_file, _in_memory(key) as key_file:
-        for one in (ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), context):
-            if one is not None:
-                one.load_cert_chain(certificate_file, key_file, password=_refuse_password)
-    return stamp
+        context.load_cert_chain(certificate_file, key_file, password=_refuse_password)
+    return stamp, context
 
 
 @contextmanager
