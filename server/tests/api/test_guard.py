@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from windlass.api.settings import ApiSettings
 from windlass.errors import UsageError
+from windlass_testbed.simulated_time import elapse
 
 from .conftest import SETTINGS, Engine
 
@@ -343,12 +344,13 @@ async def test_the_chat_page_is_open(api, monkeypatch: pytest.MonkeyPatch) -> No
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
 
 
+@pytest.mark.simulated_time
 async def test_requests_over_the_limit_wait_and_over_the_queue_are_refused(api) -> None:
     """One runs, one waits, one is told to come back."""
     hold = asyncio.Event()
     server = api(Engine(hold=hold), ApiSettings(concurrency=1, queue=1))
     two = [asyncio.create_task(server.chat()) for _ in range(2)]
-    await asyncio.sleep(0.05)
+    await elapse(1)
     third = await server.chat()
     assert (third.status_code, third.headers["retry-after"].isdigit()) == (429, True)
     numbers = (await server.client.get("/windlass/facts")).json()
@@ -358,14 +360,15 @@ async def test_requests_over_the_limit_wait_and_over_the_queue_are_refused(api) 
     assert server.engine.most == 1
 
 
+@pytest.mark.simulated_time
 async def test_listings_do_not_wait(api) -> None:
     """Only what occupies the engine takes a place."""
     hold = asyncio.Event()
     server = api(Engine(hold=hold), ApiSettings(concurrency=1, queue=0))
     running = asyncio.create_task(server.chat())
-    await asyncio.sleep(0.05)
+    await elapse(1)
     listing = asyncio.create_task(server.client.get("/v1/models"))
-    await asyncio.sleep(0.05)
+    await elapse(1)
     assert server.engine.running == 2
     hold.set()
     assert [(await running).status_code, (await listing).status_code] == [200, 200]

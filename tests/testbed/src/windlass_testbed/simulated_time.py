@@ -14,6 +14,7 @@ import asyncio
 import selectors
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import Any
 
 START_S = 1000.0
@@ -63,7 +64,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._now_s += seconds
 
     def run_in_executor(  # type: ignore[override]  # arguments and results are the called function's
-        self, executor: Any, func: Callable[..., Any], *args: Any  # noqa: ANN401
+        self,
+        executor: Executor | None,
+        func: Callable[..., Any],
+        *args: Any,  # noqa: ANN401
     ) -> asyncio.Future[Any]:
         """Call in a thread; the clock stands still until it returns."""
         self.works_elsewhere += 1
@@ -90,6 +94,11 @@ class ClockAhead:
     def move(self, seconds: float) -> None:
         """Let as many seconds have passed; timers that are due run before the next wait."""
         self._ahead_s += seconds
+
+
+def passed_s() -> float:
+    """Simulated seconds since the test began."""
+    return asyncio.get_running_loop().time() - START_S
 
 
 async def elapse(seconds: float) -> None:
