@@ -9,6 +9,13 @@ ENGINE_TESTS := $(BIN)/pytest -q --timeout 2400 -p no:randomly
 BY_FILE := --dist loadfile --no-loadscope-reorder --durations 12
 TWO := -n 2 $(BY_FILE)
 FOUR := -n 4 $(BY_FILE)
+# ISA=avx2 with a test target: as on a processor that has AVX2 and no AVX-512. The testbed takes the serving image with
+# this limit, and the draft decoder and numpy of the other tests get it from these variables.
+ifdef ISA
+export WINDLASS_ISA := $(ISA)
+export WINDLASS_DRAFT_KERNELS := $(ISA)
+export OPENBLAS_CORETYPE := Haswell
+endif
 # Kept outside the checkout by content: a new one checks only what changed.
 CHECKED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/windlass/checked
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --custom-compile-command 'make lock'
@@ -79,7 +86,7 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 
 ##@ Test
 .PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
-test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs
+test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs; ISA=avx2 as on a processor without AVX-512
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kind test-apiserver
 test-fast: sync ## pure and contract tests: minutes
 	@$(BIN)/pytest -q $(FOUR) -m 'not apiserver and not kind'

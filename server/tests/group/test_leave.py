@@ -38,7 +38,7 @@ def test_a_follower_stays_as_long_as_its_head() -> None:
     clock, head = Clock(), listener()
     clock.events.append((30, head.close))
     plan = GroupPlan("127.0.0.1", 2, 1, "native", port=head.getsockname()[1])
-    leave.stay(plan, 60, clock.sleep, lambda: clock.now_s)
+    leave.stay(plan, 10, clock.sleep, lambda: clock.now_s)
     assert clock.now_s == 30
 
 
@@ -47,8 +47,8 @@ def test_a_follower_does_not_stay_for_ever() -> None:
     clock = Clock()
     with listener() as head:
         plan = GroupPlan("127.0.0.1", 2, 1, "native", port=head.getsockname()[1])
-        leave.stay(plan, 60, clock.sleep, lambda: clock.now_s)
-    assert clock.now_s == leave.ENDPOINTS_GONE_S + 60 + leave.HEAD_STOPS_S
+        leave.stay(plan, 10, clock.sleep, lambda: clock.now_s)
+    assert clock.now_s == leave.ENDPOINTS_GONE_S + 10 + leave.HEAD_STOPS_S
 
 
 def test_a_head_without_a_name_yet_is_gone() -> None:
