@@ -156,8 +156,8 @@ crash-download: sync ## kill the download 100 times, let several own it at once,
 fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and invented requests for every path
 	@$(BIN)/uv run --quiet --no-project --with atheris==3.0.0 python license_server/fuzz/parsers.py -max_total_time=600
 	@WINDLASS_FUZZ_EXAMPLES=1000 $(BIN)/pytest -q --timeout 2400 license_server/tests/test_openapi.py
-fuzz-api: sync ## ten minutes of drawn requests at every route of the server
-	@WINDLASS_FUZZ_S=600 $(ENGINE_TESTS) tests/engine/api/test_openapi_fuzz.py
+fuzz-api: sync ## drawn requests at every route of the server: EXAMPLES=100 of each
+	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),100) $(ENGINE_TESTS) tests/engine/api/test_openapi_fuzz.py
 sanitize-lookahead: sync ## the lookahead core under address, undefined-behaviour and thread sanitizers
 	@tools/sanitize lookahead_fuzz 150 1 && tools/sanitize lookahead_tiles && tools/sanitize lookahead_threads
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1

@@ -8,6 +8,14 @@ from contextlib import suppress
 import pytest
 from windlass.supervisor.child import Child
 
+WAIT = """
+import os, time
+def wait(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+"""
+"""The beginning of an engine's program that waits until its test has made a file."""
+
 
 @pytest.fixture(autouse=True)
 async def no_engine_is_left() -> AsyncIterator[None]:

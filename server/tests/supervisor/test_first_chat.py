@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import sys
 import threading
@@ -18,6 +17,8 @@ from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass.supervisor.supervise import Engine, Supervisor
 from windlass_testbed.simulated_time import ClockAhead
 from windlass_testbed.waiting import HANG_S, wait_until_async
+
+from .conftest import WAIT
 
 STAYS = "import signal; print('up', flush=True); signal.pause()"
 PLAIN, WITH_TOOL = chat(None), chat(None, with_tool=True)
@@ -143,12 +144,12 @@ async def test_each_of_several_engines_is_asked(serve) -> None:
 async def test_an_engine_that_ends_at_the_chat_says_why_itself(serve, tmp_path, monkeypatch) -> None:
     """Its exit code and last error count, not the answer that it gave before."""
     monkeypatch.setattr("windlass.supervisor.supervise.DYING_S", HANG_S)
-    os.mkfifo(pipe := tmp_path / "pipe")
-    program = f"open({str(pipe)!r}).read(1); raise ValueError('CUDA error: an illegal memory access was encountered')"
+    go = tmp_path / "go"
+    program = f"{WAIT}\nwait({str(go)!r}); raise ValueError('CUDA error: an illegal memory access was encountered')"
     start = Start(serve(lambda seen: (500 if seen.path == CHAT else 200, refusal("gone"))), PLAIN, program=program)
     failing = asyncio.create_task(start.error())
     await wait_until_async(lambda: CHAT in start.paths, "the chat")
-    await asyncio.to_thread(pipe.write_text, "x")
+    go.touch()
     error = await failing
     assert type(error) is EngineError
     assert "illegal memory access" in str(error)

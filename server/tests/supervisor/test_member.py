@@ -12,6 +12,8 @@ from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass.supervisor.supervise import Engine, Supervisor
 from windlass_testbed.waiting import HANG_S, wait_until_async
 
+from .conftest import WAIT
+
 LOST = MemberLostError("member 2 of 3 ended: out of memory", 2)
 PEER = (
     "print('RuntimeError: [pair.cc:553] Connection closed by peer [10.0.0.7]:11701', flush=True); raise SystemExit(1)"
@@ -19,17 +21,20 @@ PEER = (
 OWN = "raise ValueError('weights are broken')"
 STAYS = "import signal; print('up', flush=True); signal.pause()"
 
-ENDS_LATE = """
+ENDS_LATE = (
+    WAIT
+    + """
 import signal, sys
 def end(*_):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the group's end sends it once more
     print("ending", flush=True)
-    open(PIPE).read(1)
+    wait(GO)
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
 print("up", flush=True)
 signal.pause()
 """
+)
 
 
 class Scripted:
@@ -140,9 +145,9 @@ async def test_stop_while_others_go_too(tmp_path: Path, monkeypatch: pytest.Monk
     """A member that was told to stop ended well, whoever went first."""
     monkeypatch.setattr("windlass.supervisor.supervise.GROUP_STOP_S_MAX", HANG_S)
     monkeypatch.setattr("windlass.supervisor.supervise.START_STOP_S_MAX", HANG_S)
-    os.mkfifo(pipe := tmp_path / "pipe")
+    go = tmp_path / "go"
     group = Scripted()
-    ours, _ = supervisor(ENDS_LATE.replace("PIPE", repr(str(pipe))), group)
+    ours, _ = supervisor(ENDS_LATE.replace("GO", repr(str(go))), group)
     work = asyncio.create_task(ours.run())
     group.go.set()
     await wait_until_async(lambda: ours.output.lines == ("up",))
@@ -150,5 +155,5 @@ async def test_stop_while_others_go_too(tmp_path: Path, monkeypatch: pytest.Monk
     await wait_until_async(lambda: "ending" in ours.output.lines)
     group.lose.set()
     await wait_until_async(ours._guards[0].done)
-    await asyncio.to_thread(pipe.write_text, "x")
+    go.touch()
     assert await work == 0

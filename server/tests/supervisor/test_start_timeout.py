@@ -17,6 +17,8 @@ from windlass.supervisor.supervise import Engine, Supervisor
 from windlass_testbed.simulated_time import ClockAhead
 from windlass_testbed.waiting import HANG_S, wait_until_async
 
+from .conftest import WAIT
+
 NOWHERE = "http://127.0.0.1:9/health"
 LIMIT_S = 1000.0
 """Nobody waits for it: tests move the clock."""
@@ -26,32 +28,34 @@ import itertools, time
 for second in itertools.count():
     print(f"INFO 11-21 03:24:{second % 60:02d} [queue.py:1] nobody fills the queue", flush=True); time.sleep(0.1)
 """
-LOADS = """
+LOADS = f"""{WAIT}
 import sys
 for shard in range(5):
-    print(f"shard {shard}", flush=True)
-    open(sys.argv[1]).read(1)  # until the test has moved the clock
+    print("shard", shard, flush=True)
+    wait(sys.argv[1] + str(shard))  # until the test has moved the clock
 sys.exit(7)
 """
-SERVES = """
+SERVES = (
+    WAIT
+    + """
 import http.server, sys
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200); self.end_headers()
     def log_message(self, *_): pass
 http.server.HTTPServer(("127.0.0.1", {port}), Handler).handle_request()
-open(sys.argv[1]).read(1)
+wait(sys.argv[1])
 raise SystemExit(9)
 """
+)
 
 
 class Start:
     """One start of an engine, with a clock that the test moves."""
 
     def __init__(self, folder: Path, program: str, limit_s: float | None, health_url: str = NOWHERE) -> None:
-        self.clock, self.pipe = ClockAhead(), folder / "pipe"
-        os.mkfifo(self.pipe)
-        command = (sys.executable, "-c", program, str(self.pipe))
+        self.clock, self._go = ClockAhead(), folder / "go"
+        command = (sys.executable, "-c", program, str(self._go))
         self.board = FactsBoard("qwen", EngineFacts("vllm", "", ()))
         self.supervisor = Supervisor(Engine(command, health_url, start_timeout_s=limit_s), self.board, None)
         self.work = asyncio.create_task(self.supervisor.run())
@@ -63,9 +67,9 @@ class Start:
         )
         assert not self.work.done()
 
-    async def goes_on(self) -> None:
-        """Let the engine read from its pipe. It has opened the pipe when ours can be opened."""
-        await asyncio.to_thread(self.pipe.write_text, "x")
+    def goes_on(self, which: str = "") -> None:
+        """Make the file that the engine waits for."""
+        self._go.with_name(f"go{which}").touch()
 
     async def error(self) -> EngineError:
         with pytest.raises(EngineError) as error:
@@ -103,17 +107,17 @@ async def test_an_engine_that_says_something_may_take_its_time(tmp_path: Path) -
     for shard in range(5):
         await start.prints(f"shard {shard}")
         start.clock.move(0.8 * LIMIT_S)
-        await start.goes_on()
+        start.goes_on(str(shard))
     error = await start.error()
     assert (error.exit_code, type(error)) == (7, EngineError)
 
 
 async def test_never(tmp_path: Path) -> None:
     """Without a limit silence is none."""
-    start = Start(tmp_path, "import sys; print('up', flush=True); open(sys.argv[1]).read(1); sys.exit(8)", None)
+    start = Start(tmp_path, WAIT + "import sys; print('up', flush=True); wait(sys.argv[1]); sys.exit(8)", None)
     await start.prints("up")
     start.clock.move(30 * 86400)
-    await start.goes_on()
+    start.goes_on()
     assert (await start.error()).exit_code == 8
 
 
@@ -122,7 +126,7 @@ async def test_once_it_answers_it_may_be_silent(tmp_path: Path, free_port: int) 
     start = Start(tmp_path, SERVES.format(port=free_port), LIMIT_S, f"http://127.0.0.1:{free_port}/")
     await wait_until_async(lambda: start.board.phase == "serving", "the engine's answer")
     start.clock.move(2 * LIMIT_S)
-    await start.goes_on()
+    start.goes_on()
     assert (await start.error()).exit_code == 9
 
 
