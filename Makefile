@@ -200,7 +200,7 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
+.PHONY: bench-cpu scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
@@ -210,6 +210,8 @@ bench-front: sync ## processor time of the API's process: the guard alone, then 
 	@$(BED) python /repo/benchmarks/front/run.py --turns $(or $(TURNS),4) $(if $(BEFORE),--before /repo/$(BEFORE)) $(MORE)
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
+bench-cpu: sync ## processor time of vLLM on a CPU, of a token and of a prompt's; ISA=avx2 as without AVX-512
+	@for dtype in float32 bfloat16; do $(BED) python /repo/benchmarks/instruction_sets/engine.py $$dtype || exit 1; done
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts
 	@$(BED) python /repo/models/demo/evaluate.py --work /work && $(BED) python /repo/models/demo/evaluate.py --work /work --equality 50
 bench-license: sync ## the license server under 2,000 pods, durability on
